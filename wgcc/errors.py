@@ -1,0 +1,144 @@
+"""Places in source files, diagnostics, and the one exception type users see.
+
+Every problem is a `Diagnostic` object first; text and JSON are made from it.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+class Source:
+    """One source file: its display name and text, and where its lines begin."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._starts = [0, *(i + 1 for i, char in enumerate(text) if char == "\n")]
+
+    def line_column(self, position: int) -> tuple[int, int]:
+        """Both counted from 1."""
+        line = bisect.bisect_right(self._starts, position)
+        return line, position - self._starts[line - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        start = self._starts[line - 1]
+        end = self._starts[line] - 1 if line < len(self._starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` up to `end` of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    @property
+    def place(self) -> str:
+        """`model.wg:12`, as plans and profiles name a line."""
+        return f"{self.source.name}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """Advice; `edits` are (place, replacement text) where it can be applied as it stands."""
+
+    text: str
+    edits: tuple[tuple[Span, str], ...] = ()
+
+
+@dataclass(slots=True)
+class Diagnostic:
+    """One problem. `note`, `help` and `also` return the diagnostic, so that calls can be chained."""
+
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+    span: Span
+    label: str = ""
+    others: list[tuple[Span, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    helps: list[Help] = field(default_factory=list)
+
+    def note(self, text: str) -> Diagnostic:
+        self.notes.append(text)
+        return self
+
+    def help(self, text: str, *edits: tuple[Span, str]) -> Diagnostic:
+        self.helps.append(Help(text, edits))
+        return self
+
+    def also(self, span: Span, text: str) -> Diagnostic:
+        self.others.append((span, text))
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        source = self.span.source
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "label": self.label,
+            "file": source.name,
+            "range": [source.line_column(self.span.start), source.line_column(self.span.end)],
+            "related": [
+                {"place": span.place, "text": text, "range": [span.start, span.end]}
+                for span, text in self.others
+            ],
+            "notes": self.notes,
+            "help": [help_.text for help_ in self.helps],
+            "fixes": [
+                [{"start": span.start, "end": span.end, "text": text} for span, text in help_.edits]
+                for help_ in self.helps
+                if help_.edits
+            ],
+        }
+
+
+class Diagnostics:
+    """All problems found in one run, without repetitions, in the order they were found."""
+
+    def __init__(self) -> None:
+        self.items: list[Diagnostic] = []
+        self._seen: set[tuple[str, str, int, str]] = set()
+
+    def error(self, code: str, message: str, span: Span, label: str = "") -> Diagnostic:
+        return self._add(Diagnostic("error", code, message, span, label))
+
+    def warning(self, code: str, message: str, span: Span, label: str = "") -> Diagnostic:
+        return self._add(Diagnostic("warning", code, message, span, label))
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [item for item in self.items if item.severity == "error"]
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.items)
+
+    def _add(self, diagnostic: Diagnostic) -> Diagnostic:
+        key = (diagnostic.code, diagnostic.span.source.name, diagnostic.span.start, diagnostic.message)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.items.append(diagnostic)
+        return diagnostic
+
+
+class WgError(Exception):
+    """A problem of the user's making. `diagnostics` holds places where there are any."""
+
+    def __init__(self, message: str, diagnostics: Diagnostics | None = None) -> None:
+        super().__init__(message)
+        self.diagnostics = diagnostics or Diagnostics()

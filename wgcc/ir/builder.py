@@ -1,0 +1,67 @@
+"""Append nodes to a graph under construction. Shape rules run here, so a badly typed node never exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wgcc.errors import Span
+from wgcc.ir.graph import Attrs, Node, TensorType, Value
+
+InferTypes = Callable[[str, tuple[TensorType, ...], Attrs], tuple[TensorType, ...]]
+
+
+class Builder:
+    """`apply` adds one node; `span` and `prefix` say which source line and name new nodes belong to."""
+
+    def __init__(self, infer: InferTypes, taken: Iterable[str] = ()) -> None:
+        self.nodes: list[Node] = []
+        self.span: Span | None = None
+        self.prefix = ""
+        self._infer = infer
+        self._taken = set(taken)
+        self._counts: dict[str, int] = {}
+
+    def apply(self, op: str, *inputs: Value, name: str = "", **attrs: Any) -> Value:
+        """Add a node with one output and return its value."""
+        (value,) = self.apply_many(op, *inputs, names=(name,), **attrs)
+        return value
+
+    def apply_many(
+        self, op: str, *inputs: Value, names: tuple[str, ...] = (), **attrs: Any
+    ) -> tuple[Value, ...]:
+        """Add a node with any number of outputs."""
+        types = self._infer(op, tuple(value.type for value in inputs), attrs)
+        wanted = names if len(names) == len(types) else ("",) * len(types)
+        outputs = tuple(
+            Value(self.fresh(name or self._default_name(op)), type_)
+            for name, type_ in zip(wanted, types, strict=True)
+        )
+        self.nodes.append(Node(op, inputs, outputs, attrs, self.span))
+        return outputs
+
+    def constant(self, value: float | int | bool, dtype: str = "f32") -> Value:
+        return self.apply("const", value=value, dtype=dtype)
+
+    @contextmanager
+    def at(self, span: Span | None, prefix: str) -> Iterator[None]:
+        """Nodes made inside belong to this source place and are named after `prefix`."""
+        saved = self.span, self.prefix
+        self.span, self.prefix = span, prefix
+        try:
+            yield
+        finally:
+            self.span, self.prefix = saved
+
+    def fresh(self, name: str) -> str:
+        """`name`, or `name_2`, `name_3`, … when it is taken; it is taken from now on."""
+        candidate = name
+        while candidate in self._taken:
+            self._counts[name] = self._counts.get(name, 1) + 1
+            candidate = f"{name}_{self._counts[name]}"
+        self._taken.add(candidate)
+        return candidate
+
+    def _default_name(self, op: str) -> str:
+        return f"{self.prefix}.{op}" if self.prefix else op

@@ -1,0 +1,97 @@
+"""The intermediate representation: one graph per entry, over whole tensors, in SSA form.
+
+- A `Value` is a named tensor of known type. A `Node` applies one op to values and defines one or
+  more values. A `Graph` lists its nodes in execution order.
+- Every value is defined once: as a graph input, parameter or state, or by one node, before its uses.
+- Names are unique in a graph and come from the source (`blocks.0.attn.q`), gradients are `d.NAME`.
+- The type of a node's outputs is what the op's shape rule gives (`verify` checks it after each pass).
+- Effects happen at the end of the entry only: `writes` says which parameter or state gets which value.
+- Nothing here is ever changed in place: a pass returns a new graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from wgcc.errors import Span
+
+FLOATS = ("f32", "f16")
+INTEGERS = ("i32", "u32", "u8")
+DTYPES = (*FLOATS, *INTEGERS, "bool")
+
+Attrs = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    shape: tuple[int, ...]
+    dtype: str = "f32"
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    name: str
+    type: TensorType
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.type.dtype
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    op: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Attrs = field(default_factory=dict)
+    span: Span | None = None
+
+    @property
+    def output(self) -> Value:
+        """The value of a node that defines exactly one."""
+        (only,) = self.outputs
+        return only
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One entry. `params` and `state` hold what it reads or writes; `inputs` and `outputs` are its contract."""
+
+    name: str
+    inputs: tuple[Value, ...] = ()
+    params: tuple[Value, ...] = ()
+    state: tuple[Value, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    outputs: Mapping[str, Value] = field(default_factory=dict)
+    writes: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[Value, ...]:
+        """Every value that no node defines."""
+        return (*self.inputs, *self.params, *self.state)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """Every value that is wanted outside: nodes that do not reach one of them are dead."""
+        return (*self.outputs.values(), *self.writes.values())

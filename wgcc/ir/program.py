@@ -1,0 +1,45 @@
+"""A whole model: its parameters, its state and one graph per entry, which share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """How a parameter or state gets its first values.
+
+    `kind` is a distribution of the language (`normal` with `mean`, `std`; `kaiming_uniform` with
+    `fan`; …) or `value`: then `values` holds either one number (repeated) or all of them, flat.
+    """
+
+    kind: str
+    args: Mapping[str, float] = field(default_factory=dict)
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter (`trainable` or frozen) or state. `span` is the line of the user's file to blame."""
+
+    name: str
+    type: TensorType
+    init: Init
+    trainable: bool = False
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`seed` fixes every initial value and random draw. `doc` maps entry names to their `///` text."""
+
+    name: str
+    seed: int = 0
+    params: Mapping[str, Tensor] = field(default_factory=dict)
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    entries: Mapping[str, Graph] = field(default_factory=dict)
+    doc: Mapping[str, str] = field(default_factory=dict)

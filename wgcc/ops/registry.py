@@ -1,0 +1,143 @@
+"""What an op is. One `Op` per op, all of its rules side by side in one file of this folder.
+
+An op says what it means (`infer`, `reference`), how it differentiates (`grad`) and how it becomes
+code (`lower`, one of the kinds below). The scheduler knows the kinds, never a single op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.lazy_numpy import Array
+
+GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
+
+
+class ShapeError(Exception):
+    """Raised by a shape rule; the caller adds the place in the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointwise:
+    """Element i of the output is an expression of element i of each input (all of one shape).
+
+    `wgsl` is that expression with operands `{0}`, `{1}` … and attributes by name; `functions` names
+    the WGSL helper functions it calls (files `wgcc/ops/wgsl/NAME.wgsl`). `cheap` marks what may be
+    computed again instead of stored.
+    """
+
+    wgsl: str | Callable[[Node], str]
+    functions: tuple[str, ...] = ()
+    cheap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Element i of the output depends on the index (and attributes) alone: `{i}` is the flat index (u32),
+    operands are scalars."""
+
+    wgsl: str | Callable[[Node], str]
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Element at `index` of the output is an element of the input, elsewhere.
+
+    `index(node, index)` maps output coordinates to input coordinates. Coordinates are opaque
+    integer expressions supporting `+ - * // %` with integers. `inside(node, index)` lists the
+    conditions `(low, coordinate, high)` under which the element exists; outside it is zero.
+    """
+
+    index: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
+    inside: Callable[[Node, tuple[Any, ...]], Sequence[tuple[int, Any, int]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Indirect:
+    """Element at `index` of the output is an element of input 0 at a place that input 1 (integers) holds.
+
+    Input 1 is read at `at(node, index)`; what it holds is clamped to `0 … limit(node)` and given as
+    `found` to `index(node, index, found)`, which says where in input 0 to read.
+    """
+
+    at: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
+    limit: Callable[[Node], int]
+    index: Callable[[Node, tuple[Any, ...], Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The inputs laid one after another along attribute `axis`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Combines elements along attribute `axes` (sorted tuple; those axes disappear from the shape).
+
+    `start` and `combine` (WGSL with `{0}` the accumulator, `{1}` the element) form an associative pair.
+    """
+
+    start: Callable[[str], str]
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """A composition: `rule` builds the same value out of simpler ops (run after autograd)."""
+
+    rule: Callable[[Builder, Node], Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A kernel family of its own; `family` names the module of `wgcc/schedule/` that knows it."""
+
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Exists only before `until` (a pass that replaces it); never reaches the scheduler."""
+
+    until: str
+
+
+Lowering = Pointwise | Source | View | Indirect | Join | Reduce | Expand | Special | Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example application, used by the tests of every rule.
+
+    `inputs` are shapes (f32) or types; `low`/`high` bound the values drawn for float inputs and
+    `integers` those for integer inputs, `attrs` are the node's attributes.
+    """
+
+    inputs: Sequence[tuple[int, ...] | TensorType]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    low: float = -2.0
+    high: float = 2.0
+    integers: tuple[int, int] = (0, 3)
+    differentiable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`infer(*types, **attrs)` gives the output type (or a tuple of them); `reference(*arrays, **attrs)`
+    gives the arrays, in the precision of its inputs; `grad(b, node, gs)` gets one gradient per output
+    (None where nothing depends on it) and returns one per input (None where there is none)."""
+
+    name: str
+    infer: Callable[..., TensorType | tuple[TensorType, ...]]
+    reference: Callable[..., Any]
+    lower: Lowering
+    grad: GradRule | None = None
+    samples: Sequence[Sample] = ()
+
+
+Reference = Callable[..., Array]
