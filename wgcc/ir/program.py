@@ -14,12 +14,14 @@ class Init:
     """How a parameter or state gets its first values.
 
     `kind` is a distribution of the language (`normal` with `mean`, `std`; `kaiming_uniform` with
-    `fan`; …) or `value`: then `values` holds either one number (repeated) or all of them, flat.
+    `fan`; …) or `value`: then `values` holds either one number (repeated) or all of them, flat;
+    or `copy`: it starts as the parameter named `of` starts.
     """
 
     kind: str
     args: Mapping[str, float] = field(default_factory=dict)
     values: tuple[float, ...] = ()
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,137 @@
+"""Runs graphs and whole programs in numpy with each op's `reference`: the oracle of every test.
+
+It must not know any single op: what an op means stands in its own file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from wgcc.ir.graph import FLOATS, Graph, Node, TensorType, Value
+from wgcc.ir.program import Program, Tensor
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops import OPS
+from wgcc.ops.registry import Marker
+
+Precision = Literal["f64", "f32"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What one call of an entry gives: its results, and what it leaves in parameters and state."""
+
+    outputs: Mapping[str, Array]
+    writes: Mapping[str, Array]
+
+
+def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64") -> Evaluated:
+    """Run `graph` on `values` (one array per source, by name); floats are computed in `dtype`."""
+    known = {
+        source.name: as_held(values[source.name], source.type, dtype) for source in graph.sources
+    }
+    last_use = _last_uses(graph)
+    with np.errstate(all="ignore"):
+        for position, node in enumerate(graph.nodes):
+            known.update(_run(node, known, dtype))
+            for value in node.inputs:
+                if last_use.get(value.name) == position:
+                    known.pop(value.name, None)
+    return Evaluated(_pick(graph.outputs, known), _pick(graph.writes, known))
+
+
+class Session:
+    """A program between calls: `call` runs an entry and keeps what it wrote in `params` and `state`."""
+
+    def __init__(
+        self,
+        program: Program,
+        params: Mapping[str, Array],
+        state: Mapping[str, Array] | None = None,
+        dtype: Precision = "f64",
+    ) -> None:
+        self.program = program
+        self.dtype = dtype
+        self.params = _held(program.params.values(), params, dtype)
+        self.state = _held(program.state.values(), {**self.params, **(state or {})}, dtype)
+
+    def call(self, entry: str, inputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Run one entry and return its outputs by name."""
+        graph = self.program.entries[entry]
+        result = evaluate(graph, {**self.params, **self.state, **(inputs or {})}, self.dtype)
+        for name, array in result.writes.items():
+            (self.params if name in self.params else self.state)[name] = array
+        return dict(result.outputs)
+
+
+def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array:
+    """`array` as a tensor of this type is held: f16 is rounded, then computed with like any float."""
+    found = np.asarray(array)
+    if found.shape != type_.shape:
+        raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(found.shape)}")
+    if type_.dtype not in FLOATS:
+        return found.astype(NUMPY[type_.dtype])
+    rounded = found.astype(np.float16) if type_.dtype == "f16" else found
+    return rounded.astype(NUMPY[dtype])
+
+
+NUMPY = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i32": "int32",
+    "u32": "uint32",
+    "u8": "uint8",
+    "bool": "bool",
+}
+PLAIN = {"zeros": 0.0, "ones": 1.0}
+
+
+def _run(node: Node, known: Mapping[str, Array], dtype: Precision) -> dict[str, Array]:
+    op = OPS[node.op]
+    if isinstance(op.lower, Marker):
+        raise ValueError(f"`{node.op}` has no value before the pass `{op.lower.until}` has run")
+    found = op.reference(*(known[value.name] for value in node.inputs), **node.attrs)
+    results = found if isinstance(found, (tuple, list)) else (found,)
+    return {
+        value.name: as_held(result, value.type, dtype)
+        for value, result in zip(node.outputs, results, strict=True)
+    }
+
+
+def _last_uses(graph: Graph) -> dict[str, int]:
+    """Where each value is read last; what is wanted at the end is left out."""
+    uses = {
+        value.name: position for position, node in enumerate(graph.nodes) for value in node.inputs
+    }
+    wanted = {value.name for value in graph.results}
+    return {name: position for name, position in uses.items() if name not in wanted}
+
+
+def _pick(wanted: Mapping[str, Value], known: Mapping[str, Array]) -> dict[str, Array]:
+    return {name: known[value.name] for name, value in wanted.items()}
+
+
+def _held(
+    tensors: Iterable[Tensor], given: Mapping[str, Array], dtype: Precision
+) -> dict[str, Array]:
+    """The given arrays; tensors that start with plain values or as a copy need not be given."""
+    return {
+        tensor.name: as_held(_first_value(tensor, given), tensor.type, dtype) for tensor in tensors
+    }
+
+
+def _first_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+    if tensor.name in given:
+        return np.asarray(given[tensor.name])
+    if tensor.init.kind == "copy":
+        return np.asarray(given[tensor.init.of])
+    if tensor.init.kind in PLAIN:
+        return np.full(tensor.type.shape, PLAIN[tensor.init.kind])
+    if tensor.init.kind != "value":
+        raise ValueError(f"{tensor.name} starts at random, so its values must be given")
+    values = np.asarray(tensor.init.values)
+    return (
+        values.reshape(tensor.type.shape) if values.size > 1 else np.full(tensor.type.shape, values)
+    )
