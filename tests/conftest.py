@@ -1,0 +1,53 @@
+"""What all tests share: software adapters chosen before wgpu starts, and `--bless`."""
+
+from __future__ import annotations
+
+import adapters
+
+adapters.use_software_drivers()
+
+from typing import Any  # noqa: E402
+
+import pytest  # noqa: E402
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="rewrite expected files (golden, file tests)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under --bless, run only the tests that have something to rewrite."""
+    if not config.getoption("--bless"):
+        return
+    rewriting = [item for item in items if "bless" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if item not in rewriting])
+    items[:] = rewriting
+
+
+@pytest.fixture
+def bless(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--bless"))
+
+
+@pytest.fixture(scope="session", params=["lavapipe", "swiftshader"])
+def adapter(request: pytest.FixtureRequest) -> str:
+    """The name of each software adapter in turn: tests that use it run on both."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def device(adapter: str) -> Any:
+    """A wgpu device on each software adapter in turn, with WebGPU's default limits."""
+    try:
+        return adapters.request_device(adapter)
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def lavapipe() -> Any:
+    """A device for tests whose result does not depend on the adapter."""
+    try:
+        return adapters.request_device("lavapipe")
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)

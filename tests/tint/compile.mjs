@@ -1,0 +1,40 @@
+// Compiles WGSL with Tint, the shader compiler of Chromium, at WebGPU's default limits.
+//
+//   node compile.mjs FOLDER < paths.json > results.json
+//
+// FOLDER is where the npm package `webgpu` is installed. Input: a JSON list of file paths; output:
+// {path: [message, …]}, an empty list where Tint and pipeline creation accept the kernel.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const require = createRequire(join(process.argv[2], 'resolve-from-here.js'));
+const { create } = await import(pathToFileURL(require.resolve('webgpu')).href);
+// Held for the life of the process: when it is collected, the device dies with it.
+globalThis.dawn = create([]);
+
+async function problems(device, code) {
+  const module = device.createShaderModule({ code });
+  const { messages } = await module.getCompilationInfo();
+  const errors = messages.filter(message => message.type === 'error');
+  if (errors.length) return errors.map(error => `${error.lineNum}:${error.linePos} ${error.message}`);
+  try {
+    await device.createComputePipelineAsync({ layout: 'auto', compute: { module } });
+    return [];
+  } catch (error) {
+    return [error.message];
+  }
+}
+
+const adapter = await globalThis.dawn.requestAdapter();
+if (!adapter) throw new Error('Dawn found no WebGPU adapter');
+const device = await adapter.requestDevice();
+device.addEventListener('uncapturederror', event => event.preventDefault());
+const results = {};
+for (const path of JSON.parse(readFileSync(0, 'utf8'))) {
+  device.pushErrorScope('validation');
+  results[path] = await problems(device, readFileSync(path, 'utf8'));
+  await device.popErrorScope();
+}
+process.stdout.write(JSON.stringify(results), () => process.exit(0));

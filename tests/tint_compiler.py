@@ -1,0 +1,42 @@
+"""Compile WGSL with Tint (Chromium's shader compiler) through Node: one process for many kernels."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from adapters import INSTALL, ROOT, driver_file, environment
+
+NODE_FOLDER = ROOT / ".cache" / "node"
+SCRIPT = Path(__file__).parent / "tint" / "compile.mjs"
+# Tint needs well under a second for most kernels; a hang must not hang the tests.
+SECONDS_PER_KERNEL, SECONDS_TO_START = 10, 60
+
+
+def compile_all(paths: Iterable[Path | str]) -> dict[str, list[str]]:
+    """Messages per path; an empty list means that every browser built on Tint takes the kernel."""
+    wanted = [str(path) for path in paths]
+    done = subprocess.run(
+        [_node(), str(SCRIPT), str(NODE_FOLDER)],
+        input=json.dumps(wanted),
+        env={**os.environ, **environment("swiftshader")},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_TO_START + SECONDS_PER_KERNEL * len(wanted),
+        check=False,
+    )
+    assert done.returncode == 0, f"Tint did not run ({INSTALL}):\n{done.stderr}"
+    results: dict[str, list[str]] = json.loads(done.stdout)
+    return results
+
+
+def _node() -> str:
+    node = shutil.which("node")
+    assert node, f"Node is missing; {INSTALL}"
+    assert (NODE_FOLDER / "node_modules" / "webgpu").is_dir(), f"npm's webgpu is missing; {INSTALL}"
+    assert driver_file("swiftshader"), f"SwiftShader's driver is missing; {INSTALL}"
+    return node
