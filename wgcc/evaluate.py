@@ -42,7 +42,7 @@ def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64"
 
 
 class Session:
-    """A program between calls: `call` runs an entry and keeps what it wrote in `params` and `state`."""
+    """A program between calls: `params` and `state` hold what the last `call` left there."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Session:
 
 
 def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array:
-    """`array` as a tensor of this type is held: f16 is rounded, then computed with like any float."""
+    """`array` as a tensor of this type is held: f16 is rounded, then a float like any other."""
     found = np.asarray(array)
     if found.shape != type_.shape:
         raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(found.shape)}")
@@ -131,7 +131,9 @@ def _first_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
         return np.full(tensor.type.shape, PLAIN[tensor.init.kind])
     if tensor.init.kind != "value":
         raise ValueError(f"{tensor.name} starts at random, so its values must be given")
-    values = np.asarray(tensor.init.values)
+    values = tensor.init.values
     return (
-        values.reshape(tensor.type.shape) if values.size > 1 else np.full(tensor.type.shape, values)
+        np.full(tensor.type.shape, values[0])
+        if len(values) == 1
+        else np.reshape(values, tensor.type.shape)
     )

@@ -1,0 +1,82 @@
+"""The text form of graphs and programs: what `wgcc show --stage ir` prints and file tests check.
+
+entry train {
+  input %x: f32[32, 64]
+  param %fc1.w: f32[64, 10]
+  %h: f32[32, 10] = matmul(%x, %fc1.w)  // model.wg:12
+  %loss: f32 = sum(%h; axes=(0, 1))  // model.wg:13
+  output loss = %loss
+}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, Node
+from wgcc.ir.program import Init, Program, Tensor
+
+
+def program_text(program: Program) -> str:
+    """Every parameter and state with its initial values, then every entry."""
+    lines = [f"program {program.name or '_'} seed={program.seed}"]
+    lines += [_tensor("param", tensor) for tensor in program.params.values()]
+    lines += [_tensor("state", tensor) for tensor in program.state.values()]
+    return "\n".join([*lines, "", *map(graph_text, program.entries.values())])
+
+
+def graph_text(graph: Graph) -> str:
+    return "\n".join([f"entry {graph.name} {{", *(f"  {line}" for line in _body(graph)), "}\n"])
+
+
+def node_text(node: Node) -> str:
+    """One node, without its place: `%h: f32[32, 10] = matmul(%x, %fc1.w)`."""
+    outputs = ", ".join(f"{value}: {value.type}" for value in node.outputs)
+    inputs = ", ".join(map(str, node.inputs))
+    attrs = _attrs(node.attrs)
+    return f"{outputs} = {node.op}({inputs}{'; ' if inputs and attrs else ''}{attrs})"
+
+
+def _body(graph: Graph) -> Iterator[str]:
+    for kind, values in (
+        ("input", graph.inputs),
+        ("param", graph.params),
+        ("state", graph.state),
+    ):
+        yield from (f"{kind} {value}: {value.type}" for value in values)
+    yield from (node_text(node) + _place(node.span) for node in graph.nodes)
+    yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
+    yield from (f"write {name} = {value}" for name, value in graph.writes.items())
+
+
+def _tensor(kind: str, tensor: Tensor) -> str:
+    frozen = " frozen" if kind == "param" and not tensor.trainable else ""
+    return f"{kind} {tensor.name}: {tensor.type}{frozen}{_init(tensor.init)}{_place(tensor.span)}"
+
+
+def _init(init: Init) -> str:
+    if init.kind == "value":
+        return f" = {init.values[0]}" if len(init.values) == 1 else f" = {len(init.values)} values"
+    if init.kind == "copy":
+        return f" = {init.of}"
+    return f" ~ {init.kind}({_attrs(init.args)})"
+
+
+def _attrs(attrs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_plain(attrs[name])}" for name in sorted(attrs))
+
+
+def _plain(value: Any) -> str:
+    """As in Python, but words stand without quotes."""
+    if isinstance(value, Mapping):
+        return "{" + _attrs(value) + "}"
+    if isinstance(value, tuple):
+        inner = ", ".join(map(_plain, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return str(value)
+
+
+def _place(span: Span | None) -> str:
+    return f"  // {span.place}" if span else ""

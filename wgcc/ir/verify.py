@@ -1,0 +1,93 @@
+"""Checks the invariants that `graph.py` states; run after every pass in tests.
+
+It knows no op: the shape rules are handed in, as they are to the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from wgcc.ir.builder import InferTypes
+from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.program import Program, Tensor
+
+
+class GraphError(Exception):
+    """A pass broke an invariant: a fault of wgcc, never of the user."""
+
+
+def verify(graph: Graph, infer: InferTypes, forbidden: Collection[str] = ()) -> None:
+    """Raise `GraphError` naming everything that is wrong; `forbidden` ops must be gone by now."""
+    problems = [*_problems(graph, infer, forbidden)]
+    if problems:
+        raise GraphError(f"graph {graph.name}:\n" + "\n".join(problems))
+
+
+def verify_program(program: Program, infer: InferTypes, forbidden: Collection[str] = ()) -> None:
+    """`verify` each entry, and that all of them agree with the program about what they share."""
+    for graph in program.entries.values():
+        verify(graph, infer, forbidden)
+        problems = [
+            *_misfits("parameter", graph.params, program.params),
+            *_misfits("state", graph.state, program.state),
+        ]
+        if problems:
+            raise GraphError(f"graph {graph.name}:\n" + "\n".join(problems))
+
+
+def _problems(graph: Graph, infer: InferTypes, forbidden: Collection[str]) -> Iterator[str]:
+    known: dict[str, TensorType] = {}
+    yield from _define(graph.sources, known)
+    for node in graph.nodes:
+        yield from _misuses(f"{node.op}, which makes {_names(node)},", node.inputs, known)
+        yield from _mistyped(node, infer)
+        if node.op in forbidden:
+            yield f"{node.op}, which makes {_names(node)}, should have been replaced by now"
+        yield from _define(node.outputs, known)
+    for name, value in graph.outputs.items():
+        yield from _misuses(f"output {name}", (value,), known)
+    for name, value in graph.writes.items():
+        yield from _misuses(f"the write of {name}", (value,), known)
+    yield from _miswritten(graph)
+
+
+def _define(values: Iterable[Value], known: dict[str, TensorType]) -> Iterator[str]:
+    for value in values:
+        if value.name in known:
+            yield f"{value} is defined twice"
+        known[value.name] = value.type
+
+
+def _misuses(user: str, values: Iterable[Value], known: Mapping[str, TensorType]) -> Iterator[str]:
+    for value in values:
+        if value.name not in known:
+            yield f"{user} uses {value} before it is defined"
+        elif known[value.name] != value.type:
+            yield f"{user} takes {value} for {value.type}, but it is {known[value.name]}"
+
+
+def _mistyped(node: Node, infer: InferTypes) -> Iterator[str]:
+    types = infer(node.op, tuple(value.type for value in node.inputs), node.attrs)
+    if types != tuple(value.type for value in node.outputs):
+        yield f"{node.op} gives {', '.join(map(str, types))}, but {_names(node)} says otherwise"
+
+
+def _miswritten(graph: Graph) -> Iterator[str]:
+    kept = {value.name: value.type for value in (*graph.params, *graph.state)}
+    for name, value in graph.writes.items():
+        if name not in kept:
+            yield f"{name} is written, but it is neither a parameter nor state of this entry"
+        elif kept[name] != value.type:
+            yield f"{name} is {kept[name]}, but {value.type} is written to it"
+
+
+def _misfits(kind: str, values: Iterable[Value], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    for value in values:
+        if value.name not in tensors:
+            yield f"{value} is no {kind} of the program"
+        elif tensors[value.name].type != value.type:
+            yield f"{kind} {value} is {tensors[value.name].type}, not {value.type}"
+
+
+def _names(node: Node) -> str:
+    return ", ".join(f"{value}: {value.type}" for value in node.outputs)
