@@ -1,4 +1,4 @@
-"""The two software adapters every GPU test runs on: where their drivers are, and devices on them."""
+"""The two software adapters every GPU test runs on: where their drivers are, devices on them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ import pytest  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--bless", action="store_true", help="rewrite expected files (golden, file tests)")
+    parser.addoption(
+        "--bless", action="store_true", help="rewrite expected files (golden, file tests)"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -50,7 +50,9 @@ class _Cursor:
                 self.names.update(match.groupdict())
                 self.line, self.column = number, match.end()
                 return
-        raise AssertionError(f"{kind}: {text}\nnot found after line {self.line + 1} of\n{self._text}")
+        raise AssertionError(
+            f"{kind}: {text}\nnot found after line {self.line + 1} of\n{self._text}"
+        )
 
     def refuse_forbidden(self, stop: int) -> None:
         for text in self.forbidden:

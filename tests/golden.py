@@ -21,9 +21,7 @@ def check(folder: Path, produced: Mapping[str, str | bytes], bless: bool) -> Non
         _rewrite(folder, wanted)
         return
     expected = _read(folder)
-    changed = [
-        name for name in sorted(expected | wanted) if expected.get(name) != wanted.get(name)
-    ]
+    changed = [name for name in sorted(expected | wanted) if expected.get(name) != wanted.get(name)]
     if changed:
         lines = [line for name in changed for line in _diff(name, expected, wanted)]
         shown = "".join(lines[:SHOWN_LINES])

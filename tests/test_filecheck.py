@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import golden
 import pytest
+
+import golden
 from filecheck import filecheck
 
 OUTPUT = """\
@@ -59,7 +60,7 @@ def test_golden_folder_must_match_to_the_byte(tmp_path: Path) -> None:
         produced | {"weights": b"\xff\x01"},
         {name: text for name, text in produced.items() if name != "kernels/a.wgsl"},
     ):
-        with pytest.raises(pytest.fail.Exception, match="python3 dev.py bless -k case"):
+        with pytest.raises(pytest.fail.Exception, match=r"python3 dev\.py bless -k case"):
             golden.check(folder, wrong, bless=False)
 
 
@@ -69,5 +70,5 @@ def test_blessing_removes_stale_files(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "case").iterdir()} == {"kept"}
     golden.check_text(tmp_path / "one.txt", "text", bless=True)
     golden.check_text(tmp_path / "one.txt", "text", bless=False)
-    with pytest.raises(pytest.fail.Exception, match="expected/one.txt"):
+    with pytest.raises(pytest.fail.Exception, match=r"expected/one\.txt"):
         golden.check_text(tmp_path / "one.txt", "other", bless=False)

@@ -1,4 +1,4 @@
-"""The judge of our kernels is itself judged: it takes good WGSL and refuses what browsers refuse."""
+"""The judge of our kernels is itself judged: takes good WGSL, refuses what browsers refuse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ BARRIER_UNDER_A_THREADS_CONDITION = GOOD.replace(
     "workgroupBarrier();", "if (i < 32u) { workgroupBarrier(); }"
 )
 SYNTAX = GOOD.replace("data[i];", "data[i] ? 1 : 0;")
-TOO_MUCH_WORKGROUP_MEMORY = GOOD.replace("shared_sum: array<f32, 64>", "shared_sum: array<f32, 4352>")
+TOO_MUCH_WORKGROUP_MEMORY = GOOD.replace(
+    "shared_sum: array<f32, 64>", "shared_sum: array<f32, 4352>"
+)
 
 
 def nine_buffers() -> str:

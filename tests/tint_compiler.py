@@ -1,4 +1,4 @@
-"""Compile WGSL with Tint (Chromium's shader compiler) through Node: one process for many kernels."""
+"""Compile WGSL with Tint (Chromium's shader compiler) through Node, many kernels at once."""
 
 from __future__ import annotations
 

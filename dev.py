@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Everything a developer does, as one command each. Needs only Python 3.10 or newer.
+
+    python3 dev.py demo          install wgcc into .venv, build examples/sin, train it
+    python3 dev.py test [ARGS]   install what the tests need, lint, run them all (ARGS go to pytest)
+    python3 dev.py lint          ruff and mypy alone; --fix repairs what ruff can
+    python3 dev.py bless [ARGS]  rewrite the expected files of golden and file tests
+
+Each step is skipped when it is already done. System packages come from apt-get where it exists;
+elsewhere you are told what to install.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+NODE = ROOT / ".cache" / "node"
+# Dawn for Node: it holds Tint, the WGSL compiler of Chromium, which judges every kernel.
+NODE_PACKAGES = ("webgpu@0.6",)
+
+
+class StuckError(Exception):
+    """Something this script cannot repair; the text says what to do."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    commands = {"demo": demo, "test": test, "lint": lint, "bless": bless}
+    if not arguments or arguments[0] not in commands:
+        print((__doc__ or "").split("\n", 1)[1].strip("\n"))
+        return 0 if arguments[:1] in (["-h"], ["--help"]) else 2
+    if sys.version_info < (3, 10):  # noqa: UP036 (who runs this may have an older one)
+        print("dev.py: needs Python 3.10 or newer", file=sys.stderr)
+        return 1
+    try:
+        return commands[arguments[0]](arguments[1:])
+    except StuckError as failure:
+        print(f"\ndev.py: {failure}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def demo(_: Sequence[str]) -> int:
+    need_environment("demo")
+    need_adapter()
+    say("building examples/sin: wgcc build examples/sin/model.wg -o .cache/demo")
+    built = run_tool("wgcc", "build", "examples/sin/model.wg", "-o", ".cache/demo")
+    if built:
+        return built
+    say("training it: python examples/sin/train.py .cache/demo")
+    trained = run_tool("python", "examples/sin/train.py", ".cache/demo")
+    if trained:
+        return trained
+    activate = (BIN / "activate").relative_to(ROOT)
+    print(
+        "\nIt works. Next:\n"
+        f"  source {activate}\n"
+        "  wgcc new my-model                 a starter of your own\n"
+        "  wgcc show .cache/demo             the kernels you just trained with\n"
+        "  less examples/digits/README.md    a classifier of handwritten digits\n"
+        "  python3 dev.py test               the tests"
+    )
+    return 0
+
+
+def test(arguments: Sequence[str]) -> int:
+    need_environment("dev")
+    need_test_tools()
+    lint_failed = lint([])
+    say("tests")
+    tests_failed = run_tool("python", "-m", "pytest", "-n", "2", *arguments)
+    if lint_failed:
+        print("\ndev.py: lint failed, see above", file=sys.stderr)
+    return tests_failed or lint_failed
+
+
+def lint(arguments: Sequence[str]) -> int:
+    need_environment("dev")
+    fix = "--fix" in arguments
+    say("lint")
+    checks = [
+        ("ruff", "check", "--quiet", *(["--fix"] if fix else []), "."),
+        ("ruff", "format", "--quiet", *([] if fix else ["--check", "--diff"]), "."),
+        ("mypy", "--no-error-summary"),
+    ]
+    # All of them, so that one run shows everything there is to repair.
+    return max([run_tool(*check) for check in checks])
+
+
+def bless(arguments: Sequence[str]) -> int:
+    need_environment("dev")
+    need_test_tools()
+    return run_tool("python", "-m", "pytest", "--bless", *arguments)
+
+
+# ---- what the commands need, each made at most once
+
+
+def need_environment(kind: str) -> None:
+    """The virtual environment with wgcc installed from this checkout; "dev" adds the test tools."""
+    stamp = VENV / "wgcc-installed"
+    wanted = {name: _fingerprint(name) for name in ("demo", "dev")}
+    installed = stamp.read_text() if stamp.is_file() else ""
+    if (BIN / "python").exists() and installed in (wanted["dev"], wanted[kind]):
+        return
+    if not (BIN / "python").exists():
+        _make_venv()
+    say("installing wgcc and what it needs into .venv")
+    what = ".[dev]" if kind == "dev" else "."
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
+    run_hidden([str(BIN / "python"), "-m", "pip", "install", *quiet, "--editable", what])
+    stamp.write_text(wanted[kind])
+
+
+def _fingerprint(kind: str) -> str:
+    parts = (kind, str(ROOT), sys.version, (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _make_venv() -> None:
+    say("making .venv")
+    probe = [sys.executable, "-c", "import ensurepip, venv"]
+    if subprocess.run(probe, capture_output=True).returncode:
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
+        need_packages(version, why="Python's venv module")
+    run_hidden([sys.executable, "-m", "venv", "--clear", str(VENV)])
+
+
+def need_adapter() -> None:
+    """Some WebGPU adapter: the machine's own, else a software Vulkan driver."""
+    if not _adapter():
+        need_packages("mesa-vulkan-drivers", why="a software Vulkan driver, as no GPU was found")
+    found = _adapter()
+    if not found:
+        raise StuckError("no WebGPU adapter found; `.venv/bin/wgcc doctor` says more")
+    say(f"WebGPU adapter: {found}")
+
+
+def _adapter() -> str:
+    code = (
+        "import wgpu\n"
+        "names = [a.info['device'] for a in wgpu.gpu.enumerate_adapters_sync()\n"
+        "         if a.info['backend_type'] in ('Vulkan', 'Metal', 'D3D12')]\n"
+        "print(names[0] if names else '')"
+    )
+    done = subprocess.run([str(BIN / "python"), "-c", code], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def need_test_tools() -> None:
+    """Both software adapters (lavapipe; SwiftShader, which Chromium brings), Node and Dawn for it."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    # Imported here: the rest of this script must not depend on the tests.
+    from adapters import PACKAGES, driver_file
+
+    missing = [PACKAGES[name] for name in PACKAGES if driver_file(name) is None]
+    tools = {"node": "nodejs", "npm": "npm"}
+    missing += [package for tool, package in tools.items() if not which(tool)]
+    if missing:
+        need_packages(*missing, why="software adapters, Chromium and Node, which the tests run on")
+    stamp = NODE / "installed"
+    wanted = "\n".join(NODE_PACKAGES)
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        say("installing Dawn for Node into .cache/node")
+        NODE.mkdir(parents=True, exist_ok=True)
+        quiet = ("--no-audit", "--no-fund", "--no-save", "--loglevel=error")
+        run_hidden(["npm", "install", *quiet, "--prefix", str(NODE), *NODE_PACKAGES])
+        stamp.write_text(wanted)
+
+
+def need_packages(*packages: str, why: str) -> None:
+    """Install system packages with apt-get, as root or through sudo."""
+    say(f"installing {', '.join(packages)} ({why})")
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+    if not which("apt-get"):
+        raise StuckError(f"please install {why} (Debian's packages: {' '.join(packages)})")
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if not is_root and not which("sudo"):
+        raise StuckError(f"please run as root: apt-get update && {' '.join(command)}")
+    prefix = [] if is_root else ["sudo", "--preserve-env=DEBIAN_FRONTEND"]
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    run_hidden([*prefix, "apt-get", "update"])
+    run_hidden([*prefix, *command])
+
+
+# ---- running things
+
+
+def run_tool(name: str, *arguments: str) -> int:
+    """A tool of the virtual environment, with its output shown; returns its exit code."""
+    sys.stdout.flush()
+    path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
+    command = [str(BIN / name), *arguments]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}).returncode
+
+
+def run_hidden(command: Sequence[str]) -> None:
+    """A command whose output matters only when it fails."""
+    output = subprocess.PIPE
+    done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+        raise StuckError(f"this failed, its output is above: {' '.join(command)}")
+
+
+def which(tool: str) -> str | None:
+    return shutil.which(tool)
+
+
+def say(text: str) -> None:
+    print(f"· {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

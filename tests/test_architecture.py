@@ -1,0 +1,165 @@
+"""Rules a reader may rely on: who imports whom, how long things are, what is never committed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
+ROWS = (
+    ("lazy_numpy", "paths", "spelling", "errors", "errors_text"),
+    ("syntax", "ir"),
+    ("ops",),
+    ("evaluate",),
+    ("elaborate",),
+    ("passes",),
+    ("schedule",),
+    ("bundle",),
+    ("compiler",),
+    ("cli",),
+)
+HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
+# Third-party packages of the compiler, and the only places that may import them.
+ONLY_IN = {
+    "lark": r"wgcc/syntax/\w+\.py",
+    "jinja2": r"wgcc/bundle/render\.py",
+    "click": r"wgcc/cli(/\w+)?\.py",
+    "rich": r"wgcc/cli(/\w+)?\.py",
+    "numpy": r"wgcc/lazy_numpy\.py",
+    "wgpu": r"never",
+}
+AT_MOST_ONE_FILE = ("lark", "jinja2")
+MAX_FILE, MAX_FUNCTION = 400, 50
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+
+
+def modules(*folders: str) -> list[str]:
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path.relative_to(ROOT).as_posix() for path in paths)
+
+
+COMPILER = modules("wgcc")
+EVERYWHERE = [*modules("wgcc", "runtime_py", "tests", "examples"), "dev.py"]
+
+
+def parse(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text(encoding="utf-8"))
+
+
+def imports(module: str) -> Iterator[str]:
+    for node in ast.walk(parse(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            yield node.module or ""
+
+
+def part_of(module_name: str) -> str:
+    """`wgcc.ir.graph` -> `ir`."""
+    return module_name.split(".")[1] if "." in module_name else ""
+
+
+@pytest.mark.parametrize("module", COMPILER)
+def test_imports_point_down(module: str) -> None:
+    own = module.split("/")[1].removesuffix(".py")
+    if own in ("__init__", "__main__"):
+        return
+    assert own in HEIGHT, f"{own} has no place in the order of parts (ROWS in this file)"
+    for name in imports(module):
+        other = part_of(name) if name.split(".")[0] == "wgcc" else own
+        if other in (own, ""):
+            continue
+        lower = HEIGHT[other] < HEIGHT[own]
+        earlier = other in ROWS[0][: ROWS[0].index(own)] if own in ROWS[0] else False
+        assert lower or earlier, f"{own} must not import {name}"
+
+
+@pytest.mark.parametrize("module", COMPILER)
+def test_third_party_packages_are_met_in_one_place(module: str) -> None:
+    for name in imports(module):
+        allowed = ONLY_IN.get(name.split(".")[0])
+        assert allowed is None or re.fullmatch(allowed, module), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("package", AT_MOST_ONE_FILE)
+def test_one_file_knows(package: str) -> None:
+    users = [m for m in COMPILER if any(name.split(".")[0] == package for name in imports(m))]
+    assert len(users) <= 1, users
+
+
+@pytest.mark.parametrize("module", modules("runtime_py"))
+def test_runtime_stands_alone(module: str) -> None:
+    for name in imports(module):
+        assert name.split(".")[0] != "wgcc", f"{module} imports the compiler ({name})"
+        assert name.split(".")[0] not in ("lark", "jinja2", "click"), f"{module} imports {name}"
+
+
+@pytest.mark.parametrize("module", ["wgcc.compiler", "wgcc.cli"])
+def test_start_does_not_pay_for_what_it_may_not_need(module: str) -> None:
+    heavy = ["numpy", "wgpu", "safetensors", *(["lark", "jinja2"] if module == "wgcc.cli" else [])]
+    code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
+    path = [str(ROOT), str(ROOT / "runtime_py")]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path}; {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr or done.stdout
+
+
+@pytest.mark.parametrize("module", EVERYWHERE)
+def test_size(module: str) -> None:
+    lines = (ROOT / module).read_text(encoding="utf-8").count("\n")
+    assert lines <= MAX_FILE, f"{module} has {lines} lines"
+    for node in ast.walk(parse(module)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= MAX_FUNCTION, f"{module}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("module", EVERYWHERE)
+def test_module_says_what_it_owns(module: str) -> None:
+    assert ast.get_docstring(parse(module)) or not parse(module).body, f"{module}: no docstring"
+    vague = VAGUE_NAMES & set(Path(module).stem.split("_"))
+    assert not vague, f"{module}: {vague} says nothing of what is inside"
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached"], cwd=ROOT, capture_output=True, check=False
+    )
+    if listed.returncode:
+        pytest.fail("not a git checkout: cannot tell which files belong to the project")
+    paths = (ROOT / name.decode() for name in listed.stdout.split(b"\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def test_nothing_of_one_machine_is_committed() -> None:
+    # Written in pieces, so that this file does not find itself.
+    hosts = ["pypi" + ".org", "python" + "hosted.org", "npm" + "js.org", "deb." + "debian.org"]
+    places = ["/" + place for place in ("work/", "root/", "home/\\w", "opt/venv", "Users/\\w")]
+    forbidden = re.compile("|".join([*map(re.escape, hosts), *(r"(?<![\w.])" + p for p in places)]))
+    for path in tracked_files():
+        data = path.read_bytes()
+        if b"\0" in data[:8192]:
+            continue
+        found = forbidden.search(data.decode("utf-8", errors="replace"))
+        assert not found, f"{path.relative_to(ROOT)} holds {found and found.group()}"
+
+
+def test_only_known_folders_at_the_top() -> None:
+    tops = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
+    folders = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci"}
+    files = {"pyproject.toml", "dev.py", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE"}
+    dotfiles = {".gitignore", ".gitattributes", ".editorconfig"}
+    assert tops <= folders | files | dotfiles, sorted(tops - folders - files - dotfiles)
