@@ -1,0 +1,26 @@
+"""The built-in functions. Every module of this folder adds those in its `FUNCTIONS`.
+
+A function is `BuiltinFunction(name, parameters, call)`; `call(tracer, args, at)` checks its
+arguments, reports what is wrong (`raise Stop(tracer.report.error(…))`) and returns a value, usually
+a `Tensor` made by `tracer.emit`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from wgcc.elaborate.arguments import BuiltinFunction
+
+
+def _discover() -> dict[str, BuiltinFunction]:
+    found: dict[str, BuiltinFunction] = {}
+    for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for function in getattr(module, "FUNCTIONS", ()):
+            assert function.name not in found, f"two built-ins {function.name}"
+            found[function.name] = function
+    return found
+
+
+BUILTINS = _discover()

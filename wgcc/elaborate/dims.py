@@ -1,0 +1,203 @@
+"""Compile-time sizes: whole numbers that remember how they were made. Knows nothing of tensors.
+
+A `Dim` carries a polynomial over the declared dims, so `D / H * H` is `D`, while two unrelated dims
+that both happen to be 64 stay different.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
+
+Monomial = tuple[tuple[str, int], ...]
+Polynomial = Mapping[Monomial, Fraction]
+
+_made_up = itertools.count(1)
+
+
+class Match(Enum):
+    """How two sizes compare: equal by construction, equal by luck, or different."""
+
+    SAME = "same"
+    LUCK = "luck"
+    DIFF = "diff"
+
+
+SAME, LUCK, DIFF = Match.SAME, Match.LUCK, Match.DIFF
+
+
+@dataclass(frozen=True, eq=False)
+class Dim:
+    """A whole number known at compile time (it may be negative or zero: `-1`, `i - 1`).
+
+    `polynomial` is None where the origin is lost (`%`, rounding). `generic` marks sizes made up to
+    check a layer that nobody uses yet: such a number means nothing and is never shown.
+    """
+
+    size: int
+    polynomial: Polynomial | None = None
+    name: str = ""
+    generic: bool = False
+
+    @staticmethod
+    def literal(size: int) -> Dim:
+        return Dim(size, {(): Fraction(size)} if size else {})
+
+    @staticmethod
+    def declared(name: str, size: int) -> Dim:
+        return Dim(size, {((name, 1),): Fraction(1)}, name)
+
+    @staticmethod
+    def made_up(name: str) -> Dim:
+        """A size no program would use, so that no two of them agree by accident."""
+        return replace(Dim.declared(name, _fresh_size()), generic=True)
+
+    @property
+    def is_literal(self) -> bool:
+        return self.polynomial is not None and all(key == () for key in self.polynomial)
+
+    @property
+    def is_one(self) -> bool:
+        """A literal 1: the only size that stretches."""
+        return self.size == 1 and self.is_literal
+
+    def named(self, name: str) -> Dim:
+        return replace(self, name=name)
+
+    def __add__(self, other: Dim) -> Dim:
+        return self._join(self.size + other.size, _add(self.polynomial, other.polynomial, 1), other)
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self._join(
+            self.size - other.size, _add(self.polynomial, other.polynomial, -1), other
+        )
+
+    def __mul__(self, other: Dim) -> Dim:
+        return self._join(self.size * other.size, _multiply(self.polynomial, other.polynomial), other)
+
+    def __neg__(self) -> Dim:
+        return Dim.literal(0) - self
+
+    def divided_by(self, other: Dim) -> Dim | None:
+        """Exact division; None if it leaves a remainder."""
+        if other.size == 0:
+            return None
+        quotient, remainder = divmod(self.size, other.size)
+        if remainder and not (self.generic or other.generic):
+            return None
+        polynomial = _multiply(self.polynomial, _inverse(other.polynomial))
+        return self._join(_fresh_size() if remainder else quotient, polynomial, other)
+
+    def __str__(self) -> str:
+        if self.name or self.polynomial is None:
+            return self.name or str(self.size)
+        return _polynomial_text(self.polynomial)
+
+    @property
+    def full(self) -> str:
+        """`D = 128`, or `128` for a literal, or `D` where the number is made up."""
+        text = str(self)
+        return text if self.generic or text == str(self.size) else f"{text} = {self.size}"
+
+    def _join(self, size: int, polynomial: Polynomial | None, other: Dim) -> Dim:
+        return Dim(size, polynomial, generic=self.generic or other.generic)
+
+
+def compare(a: Dim, b: Dim) -> Match:
+    """A plain number is the same as any size of that value; two different dims agree only by luck."""
+    if a.polynomial is not None and a.polynomial == b.polynomial:
+        return SAME
+    if a.size != b.size:
+        return DIFF
+    if a.is_literal or b.is_literal or a.polynomial is None or b.polynomial is None:
+        return SAME
+    return LUCK
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    result = Dim.literal(1)
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+def sizes_of(dims: Iterable[Dim]) -> tuple[int, ...]:
+    return tuple(dim.size for dim in dims)
+
+
+def shape_text(dims: Iterable[Dim]) -> str:
+    """`B, T, D`."""
+    return ", ".join(map(str, dims))
+
+
+def sizes_note(*lists: Iterable[Dim]) -> str:
+    """`here B = 8, D = 32`: what the names in a message stand for; empty if there are none."""
+    texts = [dim.full for dims in lists for dim in dims if not dim.is_literal and not dim.generic]
+    return "here " + ", ".join(dict.fromkeys(texts)) if texts else ""
+
+
+def _fresh_size() -> int:
+    # A multiple of 5040, so that small divisors divide it.
+    return 5040 * (1_000_003 + 2 * next(_made_up))
+
+
+def _add(a: Polynomial | None, b: Polynomial | None, sign: int) -> Polynomial | None:
+    if a is None or b is None:
+        return None
+    result = dict(a)
+    for monomial, factor in b.items():
+        result[monomial] = result.get(monomial, Fraction(0)) + sign * factor
+    return {monomial: factor for monomial, factor in result.items() if factor}
+
+
+def _multiply(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
+    if a is None or b is None:
+        return None
+    result: dict[Monomial, Fraction] = {}
+    for monomial_a, factor_a in a.items():
+        for monomial_b, factor_b in b.items():
+            monomial = _multiply_monomials(monomial_a, monomial_b)
+            result[monomial] = result.get(monomial, Fraction(0)) + factor_a * factor_b
+    return {monomial: factor for monomial, factor in result.items() if factor}
+
+
+def _multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for name, power in b:
+        powers[name] = powers.get(name, 0) + power
+    return tuple(sorted((name, power) for name, power in powers.items() if power))
+
+
+def _inverse(polynomial: Polynomial | None) -> Polynomial | None:
+    """Only a single term has an inverse that is a single term."""
+    if polynomial is None or len(polynomial) != 1:
+        return None
+    ((monomial, factor),) = polynomial.items()
+    return {tuple((name, -power) for name, power in monomial): 1 / factor}
+
+
+def _polynomial_text(polynomial: Polynomial) -> str:
+    terms = sorted(polynomial.items(), key=lambda item: (-len(item[0]), str(item[0])))
+    text = ""
+    for monomial, factor in terms:
+        sign = "-" if factor < 0 else "+"
+        term = _term_text(monomial, abs(factor))
+        text += f" {sign} {term}" if text else f"-{term}" if factor < 0 else term
+    return text or "0"
+
+
+def _term_text(monomial: Monomial, factor: Fraction) -> str:
+    above = [_power_text(name, power) for name, power in monomial if power > 0]
+    below = [_power_text(name, -power) for name, power in monomial if power < 0]
+    if factor.denominator != 1:
+        below.append(str(factor.denominator))
+    if factor.numerator != 1 or not above:
+        above.insert(0, str(factor.numerator))
+    return "*".join(above) + "".join(f"/{name}" for name in below)
+
+
+def _power_text(name: str, power: int) -> str:
+    return name if power == 1 else f"{name}**{power}"

@@ -1,0 +1,99 @@
+"""Reporting of problems: whom to blame, when to stay silent, and what the user may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from wgcc.errors import Diagnostic, Diagnostics, Source, Span
+from wgcc.spelling import did_you_mean
+from wgcc.syntax.ast import Syntax
+
+Place = Span | Syntax
+
+SYNONYMS = {
+    "learning_rate": "lr", "step_size": "lr", "wd": "weight_decay", "decay": "weight_decay",
+    "l2": "weight_decay", "grad_clip": "clip_norm", "max_grad_norm": "clip_norm",
+    "clip": "clip_norm", "grad_accum": "accumulate", "beta1": "betas", "beta2": "betas",
+    "epsilon": "eps", "kernel": "k", "kernel_size": "k", "padding": "pad", "dim": "axis",
+    "keepdim": "keep", "keepdims": "keep", "ignore_index": "ignore", "pad_id": "ignore",
+    "label_smoothing": "smoothing", "strides": "stride", "dropout": "p", "rate": "p",
+    "input": "x",
+}  # fmt: skip
+
+
+class Stop(Exception):
+    """Abandons one expression or statement whose error has been reported.
+
+    `raise Stop(report.error(…).help(…))` reads well, so a diagnostic may be given; it is not used.
+    """
+
+
+class Report:
+    """Errors and warnings of one run. `inside` keeps the stack of calls that led here."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.library: set[Source] = set()
+        self._calls: list[Span] = []
+        self._damaged: tuple[int, set[tuple[Source, int]]] = (-1, set())
+
+    def error(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
+        """A line that did not parse has had its error: nothing more is said about it."""
+        span = place(at)
+        if (span.source, span.line) in self._damaged_lines():
+            return Diagnostic("error", code, message, span, label)
+        user = self.user_span(span)
+        if user is span:
+            return self.diagnostics.error(code, message, span, label)
+        found = self.diagnostics.error(code, message, user)
+        return found.also(span, label or "here, in the library") if not found.others else found
+
+    def warning(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
+        return self.diagnostics.warning(code, message, self.user_span(place(at)), label)
+
+    def unknown(
+        self, code: str, what: str, name: str, options: Iterable[str], at: Place,
+        label: str = "not found",
+    ) -> Diagnostic:  # fmt: skip
+        """``unknown WHAT `name` ``, with the option that was probably meant."""
+        found = self.error(code, f"unknown {what} `{name}`", at, label)
+        names = [option for option in options if not option.startswith("_")]
+        near = [SYNONYMS[name]] if SYNONYMS.get(name) in names else did_you_mean(name, names)
+        return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
+
+    @contextmanager
+    def inside(self, call: Span) -> Iterator[None]:
+        """What happens inside was caused by the call at this place."""
+        self._calls.append(call)
+        try:
+            yield
+        finally:
+            self._calls.pop()
+
+    def user_span(self, span: Span) -> Span:
+        """The place to blame: `span`, or the nearest call in the user's own files that led to it."""
+        if span.source not in self.library:
+            return span
+        users = (call for call in reversed(self._calls) if call.source not in self.library)
+        return next(users, span)
+
+    def _damaged_lines(self) -> set[tuple[Source, int]]:
+        count, lines = self._damaged
+        if count != len(self.diagnostics.items):
+            syntax = [item for item in self.diagnostics if item.code.startswith("WG01")]
+            lines = {place for item in syntax for place in _lines_near(item)}
+            self._damaged = len(self.diagnostics.items), lines
+        return lines
+
+
+def place(at: Place) -> Span:
+    return at if isinstance(at, Span) else at.span
+
+
+def _lines_near(item: Diagnostic) -> Iterator[tuple[Source, int]]:
+    """The lines between the places of a syntax error (an unclosed bracket damages what follows)."""
+    lines = [item.span.line, *(span.line for span, _ in item.others)]
+    first = min(lines)
+    last = max(first + 1, min(max(lines), first + 3))
+    return ((item.span.source, line) for line in range(first, last))

@@ -1,0 +1,219 @@
+"""What built-ins and operators are written against: reporting, and appending nodes to the graph.
+
+It knows neither the syntax of programs nor any single op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from wgcc.elaborate.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
+from wgcc.elaborate.report import Place, Report, Stop, place
+from wgcc.elaborate.scope import Scope
+from wgcc.elaborate.trace import Trace
+from wgcc.elaborate.values import (
+    AnyValue,
+    Number,
+    ParamRef,
+    StateRef,
+    Tensor,
+    TrainingFlag,
+    Truth,
+    TupleValue,
+    describe,
+    type_text,
+)
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
+from wgcc.ir.program import Init
+from wgcc.ops.registry import ShapeError
+from wgcc.syntax import ast
+
+# One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
+LARGEST_TENSOR = 2**25
+RANGES = {"i32": (-(2**31), 2**31 - 1), "u32": (0, 2**32 - 1), "u8": (0, 255)}
+# Index maps and generated values are folded into their readers and never stored.
+NEVER_STORED = frozenset({"reshape", "transpose", "broadcast", "slice", "iota", "const", "window"})
+# Ops whose output type is an attribute; `emit` fills it in.
+TAKES_DTYPE = frozenset({"const", "iota", "cast"})
+TAKES_SHAPE = frozenset({"reshape", "broadcast", "random"})
+
+
+class Tracer:
+    """The state of tracing.
+
+    - `report`: errors and warnings; `raise Stop(report.error(…))` abandons an expression
+    - `scope`: the names visible at the place being traced (`scope.find("B")`)
+    - `training`: true inside an entry that minimizes
+    - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on actual
+      numbers (divisibility, bounds) cannot be checked then, and `emit` records nothing
+    - `here`: the place whose nodes are being made; `prefix`: what their names begin with
+    - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
+      raises `Stop` if it failed (for index items, which are handed over as syntax)
+    """
+
+    def __init__(self, report: Report, trace: Trace, here: Span) -> None:
+        self.report = report
+        self.trace = trace
+        self.scope = Scope()
+        self.training = False
+        self.here = here
+        self.prefix = ""
+        self.evaluate: Callable[[ast.Expr], AnyValue]
+        self._sites = 0
+
+    @property
+    def generic(self) -> bool:
+        return self.trace.dry
+
+    def emit(
+        self, op: str, *tensors: Tensor, dims: Sequence[Dim], dtype: str, name: str = "", **attrs: Any
+    ) -> Tensor:
+        """Append a node with one output of these dims and this dtype.
+
+        The attributes `shape` and `dtype` of ops that have them are filled in.
+        """
+        attrs |= {"dtype": dtype} if op in TAKES_DTYPE else {}
+        attrs |= {"shape": sizes_of(dims)} if op in TAKES_SHAPE else {}
+        (result,) = self.emit_many(op, *tensors, outputs=[(tuple(dims), dtype)], **attrs)
+        if name:
+            self.name(result, name)
+        return result
+
+    def emit_many(
+        self, op: str, *tensors: Tensor, outputs: Sequence[tuple[tuple[Dim, ...], str]], **attrs: Any
+    ) -> tuple[Tensor, ...]:
+        types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
+        for type_, (dims, dtype) in zip(types, outputs, strict=True):
+            if op not in NEVER_STORED:
+                self.check_size(type_, type_text(dtype, dims), self.here)
+        builder = self.trace.builder
+        builder.span, builder.prefix = self.report.user_span(self.here), self.prefix
+        inputs = tuple(tensor.value for tensor in tensors)
+        try:
+            values = self.trace.apply(op, inputs, types, attrs)
+        except ShapeError as error:
+            raise Stop(self.report.error("WG0400", str(error), self.here)) from error
+        return tuple(
+            Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True)
+        )
+
+    def constant(self, number: float | int | bool, dtype: str) -> Tensor:
+        """A scalar; an integer must fit into its dtype."""
+        low, high = RANGES.get(dtype, (float("-inf"), float("inf")))
+        if not low <= number <= high:
+            text = f"{number} does not fit into {dtype} ({low} to {high})"
+            raise Stop(self.report.error("WG0504", text, self.here))
+        kind: type = float if dtype in FLOATS else bool if dtype == "bool" else int
+        return self.emit("const", dims=(), dtype=dtype, value=kind(number))
+
+    def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
+        """Stretch to `dims`, which the caller has checked; nothing is emitted if they are the same."""
+        if sizes_of(tensor.dims) == sizes_of(dims):
+            return Tensor(tensor.value, tuple(dims))
+        return self.emit("broadcast", tensor, dims=dims, dtype=tensor.dtype)
+
+    def cast(self, tensor: Tensor, dtype: str) -> Tensor:
+        if tensor.dtype == dtype:
+            return tensor
+        return self.emit("cast", tensor, dims=tensor.dims, dtype=dtype)
+
+    def random(
+        self, dims: Sequence[Dim], kind: str, at: Place, seed: Tensor | None = None
+    ) -> Tensor:
+        """f32 numbers, `uniform` in 0..1 or `normal`, from a call site of their own.
+
+        They follow the model's generator, or `seed` (a u32 scalar) alone if that is given.
+        """
+        self.here = place(at)
+        self._sites += 1
+        step = self.constant(0, "u32") if seed is not None else self._generator("step")
+        key = seed if seed is not None else self._generator("seed")
+        return self.emit("random", key, step, dims=dims, dtype="f32", site=self._sites, kind=kind)
+
+    def read(self, value: AnyValue) -> AnyValue:
+        """Parameters and state become their current tensors, also inside tuples; `training` a bool."""
+        if isinstance(value, (ParamRef, StateRef)):
+            return self.trace.read(value)
+        if isinstance(value, TrainingFlag):
+            return Truth(self.training)
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.read(item) for item in value.items))
+        return value
+
+    def same_size(self, a: Dim, b: Dim, at: Place, why: str) -> bool:
+        """Whether two sizes agree; warns where they agree only by luck. `why` begins the warning."""
+        match = compare(a, b)
+        if match is LUCK:
+            text = f"{why}: `{a}` and `{b}` are different dims that both happen to be {a.size}"
+            self.report.warning("WG0410", text, at).help(
+                "if they are meant to be the same, declare one in terms of the other"
+            )
+        return match is not DIFF
+
+    def fit(self, value: AnyValue, dtype: str, dims: tuple[Dim, ...], at: Place) -> Tensor:
+        """`value` as a tensor of exactly this type: numbers adapt and repeat, axes stretch.
+
+        For whatever is stored: initial values, state, windows of state.
+        """
+        want = type_text(dtype, dims)
+        if isinstance(value, (Dim, Number, Truth)):
+            return self.broadcast(self._adapted(value, dtype, at), dims)
+        if not isinstance(value, Tensor):
+            text = f"a tensor {want} is expected here, but this is {describe(value)}"
+            raise Stop(self.report.error("WG0501", text, at))
+        if value.dtype != dtype:
+            found = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
+            raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+        pairs = list(zip(reversed(value.dims), reversed(dims), strict=False))
+        fits = all(have.is_one or compare(have, wanted) is not DIFF for have, wanted in pairs)
+        if len(value.dims) > len(dims) or not fits:
+            found = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
+            note = sizes_note(dims, value.dims)
+            raise Stop(found.note(note) if note else found)
+        for have, wanted in pairs:
+            if not have.is_one:
+                self.same_size(have, wanted, at, "the value to store")
+        return self.broadcast(value, dims)
+
+    def number(self, value: AnyValue, dtype: str, at: Place) -> Tensor | None:
+        """A compile-time number as a scalar tensor of this dtype; None if it is no number."""
+        return self._adapted(value, dtype, at) if isinstance(value, (Dim, Number)) else None
+
+    def check_size(self, type_: TensorType, text: str, at: Place) -> None:
+        """Refuse what no buffer can hold."""
+        if self.generic or type_.size <= LARGEST_TENSOR:
+            return
+        message = f"{text} holds {type_.size:,} values, more than a GPU buffer can ({LARGEST_TENSOR:,})"
+        found = self.report.error("WG0422", message, at)
+        raise Stop(found.note("one binding holds at most 128 MiB").help("use smaller sizes"))
+
+    def name(self, value: AnyValue, name: str) -> None:
+        """Name a tensor after what the source binds it to."""
+        if isinstance(value, Tensor):
+            self.trace.name(value.value, f"{self.prefix}.{name}" if self.prefix else name)
+
+    @contextmanager
+    def within(self, scope: Scope, prefix: str) -> Iterator[None]:
+        """Trace another scope; place, names and prefix come back afterwards."""
+        saved = self.scope, self.prefix, self.here
+        self.scope, self.prefix = scope, prefix
+        try:
+            yield
+        finally:
+            self.scope, self.prefix, self.here = saved
+
+    def _adapted(self, value: Dim | Number | Truth, dtype: str, at: Place) -> Tensor:
+        number = value.size if isinstance(value, Dim) else value.value
+        fraction = isinstance(value, Number) and dtype in INTEGERS
+        if fraction or isinstance(value, Truth) != (dtype == "bool"):
+            text = f"{dtype} expected, but this is {describe(value)}"
+            raise Stop(self.report.error("WG0501", text, at))
+        self.here = place(at)
+        return self.constant(number, dtype)
+
+    def _generator(self, part: str) -> Tensor:
+        """`rng/seed` and `rng/step`; the entry that draws counts `rng/step` up when it ends."""
+        return self.trace.read(StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here))
