@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from wgcc.ir.graph import FLOATS, Graph, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node, TensorType, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
@@ -28,9 +28,8 @@ class Evaluated:
 
 def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64") -> Evaluated:
     """Run `graph` on `values` (one array per source, by name); floats are computed in `dtype`."""
-    known = {
-        source.name: as_held(values[source.name], source.type, dtype) for source in graph.sources
-    }
+    given = {**values, **{item.value.name: from_words(item) for item in graph.constants}}
+    known = {value.name: as_held(given[value.name], value.type, dtype) for value in graph.sources}
     last_use = _last_uses(graph)
     with np.errstate(all="ignore"):
         for position, node in enumerate(graph.nodes):
@@ -76,6 +75,17 @@ def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array
     return rounded.astype(NUMPY[dtype])
 
 
+def from_words(constant: Constant) -> Array:
+    words = np.frombuffer(constant.words, WORDS[constant.value.dtype])
+    return words.reshape(constant.value.shape)
+
+
+def to_words(array: Array, value: Value) -> Constant:
+    """`array` as the constant `value` of a graph."""
+    held = as_held(array, value.type)
+    return Constant(value, np.ascontiguousarray(held, WORDS[value.dtype]).tobytes())
+
+
 NUMPY = {
     "f64": "float64",
     "f32": "float32",
@@ -85,6 +95,7 @@ NUMPY = {
     "u8": "uint8",
     "bool": "bool",
 }
+WORDS = {"f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4", "u8": "<u4", "bool": "<u4"}
 PLAIN = {"zeros": 0.0, "ones": 1.0}
 
 

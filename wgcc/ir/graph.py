@@ -5,6 +5,7 @@
 - Every value is defined once: as a graph input, parameter or state, or by one node, before its uses.
 - Names are unique in a graph and come from the source (`blocks.0.attn.q`), gradients are `d.NAME`.
 - The type of a node's outputs is what the op's shape rule gives (`verify` checks it after each pass).
+- A `Constant` is a tensor that was computed at compile time; its value is a source like an input.
 - Effects happen at the end of the entry only: `writes` says which parameter or state gets which value.
 - Nothing here is ever changed in place: a pass returns a new graph.
 """
@@ -75,6 +76,14 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Constant:
+    """`words` holds one little-endian 32-bit word per element, as the GPU does: f32 and f16 as f32."""
+
+    value: Value
+    words: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """One entry. `params` and `state` hold what it reads or writes; `inputs` and `outputs` are its contract."""
 
@@ -85,11 +94,13 @@ class Graph:
     nodes: tuple[Node, ...] = ()
     outputs: Mapping[str, Value] = field(default_factory=dict)
     writes: Mapping[str, Value] = field(default_factory=dict)
+    constants: tuple[Constant, ...] = ()
 
     @property
     def sources(self) -> tuple[Value, ...]:
         """Every value that no node defines."""
-        return (*self.inputs, *self.params, *self.state)
+        constants = (constant.value for constant in self.constants)
+        return (*self.inputs, *self.params, *self.state, *constants)
 
     @property
     def results(self) -> tuple[Value, ...]:

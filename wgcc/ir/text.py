@@ -12,10 +12,12 @@ entry train {
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from struct import unpack
 from typing import Any
+from zlib import crc32
 
 from wgcc.errors import Span
-from wgcc.ir.graph import Graph, Node
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node
 from wgcc.ir.program import Init, Program, Tensor
 
 
@@ -46,9 +48,18 @@ def _body(graph: Graph) -> Iterator[str]:
         ("state", graph.state),
     ):
         yield from (f"{kind} {value}: {value.type}" for value in values)
+    yield from map(_constant, graph.constants)
     yield from (node_text(node) + _place(node.span) for node in graph.nodes)
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
+
+
+def _constant(constant: Constant) -> str:
+    """The first few elements, and a sum over all the words so that a change anywhere shows."""
+    value, first = constant.value, constant.words[:16]
+    letter = "f" if value.dtype in FLOATS else "i" if value.dtype == "i32" else "I"
+    elements = ", ".join(f"{x:.6g}" for x in unpack(f"<{len(first) // 4}{letter}", first))
+    return f"constant {value}: {value.type} = {elements}, … (crc {crc32(constant.words):08x})"
 
 
 def _tensor(kind: str, tensor: Tensor) -> str:
