@@ -1,0 +1,105 @@
+"""Activation functions and erf: tanh sigmoid relu gelu silu softplus. Exact forms, as PyTorch's defaults."""
+
+from __future__ import annotations
+
+from math import erf, pi, sqrt
+
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.formula import Term
+from wgcc.ops.pointwise import unary
+from wgcc.ops.registry import Sample
+
+# Far enough out that exp would overflow where it is used carelessly.
+WIDE = [Sample([(257,)], low=-30.0, high=30.0, differentiable=False)]
+
+
+def gelu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g (Φ(x) + x φ(x)), φ the normal density and Φ its integral
+    cdf = ((x * sqrt(0.5)).apply("erf") + 1) * 0.5
+    density = (x.square() * -0.5).exp() * (1 / sqrt(2 * pi))
+    return g * (cdf + x * density)
+
+
+def silu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g s (1 + x (1 - s)), s = sigmoid(x)
+    s = x.apply("sigmoid")
+    return g * (s * (x * (1 - s) + 1))
+
+
+def erf_array(x: Array) -> Array:
+    """numpy has no erf; the standard library's is exact and fast enough for tests."""
+    return np.vectorize(erf, otypes=[float])(x).astype(x.dtype)
+
+
+def sigmoid_array(x: Array) -> Array:
+    return 0.5 * (1 + np.tanh(0.5 * x))
+
+
+OPS = (
+    # dx = g (1 - y²)
+    unary(
+        "tanh",
+        "wg_tanh({0})",
+        lambda x: np.tanh(x),
+        lambda g, x, y: g * (1 - y.square()),
+        functions=("tanh",),
+        cheap=False,
+        samples=WIDE,
+    ),
+    # dx = g y (1 - y)
+    unary(
+        "sigmoid",
+        "wg_sigmoid({0})",
+        sigmoid_array,
+        lambda g, x, y: g * (y * (1 - y)),
+        functions=("sigmoid",),
+        cheap=False,
+        samples=WIDE,
+    ),
+    # dx = g where y > 0, so 0 at 0
+    unary(
+        "relu",
+        "wg_relu({0})",
+        lambda x: np.maximum(x, 0),
+        lambda g, x, y: y.exceeds(0).choose(g, 0),
+        functions=("relu",),
+    ),
+    unary(
+        "gelu",
+        "wg_gelu({0})",
+        lambda x: 0.5 * x * (1 + erf_array(x * sqrt(0.5))),
+        gelu_derivative,
+        functions=("erf", "gelu"),
+        cheap=False,
+        samples=WIDE,
+    ),
+    unary(
+        "silu",
+        "({0} * wg_sigmoid({0}))",
+        lambda x: x * sigmoid_array(x),
+        silu_derivative,
+        functions=("sigmoid",),
+        cheap=False,
+        samples=WIDE,
+    ),
+    # dx = g sigmoid(x)
+    unary(
+        "softplus",
+        "wg_softplus({0})",
+        lambda x: np.logaddexp(0, x),
+        lambda g, x, y: g * x.apply("sigmoid"),
+        functions=("log", "log1p", "softplus"),
+        cheap=False,
+        samples=WIDE,
+    ),
+    # dx = g 2/√π exp(-x²)
+    unary(
+        "erf",
+        "wg_erf({0})",
+        erf_array,
+        lambda g, x, y: g * ((-x.square()).exp() * (2 / sqrt(pi))),
+        functions=("erf",),
+        cheap=False,
+        samples=WIDE,
+    ),
+)

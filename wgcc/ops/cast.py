@@ -1,0 +1,57 @@
+"""cast(x; dtype): the same numbers in another dtype. Floats become integers by dropping the fraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.dtypes import numpy_dtype
+from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
+
+
+def infer(x: TensorType, dtype: str) -> TensorType:
+    if dtype not in DTYPES:
+        raise ShapeError(f"there is no dtype {dtype} (there are {', '.join(DTYPES)})")
+    return TensorType(x.shape, dtype)
+
+
+def reference(x: Array, dtype: str) -> Array:
+    # A float64 evaluation stays in float64.
+    stays = dtype == "f32" and x.dtype == np.float64
+    return x if stays else x.astype(numpy_dtype(dtype))
+
+
+def wgsl(node: Node) -> str:
+    source, target = node.inputs[0].dtype, node.output.dtype
+    if target == "bool":
+        return {"f": "(!({0} == 0.0f))", "i": "({0} != 0i)", "u": "({0} != 0u)", "b": "{0}"}[
+            source[0]
+        ]
+    if target in FLOATS:
+        return "{0}" if source in FLOATS else "f32({0})"
+    if target == "u8":
+        return "({0} & 255u)" if source in ("u32", "u8") else "(u32({0}) & 255u)"
+    return f"{target}({{0}})"
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g in x's dtype; integers have no gradient
+    (g,), source = gs, node.inputs[0].dtype
+    if g is None or source not in FLOATS or node.output.dtype not in FLOATS:
+        return [None]
+    return [b.apply("cast", g, dtype=source)]
+
+
+def _samples() -> list[Sample]:
+    return [
+        Sample(
+            [TensorType((65,), a)], {"dtype": d}, 0.0, 9.0, (0, 9), differentiable=a == d == "f32"
+        )
+        for a in DTYPES
+        for d in DTYPES
+    ]
+
+
+OPS = (Op("cast", infer, reference, Pointwise(wgsl), grad, _samples()),)

@@ -1,0 +1,44 @@
+"""Comparisons (two operands of equal type to bool) and logic on bools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import DTYPES, Node, TensorType, Value
+from wgcc.lazy_numpy import np
+from wgcc.ops.checks import NUMBERS, check_dtype, check_same
+from wgcc.ops.pointwise import samples_of
+from wgcc.ops.registry import Op, Pointwise, Reference
+
+
+def no_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    return [None] * len(node.inputs)
+
+
+def _to_bool(name: str, dtypes: tuple[str, ...]) -> Callable[..., TensorType]:
+    def infer(*types: TensorType) -> TensorType:
+        check_same(name, *types)
+        check_dtype(name, types[0], dtypes)
+        return TensorType(types[0].shape, "bool")
+
+    return infer
+
+
+def _op(name: str, wgsl: str, reference: Reference, dtypes: tuple[str, ...], arity: int = 2) -> Op:
+    samples = samples_of(arity, dtypes)
+    return Op(name, _to_bool(name, dtypes), reference, Pointwise(wgsl), no_grad, samples)
+
+
+OPS = (
+    _op("eq", "({0} == {1})", lambda x, z: np.equal(x, z), DTYPES),
+    # `x != x` is false for NaN on the adapters tried; the negation of == is not.
+    _op("ne", "(!({0} == {1}))", lambda x, z: np.not_equal(x, z), DTYPES),
+    _op("lt", "({0} < {1})", lambda x, z: np.less(x, z), NUMBERS),
+    _op("le", "({0} <= {1})", lambda x, z: np.less_equal(x, z), NUMBERS),
+    _op("gt", "({0} > {1})", lambda x, z: np.greater(x, z), NUMBERS),
+    _op("ge", "({0} >= {1})", lambda x, z: np.greater_equal(x, z), NUMBERS),
+    _op("logical_and", "({0} && {1})", lambda x, z: np.logical_and(x, z), ("bool",)),
+    _op("logical_or", "({0} || {1})", lambda x, z: np.logical_or(x, z), ("bool",)),
+    _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), arity=1),
+)

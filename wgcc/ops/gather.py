@@ -1,0 +1,104 @@
+"""gather(table, ids): one row of the table per id. gather_grad(g, ids; rows): each row's gradients added up.
+
+Ids outside the table mean its nearest row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_dtype, check_sizes
+from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, Special
+
+
+def infer(table: TensorType, ids: TensorType) -> TensorType:
+    if table.rank < 1:
+        raise ShapeError(f"gather takes rows of a table, and {table} has none")
+    check_dtype("gather: ids", ids, INTEGERS)
+    return TensorType(ids.shape + table.shape[1:], table.dtype)
+
+
+def reference(table: Array, ids: Array) -> Array:
+    return table[np.clip(ids, 0, len(table) - 1)]
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dtable[r] = sum of g where ids = r
+    (g,), (table, ids) = gs, node.inputs
+    if g is None or table.dtype not in FLOATS:
+        return [None, None]
+    return [b.apply("gather_grad", g, ids, rows=table.shape[0]), None]
+
+
+def infer_grad(g: TensorType, ids: TensorType, rows: int) -> TensorType:
+    check_dtype("gather_grad: ids", ids, INTEGERS)
+    check_sizes("gather_grad", (rows,))
+    if g.shape[: ids.rank] != ids.shape:
+        raise ShapeError(f"gather_grad: {g} does not hold one row for each id of {ids}")
+    return TensorType((rows, *g.shape[ids.rank :]), g.dtype)
+
+
+def reference_grad(g: Array, ids: Array, rows: int) -> Array:
+    table = np.zeros((rows, *g.shape[ids.ndim :]), g.dtype)
+    np.add.at(table, np.clip(ids, 0, rows - 1), g)
+    return table
+
+
+def grad_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dg[i] = (gradient of the table)[ids[i]]
+    (g,), (_, ids) = gs, node.inputs
+    return [None if g is None else b.apply("gather", g, ids), None]
+
+
+def at(node: Node, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    return index[: node.inputs[1].type.rank]
+
+
+def limit(node: Node) -> int:
+    return node.inputs[0].shape[0] - 1
+
+
+def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
+    return (found, *position[node.inputs[1].type.rank :])
+
+
+def _ids(*shape: int, dtype: str = "i32") -> TensorType:
+    return TensorType(shape, dtype)
+
+
+OPS = (
+    Op(
+        "gather",
+        infer,
+        reference,
+        Indirect(at, limit, index),
+        grad,
+        [
+            Sample([(5, 3), _ids(7)], integers=(0, 4)),
+            Sample([(1, 65), _ids()], integers=(0, 0)),
+            Sample([(65,), _ids(257)], integers=(0, 64)),
+            Sample([(7, 2, 3), _ids(2, 5)], integers=(0, 6)),
+            Sample([(4, 3), _ids(9)], integers=(-3, 8)),
+            Sample([(4, 3), _ids(9, dtype="u32")], integers=(0, 3)),
+            Sample([TensorType((4, 3), "i32"), _ids(9)], integers=(0, 3), differentiable=False),
+        ],
+    ),
+    Op(
+        "gather_grad",
+        infer_grad,
+        reference_grad,
+        Special("scatter"),
+        grad_grad,
+        [
+            Sample([(7, 3), _ids(7)], {"rows": 5}, integers=(0, 4)),
+            Sample([(65,), _ids()], {"rows": 1}, integers=(0, 0)),
+            Sample([(257,), _ids(257)], {"rows": 65}, integers=(0, 64)),
+            Sample([(2, 5, 2, 3), _ids(2, 5)], {"rows": 7}, integers=(0, 6)),
+            Sample([(64, 63), _ids(64, dtype="u32")], {"rows": 11}, integers=(0, 10)),
+        ],
+    ),
+)

@@ -1,0 +1,155 @@
+"""sum max min prod any all over attribute `axes` (ascending; they vanish from the shape)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_axes, check_dtype, without_axes
+from wgcc.ops.dtypes import LARGEST_FLOAT, literal
+from wgcc.ops.formula import Term
+from wgcc.ops.registry import Op, Reduce, Sample
+
+# u8 would overflow at once; the user says which dtype to add in.
+WIDE_NUMBERS = ("f32", "f16", "i32", "u32")
+
+# (g spread along the axes, x, y spread along the axes, axes) to dx
+Derivative = Callable[[Term, Term, Term, tuple[int, ...]], Term]
+_LOWEST = {"i32": -(2**31), "u32": 0, "u8": 0}
+_HIGHEST = {"i32": 2**31 - 1, "u32": 2**32 - 1, "u8": 255}
+
+
+def reduction(
+    name: str,
+    start: Callable[[str], str],
+    combine: str,
+    reference: Callable[[Array, tuple[int, ...]], Array],
+    derivative: Derivative | None,
+    dtypes: tuple[str, ...] = WIDE_NUMBERS,
+) -> Op:
+    def infer(x: TensorType, axes: tuple[int, ...]) -> TensorType:
+        check_axes(name, x, axes)
+        check_dtype(name, x, dtypes)
+        return TensorType(without_axes(x.shape, axes), x.dtype)
+
+    def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+        (g,), (x,), axes = gs, node.inputs, node.attrs["axes"]
+        if g is None or derivative is None or x.dtype not in FLOATS:
+            return [None]
+        spread_g = Term(b, g).spread(axes, x.shape)
+        spread_y = Term(b, node.output).spread(axes, x.shape)
+        return [derivative(spread_g, Term(b, x), spread_y, axes).value]
+
+    def in_numpy(x: Array, axes: tuple[int, ...]) -> Array:
+        return np.asarray(reference(x, tuple(axes))).astype(x.dtype)
+
+    return Op(name, infer, in_numpy, Reduce(start, combine), grad, _samples(dtypes))
+
+
+def equal_derivative(g: Term, x: Term, y: Term, axes: tuple[int, ...]) -> Term:
+    # dx = g / (number of elements equal to y) where x = y, else 0
+    ties = x.equals(y).cast(x.dtype)
+    return ties * (g / ties.sum(axes).spread(axes, x.shape))
+
+
+def prod_derivative(g: Term, x: Term, y: Term, axes: tuple[int, ...]) -> Term:
+    # dx = g (product of the other elements): y/x, or what is left of y without its only zero
+    zero = x.equals(0)
+    zeros = zero.cast(x.dtype).sum(axes).spread(axes, x.shape)
+    nonzero = zero.choose(x.like(1), x)
+    others = nonzero.apply("prod", axes=axes).spread(axes, x.shape) / nonzero
+    other_zeros = zeros - zero.cast(x.dtype)
+    return other_zeros.equals(0).choose(g * others, 0)
+
+
+_CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((), ()),
+    ((1,), (0,)),
+    ((63,), (0,)),
+    ((64,), (0,)),
+    ((65,), (0,)),
+    ((257,), (0,)),
+    ((3, 5), (1,)),
+    ((3, 5), (0,)),
+    ((3, 5), (0, 1)),
+    ((65, 63), (0,)),
+    ((2, 3, 4, 5), (1, 3)),
+    ((2, 3, 4, 5), (0, 1, 2)),
+    ((7, 1, 3), (1,)),
+)
+
+
+def _samples(dtypes: tuple[str, ...]) -> list[Sample]:
+    found = [
+        Sample([shape], {"axes": axes}, low=0.5, high=1.5)
+        for shape, axes in _CASES
+        if "f32" in dtypes
+    ]
+    for dtype in dtypes:
+        if dtype not in FLOATS:
+            bounds = (0, 1) if dtype == "bool" else (1, 3)
+            for shape, axes in (((19,), (0,)), ((3, 5), (1,))):
+                types = [TensorType(shape, dtype)]
+                found.append(Sample(types, {"axes": axes}, integers=bounds, differentiable=False))
+    return found
+
+
+def _extreme(integers: dict[str, int], number: float) -> Callable[[str], str]:
+    return lambda dtype: literal(integers.get(dtype, number), dtype)
+
+
+NUMBERS = (*WIDE_NUMBERS, "u8")
+
+OPS = (
+    # dx = g along the axes
+    reduction(
+        "sum",
+        lambda dtype: literal(0, dtype),
+        "({0} + {1})",
+        lambda x, axes: x.sum(
+            axes, dtype=np.result_type(x.dtype, np.float32) if x.dtype.kind == "f" else None
+        ),
+        lambda g, x, y, axes: g,
+    ),
+    reduction(
+        "max",
+        _extreme(_LOWEST, -LARGEST_FLOAT),
+        "max({0}, {1})",
+        lambda x, axes: x.max(axes),
+        equal_derivative,
+        NUMBERS,
+    ),
+    reduction(
+        "min",
+        _extreme(_HIGHEST, LARGEST_FLOAT),
+        "min({0}, {1})",
+        lambda x, axes: x.min(axes),
+        equal_derivative,
+        NUMBERS,
+    ),
+    reduction(
+        "prod",
+        lambda dtype: literal(1, dtype),
+        "({0} * {1})",
+        lambda x, axes: x.prod(axes),
+        prod_derivative,
+    ),
+    reduction(
+        "any",
+        lambda dtype: "false",
+        "({0} || {1})",
+        lambda x, axes: x.any(axes),
+        None,
+        ("bool",),
+    ),
+    reduction(
+        "all",
+        lambda dtype: "true",
+        "({0} && {1})",
+        lambda x, axes: x.all(axes),
+        None,
+        ("bool",),
+    ),
+)

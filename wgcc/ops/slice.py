@@ -1,0 +1,133 @@
+"""slice(x; starts, sizes, steps) takes part of x; unslice(x; shape, starts, steps) puts it back among zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_sizes
+from wgcc.ops.registry import Op, Sample, ShapeError, View
+
+Axes = tuple[int, ...]
+
+
+def infer(x: TensorType, starts: Axes, sizes: Axes, steps: Axes) -> TensorType:
+    check_sizes("slice", sizes)
+    _check_place("slice", x.shape, sizes, starts, steps)
+    return TensorType(tuple(sizes), x.dtype)
+
+
+def infer_unslice(x: TensorType, shape: Axes, starts: Axes, steps: Axes) -> TensorType:
+    check_sizes("unslice", shape)
+    _check_place("unslice", shape, x.shape, starts, steps)
+    return TensorType(tuple(shape), x.dtype)
+
+
+def _check_place(op: str, whole: Axes, part: Axes, starts: Axes, steps: Axes) -> None:
+    if not len(whole) == len(part) == len(starts) == len(steps):
+        raise ShapeError(f"{op}: {list(whole)} needs one start, size and step for each axis")
+    for axis, (size, count, start, step) in enumerate(zip(whole, part, starts, steps, strict=True)):
+        last = start + (count - 1) * step
+        if step < 1 or start < 0 or last >= size:
+            raise ShapeError(
+                f"{op}: {count} elements from {start} in steps of {step} "
+                f"leave axis {axis} of size {size}"
+            )
+
+
+def reference(x: Array, starts: Axes, sizes: Axes, steps: Axes) -> Array:
+    return x[_slices(sizes, starts, steps)]
+
+
+def reference_unslice(x: Array, shape: Axes, starts: Axes, steps: Axes) -> Array:
+    whole = np.zeros(shape, x.dtype)
+    whole[_slices(x.shape, starts, steps)] = x
+    return whole
+
+
+def _slices(sizes: Axes, starts: Axes, steps: Axes) -> tuple[slice, ...]:
+    places = zip(starts, sizes, steps, strict=True)
+    return tuple(slice(at, at + (n - 1) * by + 1, by) for at, n, by in places)
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g among zeros
+    (g,), attrs = gs, node.attrs
+    if g is None:
+        return [None]
+    shape = node.inputs[0].shape
+    return [b.apply("unslice", g, shape=shape, starts=attrs["starts"], steps=attrs["steps"])]
+
+
+def grad_unslice(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = the part of g where x was put
+    (g,), attrs = gs, node.attrs
+    if g is None:
+        return [None]
+    sizes = node.inputs[0].shape
+    return [b.apply("slice", g, starts=attrs["starts"], sizes=sizes, steps=attrs["steps"])]
+
+
+def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
+    places = zip(position, node.attrs["starts"], node.attrs["steps"], strict=True)
+    return tuple(at * step + start if step > 1 else at + start for at, start, step in places)
+
+
+def index_unslice(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
+    places = zip(position, node.attrs["starts"], node.attrs["steps"], strict=True)
+    return tuple((at - start) // step if step > 1 else at - start for at, start, step in places)
+
+
+def inside(node: Node, position: tuple[Any, ...]) -> list[tuple[int, Any, int]]:
+    found: list[tuple[int, Any, int]] = []
+    shape, part = node.output.shape, node.inputs[0].shape
+    for axis, (at, start, step) in enumerate(
+        zip(position, node.attrs["starts"], node.attrs["steps"], strict=True)
+    ):
+        end = start + (part[axis] - 1) * step + 1
+        if start > 0 or end < shape[axis]:
+            found.append((start, at, end))
+        if step > 1 and part[axis] > 1:
+            # The sum keeps the dividend from going below zero.
+            found.append((0, (at + (-start) % step) % step, 1))
+    return found
+
+
+_CASES: tuple[tuple[Axes, Axes, Axes, Axes], ...] = (
+    ((5,), (1,), (3,), (1,)),
+    ((65,), (0,), (64,), (1,)),
+    ((257,), (3,), (64,), (4,)),
+    ((3, 7), (1, 2), (2, 3), (1, 2)),
+    ((3, 7), (2, 0), (1, 7), (1, 1)),
+    ((2, 5, 3), (0, 4, 1), (2, 1, 2), (1, 1, 1)),
+    ((2, 3, 4, 5), (0, 1, 0, 1), (1, 2, 2, 2), (1, 1, 3, 3)),
+    ((), (), (), ()),
+)
+
+OPS = (
+    Op(
+        "slice",
+        infer,
+        reference,
+        View(index),
+        grad,
+        [
+            Sample([whole], {"starts": starts, "sizes": sizes, "steps": steps})
+            for whole, starts, sizes, steps in _CASES
+        ],
+    ),
+    Op(
+        "unslice",
+        infer_unslice,
+        reference_unslice,
+        View(index_unslice, inside),
+        grad_unslice,
+        [
+            Sample([sizes], {"shape": whole, "starts": starts, "steps": steps})
+            for whole, starts, sizes, steps in _CASES
+        ],
+    ),
+)
