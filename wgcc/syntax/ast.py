@@ -82,7 +82,7 @@ class IfExpr(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class Pipe(Syntax):
-    """`value |> target`: `target` is a function or a call that gets `value` as its first argument."""
+    """`value |> target`: `target` is a function, or a call that gets `value` as first argument."""
 
     value: Expr
     target: Expr
@@ -188,7 +188,7 @@ class Block(Syntax):
 
 @dataclass(frozen=True, slots=True)
 class Bind(Syntax):
-    """`a, b: type = values`. Targets are expressions; anything but a name is an error of the checker."""
+    """`a, b: type = values`. A target that is not a name is an error of the checker."""
 
     targets: tuple[Expr, ...]
     type: TypeExpr | None

@@ -1,0 +1,55 @@
+"""Doc comments: the `///` lines above an item, and those that speak of the whole file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wgcc.syntax.tokens import Token
+
+_DOCUMENTED = frozenset({"LAYER", "MODEL", "FN", "ENTRY"})
+
+
+@dataclass(slots=True)
+class Docs:
+    """`by_line` has the text for the item that begins on a line."""
+
+    file: str = ""
+    by_line: dict[int, str] = field(default_factory=dict)
+
+
+def find_docs(tokens: list[Token]) -> Docs:
+    """A block right above an item is its own; the first other one, above all items, the file's."""
+    docs = Docs()
+    block: list[Token] = []
+    seen_item = False
+    last_line = 0  # of the last token that is not a comment
+    for token in tokens:
+        if token.type == "COMMENT":
+            if token.text.startswith("///") and token.line != last_line:
+                if block and block[-1].line != token.line - 1:
+                    _to_file(docs, block, seen_item)
+                    block = []
+                block.append(token)
+        elif token.type not in ("WS", "_NL"):
+            if block and token.line == block[-1].line + 1 and token.type in _DOCUMENTED:
+                docs.by_line[token.line] = _text(block)
+            else:
+                _to_file(docs, block, seen_item)
+            block = []
+            seen_item = seen_item or not _edition(token)
+            last_line = token.line
+    _to_file(docs, block, seen_item)
+    return docs
+
+
+def _edition(token: Token) -> bool:
+    return token.type in ("WG", "INT")
+
+
+def _to_file(docs: Docs, block: list[Token], seen_item: bool) -> None:
+    if block and not seen_item and not docs.file:
+        docs.file = _text(block)
+
+
+def _text(block: list[Token]) -> str:
+    return "\n".join(token.text[3:].strip() for token in block)

@@ -1,0 +1,213 @@
+"""Raw nodes of expressions, types, arguments and indices as syntax tree."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from wgcc.syntax import ast
+from wgcc.syntax.reading import DEEPEST, Reading
+from wgcc.syntax.tokens import Node, Token
+
+# More digits than any size or constant can use; Python itself refuses much longer ones.
+_LONGEST_INT = 40
+
+_ESCAPES = {"n": "\n", "t": "\t"}
+
+
+def expression(reading: Reading, node: Node) -> ast.Expr:
+    """Any expression; one nested too deeply is reported and becomes `Broken`."""
+    if reading.depth >= DEEPEST:
+        return reading.too_deep(node)
+    reading.depth += 1
+    try:
+        return _EXPRESSIONS[node.rule](reading, node)
+    finally:
+        reading.depth -= 1
+
+
+def optional(reading: Reading, node: Node | None) -> ast.Expr | None:
+    return None if node is None else expression(reading, node)
+
+
+def expressions(reading: Reading, nodes: list[Node | None]) -> tuple[ast.Expr, ...]:
+    return tuple(expression(reading, node) for node in nodes if node is not None)
+
+
+def type_expression(reading: Reading, node: Node) -> ast.TypeExpr:
+    name, *dims = node.children
+    return ast.TypeExpr(
+        reading.span(node),
+        reading.identifier(name),
+        tuple(_rest_or_expression(reading, dim) for dim in dims),
+    )
+
+
+def string(reading: Reading, token: Token) -> ast.String:
+    text = token.text[1:-1]
+    if "\\" in text:
+        text = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
+    return ast.String(reading.span(token), text)
+
+
+def strings(reading: Reading, tokens: list[Token]) -> tuple[ast.String, ...]:
+    return tuple(string(reading, token) for token in tokens)
+
+
+def arguments(reading: Reading, nodes: list[Node | None]) -> tuple[ast.Argument, ...]:
+    return tuple(_argument(reading, node) for node in nodes if node is not None)
+
+
+def _argument(reading: Reading, node: Node) -> ast.Argument:
+    if node.rule == "kwarg":
+        name, value = node.children
+        named = reading.identifier(name)
+        return ast.Argument(reading.span(node), named, expression(reading, value))
+    value = expression(reading, node)
+    return ast.Argument(value.span, None, value)
+
+
+def _rest_or_expression(reading: Reading, node: Node) -> ast.Expr | ast.Rest:
+    return ast.Rest(reading.span(node)) if node.rule == "rest" else expression(reading, node)
+
+
+def _name(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Name(reading.span(node), node.children[0].text)
+
+
+def _dtype(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Dtype(reading.span(node), node.children[0].text)
+
+
+def _int(reading: Reading, node: Node) -> ast.Expr:
+    digits = node.children[0].text.replace("_", "")
+    if len(digits) > _LONGEST_INT:
+        return _too_large(reading, node)
+    return ast.Int(reading.span(node), int(digits))
+
+
+def _float(reading: Reading, node: Node) -> ast.Expr:
+    value = float(node.children[0].text.replace("_", ""))
+    if math.isinf(value):
+        return _too_large(reading, node)
+    return ast.Float(reading.span(node), value)
+
+
+def _too_large(reading: Reading, node: Node) -> ast.Broken:
+    reading.diagnostics.error("WG0107", "this number is too large", reading.span(node))
+    return ast.Broken(reading.span(node))
+
+
+def _string(reading: Reading, node: Node) -> ast.Expr:
+    return string(reading, node.children[0])
+
+
+def _true(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Bool(reading.span(node), True)
+
+
+def _false(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Bool(reading.span(node), False)
+
+
+def _paren(reading: Reading, node: Node) -> ast.Expr:
+    return expression(reading, node.children[0])
+
+
+def _tuple(reading: Reading, node: Node) -> ast.Expr:
+    return ast.TupleExpr(reading.span(node), expressions(reading, node.children))
+
+
+def _list(reading: Reading, node: Node) -> ast.Expr:
+    return ast.ListExpr(reading.span(node), expressions(reading, node.children))
+
+
+def _if(reading: Reading, node: Node) -> ast.Expr:
+    condition, then, otherwise = expressions(reading, node.children)
+    return ast.IfExpr(reading.span(node), condition, then, otherwise)
+
+
+def _pipe(reading: Reading, node: Node) -> ast.Expr:
+    value, target = expressions(reading, node.children)
+    return ast.Pipe(reading.span(node), value, target)
+
+
+def _binary(reading: Reading, node: Node) -> ast.Expr:
+    left, operator, right = node.children
+    return ast.Binary(
+        reading.span(node),
+        operator.text,
+        expression(reading, left),
+        expression(reading, right),
+        reading.span(operator),
+    )
+
+
+def _not(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Unary(reading.span(node), "not", expression(reading, node.children[0]))
+
+
+def _negative(reading: Reading, node: Node) -> ast.Expr:
+    return ast.Unary(reading.span(node), "-", expression(reading, node.children[-1]))
+
+
+def _range(reading: Reading, node: Node) -> ast.Expr:
+    low, high = expressions(reading, node.children)
+    return ast.Range(reading.span(node), low, high)
+
+
+def _member(reading: Reading, node: Node) -> ast.Expr:
+    value, name = node.children
+    return ast.Member(reading.span(node), expression(reading, value), reading.identifier(name))
+
+
+def _call(reading: Reading, node: Node) -> ast.Expr:
+    function, *given = node.children
+    return ast.Call(reading.span(node), expression(reading, function), arguments(reading, given))
+
+
+def _index(reading: Reading, node: Node) -> ast.Expr:
+    value, *items = node.children
+    return ast.Index(
+        reading.span(node),
+        expression(reading, value),
+        tuple(_index_item(reading, item) for item in items if item is not None),
+    )
+
+
+def _index_item(reading: Reading, node: Node) -> ast.IndexItem:
+    span = reading.span(node)
+    if node.rule == "slice":
+        start, stop, step = (optional(reading, part) for part in node.children)
+        return ast.Slice(span, start, stop, step)
+    if node.rule == "window":
+        start, length = expressions(reading, node.children)
+        return ast.Window(span, start, length)
+    if node.rule == "new_axis":
+        return ast.NewAxis(span)
+    return _rest_or_expression(reading, node)
+
+
+_EXPRESSIONS: dict[str, Callable[[Reading, Any], ast.Expr]] = {
+    "name": _name,
+    "dtype": _dtype,
+    "int": _int,
+    "float": _float,
+    "string": _string,
+    "true": _true,
+    "false": _false,
+    "paren": _paren,
+    "tuple": _tuple,
+    "list": _list,
+    "if_expr": _if,
+    "pipe": _pipe,
+    "binary": _binary,
+    "not_": _not,
+    "neg": _negative,
+    "range": _range,
+    "member": _member,
+    "call": _call,
+    "index": _index,
+}

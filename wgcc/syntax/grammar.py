@@ -1,0 +1,188 @@
+"""The grammar as running tables: a lexer that never fails and a parser that takes token by token.
+
+This is the only file that knows Lark, and recovery reaches into Lark's parser state only here.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import lark
+from lark.exceptions import UnexpectedToken
+
+from wgcc.paths import data_dir
+from wgcc.syntax.table_cache import keep_tables, read_tables
+from wgcc.syntax.tokens import Node, Token
+
+END = "$END"
+
+# What panic mode may put an error node in place of, and what surrounds it takes up again after.
+_RECOVERABLE = ("_stmt", "_member", "_opt_item", "_item", "setting")
+
+
+@functools.cache
+def grammar() -> Grammar:
+    """The tables of `wg.lark`, loaded once."""
+    text = (data_dir("grammar") / "wg.lark").read_text(encoding="utf-8")
+    version = f"{lark.__version__} {sys.version_info[:2]}"
+    key = f"grammar-{hashlib.sha256(f'{version} {text}'.encode()).hexdigest()[:24]}"
+    return Grammar(_load(key) or _make(key, text))
+
+
+def _load(key: str) -> lark.Lark | None:
+    payload = read_tables(key)
+    if payload is None:
+        return None
+    try:
+        return lark.Lark.load(io.BytesIO(payload))
+    except Exception:  # whatever an old or foreign file does to the loader, the tables can be made
+        return None
+
+
+def _make(key: str, text: str) -> lark.Lark:
+    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=Node)
+    file = io.BytesIO()
+    made.save(file)
+    keep_tables(key, file.getvalue())
+    # Loaded tables do not check their terminals again at every use, made ones do.
+    file.seek(0)
+    return lark.Lark.load(file)
+
+
+class Grammar:
+    def __init__(self, tables: lark.Lark) -> None:
+        self._tables = tables
+        texts = {t.name: t.pattern.value for t in tables.terminals if t.pattern.type == "str"}
+        self.texts: dict[str, str] = texts
+        self.keywords = {text: name for name, text in texts.items() if text.isidentifier()}
+        self._callbacks: dict[Any, Any] = {
+            rule: _placed(build)
+            for rule, build in tables.parse_interactive(
+                ""
+            ).parser_state.parse_conf.callbacks.items()
+        }
+
+    def lex(self, text: str) -> list[Token]:
+        """All of `text`, with comments, white space and what cannot be a token."""
+        return [
+            Token(t.type, t.value, t.start_pos or 0, t.end_pos or 0, t.line or 1)
+            for t in self._tables.lex(text, dont_ignore=True)
+        ]
+
+    def machine(self) -> Machine:
+        parser = self._tables.parse_interactive("")
+        parser.parser_state.parse_conf.callbacks = self._callbacks
+        return Machine(parser)
+
+
+def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """`build`, with the node's place taken from all parts, also those that the tree leaves out."""
+
+    def wrapped(parts: list[Any]) -> Any:
+        places = [part for part in parts if part is not None and part.start >= 0]
+        start, end = (places[0].start, places[-1].end) if places else (-1, -1)
+        node = build(parts)
+        if isinstance(node, Node) and node.start < 0:
+            node.start, node.end = start, end
+        return node
+
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An unfinished statement, member or item, which an error node may take the place of."""
+
+    depth: int
+    symbol: str
+    state: Any
+    start: int
+    open_braces: int
+    followers: frozenset[str]
+
+
+class Machine:
+    """One parse under way."""
+
+    def __init__(self, parser: Any) -> None:
+        self._parser = parser
+
+    def feed(self, token: Token) -> bool:
+        """Take a token; False if it cannot stand here."""
+        try:
+            self._parser.feed_token(token)
+        except UnexpectedToken:
+            return False
+        return True
+
+    def finish(self, end: Token) -> Node | None:
+        """The tree, if the text may end here."""
+        try:
+            tree = self._parser.parser_state.feed_token(end, True)
+        except UnexpectedToken:
+            return None
+        return tree if isinstance(tree, Node) else None
+
+    def accepts(self) -> set[str]:
+        """The terminals that could stand here."""
+        return {str(name) for name in self._parser.accepts()}
+
+    def count_taken(self, tokens: Iterable[Token]) -> int:
+        """How many of `tokens` would be taken, without taking them."""
+        trial = self._parser.copy(deepcopy_values=False)
+        trial.parser_state.parse_conf = copy.copy(trial.parser_state.parse_conf)
+        trial.parser_state.parse_conf.callbacks = {}
+        count = 0
+        for token in tokens:
+            try:
+                trial.feed_token(token)
+            except UnexpectedToken:
+                break
+            count += 1
+        return count
+
+    def frames(self) -> Iterator[Frame]:
+        """What could be abandoned, the innermost first."""
+        state = self._parser.parser_state
+        table = state.parse_conf.states
+        for depth in range(len(state.state_stack) - 1, -1, -1):
+            gotos = table[state.state_stack[depth]]
+            symbol = next((name for name in _RECOVERABLE if name in gotos), None)
+            if symbol is None:
+                continue
+            dropped = state.value_stack[depth:]
+            after = gotos[symbol][1]
+            yield Frame(
+                depth=depth,
+                symbol=symbol,
+                state=after,
+                start=next((part.start for part in dropped if _has_place(part)), -1),
+                open_braces=sum(_brace(part) for part in dropped),
+                followers=frozenset(table[after]),
+            )
+
+    def replace(self, frame: Frame, node: Node) -> None:
+        """Put `node` in place of what `frame` had taken so far."""
+        state = self._parser.parser_state
+        del state.state_stack[frame.depth + 1 :]
+        del state.value_stack[frame.depth :]
+        state.state_stack.append(frame.state)
+        inlined = frame.symbol.startswith("_")
+        state.value_stack.append(Node(frame.symbol, [node]) if inlined else node)
+
+
+def _has_place(part: Any) -> bool:
+    return part is not None and part.start >= 0
+
+
+def _brace(part: Any) -> int:
+    if not isinstance(part, Token):
+        return 0
+    return (part.text == "{") - (part.text == "}")

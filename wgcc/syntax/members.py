@@ -1,0 +1,225 @@
+"""Raw nodes of what stands in a layer or model as syntax tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wgcc.syntax import ast
+from wgcc.syntax.expressions import (
+    arguments,
+    expression,
+    expressions,
+    optional,
+    strings,
+    type_expression,
+)
+from wgcc.syntax.reading import Reading
+from wgcc.syntax.statements import assertion, block
+from wgcc.syntax.tokens import Node, Token
+
+
+def member(reading: Reading, node: Node) -> ast.LayerMember:
+    return _MEMBERS[node.rule](reading, node)
+
+
+def size_params(reading: Reading, node: Node | None) -> tuple[ast.Identifier, ...]:
+    return () if node is None else reading.identifiers(node.children)
+
+
+def value_params(reading: Reading, node: Node | None) -> tuple[ast.ValueParam, ...]:
+    parts = [] if node is None else node.children
+    return tuple(_value_param(reading, part) for part in parts if part is not None)
+
+
+def function(reading: Reading, node: Node) -> ast.Function:
+    name, sizes, values, result, body = node.children
+    return ast.Function(
+        reading.span(node),
+        node.rule == "entry",
+        reading.identifier(name),
+        size_params(reading, sizes),
+        value_params(reading, values),
+        _result(reading, result),
+        _body(reading, body),
+        reading.doc(node),
+    )
+
+
+def dims(reading: Reading, node: Node) -> ast.Dims:
+    return ast.Dims(
+        reading.span(node),
+        tuple(
+            ast.DimDecl(
+                reading.span(child),
+                reading.identifier(child.children[0]),
+                optional(reading, child.children[1]),
+            )
+            for child in node.children
+        ),
+    )
+
+
+def const(reading: Reading, node: Node) -> ast.Const:
+    name, type_, value = node.children
+    return ast.Const(
+        reading.span(node),
+        reading.identifier(name),
+        None if type_ is None else type_expression(reading, type_),
+        expression(reading, value),
+    )
+
+
+def _value_param(reading: Reading, node: Node) -> ast.ValueParam:
+    name, kind, default = node.children
+    return ast.ValueParam(
+        reading.span(node),
+        reading.identifier(name),
+        type_expression(reading, kind) if kind.rule == "type" else kind.rule.removeprefix("kind_"),
+        optional(reading, default),
+    )
+
+
+def _result(reading: Reading, node: Node | None) -> ast.TypeExpr | ast.ResultTuple | None:
+    if node is None:
+        return None
+    if node.rule == "type":
+        return type_expression(reading, node)
+    fields = tuple(_result_field(reading, child) for child in node.children)
+    return ast.ResultTuple(reading.span(node), fields)
+
+
+def _result_field(reading: Reading, node: Node) -> ast.ResultField:
+    name, type_ = node.children
+    return ast.ResultField(
+        reading.span(node),
+        None if name is None else reading.identifier(name),
+        type_expression(reading, type_),
+    )
+
+
+def _body(reading: Reading, node: Node) -> ast.Block | ast.Expr:
+    if node.rule == "block":
+        return block(reading, node)
+    return expression(reading, node.children[0])
+
+
+def _param(reading: Reading, node: Node) -> ast.Param:
+    frozen, name, type_, init, guard = node.children
+    return ast.Param(
+        reading.span(node),
+        frozen is not None,
+        reading.identifier(name),
+        type_expression(reading, type_),
+        None if init is None else _init(reading, init),
+        _guard(reading, guard),
+    )
+
+
+def _init(reading: Reading, node: Node) -> ast.Init:
+    drawn = node.rule == "init_draw"
+    return ast.Init(reading.span(node), drawn, expression(reading, node.children[0]))
+
+
+def _guard(reading: Reading, node: Node | None) -> ast.Expr | None:
+    return None if node is None else expression(reading, node.children[0])
+
+
+def _state(reading: Reading, node: Node) -> ast.State:
+    name, type_, value = node.children
+    return ast.State(
+        reading.span(node),
+        reading.identifier(name),
+        type_expression(reading, type_),
+        expression(reading, value),
+    )
+
+
+def _submodule(reading: Reading, node: Node) -> ast.Submodule:
+    frozen, name, size, constructor, guard = node.children
+    return ast.Submodule(
+        reading.span(node),
+        frozen is not None,
+        reading.identifier(name),
+        None if size is None else _list_size(reading, size),
+        _constructor(reading, constructor),
+        _guard(reading, guard),
+    )
+
+
+def _list_size(reading: Reading, node: Node) -> ast.ListSize:
+    variable, count = node.children
+    return ast.ListSize(
+        reading.span(node),
+        None if variable is None else reading.identifier(variable),
+        expression(reading, count),
+    )
+
+
+def _constructor(reading: Reading, node: Node) -> ast.Constructor:
+    path, sizes, given = node.children
+    return ast.Constructor(
+        reading.span(node),
+        reading.identifiers(path.children),
+        None if sizes is None else expressions(reading, sizes.children),
+        None if given is None else arguments(reading, given.children),
+    )
+
+
+def _setting(reading: Reading, node: Node) -> ast.Setting:
+    name, value = node.children
+    return ast.Setting(reading.span(node), reading.identifier(name), expression(reading, value))
+
+
+def _replace(reading: Reading, node: Node) -> ast.Replace:
+    *selectors, constructor = node.children
+    return ast.Replace(
+        reading.span(node), strings(reading, selectors), _constructor(reading, constructor)
+    )
+
+
+def _optimizer(reading: Reading, node: Node) -> ast.Optimizer:
+    name, kind, *items = node.children
+    return ast.Optimizer(
+        reading.span(node),
+        reading.identifier(name),
+        reading.identifier(kind),
+        tuple(_optimizer_item(reading, item) for item in items if item is not None),
+    )
+
+
+def _optimizer_item(reading: Reading, node: Node) -> ast.Setting | ast.Group | ast.Broken:
+    return _group(reading, node) if node.rule == "group" else _setting_or_broken(reading, node)
+
+
+def _setting_or_broken(reading: Reading, node: Node) -> ast.Setting | ast.Broken:
+    return reading.broken(node) if node.rule == "broken" else _setting(reading, node)
+
+
+def _group(reading: Reading, node: Node) -> ast.Group:
+    parts = [part for part in node.children if part is not None]
+    selectors = [part for part in parts if isinstance(part, Token)]
+    nodes = [part for part in parts if isinstance(part, Node)]
+    condition = nodes.pop(0).children[0] if nodes and nodes[0].rule == "group_if" else None
+    return ast.Group(
+        reading.span(node),
+        strings(reading, selectors),
+        optional(reading, condition),
+        tuple(_setting_or_broken(reading, part) for part in nodes),
+    )
+
+
+_MEMBERS: dict[str, Callable[[Reading, Any], ast.LayerMember]] = {
+    "param": _param,
+    "state": _state,
+    "submodule": _submodule,
+    "setting": _setting,
+    "dims": dims,
+    "const": const,
+    "function": function,
+    "entry": function,
+    "optimizer": _optimizer,
+    "replace": _replace,
+    "assertion": assertion,
+    "broken": Reading.broken,
+}

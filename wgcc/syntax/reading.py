@@ -1,0 +1,43 @@
+"""What the readers of raw nodes share: the source, where problems go, doc comments, the depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wgcc.errors import Diagnostics, Source, Span
+from wgcc.syntax import ast
+from wgcc.syntax.tokens import Node, Token
+
+# Later phases walk the tree by recursion, several calls for each level.
+DEEPEST = 128
+
+
+@dataclass(slots=True)
+class Reading:
+    source: Source
+    diagnostics: Diagnostics
+    docs: Mapping[int, str] = field(default_factory=dict)
+    depth: int = 0
+
+    def span(self, piece: Node | Token) -> Span:
+        return Span(self.source, max(piece.start, 0), max(piece.end, 0))
+
+    def doc(self, piece: Node) -> str:
+        """The `///` lines directly above."""
+        return self.docs.get(self.source.line_column(max(piece.start, 0))[0], "")
+
+    def identifier(self, token: Token) -> ast.Identifier:
+        return ast.Identifier(self.span(token), token.text)
+
+    def identifiers(self, tokens: list[Token]) -> tuple[ast.Identifier, ...]:
+        return tuple(self.identifier(token) for token in tokens)
+
+    def broken(self, node: Node) -> ast.Broken:
+        return ast.Broken(self.span(node), tuple(token.text for token in node.children))
+
+    def too_deep(self, node: Node) -> ast.Broken:
+        self.diagnostics.error(
+            "WG0106", f"this is nested more than {DEEPEST} levels deep", self.span(node)
+        ).help("give the inner parts names: `h = ...`")
+        return ast.Broken(self.span(node))

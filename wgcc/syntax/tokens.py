@@ -1,0 +1,61 @@
+"""Tokens, raw tree nodes, and the sets of words that the passes over tokens share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from wgcc.errors import Source, Span
+
+
+@dataclass(slots=True)
+class Token:
+    """A piece of text; `type` is the name of its terminal in the grammar."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    line: int
+
+    def span(self, source: Source) -> Span:
+        return Span(source, self.start, self.end)
+
+    def retagged(self, type_: str, text: str | None = None) -> Token:
+        """The same place read as another terminal."""
+        return Token(type_, self.text if text is None else text, self.start, self.end, self.line)
+
+
+def inserted(type_: str, text: str, after: Token) -> Token:
+    """A token that is not in the text, placed behind another."""
+    return Token(type_, text, after.end, after.end, after.line)
+
+
+@dataclass(slots=True)
+class Node:
+    """A rule of the grammar applied: what the parser makes before the syntax tree proper."""
+
+    rule: str
+    children: list[Any] = field(default_factory=list)
+    start: int = -1
+    end: int = -1
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+OPENERS = {"(": ")", "[": "]", "{": "}"}
+CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
+CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
+
+# Words that are names wherever the grammar does not want the keyword.
+SOFT = words(
+    "wg from as over group test state model entry replace then new when optimizer dtype with"
+)
+
+# Keywords that only ever begin a line.
+LINE_STARTERS = words(
+    "layer model entry optimizer param state return for minimize test import frozen replace assert "
+    "const group dtype"
+)
