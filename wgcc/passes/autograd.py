@@ -1,0 +1,88 @@
+"""Replaces `grad` and `minimize` by the nodes that compute gradients, in reverse mode.
+
+What an op's derivative is stands in the op's file; what an optimizer does with gradients is not
+known here: each `minimize` becomes an `update` of the same parameters by their gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.passes.differentiate import differentiate
+from wgcc.passes.prune import prune
+from wgcc.passes.rewrite import Rewrite
+
+
+def autograd(graph: Graph) -> Graph:
+    rewrite = Rewrite(graph)
+    for old in graph.nodes:
+        node = rewrite.updated(old)
+        if node.op == "grad":
+            results = _grad(rewrite.builder, node)
+        elif node.op == "minimize":
+            results = _minimize(rewrite.builder, node)
+        else:
+            rewrite.keep(node)
+            continue
+        for before, after in zip(old.outputs, results, strict=True):
+            rewrite.put(before, after)
+    return prune(rewrite.finish())
+
+
+def _grad(builder: Builder, node: Node) -> Sequence[Value]:
+    value, *wrt = node.inputs
+    with builder.at(node.span, f"d.{value.name}"):
+        seed = _filled(builder, 1.0, value)
+    found = differentiate(builder, value, wrt, seed)
+    with builder.at(node.span, node.outputs[0].name):
+        return [
+            gradient or _filled(builder, 0.0, place)
+            for gradient, place in zip(found, wrt, strict=True)
+        ]
+
+
+def _minimize(builder: Builder, node: Node) -> Sequence[Value]:
+    """A parameter that the loss does not depend on is left alone, decay included, as in PyTorch."""
+    loss, *rest = node.inputs
+    dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
+    with builder.at(node.span, f"d.{loss.name}"):
+        seed = _loss_scale(builder, node, dynamic, loss)
+    found = differentiate(builder, loss, params, seed)
+    reached = [i for i, gradient in enumerate(found) if gradient is not None]
+    with builder.at(node.span, node.attrs["optimizer"]):
+        *updated, norm = builder.apply_many(
+            "update",
+            *dynamic,
+            *(params[i] for i in reached),
+            *(gradient for gradient in found if gradient is not None),
+            names=(*(node.outputs[i].name for i in reached), node.outputs[-1].name),
+            **_narrowed(node.attrs, reached),
+        )
+    results = dict(zip(reached, updated, strict=True))
+    return [*(results.get(i, param) for i, param in enumerate(params)), norm]
+
+
+def _loss_scale(builder: Builder, node: Node, dynamic: Sequence[Value], loss: Value) -> Value:
+    """d(scale · loss)/d loss; the optimizer divides it out again."""
+    names: tuple[str, ...] = node.attrs["dynamic"]
+    if "loss_scale" in names:
+        return dynamic[names.index("loss_scale")]
+    return _filled(builder, node.attrs["settings"].get("loss_scale", 1.0), loss)
+
+
+def _narrowed(attrs: Mapping[str, Any], reached: Sequence[int]) -> dict[str, Any]:
+    """The attributes of `minimize` for the parameters at `reached` alone."""
+    place = {old: new for new, old in enumerate(reached)}
+    groups = tuple(
+        (tuple(place[i] for i in members if i in place), settings)
+        for members, settings in attrs["groups"]
+    )
+    return {**attrs, "groups": groups}
+
+
+def _filled(builder: Builder, number: float, like: Value) -> Value:
+    scalar = builder.constant(number, like.dtype)
+    return builder.apply("broadcast", scalar, shape=like.shape) if like.shape else scalar

@@ -1,0 +1,102 @@
+"""The gradient of one value with respect to others: each op's rule, applied backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wgcc.errors import Diagnostics, WgError
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ops import OPS
+from wgcc.passes.rewrite import renamed
+
+
+def differentiate(
+    builder: Builder, value: Value, wrt: Sequence[Value], seed: Value
+) -> list[Value | None]:
+    """Append to `builder` the nodes for seed · d value / d wrt; None where there is no path.
+
+    The nodes that `builder` holds already are what is differentiated. A gradient is named after
+    its value: `d.NAME`.
+    """
+    tape = tuple(builder.nodes)
+    backward = _Backward(builder, value, seed)
+    for node in reversed(_between(tape, wrt, value)):
+        backward.through(node)
+    found = [backward.gradients.get(place.name) for place in wrt]
+    names = _gradient_names(builder, backward, len(tape))
+    builder.nodes[len(tape) :] = [renamed(node, names) for node in builder.nodes[len(tape) :]]
+    return [gradient and names.get(gradient.name, gradient) for gradient in found]
+
+
+class _Backward:
+    """The gradients known so far, by the name of the forward value."""
+
+    def __init__(self, builder: Builder, value: Value, seed: Value) -> None:
+        self.builder = builder
+        self.gradients: dict[str, Value] = {value.name: seed}
+
+    def through(self, node: Node) -> None:
+        """Pass the gradients of the outputs of `node` on to its inputs."""
+        incoming = [self.gradients.get(output.name) for output in node.outputs]
+        if not any(incoming):
+            return
+        rule = OPS[node.op].grad
+        if rule is None:
+            raise _no_rule(node)
+        with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
+            for value, gradient in zip(
+                node.inputs, rule(self.builder, node, incoming), strict=True
+            ):
+                if gradient is not None:
+                    self._add(value, gradient)
+
+    def _add(self, value: Value, gradient: Value) -> None:
+        """A value used in several places gets the sum of what each of them contributes."""
+        assert gradient.type == value.type, f"d.{value.name} is {gradient.type}, not {value.type}"
+        known = self.gradients.get(value.name)
+        self.gradients[value.name] = (
+            self.builder.apply("add", known, gradient) if known else gradient
+        )
+
+
+def _between(tape: Sequence[Node], sources: Iterable[Value], target: Value) -> list[Node]:
+    """The nodes on a path of floats from one of `sources` to `target`, in order.
+
+    New parameters made by an optimizer count as given: nothing is differentiated through an update.
+    """
+    varying = {value.name for value in sources}
+    forward = []
+    for node in tape:
+        if node.op != "update" and any(value.name in varying for value in node.inputs):
+            forward.append(node)
+            varying.update(value.name for value in node.outputs if value.dtype in FLOATS)
+    reaching, found = {target.name}, []
+    for node in reversed(forward):
+        if any(value.name in reaching and value.name in varying for value in node.outputs):
+            found.append(node)
+            reaching.update(value.name for value in node.inputs)
+    return found[::-1]
+
+
+def _gradient_names(builder: Builder, backward: _Backward, first: int) -> dict[str, Value]:
+    """New values for gradients that a rule made, named `d.NAME`.
+
+    A value can be the gradient of several (both operands of a sum): the first one found names it.
+    """
+    made = {value.name for node in builder.nodes[first:] for value in node.outputs}
+    names: dict[str, Value] = {}
+    for name, gradient in backward.gradients.items():
+        if gradient.name in made and gradient.name not in names:
+            names[gradient.name] = Value(builder.fresh(f"d.{name}"), gradient.type)
+    return names
+
+
+def _no_rule(node: Node) -> WgError:
+    problems = Diagnostics()
+    message = f"`{node.op}` has no gradient"
+    if node.span:
+        problems.error("WG0311", message, node.span).help(
+            "wrap it in `stop_grad(...)` if no gradient should flow through it"
+        )
+    return WgError(message, problems)

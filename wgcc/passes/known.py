@@ -1,0 +1,45 @@
+"""What is known at compile time about values of a graph under construction: who makes them, and
+which of them hold one known number throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, Value
+
+Number = float | int | bool
+UNIFORM_VIEWS = frozenset(("broadcast", "reshape", "transpose", "slice"))
+
+
+class Known:
+    def __init__(self) -> None:
+        self._makers: dict[str, Node] = {}
+
+    def note(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            self._makers.update((value.name, node) for value in node.outputs)
+
+    def maker(self, value: Value, op: str) -> Node | None:
+        """The node that makes `value`, if it applies `op`."""
+        node = self._makers.get(value.name)
+        return node if node and node.op == op else None
+
+    def number(self, value: Value) -> Number | None:
+        """The number that every element of `value` is, if there is one known now."""
+        node = self._makers.get(value.name)
+        while node and node.op in UNIFORM_VIEWS:
+            node = self._makers.get(node.inputs[0].name)
+        if node is None or node.op != "const":
+            return None
+        found: Number = node.attrs["value"]
+        return found
+
+
+Rule = Callable[[Builder, Known, Node], Value | None]
+
+
+def filled(builder: Builder, number: Number, like: Value) -> Value:
+    """A tensor of the type of `like`, every element `number`."""
+    scalar = builder.constant(number, like.dtype)
+    return builder.apply("broadcast", scalar, shape=like.shape) if like.shape else scalar

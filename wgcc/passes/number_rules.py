@@ -1,0 +1,64 @@
+"""Arithmetic on numbers known at compile time: done here, in float64, by each op's reference."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from wgcc.evaluate import as_held
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.lazy_numpy import np
+from wgcc.ops import OPS
+from wgcc.ops.registry import Pointwise, Reduce
+from wgcc.passes.known import UNIFORM_VIEWS, Known, Number, filled
+
+# Above this, counting through a reduction would cost more time than it saves.
+LARGEST = 2**20
+LARGEST_FLOAT = {"f32": 3.4028234e38, "f16": 65504.0}
+
+
+def fold_numbers(b: Builder, known: Known, node: Node) -> Value | None:
+    """The one number that all elements of the output of `node` are, spread to its shape."""
+    if not node.inputs or _is_folded(known, node):
+        return None
+    numbers = [known.number(value) for value in node.inputs]
+    if any(number is None for number in numbers):
+        return None
+    result = _result(node, numbers)
+    return None if result is None else filled(b, result, node.output)
+
+
+def _is_folded(known: Known, node: Node) -> bool:
+    return node.op == "broadcast" and known.maker(node.inputs[0], "const") is not None
+
+
+def _result(node: Node, numbers: list[Number | None]) -> Number | None:
+    lower = OPS[node.op].lower
+    if node.op in UNIFORM_VIEWS:
+        return numbers[0]
+    if isinstance(lower, Pointwise):
+        return _compute(node, numbers, [()] * len(numbers), ())
+    if isinstance(lower, Reduce) and node.inputs[0].type.size <= LARGEST:
+        return _compute(node, numbers, [node.inputs[0].shape], node.output.shape)
+    return None
+
+
+def _compute(
+    node: Node,
+    numbers: list[Number | None],
+    shapes: list[tuple[int, ...]],
+    shape: tuple[int, ...],
+) -> Number | None:
+    arrays = [
+        np.broadcast_to(as_held(number, TensorType((), value.dtype)), wanted)
+        for number, value, wanted in zip(numbers, node.inputs, shapes, strict=True)
+    ]
+    with np.errstate(all="ignore"):
+        found = OPS[node.op].reference(*arrays, **node.attrs)
+    result: Number = as_held(found, TensorType(shape, node.output.dtype)).flat[0].item()
+    return result if _can_be_written(result, node.output.dtype) else None
+
+
+def _can_be_written(number: Number, dtype: str) -> bool:
+    """WGSL has no infinite or NaN literals: what gives one is left to the GPU."""
+    return dtype not in FLOATS or (isfinite(number) and abs(number) <= LARGEST_FLOAT[dtype])

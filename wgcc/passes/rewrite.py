@@ -1,0 +1,81 @@
+"""Rebuilding a graph node by node: the loop that most passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops import infer_types
+
+
+class Rewrite:
+    """The new nodes (in `builder`), and which new value now stands for an old one."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.builder = builder_for(graph)
+        self._stands_for: dict[str, Value] = {}
+
+    def current(self, value: Value) -> Value:
+        return self._stands_for.get(value.name, value)
+
+    def updated(self, node: Node) -> Node:
+        """`node`, reading what now stands for its inputs."""
+        inputs = tuple(map(self.current, node.inputs))
+        return node if inputs == node.inputs else replace(node, inputs=inputs)
+
+    def keep(self, node: Node) -> None:
+        self.builder.nodes.append(self.updated(node))
+
+    def put(self, old: Value, new: Value) -> None:
+        """From now on `new` is used wherever `old` was."""
+        self._stands_for[old.name] = new
+
+    def replace(self, old: Node, build: Callable[[], Sequence[Value] | None]) -> list[Node]:
+        """Let `build` make what replaces `old`, under the old names; return the nodes it made.
+
+        `old` is kept if it returns nothing.
+        """
+        start = len(self.builder.nodes)
+        with self.builder.at(old.span, old.outputs[0].name):
+            results = build()
+        if results is None:
+            self.keep(old)
+            return [old]
+        made = {value.name for node in self.builder.nodes[start:] for value in node.outputs}
+        names: dict[str, Value] = {}
+        for before, after in zip(old.outputs, results, strict=True):
+            if after.name in made and after.name not in names:
+                names[after.name] = before
+            else:
+                self.put(before, names.get(after.name, after))
+        self.builder.nodes[start:] = [renamed(node, names) for node in self.builder.nodes[start:]]
+        return self.builder.nodes[start:]
+
+    def finish(self) -> Graph:
+        return replace(
+            self.graph,
+            nodes=tuple(self.builder.nodes),
+            outputs=self._current_all(self.graph.outputs),
+            writes=self._current_all(self.graph.writes),
+        )
+
+    def _current_all(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        return {name: self.current(value) for name, value in values.items()}
+
+
+def builder_for(graph: Graph) -> Builder:
+    """A builder whose new names differ from every name of `graph`."""
+    defined = [value for node in graph.nodes for value in node.outputs]
+    return Builder(infer_types, [value.name for value in (*graph.sources, *defined)])
+
+
+def renamed(node: Node, names: Mapping[str, Value]) -> Node:
+    """`node` with other values for those whose names are keys of `names`."""
+    return replace(
+        node,
+        inputs=tuple(names.get(value.name, value) for value in node.inputs),
+        outputs=tuple(names.get(value.name, value) for value in node.outputs),
+    )

@@ -1,0 +1,48 @@
+"""Makes a graph smaller without changing what it computes: known numbers are worked out, nodes
+take their simplest form, equal nodes are merged and dead ones dropped, until nothing changes."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.passes.arithmetic_rules import ARITHMETIC_RULES
+from wgcc.passes.fold_tensors import fold_tensors
+from wgcc.passes.known import Known, Rule
+from wgcc.passes.number_rules import fold_numbers
+from wgcc.passes.prune import prune
+from wgcc.passes.rewrite import Rewrite
+from wgcc.passes.share import share
+from wgcc.passes.view_rules import VIEW_RULES
+
+RULES: dict[str, Rule] = {**ARITHMETIC_RULES, **VIEW_RULES}
+# Each round shortens chains; no rule lengthens one, so this is a guard against a slip only.
+MOST_ROUNDS = 50
+
+
+def simplify(graph: Graph) -> Graph:
+    for _ in range(MOST_ROUNDS):
+        before = graph.nodes
+        graph = prune(share(_apply_rules(graph)))
+        if graph.nodes == before:
+            break
+    return prune(fold_tensors(graph))
+
+
+def _apply_rules(graph: Graph) -> Graph:
+    rewrite, known = Rewrite(graph), Known()
+    for old in graph.nodes:
+        node = rewrite.updated(old)
+        known.note(rewrite.replace(node, partial(_simplest, rewrite.builder, known, node)))
+    return rewrite.finish()
+
+
+def _simplest(builder: Builder, known: Known, node: Node) -> list[Value] | None:
+    """A simpler value that equals the output of `node`, if a rule knows one."""
+    if len(node.outputs) != 1:
+        return None
+    found = fold_numbers(builder, known, node)
+    if found is None and node.op in RULES:
+        found = RULES[node.op](builder, known, node)
+    return None if found is None else [found]
