@@ -1,0 +1,16 @@
+"""wgcc compiles `.wg` model files to WebGPU bundles. Importing it costs nothing; see `wgcc.compiler`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`wgcc.load` opens a bundle: the runtime's function, imported when it is first asked for."""
+    if name == "load":
+        from wgcc_runtime import load
+
+        return load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
