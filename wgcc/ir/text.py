@@ -82,7 +82,7 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> str:
     """As in Python, but words stand without quotes."""
     if isinstance(value, Mapping):
-        return "{" + _attrs(value) + "}"
+        return "{" + ", ".join(f"{key}: {_plain(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, tuple):
         inner = ", ".join(map(_plain, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ops import infer_types
+from wgcc.ops import OPS, infer_types
+
+LIKE_AN_OP = re.compile(rf"(^|\.)({'|'.join(OPS)})(_\d+)?$")
 
 
 class Rewrite:
@@ -55,15 +58,32 @@ class Rewrite:
         return self.builder.nodes[start:]
 
     def finish(self) -> Graph:
+        names = self._better_names()
+
+        def final(values: Mapping[str, Value]) -> dict[str, Value]:
+            current = {name: self.current(value) for name, value in values.items()}
+            return {name: names.get(value.name, value) for name, value in current.items()}
+
         return replace(
             self.graph,
-            nodes=tuple(self.builder.nodes),
-            outputs=self._current_all(self.graph.outputs),
-            writes=self._current_all(self.graph.writes),
+            nodes=tuple(renamed(node, names) for node in self.builder.nodes),
+            outputs=final(self.graph.outputs),
+            writes=final(self.graph.writes),
         )
 
-    def _current_all(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        return {name: self.current(value) for name, value in values.items()}
+    def _better_names(self) -> dict[str, Value]:
+        """Where a value named after its op stands for one named by the user, it takes that name."""
+        automatic = {
+            value.name
+            for node in self.builder.nodes
+            for value in node.outputs
+            if re.search(rf"(^|\.){node.op}(_\d+)?$", value.name)
+        }
+        names: dict[str, Value] = {}
+        for old, new in self._stands_for.items():
+            if new.name in automatic and not LIKE_AN_OP.search(old):
+                names.setdefault(new.name, Value(old, new.type))
+        return names
 
 
 def builder_for(graph: Graph) -> Builder:
