@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import DTYPES, Node, TensorType, Value
+from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import NUMBERS, check_dtype, check_same
 from wgcc.ops.pointwise import samples_of
@@ -25,9 +25,16 @@ def _to_bool(name: str, dtypes: tuple[str, ...]) -> Callable[..., TensorType]:
     return infer
 
 
-def _op(name: str, wgsl: str, reference: Reference, dtypes: tuple[str, ...], arity: int = 2) -> Op:
+def _op(
+    name: str,
+    wgsl: str,
+    reference: Reference,
+    dtypes: tuple[str, ...],
+    arity: int = 2,
+    functions: tuple[str, ...] = (),
+) -> Op:
     samples = samples_of(arity, dtypes)
-    return Op(name, _to_bool(name, dtypes), reference, Pointwise(wgsl), no_grad, samples)
+    return Op(name, _to_bool(name, dtypes), reference, Pointwise(wgsl, functions), no_grad, samples)
 
 
 OPS = (
@@ -40,5 +47,6 @@ OPS = (
     _op("ge", "({0} >= {1})", lambda x, z: np.greater_equal(x, z), NUMBERS),
     _op("logical_and", "({0} && {1})", lambda x, z: np.logical_and(x, z), ("bool",)),
     _op("logical_or", "({0} || {1})", lambda x, z: np.logical_or(x, z), ("bool",)),
-    _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), arity=1),
+    _op("is_finite", "wg_finite({0})", lambda x: np.isfinite(x), FLOATS, 1, ("finite",)),
+    _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), 1),
 )

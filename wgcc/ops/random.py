@@ -1,0 +1,117 @@
+"""random(seed, step; shape, site, kind): numbers that depend on nothing but their place.
+
+Threefry2x32 with key (seed, site) and counter (step, flat index); `kind` is "uniform" in [0, 1) or
+"normal". The same bits in every runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_scalar, check_sizes
+from wgcc.ops.registry import Op, Sample, ShapeError, Source
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_WORD = 0xFFFFFFFF
+
+
+def infer(
+    seed: TensorType, step: TensorType, shape: tuple[int, ...], site: int, kind: str
+) -> TensorType:
+    check_scalar("random", "the seed", seed, ("u32",))
+    check_scalar("random", "the step", step, ("u32",))
+    check_sizes("random", shape)
+    if kind not in ("uniform", "normal"):
+        raise ShapeError(f'random: kind must be "uniform" or "normal", not "{kind}"')
+    return TensorType(tuple(shape), "f32")
+
+
+def reference(seed: Array, step: Array, shape: tuple[int, ...], site: int, kind: str) -> Array:
+    draw = uniform_array if kind == "uniform" else normal_array
+    return draw(int(seed), site, int(step), prod(shape)).reshape(shape)
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    return [None, None]
+
+
+def wgsl(node: Node) -> str:
+    return f"wg_{node.attrs['kind']}({{0}}, {node.attrs['site']}u, {{1}}, {{i}})"
+
+
+def uniform_array(seed: int, site: int, step: int, count: int) -> Array:
+    bits = threefry(seed, site, step, count)
+    return ((bits >> 8) * 2.0**-24).astype(np.float32)
+
+
+def normal_array(seed: int, site: int, step: int, count: int) -> Array:
+    bits = threefry(seed, site, step, count)
+    x = ((bits >> 9) + 0.5) * 2.0**-22 - 1
+    return (2**0.5 * erfinv_array(x)).astype(np.float32)
+
+
+def threefry(seed: int, site: int, step: int, count: int) -> Array:
+    """The first word of each of `count` blocks, held in 64 bits so that sums may be masked."""
+    keys = (seed, site, seed ^ site ^ _PARITY)
+    a = np.full(count, (step + seed) & _WORD, np.uint64)
+    b = (np.arange(count, dtype=np.uint64) + site) & _WORD
+    for block in range(5):
+        for turn in _ROTATIONS[block % 2]:
+            a = (a + b) & _WORD
+            b = ((b << turn) | (b >> (32 - turn))) & _WORD ^ a
+        a = (a + keys[(block + 1) % 3]) & _WORD
+        b = (b + keys[(block + 2) % 3] + block + 1) & _WORD
+    return a
+
+
+def erfinv_array(x: Array) -> Array:
+    """Giles' polynomials, as in `wgsl/erfinv.wgsl`: their value, not the exact inverse, is the meaning."""
+    w = -np.log((1 - x) * (1 + x))
+    tail = np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3)
+    return x * np.where(w < 5, np.polyval(_MIDDLE, w - 2.5), tail)
+
+
+_MIDDLE = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+_TAIL = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+_SEEDS = [TensorType((), "u32")] * 2
+_FUNCTIONS = ("threefry", "uniform", "erfinv", "normal")
+
+OPS = (
+    Op(
+        "random",
+        infer,
+        reference,
+        Source(wgsl, _FUNCTIONS),
+        grad,
+        [
+            Sample(_SEEDS, {"shape": shape, "site": site, "kind": kind}, integers=(0, 2**31))
+            for site, shape in enumerate([(), (1,), (65,), (3, 5), (2, 3, 4, 5)])
+            for kind in ("uniform", "normal")
+        ],
+    ),
+)

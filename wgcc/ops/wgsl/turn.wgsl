@@ -1,0 +1,44 @@
+// An angle as whole quarter turns (mod 4, in y) and what is left (in x), in radians from -π/4 to π/4.
+// Exact for every x, by whole-number arithmetic: adapters differ wildly in sin and cos of large numbers.
+fn wg_turn(x: f32) -> vec2<f32> {
+  if (abs(x) < 0.78539816f) {
+    return vec2<f32>(x, 0.0f);
+  }
+  let bits = bitcast<u32>(x);
+  if ((bits & 0x7f800000u) == 0x7f800000u) {
+    // Infinity has no angle: NaN.
+    return vec2<f32>(bitcast<f32>(bits | 0x7fc00000u), 0.0f);
+  }
+  let mantissa = (bits & 0x7fffffu) | 0x800000u;
+  // |x| / 2π in units of 2^-32 turns is mantissa times a window of 64 bits of 1 / 2π.
+  let shift = ((bits >> 23u) & 255u) - 118u;
+  var inverse = array<u32, 7>(
+    0x0u, 0x28be60dbu, 0x9391054au, 0x7f09d5f4u, 0x7d4d3770u, 0x36d8a566u, 0x4f10e410u,
+  );
+  let at = min(shift >> 5u, 4u);
+  let left = shift & 31u;
+  // A shift by 32 is not allowed, so the last step of it is made apart.
+  let high = (inverse[at] << left) | ((inverse[at + 1u] >> (31u - left)) >> 1u);
+  let low = (inverse[at + 1u] << left) | ((inverse[at + 2u] >> (31u - left)) >> 1u);
+  let high_part = mantissa >> 12u;
+  let low_part = mantissa & 0xfffu;
+  let carry = ((high_part * (low >> 16u)) >> 4u) + ((low_part * (low >> 16u)) >> 16u)
+    + ((high_part * (low & 0xffffu)) >> 20u);
+  let turn = mantissa * high + carry;
+  let quarter = (turn + 0x20000000u) >> 30u;
+  let rest = f32(bitcast<i32>(turn - (quarter << 30u))) * 1.4629180792671596e-9f;
+  let negative = (bits >> 31u) == 1u;
+  let quarters = select(quarter, 4u - quarter, negative) & 3u;
+  return vec2<f32>(select(rest, -rest, negative), f32(quarters));
+}
+
+// For |x| up to π/4.
+fn wg_sin_near(x: f32) -> f32 {
+  let z = x * x;
+  return x + x * z * ((-0.00019504318f * z + 0.008332083f) * z - 0.16666654f);
+}
+
+fn wg_cos_near(x: f32) -> f32 {
+  let z = x * x;
+  return 1.0f - 0.5f * z + z * z * ((0.000024423889f * z - 0.0013887243f) * z + 0.041666646f);
+}
