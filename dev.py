@@ -157,7 +157,7 @@ def _adapter() -> str:
 
 
 def need_test_tools() -> None:
-    """Both software adapters (lavapipe; SwiftShader, which Chromium brings), Node and Dawn for it."""
+    """Both software adapters (lavapipe, and SwiftShader, which Chromium brings), Node, and Dawn."""
     sys.path.insert(0, str(ROOT / "tests"))
     # Imported here: the rest of this script must not depend on the tests.
     from adapters import PACKAGES, driver_file

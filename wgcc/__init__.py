@@ -1,4 +1,4 @@
-"""wgcc compiles `.wg` model files to WebGPU bundles. Importing it costs nothing; see `wgcc.compiler`."""
+"""wgcc compiles `.wg` model files to WebGPU bundles: see `wgcc.compiler`. Importing this is free."""
 
 from __future__ import annotations
 
