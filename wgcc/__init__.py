@@ -1,4 +1,4 @@
-"""wgcc compiles `.wg` model files to WebGPU bundles: see `wgcc.compiler`. Importing this is free."""
+"""wgcc compiles `.wg` model files to WebGPU bundles (`wgcc.compiler`). Importing this is free."""
 
 from __future__ import annotations
 
