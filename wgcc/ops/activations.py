@@ -1,4 +1,4 @@
-"""Activation functions and erf: tanh sigmoid relu gelu silu softplus. Exact forms, as PyTorch's defaults."""
+"""Activation functions and erf: tanh sigmoid relu gelu silu softplus, as PyTorch has them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def silu_derivative(g: Term, x: Term, y: Term) -> Term:
 
 def erf_array(x: Array) -> Array:
     """numpy has no erf; the standard library's is exact and fast enough for tests."""
-    return np.vectorize(erf, otypes=[float])(x).astype(x.dtype)
+    return np.asarray(np.vectorize(erf, otypes=[float])(x), x.dtype)
 
 
 def sigmoid_array(x: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * x))
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
 OPS = (

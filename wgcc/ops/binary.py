@@ -12,7 +12,7 @@ from wgcc.ops.registry import Sample
 
 def div_array(x: Array, z: Array) -> Array:
     if np.issubdtype(x.dtype, np.floating):
-        return x / z
+        return np.asarray(x / z)
     # Integers divide towards zero; |x| // |z| never leaves the dtype.
     quotient = np.abs(x) // np.abs(z)
     return (quotient * (np.sign(x) * np.sign(z))).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""broadcast(x; shape): numpy's rule. Axes align from the last; size 1 stretches, leading axes are added."""
+"""broadcast(x; shape) by numpy's rule: axes align from the last, 1 stretches, new axes lead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cast(x; dtype): the same numbers in another dtype. Floats become integers by dropping the fraction."""
+"""cast(x; dtype): the same numbers in another dtype. Floats lose their fraction to integers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ Operand = Union["Term", float]
 
 
 class Term:
-    """One value of the graph under construction. Numbers in arithmetic become constants of its shape."""
+    """One value of the graph under construction; numbers become constants of its shape."""
 
     __slots__ = ("b", "value")
 

@@ -1,4 +1,4 @@
-"""gather(table, ids): one row of the table per id. gather_grad(g, ids; rows): each row's gradients added up.
+"""gather(table, ids): one row of the table per id. gather_grad(g, ids; rows): g added up by row.
 
 Ids outside the table mean its nearest row.
 """
@@ -23,7 +23,7 @@ def infer(table: TensorType, ids: TensorType) -> TensorType:
 
 
 def reference(table: Array, ids: Array) -> Array:
-    return table[np.clip(ids, 0, len(table) - 1)]
+    return np.asarray(table[np.clip(ids, 0, len(table) - 1)])
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:

@@ -45,21 +45,21 @@ def wgsl(node: Node) -> str:
 
 
 def uniform_array(seed: int, site: int, step: int, count: int) -> Array:
-    bits = threefry(seed, site, step, count)
+    bits = threefry(seed, site, step, np.arange(count))
     return ((bits >> 8) * 2.0**-24).astype(np.float32)
 
 
 def normal_array(seed: int, site: int, step: int, count: int) -> Array:
-    bits = threefry(seed, site, step, count)
+    bits = threefry(seed, site, step, np.arange(count))
     x = ((bits >> 9) + 0.5) * 2.0**-22 - 1
     return (2**0.5 * erfinv_array(x)).astype(np.float32)
 
 
-def threefry(seed: int, site: int, step: int, count: int) -> Array:
-    """The first word of each of `count` blocks, held in 64 bits so that sums may be masked."""
+def threefry(seed: int, site: int, step: int, indices: Array) -> Array:
+    """The first word of each block, held in 64 bits so that sums may be masked."""
     keys = (seed, site, seed ^ site ^ _PARITY)
-    a = np.full(count, (step + seed) & _WORD, np.uint64)
-    b = (np.arange(count, dtype=np.uint64) + site) & _WORD
+    a: Array = np.full(indices.shape, (step + seed) & _WORD, np.uint64)
+    b: Array = (indices.astype(np.uint64) + site) & _WORD
     for block in range(5):
         for turn in _ROTATIONS[block % 2]:
             a = (a + b) & _WORD
@@ -70,7 +70,7 @@ def threefry(seed: int, site: int, step: int, count: int) -> Array:
 
 
 def erfinv_array(x: Array) -> Array:
-    """Giles' polynomials, as in `wgsl/erfinv.wgsl`: their value, not the exact inverse, is the meaning."""
+    """Giles' polynomials, as in `wgsl/erfinv.wgsl`: the meaning is their value, not the inverse."""
     w = -np.log((1 - x) * (1 + x))
     tail = np.polyval(_TAIL, np.sqrt(np.maximum(w, 5)) - 3)
     return x * np.where(w < 5, np.polyval(_MIDDLE, w - 2.5), tail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
@@ -25,7 +26,7 @@ def reduction(
     name: str,
     start: Callable[[str], str],
     combine: str,
-    reference: Callable[[Array, tuple[int, ...]], Array],
+    reference: Callable[[Array, tuple[int, ...]], Any],
     derivative: Derivative | None,
     dtypes: tuple[str, ...] = WIDE_NUMBERS,
 ) -> Op:

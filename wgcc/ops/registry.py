@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.graph import Attrs, Node, TensorType, Value
 from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
@@ -37,8 +37,10 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Element i of the output depends on the index (and attributes) alone: `{i}` is the flat index (u32),
-    operands are scalars."""
+    """Element i of the output depends on the index (and attributes) alone.
+
+    `{i}` is the flat index (u32), operands are scalars.
+    """
 
     wgsl: str | Callable[[Node], str]
     functions: tuple[str, ...] = ()
@@ -50,7 +52,8 @@ class View:
 
     `index(node, index)` maps output coordinates to input coordinates. Coordinates are opaque
     integer expressions supporting `+ - * // %` with integers. `inside(node, index)` lists the
-    conditions `(low, coordinate, high)` under which the element exists; outside it is zero.
+    conditions `(low, coordinate, high)`, meaning low <= coordinate < high, under which the element
+    exists; outside it is zero (and what `index` says may be out of bounds, even below zero).
     """
 
     index: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
@@ -59,7 +62,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Indirect:
-    """Element at `index` of the output is an element of input 0 at a place that input 1 (integers) holds.
+    """Element at `index` of the output is one of input 0, at a place that input 1 (integers) holds.
 
     Input 1 is read at `at(node, index)`; what it holds is clamped to `0 … limit(node)` and given as
     `found` to `index(node, index, found)`, which says where in input 0 to read.
@@ -79,7 +82,8 @@ class Join:
 class Reduce:
     """Combines elements along attribute `axes` (sorted tuple; those axes disappear from the shape).
 
-    `start` and `combine` (WGSL with `{0}` the accumulator, `{1}` the element) form an associative pair.
+    `start` and `combine` (WGSL with `{0}` the accumulator, `{1}` the element) form an associative
+    pair.
     """
 
     start: Callable[[str], str]
@@ -101,13 +105,65 @@ class Special:
 
 
 @dataclass(frozen=True, slots=True)
+class UpdateForm:
+    """How an update's node is laid out, and what happens to one element.
+
+    The node's inputs are the `lists` in order, each `n` tensors (attribute `n`; the k-th tensors of
+    all lists have one shape, f32), then the `scalars` (f32). Its outputs are the lists named in
+    `writes`, in order, n tensors each: the new values of those same tensors. `wgsl` is a sequence
+    of statements over one element: every list's name is a `var` holding its element, every
+    scalar's name a `let`; assignments to the names in `writes` are what is to be stored.
+    """
+
+    lists: tuple[str, ...]
+    scalars: tuple[str, ...]
+    writes: tuple[str, ...]
+    wgsl: str
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Many tensors changed element by element: one kernel over flat arenas. `form(attrs)` says how.
+
+    Scalars are ordinary values; one made by `const` is best written into the kernel as a number.
+    """
+
+    form: Callable[[Attrs], UpdateForm]
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceMany:
+    """All elements of all inputs (f32) combined into one scalar.
+
+    `element` is WGSL of one element `{0}`; `start` and `combine` (`{0}` the accumulator, `{1}` such
+    an element) form an associative pair.
+    """
+
+    element: str
+    start: str
+    combine: str
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """Exists only before `until` (a pass that replaces it); never reaches the scheduler."""
 
     until: str
 
 
-Lowering = Pointwise | Source | View | Indirect | Join | Reduce | Expand | Special | Marker
+Lowering = (
+    Pointwise
+    | Source
+    | View
+    | Indirect
+    | Join
+    | Reduce
+    | Expand
+    | Special
+    | Update
+    | ReduceMany
+    | Marker
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +184,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """`infer(*types, **attrs)` gives the output type (or a tuple of them); `reference(*arrays, **attrs)`
-    gives the arrays, in the precision of its inputs; `grad(b, node, gs)` gets one gradient per output
-    (None where nothing depends on it) and returns one per input (None where there is none)."""
+    """All rules of one op.
+
+    `infer(*types, **attrs)` gives the output type (or a tuple of them). `reference(*arrays,
+    **attrs)` gives the arrays, in the precision of its inputs. `grad(b, node, gs)` gets one
+    gradient per output (None where nothing depends on it) and returns one per input (None where
+    there is none).
+    """
 
     name: str
     infer: Callable[..., TensorType | tuple[TensorType, ...]]

@@ -1,4 +1,4 @@
-"""slice(x; starts, sizes, steps) takes part of x; unslice(x; shape, starts, steps) puts it back among zeros."""
+"""slice(x; starts, sizes, steps): part of x. unslice(x; shape, starts, steps): x among zeros."""
 
 from __future__ import annotations
 

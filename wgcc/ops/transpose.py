@@ -7,7 +7,7 @@ from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 from wgcc.ops.registry import Op, Sample, ShapeError, View
 
 
@@ -18,7 +18,7 @@ def infer(x: TensorType, perm: tuple[int, ...]) -> TensorType:
 
 
 def reference(x: Array, perm: tuple[int, ...]) -> Array:
-    return x.transpose(perm)
+    return np.transpose(x, perm)
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:

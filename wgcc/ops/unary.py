@@ -1,4 +1,4 @@
-"""Arithmetic of one operand: neg, abs, sign, floor, square, reciprocal, roots, exp and log families, sin, cos."""
+"""Arithmetic of one operand: signs, floor, square, reciprocal, roots, exp, log, sin, cos."""
 
 from __future__ import annotations
 

@@ -1,0 +1,28 @@
+"""flat(x, …; words): tensors that lie in one arena, seen as one long vector with zeros between them.
+
+The scheduler makes it where many tensors are read at once; it is a way of looking, not a kernel.
+"""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import TensorType
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.registry import Op, Special
+
+# Tensors of an arena begin on this many words (WebGPU's 256-byte rule for bindings).
+ALIGNMENT = 64
+
+
+def infer(*parts: TensorType, words: int) -> TensorType:
+    return TensorType((words,), parts[0].dtype)
+
+
+def reference(*parts: Array, words: int) -> Array:
+    flat, at = np.zeros(words, parts[0].dtype), 0
+    for part in parts:
+        flat[at : at + part.size] = part.reshape(-1)
+        at += -(-part.size // ALIGNMENT) * ALIGNMENT
+    return flat
+
+
+OPS = (Op("flat", infer, reference, Special("flat")),)

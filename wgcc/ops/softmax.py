@@ -1,0 +1,157 @@
+"""softmax(x; axis), log_softmax(x; axis), logsumexp(x; axes): with the maximum taken out first.
+
+All three, and cross entropy, build their row statistics by `log_sum_exp`, so that they share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_axes, check_axis, check_dtype, without_axes
+from wgcc.ops.formula import Term
+from wgcc.ops.registry import Expand, Op, Sample
+
+Axes = tuple[int, ...]
+
+
+def log_sum_exp(x: Term, axes: Axes) -> Term:
+    """log of the sum of exp(x) over `axes` (which vanish), without overflow."""
+    top = row_max(x, axes)
+    return exp_sum(x, axes).apply("log") + top
+
+
+def row_max(x: Term, axes: Axes) -> Term:
+    return x.apply("max", axes=axes)
+
+
+def exp_shifted(x: Term, axes: Axes) -> Term:
+    return (x - row_max(x, axes).spread(axes, x.shape)).exp()
+
+
+def exp_sum(x: Term, axes: Axes) -> Term:
+    return exp_shifted(x, axes).sum(axes)
+
+
+def expand_softmax(b: Builder, node: Node) -> Sequence[Value]:
+    x, axes = Term(b, node.inputs[0]), (node.attrs["axis"],)
+    return [(exp_shifted(x, axes) / exp_sum(x, axes).spread(axes, x.shape)).value]
+
+
+def grad_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = y (g - sum(y g))
+    (g_value,), axes = gs, (node.attrs["axis"],)
+    if g_value is None:
+        return [None]
+    g, y = Term(b, g_value), Term(b, node.output)
+    return [(y * (g - (y * g).sum(axes).spread(axes, y.shape))).value]
+
+
+def expand_log_softmax(b: Builder, node: Node) -> Sequence[Value]:
+    x, axes = Term(b, node.inputs[0]), (node.attrs["axis"],)
+    # Both subtractions are of numbers of one size: x - (max + log) would lose digits.
+    shifted = x - row_max(x, axes).spread(axes, x.shape)
+    return [(shifted - exp_sum(x, axes).apply("log").spread(axes, x.shape)).value]
+
+
+def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g - exp(y) sum(g)
+    (g_value,), axes = gs, (node.attrs["axis"],)
+    if g_value is None:
+        return [None]
+    g, y = Term(b, g_value), Term(b, node.output)
+    return [(g - y.exp() * g.sum(axes).spread(axes, y.shape)).value]
+
+
+def expand_logsumexp(b: Builder, node: Node) -> Sequence[Value]:
+    return [log_sum_exp(Term(b, node.inputs[0]), node.attrs["axes"]).value]
+
+
+def grad_logsumexp(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g exp(x - y)
+    (g,), axes = gs, node.attrs["axes"]
+    if g is None:
+        return [None]
+    x = Term(b, node.inputs[0])
+    y = Term(b, node.output).spread(axes, x.shape)
+    return [(Term(b, g).spread(axes, x.shape) * (x - y).exp()).value]
+
+
+def _infer_along(name: str) -> Callable[..., TensorType]:
+    def infer(x: TensorType, axis: int) -> TensorType:
+        check_dtype(name, x, FLOATS)
+        check_axis(name, x, axis)
+        return x
+
+    return infer
+
+
+def infer_logsumexp(x: TensorType, axes: Axes) -> TensorType:
+    check_dtype("logsumexp", x, FLOATS)
+    check_axes("logsumexp", x, axes)
+    return TensorType(without_axes(x.shape, axes), x.dtype)
+
+
+def softmax_array(x: Array, axis: int) -> Array:
+    exponents = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(exponents / exponents.sum(axis, keepdims=True))
+
+
+def log_softmax_array(x: Array, axis: int) -> Array:
+    shifted = x - x.max(axis, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
+
+
+def logsumexp_array(x: Array, axes: Axes) -> Array:
+    top = x.max(axes, keepdims=True)
+    total = np.log(np.exp(x - top).sum(axes, keepdims=True)) + top
+    return np.reshape(total, without_axes(x.shape, axes))
+
+
+_CASES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((1,), 0),
+    ((5,), 0),
+    ((257,), 0),
+    ((3, 7), 1),
+    ((64, 63), 1),
+    ((7, 65), 0),
+    ((2, 3, 4, 5), 2),
+    ((2, 3, 4, 5), 3),
+)
+_ALONG = [
+    *(Sample([shape], {"axis": axis}) for shape, axis in _CASES),
+    Sample([(3, 11)], {"axis": 1}, low=-200.0, high=200.0, differentiable=False),
+]
+
+OPS = (
+    Op(
+        "softmax",
+        _infer_along("softmax"),
+        softmax_array,
+        Expand(expand_softmax),
+        grad_softmax,
+        _ALONG,
+    ),
+    Op(
+        "log_softmax",
+        _infer_along("log_softmax"),
+        log_softmax_array,
+        Expand(expand_log_softmax),
+        grad_log_softmax,
+        _ALONG,
+    ),
+    Op(
+        "logsumexp",
+        infer_logsumexp,
+        logsumexp_array,
+        Expand(expand_logsumexp),
+        grad_logsumexp,
+        [
+            *(Sample([shape], {"axes": (axis,)}) for shape, axis in _CASES),
+            Sample([(2, 3, 4, 5)], {"axes": (1, 3)}),
+            Sample([(3, 11)], {"axes": (0, 1)}, low=-200.0, high=200.0, differentiable=False),
+        ],
+    ),
+)
