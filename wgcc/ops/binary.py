@@ -15,7 +15,7 @@ def div_array(x: Array, z: Array) -> Array:
         return np.asarray(x / z)
     # Integers divide towards zero; |x| // |z| never leaves the dtype.
     quotient = np.abs(x) // np.abs(z)
-    return (quotient * (np.sign(x) * np.sign(z))).astype(x.dtype)
+    return np.asarray(quotient * (np.sign(x) * np.sign(z)), x.dtype)
 
 
 def mod_wgsl(node: Node) -> str:

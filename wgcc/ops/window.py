@@ -39,7 +39,7 @@ def reference(x: Array, at: Array, axis: int, size: int) -> Array:
 
 
 def reference_update(base: Array, update: Array, at: Array, axis: int) -> Array:
-    result = base.copy()
+    result: Array = base.copy()
     result[_place(base, at, axis, update.shape[axis])] = update
     return result
 
