@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
+from wgcc.syntax.brackets import balance
+from wgcc.syntax.damage import one_error_per_line
+from wgcc.syntax.depth import limit_depth
 from wgcc.syntax.docs import find_docs
-from wgcc.syntax.grammar import END, grammar
+from wgcc.syntax.grammar import grammar
+from wgcc.syntax.indented import brace_indented
 from wgcc.syntax.items import item
 from wgcc.syntax.newlines import statement_ends
 from wgcc.syntax.reading import Reading
-from wgcc.syntax.tokens import Node, Token
+from wgcc.syntax.recover import parse_tokens
+from wgcc.syntax.respell import names_among_keywords, respell
+from wgcc.syntax.strays import replace_strays
+from wgcc.syntax.tokens import Token
 
 
 def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     """Always a tree; where the text could not be read it has `Broken`, and an error is reported."""
     raw = grammar().lex(source.text)
-    tokens = statement_ends([t for t in raw if t.type not in ("WS", "COMMENT")])
-    tree = _parse_tokens(source, tokens, diagnostics)
+    tree = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
     docs = find_docs(raw)
     reading = Reading(source, diagnostics, docs.by_line)
     items = tuple(item(reading, node) for node in tree.children if node is not None)
+    one_error_per_line(diagnostics, source)
     return ast.File(Span(source, 0, len(source.text)), items, docs.file)
 
 
-def _parse_tokens(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> Node:
-    machine = grammar().machine()
-    for token in tokens:
-        if not machine.feed(token):
-            if token.text in ("state",) or token.type not in ("NAME",):
-                name = token.retagged("NAME")
-                if machine.feed(name):
-                    continue
-            diagnostics.error("WG0120", f"unexpected `{token.text}`", token.span(source))
-            return Node("start")
-    return machine.finish(Token(END, "", 0, 0, 0)) or Node("start")
+def _prepared(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list[Token]:
+    """What the grammar expects to see; accidents it could not explain well are mended before it."""
+    tokens = replace_strays(source, raw, diagnostics)
+    tokens = names_among_keywords(tokens)
+    tokens = respell(source, tokens, diagnostics)
+    tokens = brace_indented(source, tokens, diagnostics)
+    tokens = balance(source, tokens, diagnostics)
+    tokens = limit_depth(source, tokens, diagnostics)
+    return statement_ends(tokens)

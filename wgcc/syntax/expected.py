@@ -1,0 +1,72 @@
+"""Names for tokens in messages: what could stand at a place, and what was found there."""
+
+from __future__ import annotations
+
+from wgcc.syntax.grammar import END, grammar
+from wgcc.syntax.tokens import Token, words
+
+_VALUE_STARTS = words("NAME INT FLOAT STRING DTYPE LPAR LSQB MINUS NOT TRUE FALSE IF")
+_OPERATORS = words("CMP MULOP PLUS MINUS POW AND OR PIPE RANGE DOT LSQB LPAR")
+# Where all of these could stand, so could many more: one phrase says it better than the list.
+_PLACES = (
+    (words("LAYER MODEL IMPORT"), "`layer`, `model`, `fn`, `dim` or another item"),
+    (words("PARAM ENTRY OPTIMIZER"), "a member such as `param`, `fn` or `entry`"),
+    (words("MINIMIZE RETURN"), "a statement"),
+    (words("EQUAL WRITE DOT"), "`=`, `:=` or a new line"),
+)
+_PHRASES = {
+    "NAME": "a name",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "DTYPE": "a type such as `f32`",
+    "CMP": "a comparison",
+    "MULOP": "an operator",
+    "_NL": "a new line",
+    END: "the end of the file",
+}
+_LAST = ("a new line", "the end of the file")
+_MOST = 5
+
+
+def expected_text(accepts: set[str]) -> str:
+    """`a value`, or a list such as "`,`, `=` or `)`"."""
+    place = next((phrase for signs, phrase in _PLACES if signs <= accepts), None)
+    if place is not None:
+        return place
+    left = set(accepts)
+    phrases: list[str] = []
+    if {"NAME", "INT", "FLOAT", "LPAR"} <= left:
+        phrases.append("a value")
+        left -= _VALUE_STARTS
+    if {"CMP", "PLUS", "MULOP"} <= left:
+        left -= _OPERATORS
+        if not left:
+            phrases.append("an operator")
+    rest = dict.fromkeys(_phrase(name) for name in sorted(left))
+    phrases += sorted(rest, key=lambda phrase: _LAST.index(phrase) + 1 if phrase in _LAST else 0)
+    return _listed(phrases)
+
+
+def found_text(token: Token) -> str:
+    if token.type == "_NL":
+        return "the end of the line"
+    if token.type == END:
+        return "the end of the file"
+    if token.type in grammar().keywords.values():
+        return f"the keyword `{token.text}`"
+    return f"`{token.text}`"
+
+
+def _phrase(name: str) -> str:
+    if name in _PHRASES:
+        return _PHRASES[name]
+    return f"`{grammar().texts[name]}`" if name in grammar().texts else "an operator"
+
+
+def _listed(phrases: list[str]) -> str:
+    if len(phrases) > _MOST:
+        phrases = [*phrases[:_MOST], "..."]
+    if len(phrases) == 1:
+        return phrases[0]
+    return ", ".join(phrases[:-1]) + " or " + phrases[-1] if phrases else "the end of the file"

@@ -1,0 +1,214 @@
+"""Says what is wrong where a token cannot stand: one rule for each habit, then the general one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.errors import Diagnostics, Source, Span
+from wgcc.syntax.expected import expected_text, found_text
+from wgcc.syntax.grammar import END, grammar
+from wgcc.syntax.newlines import CONTINUES_AFTER
+from wgcc.syntax.respell import FOREIGN
+from wgcc.syntax.tokens import Token, words
+
+# Where nothing but these can stand, a name is what belongs there.
+_NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")
+_ARITHMETIC = ("PLUS", "MINUS", "MULOP", "POW")
+
+
+@dataclass(frozen=True, slots=True)
+class Accident:
+    """`token` cannot stand between `previous` and `following`; `accepts` are types that could."""
+
+    source: Source
+    diagnostics: Diagnostics
+    previous: Token
+    token: Token
+    following: Token
+    accepts: set[str]
+
+    @property
+    def span(self) -> Span:
+        if self.token.type in ("_NL", END):
+            return Span(self.source, self.previous.end, self.previous.end + 1)
+        return self.token.span(self.source)
+
+    @property
+    def previous_span(self) -> Span:
+        return self.previous.span(self.source)
+
+
+def explain(accident: Accident) -> None:
+    """Report the first rule that fits."""
+    if not any(rule(accident) for rule in _RULES):
+        _unexpected(accident)
+
+
+def _foreign_word(a: Accident) -> bool:
+    if a.previous.type != "NAME" or a.previous.text not in FOREIGN:
+        return False
+    advice, instead = FOREIGN[a.previous.text]
+    edits = () if instead is None else ((a.previous_span, instead),)
+    a.diagnostics.error(
+        "WG0110", f"`{a.previous.text}` is not a keyword of this language", a.previous_span
+    ).help(advice, *edits)
+    return True
+
+
+def _augmented(a: Accident) -> bool:
+    adjacent = a.following.text == "=" and a.token.end == a.following.start
+    if not adjacent or a.token.type not in _ARITHMETIC:
+        return False
+    span = Span(a.source, a.token.start, a.following.end)
+    name, operator = a.previous.text, a.token.text
+    a.diagnostics.error("WG0111", f"there is no `{operator}=` operator", span).help(
+        f"bind a new value: `{name} = {name} {operator} ...`"
+    )
+    return True
+
+
+def _equals_in_expression(a: Accident) -> bool:
+    if a.token.text != "=" or "CMP" not in a.accepts:
+        return False
+    a.diagnostics.error("WG0112", "`=` cannot be used inside an expression", a.span).help(
+        "compare with `==`", (a.span, "==")
+    )
+    return True
+
+
+def _chained_comparison(a: Accident) -> bool:
+    if a.token.type != "CMP" or "CMP" in a.accepts or "AND" not in a.accepts:
+        return False
+    a.diagnostics.error(
+        "WG0113", "comparisons cannot be chained", a.span, "second comparison"
+    ).help("write `a < b and b < c`")
+    return True
+
+
+def _after_pipeline(a: Accident) -> bool:
+    operator = a.token.type in (*_ARITHMETIC, "CMP")
+    if not operator or "PIPE" not in a.accepts or a.token.type in a.accepts:
+        return False
+    a.diagnostics.error(
+        "WG0114", f"`{a.token.text}` cannot follow a pipeline", a.span, "the pipeline ends here"
+    ).help("put the pipeline in parentheses: `(x |> f) + y`")
+    return True
+
+
+def _misplaced_write(a: Accident) -> bool:
+    if a.token.text != ":=":
+        return False
+    a.diagnostics.error(
+        "WG0115", "`:=` writes state inside a function or entry; it cannot be used here", a.span
+    )
+    return True
+
+
+def _number(a: Accident) -> bool:
+    """`1.` and `.5` and `2x`."""
+    if a.previous.type in ("INT", "FLOAT") and a.token.start == a.previous.end:
+        span = Span(a.source, a.previous.start, a.token.end)
+        if a.token.text == ".":
+            problem = a.diagnostics.error("WG0116", "a number cannot end with `.`", span)
+            problem.help(f"write `{a.previous.text}.0`", (span, f"{a.previous.text}.0"))
+            return True
+        if a.token.type == "NAME":
+            problem = a.diagnostics.error("WG0116", "a name cannot begin with a digit", span)
+            problem.help(f"for a product write `{a.previous.text} * {a.token.text}`")
+            return True
+    if a.token.text == "." and a.following.type == "INT" and a.token.end == a.following.start:
+        span = Span(a.source, a.token.start, a.following.end)
+        problem = a.diagnostics.error("WG0116", "a number cannot begin with `.`", span)
+        problem.help(f"write `0{span.text}`", (span, f"0{span.text}"))
+        return True
+    return False
+
+
+def _colon_block(a: Accident) -> bool:
+    if a.token.text != ":" or a.following.line <= a.token.line or "LBRACE" not in a.accepts:
+        return False
+    a.diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", a.span).help(
+        "write `{` here and `}` after the last statement", (a.span, " {")
+    )
+    return True
+
+
+def _reserved_word(a: Accident) -> bool:
+    reserved = a.token.type in grammar().keywords.values() or a.token.type == "DTYPE"
+    if not reserved or "NAME" not in a.accepts or "INT" in a.accepts:
+        return False
+    if not a.accepts <= _NAME_PLACES and a.following.text not in (":", "=", "["):
+        return False
+    word = a.token.text
+    a.diagnostics.error(
+        "WG0118", f"`{word}` is a reserved word and cannot be used as a name", a.span
+    ).help(f"try `{word}_`", (a.span, f"{word}_"))
+    return True
+
+
+def _python_import(a: Accident) -> bool:
+    if a.token.text != "as" or "FROM" not in a.accepts:
+        return False
+    a.diagnostics.error("WG0120", "expected `from`, found the keyword `as`", a.span).help(
+        'imports name a file: `import A, B from "file.wg"` or `import "file.wg" as name`'
+    )
+    return True
+
+
+def _untyped_argument(a: Accident) -> bool:
+    if a.accepts != {"COLON"} or a.previous.type != "NAME" or a.token.text not in (",", ")", "="):
+        return False
+    a.diagnostics.error("WG0120", f"expected `:`, found `{a.token.text}`", a.span).help(
+        f"every argument has a type: `{a.previous.text}: f32[N, D]`"
+    )
+    return True
+
+
+def _top_level_binding(a: Accident) -> bool:
+    if a.token.type != "NAME" or a.following.text != "=" or "IMPORT" not in a.accepts:
+        return False
+    name = a.token.text
+    a.diagnostics.error(
+        "WG0120", f"expected {expected_text(a.accepts)}, found `{name}`", a.span
+    ).help(f"a size is written `dim {name} = ...`, another number `const {name} = ...`")
+    return True
+
+
+def _line_ends_early(a: Accident) -> bool:
+    """`z = x +` and then a line that begins another statement."""
+    if a.token.type in ("_NL", END) or a.token.line <= a.previous.line:
+        return False
+    if a.previous.text not in CONTINUES_AFTER or not a.previous.text:
+        return False
+    a.diagnostics.error(
+        "WG0120",
+        f"expected {expected_text(a.accepts)} after `{a.previous.text}`",
+        a.previous_span,
+        f"the next line begins with {found_text(a.token)}",
+    )
+    return True
+
+
+def _unexpected(a: Accident) -> None:
+    ends = a.token.type in ("_NL", END)
+    named = a.previous.text and (a.previous.text in CONTINUES_AFTER or ends)
+    after = f" after `{a.previous.text}`" if named and a.previous.type != "_NL" else ""
+    text = f"expected {expected_text(a.accepts)}{after}, found {found_text(a.token)}"
+    a.diagnostics.error("WG0120", text, a.span)
+
+
+_RULES = (
+    _foreign_word,
+    _augmented,
+    _equals_in_expression,
+    _chained_comparison,
+    _after_pipeline,
+    _misplaced_write,
+    _number,
+    _colon_block,
+    _reserved_word,
+    _python_import,
+    _untyped_argument,
+    _top_level_binding,
+    _line_ends_early,
+)

@@ -1,0 +1,159 @@
+"""Parses tokens to the end whatever happens: one-token repair first, then panic mode.
+
+Repair keeps the statement; panic gives up the innermost statement, member or item, puts a `broken`
+node in its place, and goes on after it.
+"""
+
+from __future__ import annotations
+
+from wgcc.errors import Diagnostics, Source
+from wgcc.syntax.explain import Accident, explain
+from wgcc.syntax.grammar import END, Frame, grammar
+from wgcc.syntax.layout import starts_item
+from wgcc.syntax.tokens import CLOSERS, OPENERS, SOFT, Node, Token, inserted
+
+# Tokens that must go well before another accident is worth a report (yacc's rule).
+_CALM = 3
+# Tokens that must go well after a repair, or the repair was a wrong guess.
+_PROOF = 5
+_MOST_ACCIDENTS = 100
+# Never a bracket: they match already.
+_INSERTABLE = ("COLON", "COMMA", "EQUAL", "_NL")
+_KEPT = (*OPENERS, *CLOSERS)
+
+
+def parse_tokens(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> Node:
+    """The raw tree of a file, with `broken` nodes where something could not be read."""
+    return _Parse(source, tokens, diagnostics).run()
+
+
+class _Parse:
+    def __init__(self, source: Source, tokens: list[Token], diagnostics: Diagnostics) -> None:
+        self.source = source
+        self.diagnostics = diagnostics
+        self.beginning = Token("_NL", "", 0, 0, 1)
+        last = tokens[-1] if tokens else self.beginning
+        self.tokens = [*tokens, inserted(END, "", last)]
+        self.machine = grammar().machine()
+        self.at = 0
+        self.calm = _CALM
+
+    def run(self) -> Node:
+        accidents = 0
+        while accidents < _MOST_ACCIDENTS:
+            if (tree := self._go_well()) is not None:
+                return tree
+            accidents += 1
+            if self.calm >= _CALM:
+                self._explain()
+            self.calm = 0
+            if not self._repair() and not self._panic():
+                break
+        everything = Node("broken", [], 0, len(self.source.text))
+        everything.children = [token for token in self.tokens if token.type == "NAME"]
+        return Node("start", [everything])
+
+    def _go_well(self) -> Node | None:
+        """Up to the next accident, or to the end of the file."""
+        while True:
+            token = self.tokens[self.at]
+            if token.type == END:
+                return self.machine.finish(token)
+            if not self.machine.feed(token):
+                name = token.retagged("NAME")
+                if not self._may_be_name(token) or not self.machine.feed(name):
+                    return None
+                self.tokens[self.at] = name
+            self.at += 1
+            self.calm += 1
+
+    def _may_be_name(self, token: Token) -> bool:
+        declares = self._token(1).type in ("NAME", "STRING")
+        return token.text in SOFT and not declares
+
+    def _token(self, offset: int) -> Token:
+        index = self.at + offset
+        return self.tokens[min(index, len(self.tokens) - 1)] if index >= 0 else self.beginning
+
+    def _explain(self) -> None:
+        accident = Accident(
+            self.source,
+            self.diagnostics,
+            previous=self._token(-1),
+            token=self._token(0),
+            following=self._token(1),
+            accepts=self.machine.accepts(),
+        )
+        explain(accident)
+
+    def _repair(self) -> bool:
+        """One inserted or left-out token after which the next ones go well?"""
+        rest = self.tokens[self.at : self.at + _PROOF + 1]
+        accepts = self.machine.accepts()
+        for type_ in _INSERTABLE:
+            if type_ in accepts:
+                extra = inserted(type_, grammar().texts.get(type_, "\n"), self._token(-1))
+                if self._goes_well([extra, *rest]):
+                    self.tokens.insert(self.at, extra)
+                    return True
+        droppable = self._token(0).text not in _KEPT and self._token(0).type not in ("_NL", END)
+        if droppable and self._goes_well(rest[1:]):
+            del self.tokens[self.at]
+            return True
+        return False
+
+    def _goes_well(self, tokens: list[Token]) -> bool:
+        wanted = [token for token in tokens if token.type != END]
+        enough = len(wanted) >= _PROOF or len(wanted) < len(tokens)
+        return enough and self.machine.count_taken(wanted) == len(wanted)
+
+    def _panic(self) -> bool:
+        """Replace the innermost thing that can be replaced so that the parse goes on behind it."""
+        for frame in self.machine.frames():
+            if frame.open_braces < 0:
+                continue  # its block is closed already
+            end = self._end_of(frame)
+            if self.tokens[end].type in frame.followers:
+                self._give_up(frame, end)
+                return True
+            if starts_item(self.tokens, end) and "_NL" in frame.followers and end > 0:
+                # The newline was taken for a continuation, but a new statement begins here.
+                self.tokens.insert(end, inserted("_NL", "\n", self.tokens[end - 1]))
+                self._give_up(frame, end)
+                return True
+        return False
+
+    def _end_of(self, frame: Frame) -> int:
+        """The index of the token behind the statement that `frame` began."""
+        depth = frame.open_braces
+        for index in range(self.at, len(self.tokens)):
+            token = self.tokens[index]
+            # Where nothing was taken yet, the token itself is what must be skipped.
+            begun = index > self.at or frame.start >= 0
+            if token.type == END or (depth <= 0 and self._ends(index, begun)):
+                return index
+            if token.text == "{":
+                depth += 1
+            elif token.text == "}":
+                depth -= 1
+                if depth == 0 and self.tokens[index + 1].type in ("_NL", "RBRACE", END):
+                    return index + 1
+        return len(self.tokens) - 1
+
+    def _ends(self, index: int, begun: bool) -> bool:
+        token = self.tokens[index]
+        if token.type in ("_NL", "RBRACE"):
+            return True
+        begins = index > 0 and self.tokens[index - 1].line < token.line
+        return begun and begins and starts_item(self.tokens, index)
+
+    def _give_up(self, frame: Frame, end: int) -> None:
+        first = self.at
+        while first > 0 and frame.start >= 0 and self.tokens[first - 1].start >= frame.start:
+            first -= 1
+        lost = self.tokens[first:end] or [self.tokens[end]]
+        names = [token for token in lost if token.type == "NAME"]
+        self.machine.replace(frame, Node("broken", names, lost[0].start, lost[-1].end))
+        if end > self.at or self.tokens[end].type == "_NL":
+            self.calm = _CALM
+        self.at = end
