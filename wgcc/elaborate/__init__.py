@@ -1,0 +1,11 @@
+"""From syntax tree to program: names, sizes, dtypes, state and optimizers are checked on the way.
+
+The checker is the tracer: each entry is evaluated abstractly, over tensors that are values of the
+graph under construction.
+"""
+
+from __future__ import annotations
+
+from wgcc.elaborate.elaborate import check, elaborate
+
+__all__ = ["check", "elaborate"]

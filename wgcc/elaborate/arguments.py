@@ -1,7 +1,7 @@
 """Arguments of calls: what was given, and how it is matched with the parameters of a built-in.
 
 A built-in states its parameters as text: `"x, axis=none, keep=false"`. `none` means "not given"
-(Python's None); `*tensors` takes any number of positional arguments, `**sizes` any other named ones.
+(Python's None); `*tensors` takes any number of arguments, `**sizes` any other named ones.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.report import Report, Stop
@@ -45,7 +45,7 @@ class Arguments:
 class BoundArgs:
     """The arguments of a built-in by parameter name.
 
-    `args["axis"]` is the value (parameters and state are read already, so they are tensors), or None
+    `args["axis"]` is the value (parameters and state are read already: they are tensors), or None
     where the default is `none`. `args.span("axis")` is its place, or the call's where it was not
     given. `args.rest` are the arguments of `*name`, `args.extra` those of `**name`.
     """
@@ -91,34 +91,37 @@ class BuiltinFunction:
 def bind(report: Report, function: BuiltinFunction, arguments: Arguments, at: Span) -> BoundArgs:
     """Match arguments with parameters; reports arity and spelling mistakes."""
     listed = _parameters(function.parameters)
-    plain = [(name, default) for name, default in listed if not name.startswith("*")]
+    plain = {name: default for name, default in listed if not name.startswith("*")}
     stars = {name.count("*") for name, _ in listed if name.startswith("*")}
-    names = [name for name, _ in plain]
     positional, rest = arguments.positional[: len(plain)], arguments.positional[len(plain) :]
     if rest and 1 not in stars:
         _too_many(report, function, len(plain), arguments)
-    extra = {name: given for name, given in arguments.named.items() if name not in names}
+    extra = {name: given for name, given in arguments.named.items() if name not in plain}
     if extra and 2 not in stars:
-        name, given = next(iter(extra.items()))
-        at_name = given.name_span or given.span
-        what = f"argument of `{function.name}`:"
-        found = report.unknown("WG0207", what, name, names, at_name, "no such argument")
-        raise Stop(found.note(function.signature))
-    given = dict(zip(names, positional, strict=False))
-    for name in names:
-        if name in given and name in arguments.named:
-            text = f"argument `{name}` of `{function.name}` is given twice"
-            raise Stop(report.error("WG0207", text, arguments.named[name].span))
-    given |= {name: found for name, found in arguments.named.items() if name in names}
+        _unknown(report, function, list(plain), extra)
+    found = dict(zip(plain, positional, strict=False))
+    for name in found.keys() & arguments.named.keys():
+        text = f"argument `{name}` of `{function.name}` is given twice"
+        raise Stop(report.error("WG0207", text, arguments.named[name].span))
+    found |= {name: given for name, given in arguments.named.items() if name in plain}
     values = {
-        name: given[name].value if name in given else _default(report, function, name, default, at)
-        for name, default in plain
+        name: found[name].value if name in found else _default(report, function, name, default, at)
+        for name, default in plain.items()
     }
-    spans = {name: found.span for name, found in given.items()}
+    spans = {name: given.span for name, given in found.items()}
     return BoundArgs(at, values, spans, rest, extra)
 
 
-def _too_many(report: Report, function: BuiltinFunction, most: int, given: Arguments) -> None:
+def _unknown(
+    report: Report, function: BuiltinFunction, names: Sequence[str], extra: Mapping[str, Given]
+) -> NoReturn:
+    name, given = next(iter(extra.items()))
+    what, place = f"argument of `{function.name}`:", given.name_span or given.span
+    found = report.unknown("WG0207", what, name, names, place, "no such argument")
+    raise Stop(found.note(function.signature))
+
+
+def _too_many(report: Report, function: BuiltinFunction, most: int, given: Arguments) -> NoReturn:
     count = len(given.positional)
     text = f"`{function.name}` takes {plural(most, 'argument')}, but {count} were given"
     found = report.error("WG0207", text, given.positional[most].span)

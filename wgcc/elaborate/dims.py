@@ -76,7 +76,9 @@ class Dim:
         )
 
     def __mul__(self, other: Dim) -> Dim:
-        return self._join(self.size * other.size, _multiply(self.polynomial, other.polynomial), other)
+        return self._join(
+            self.size * other.size, _multiply(self.polynomial, other.polynomial), other
+        )
 
     def __neg__(self) -> Dim:
         return Dim.literal(0) - self
@@ -107,7 +109,7 @@ class Dim:
 
 
 def compare(a: Dim, b: Dim) -> Match:
-    """A plain number is the same as any size of that value; two different dims agree only by luck."""
+    """A plain number is the same as any size of that value; different dims agree only by luck."""
     if a.polynomial is not None and a.polynomial == b.polynomial:
         return SAME
     if a.size != b.size:

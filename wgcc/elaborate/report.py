@@ -72,7 +72,7 @@ class Report:
             self._calls.pop()
 
     def user_span(self, span: Span) -> Span:
-        """The place to blame: `span`, or the nearest call in the user's own files that led to it."""
+        """The place to blame: `span`, or the nearest call in the user's files that led there."""
         if span.source not in self.library:
             return span
         users = (call for call in reversed(self._calls) if call.source not in self.library)

@@ -10,10 +10,16 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """Names with their values; names not found here are looked up in `parent`."""
+    """Names with their values; names not found here are looked up in `parent`.
 
-    def __init__(self, parent: Scope | None = None, names: Mapping[str, AnyValue] | None = None):
+    `pending` are names that a later line defines.
+    """
+
+    def __init__(
+        self, parent: Scope | None = None, names: Mapping[str, AnyValue] | None = None
+    ) -> None:
         self.parent = parent
+        self.pending: set[str] = set()
         self.names: dict[str, AnyValue] = dict(names or {})
 
     def find(self, name: str) -> AnyValue | None:
@@ -26,6 +32,13 @@ class Scope:
 
     def bind(self, name: str, value: AnyValue) -> None:
         self.names[name] = value
+        self.pending.discard(name)
+
+    def awaits(self, name: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None and name not in scope.pending:
+            scope = scope.parent
+        return scope is not None
 
     def visible(self) -> Iterator[str]:
         """Every name that `find` would find, nearest first."""

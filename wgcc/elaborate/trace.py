@@ -50,7 +50,11 @@ class Trace:
         self.writes[ref.path] = tensor.value
 
     def apply(
-        self, op: str, inputs: tuple[Value, ...], types: tuple[TensorType, ...], attrs: Mapping[str, Any]
+        self,
+        op: str,
+        inputs: tuple[Value, ...],
+        types: tuple[TensorType, ...],
+        attrs: Mapping[str, Any],
     ) -> tuple[Value, ...]:
         if self.dry:
             return tuple(Value(op, type_) for type_ in types)
@@ -61,7 +65,10 @@ class Trace:
 
     def name(self, value: Value, name: str) -> None:
         """Call a value by the name the source binds it to; the first name stays."""
-        if value in self._names or value in self.inputs or value.name in (*self.params, *self.state):
+        if self.dry:
+            return
+        sources = (*self.inputs, *self.params.values(), *self.state.values())
+        if value in self._names or value in sources:
             return
         self._names[value] = self.builder.fresh(name)
 

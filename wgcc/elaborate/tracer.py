@@ -15,6 +15,7 @@ from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.trace import Trace
 from wgcc.elaborate.values import (
     AnyValue,
+    ListValue,
     Number,
     ParamRef,
     StateRef,
@@ -47,8 +48,8 @@ class Tracer:
     - `report`: errors and warnings; `raise Stop(report.error(…))` abandons an expression
     - `scope`: the names visible at the place being traced (`scope.find("B")`)
     - `training`: true inside an entry that minimizes
-    - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on actual
-      numbers (divisibility, bounds) cannot be checked then, and `emit` records nothing
+    - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on
+      actual numbers (divisibility, bounds) cannot be checked, and `emit` records nothing
     - `here`: the place whose nodes are being made; `prefix`: what their names begin with
     - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
       raises `Stop` if it failed (for index items, which are handed over as syntax)
@@ -69,7 +70,13 @@ class Tracer:
         return self.trace.dry
 
     def emit(
-        self, op: str, *tensors: Tensor, dims: Sequence[Dim], dtype: str, name: str = "", **attrs: Any
+        self,
+        op: str,
+        *tensors: Tensor,
+        dims: Sequence[Dim],
+        dtype: str,
+        name: str = "",
+        **attrs: Any,
     ) -> Tensor:
         """Append a node with one output of these dims and this dtype.
 
@@ -83,7 +90,11 @@ class Tracer:
         return result
 
     def emit_many(
-        self, op: str, *tensors: Tensor, outputs: Sequence[tuple[tuple[Dim, ...], str]], **attrs: Any
+        self,
+        op: str,
+        *tensors: Tensor,
+        outputs: Sequence[tuple[tuple[Dim, ...], str]],
+        **attrs: Any,
     ) -> tuple[Tensor, ...]:
         types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
         for type_, (dims, dtype) in zip(types, outputs, strict=True):
@@ -96,9 +107,7 @@ class Tracer:
             values = self.trace.apply(op, inputs, types, attrs)
         except ShapeError as error:
             raise Stop(self.report.error("WG0400", str(error), self.here)) from error
-        return tuple(
-            Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True)
-        )
+        return tuple(Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True))
 
     def constant(self, number: float | int | bool, dtype: str) -> Tensor:
         """A scalar; an integer must fit into its dtype."""
@@ -110,7 +119,7 @@ class Tracer:
         return self.emit("const", dims=(), dtype=dtype, value=kind(number))
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
-        """Stretch to `dims`, which the caller has checked; nothing is emitted if they are the same."""
+        """Stretch to `dims`, which the caller has checked; nothing is emitted if they are equal."""
         if sizes_of(tensor.dims) == sizes_of(dims):
             return Tensor(tensor.value, tuple(dims))
         return self.emit("broadcast", tensor, dims=dims, dtype=tensor.dtype)
@@ -129,22 +138,28 @@ class Tracer:
         """
         self.here = place(at)
         self._sites += 1
-        step = self.constant(0, "u32") if seed is not None else self._generator("step")
-        key = seed if seed is not None else self._generator("seed")
+        step = (
+            self.constant(0, "u32")
+            if seed is not None
+            else self.trace.read(self.generator_state("step"))
+        )
+        key = seed if seed is not None else self.trace.read(self.generator_state("seed"))
         return self.emit("random", key, step, dims=dims, dtype="f32", site=self._sites, kind=kind)
 
     def read(self, value: AnyValue) -> AnyValue:
-        """Parameters and state become their current tensors, also inside tuples; `training` a bool."""
+        """Parameters and state become their current tensors, also inside tuples and lists."""
         if isinstance(value, (ParamRef, StateRef)):
             return self.trace.read(value)
         if isinstance(value, TrainingFlag):
             return Truth(self.training)
         if isinstance(value, TupleValue):
             return TupleValue(tuple(self.read(item) for item in value.items))
+        if isinstance(value, ListValue):
+            return ListValue(tuple(self.read(item) for item in value.items))
         return value
 
     def same_size(self, a: Dim, b: Dim, at: Place, why: str) -> bool:
-        """Whether two sizes agree; warns where they agree only by luck. `why` begins the warning."""
+        """Whether two sizes agree; warns where they agree by luck. `why` begins the warning."""
         match = compare(a, b)
         if match is LUCK:
             text = f"{why}: `{a}` and `{b}` are different dims that both happen to be {a.size}"
@@ -186,9 +201,9 @@ class Tracer:
         """Refuse what no buffer can hold."""
         if self.generic or type_.size <= LARGEST_TENSOR:
             return
-        message = f"{text} holds {type_.size:,} values, more than a GPU buffer can ({LARGEST_TENSOR:,})"
-        found = self.report.error("WG0422", message, at)
-        raise Stop(found.note("one binding holds at most 128 MiB").help("use smaller sizes"))
+        message = f"{text} has {type_.size:,} values, too many for one GPU buffer"
+        note = f"a buffer holds at most 128 MiB, that is {LARGEST_TENSOR:,} values"
+        raise Stop(self.report.error("WG0422", message, at).note(note))
 
     def name(self, value: AnyValue, name: str) -> None:
         """Name a tensor after what the source binds it to."""
@@ -214,6 +229,6 @@ class Tracer:
         self.here = place(at)
         return self.constant(number, dtype)
 
-    def _generator(self, part: str) -> Tensor:
-        """`rng/seed` and `rng/step`; the entry that draws counts `rng/step` up when it ends."""
-        return self.trace.read(StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here))
+    def generator_state(self, part: str) -> StateRef:
+        """`rng/seed` and `rng/step`; an entry that draws counts `rng/step` up when it ends."""
+        return StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here)

@@ -58,7 +58,7 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A string; `span` includes the quotes, so character i of `value` is at `span.start + 1 + i`."""
+    """A string; `span` includes the quotes: character i of `value` is at `span.start + 1 + i`."""
 
     value: str
     span: Span
@@ -170,10 +170,17 @@ class ModuleValue:
 
 @dataclass(eq=False)
 class OptimizerValue:
-    """`results` holds `grad_norm`, `lr` and `step` of the entry being traced, once it minimized."""
+    """An optimizer; `usable` once it has been checked without an error.
+
+    `groups` are (paths of parameters, settings), in order: later ones win. `results` holds
+    `grad_norm`, `lr` and `step` of the entry being traced, once it minimized.
+    """
 
     name: str
     node: ast.Optimizer
+    scope: Scope
+    usable: bool = False
+    groups: list[tuple[frozenset[str], dict[str, float]]] = field(default_factory=list)
     results: dict[str, AnyValue] = field(default_factory=dict)
 
 
@@ -182,7 +189,7 @@ class TrainingFlag:
 
 
 class Failed:
-    """The value of something whose error has been reported: everything that uses it stays silent."""
+    """The value of what has an error that was reported: everything that uses it stays silent."""
 
     def __repr__(self) -> str:
         return "FAILED"

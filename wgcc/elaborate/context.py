@@ -1,0 +1,126 @@
+"""The state of elaborating one program: the tracer, the model being built, and where we are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.report import Report, Stop
+from wgcc.elaborate.scope import Scope
+from wgcc.elaborate.trace import Trace
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import (
+    FAILED,
+    AnyValue,
+    Failed,
+    LayerDefinition,
+    ListValue,
+    OptimizerValue,
+    ParamRef,
+    StateRef,
+    Tensor,
+    TupleValue,
+)
+from wgcc.errors import Span
+from wgcc.syntax import ast
+
+
+@dataclass
+class Replacement:
+    """`replace "glob" with …`: `scope` is where its constructor is read."""
+
+    pattern: str
+    selector: ast.String
+    constructor: ast.Constructor
+    scope: Scope
+    matched: bool = False
+
+
+@dataclass
+class Parts:
+    """What instantiating a model makes, by path."""
+
+    params: dict[str, ParamRef] = field(default_factory=dict)
+    states: dict[str, StateRef] = field(default_factory=dict)
+    optimizers: dict[str, OptimizerValue] = field(default_factory=dict)
+    settings: dict[str, ast.Expr] = field(default_factory=dict)
+    replacements: list[Replacement] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.params, *self.states]
+
+
+class Context(Tracer):
+    """A tracer with everything that user-written layers, functions and entries need.
+
+    `value(expr)` is the soft form of `evaluate`: it gives FAILED where an error was reported, and
+    leaves parameters and state unread.
+    """
+
+    def __init__(self, report: Report, here: Span, base: Scope) -> None:
+        super().__init__(report, Trace(), here)
+        self.base = base
+        self.parts = Parts()
+        self.value: Callable[[ast.Expr], AnyValue]
+        self.evaluate = self._evaluate
+        self.in_test = False
+        self.facts: list[tuple[ast.Assert, Tensor]] = []
+        self.entry: ast.Function | None = None
+        self.functions: list[ast.Function] = []
+        self.building: list[LayerDefinition] = []
+        self.called: set[int] = set()
+        self.instantiated: set[int] = set()
+        self.linted: set[int] = set()
+        self._created: dict[str, int] = {}
+
+    @contextmanager
+    def separate(self, parts: Parts, trace: Trace, scope: Scope) -> Iterator[None]:
+        """Work on another model or graph; what belongs to the current one comes back afterwards."""
+        saved = self.parts, self.trace, self.training, self.functions, self.building
+        self.parts, self.trace, self.training = parts, trace, False
+        self.functions, self.building = [], []
+        try:
+            with self.within(scope, ""):
+                yield
+        finally:
+            self.parts, self.trace, self.training, self.functions, self.building = saved
+
+    @contextmanager
+    def scratch(self) -> Iterator[Trace]:
+        """A graph of its own for an expression whose nodes must not stay in the current one."""
+        saved = self.trace
+        self.trace = Trace(dry=saved.dry)
+        try:
+            yield self.trace
+        finally:
+            self.trace = saved
+
+    def repetitions(self, count: Dim) -> int:
+        """How often to repeat: twice stands for any number while sizes are made up."""
+        return min(count.size, 2) if self.generic else count.size
+
+    def fresh_path(self, name: str) -> str:
+        """A path for a layer that a test creates in passing."""
+        self._created[name] = self._created.get(name, 0) + 1
+        return name if self._created[name] == 1 else f"{name}_{self._created[name]}"
+
+    def require(self, value: AnyValue) -> AnyValue:
+        """`value`, or `Stop` if it failed, wholly or in part."""
+        if has_failed(value):
+            raise Stop
+        return value
+
+    def _evaluate(self, expr: ast.Expr) -> AnyValue:
+        return self.read(self.require(self.value(expr)))
+
+
+def has_failed(value: AnyValue) -> bool:
+    if isinstance(value, (TupleValue, ListValue)):
+        return any(has_failed(item) for item in value.items)
+    return isinstance(value, Failed)
+
+
+__all__ = ["FAILED", "Context", "Parts", "Replacement", "has_failed"]

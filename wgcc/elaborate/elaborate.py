@@ -1,0 +1,108 @@
+"""The whole of a program: load its files, then every model, test, and whatever nothing uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from wgcc.elaborate.builtins import BUILTINS
+from wgcc.elaborate.context import Context
+from wgcc.elaborate.expressions import value_of
+from wgcc.elaborate.files import LoadedFile, Loader
+from wgcc.elaborate.generic import check_unused
+from wgcc.elaborate.models import LARGEST_SEED, elaborate_model
+from wgcc.elaborate.report import Report
+from wgcc.elaborate.scope import Scope
+from wgcc.elaborate.tests import check_test
+from wgcc.elaborate.values import Builtin, Number, TrainingFlag
+from wgcc.errors import Diagnostics, Source, Span, WgError
+from wgcc.ir.graph import Graph
+from wgcc.ir.program import Program
+from wgcc.spelling import did_you_mean
+
+Prepare = Callable[[Graph], Graph]
+
+
+def elaborate(
+    root: str | Path | Source,
+    diagnostics: Diagnostics,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    model: str | None = None,
+    seed: int | None = None,
+    prepare: Prepare | None = None,
+) -> Program | None:
+    """The program of one model of a file: the one called `model`, or the only one.
+
+    None where there are errors. `sizes` are values for dims; `seed` wins over the model's own.
+    """
+    programs = check(root, diagnostics, sizes=sizes, seed=seed, prepare=prepare)
+    if diagnostics.errors:
+        return None
+    names = ", ".join(programs)
+    if model is not None and model not in programs:
+        near = did_you_mean(model, programs)
+        advice = f"; did you mean {near[0]}?" if near else f"; it has {names}" if names else ""
+        raise WgError(f"there is no model {model} in {_name(root)}{advice}")
+    if not programs:
+        raise WgError(f"there is no model in {_name(root)}, so there is nothing to build")
+    if model is None and len(programs) > 1:
+        raise WgError(f"{_name(root)} has {len(programs)} models ({names}): choose one by its name")
+    return programs[model] if model is not None else next(iter(programs.values()))
+
+
+def check(
+    root: str | Path | Source,
+    diagnostics: Diagnostics,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    seed: int | None = None,
+    prepare: Prepare | None = None,
+) -> dict[str, Program]:
+    """Check everything in a file, tests included; the programs of its models without errors.
+
+    `prepare` turns a graph with `grad` into one that can be evaluated; tests that use `grad` to
+    compute values need it.
+    """
+    if seed is not None and not 0 <= seed <= LARGEST_SEED:
+        raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
+    report = Report(diagnostics)
+    context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
+    context.value = partial(value_of, context)
+    loader = Loader(context, sizes or {})
+    file = loader.load_root(root if isinstance(root, Source) else Path(root))
+    _refuse_unused_sizes(loader, file)
+    programs = {}
+    for definition in file.models:
+        program = elaborate_model(context, definition, seed)
+        if program is not None:
+            programs[definition.name] = program
+    for test in file.tests:
+        check_test(context, file, test, prepare or (lambda graph: graph))
+    check_unused(context, file)
+    return programs
+
+
+def _base_scope() -> Scope:
+    scope = Scope()
+    for name, number in (("pi", math.pi), ("e", math.e), ("inf", math.inf)):
+        scope.bind(name, Number(number))
+    scope.bind("training", TrainingFlag())
+    for name, function in BUILTINS.items():
+        scope.bind(name, Builtin(name, function))
+    return scope
+
+
+def _refuse_unused_sizes(loader: Loader, file: LoadedFile) -> None:
+    for name in loader.sizes:
+        if name in loader.used_sizes:
+            continue
+        near = did_you_mean(name, file.places)
+        advice = f"; did you mean {near[0]}?" if near else ""
+        raise WgError(f"there is no dim {name} to set in {file.source.name}{advice}")
+
+
+def _name(root: str | Path | Source) -> str:
+    return root.name if isinstance(root, Source) else Path(root).name

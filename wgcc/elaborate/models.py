@@ -1,0 +1,159 @@
+"""A whole model: its layers, its optimizers and all of its entries, as a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from wgcc.elaborate.context import Context, Parts
+from wgcc.elaborate.dims import Dim, sizes_of
+from wgcc.elaborate.entries import trace_entry
+from wgcc.elaborate.layers import instantiate
+from wgcc.elaborate.optimizers import check_optimizer, step_state
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.selectors import listing, report_unmatched
+from wgcc.elaborate.trace import Trace
+from wgcc.elaborate.values import (
+    DtypeValue,
+    LayerDefinition,
+    LayerType,
+    LayerValue,
+    ParamRef,
+    StateRef,
+    describe,
+)
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, TensorType
+from wgcc.ir.program import Init, Program, Tensor
+from wgcc.syntax import ast
+
+LARGEST_SEED = 2**32 - 1
+
+
+def elaborate_model(
+    context: Context, definition: LayerDefinition, seed: int | None
+) -> Program | None:
+    """The program of a model; None where an error was reported."""
+    parts = Parts()
+    with context.separate(parts, Trace(), definition.file.scope):
+        try:
+            name = definition.node.name.span
+            model = instantiate(context, LayerType(definition), "", False, name)
+        except Stop:
+            return None
+        for replacement in parts.replacements:
+            if not replacement.matched:
+                report_unmatched(context, replacement)
+        written_seed = _read_settings(context, model)
+        for optimizer in parts.optimizers.values():
+            check_optimizer(context, optimizer)
+        graphs = _trace_entries(context, model)
+        if context.report.diagnostics.errors:
+            return None
+        _warn_unused(context, definition, graphs)
+        chosen = seed if seed is not None else written_seed
+        return _program(context, definition, graphs, chosen)
+
+
+def _read_settings(context: Context, model: LayerValue) -> int:
+    """The model's seed."""
+    seed = 0
+    for name, expr in context.parts.settings.items():
+        try:
+            with context.within(model.scope, ""):
+                value = context.evaluate(expr)
+            if name == "seed":
+                seed = _seed(context, value, expr)
+            else:
+                _check_precision(context, value, expr)
+        except Stop:
+            continue
+    return seed
+
+
+def _seed(context: Context, value: object, at: ast.Expr) -> int:
+    if not isinstance(value, Dim) or not 0 <= value.size <= LARGEST_SEED:
+        text = (
+            f"`seed` must be a whole number from 0 to {LARGEST_SEED}, but this is {describe(value)}"
+        )
+        raise Stop(context.report.error("WG0210", text, at))
+    return value.size
+
+
+def _check_precision(context: Context, value: object, at: ast.Expr) -> None:
+    if not isinstance(value, DtypeValue) or value.name not in ("f32", "f16"):
+        text = f"`precision` must be f32 or f16, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0210", text, at))
+    if value.name == "f16":
+        text = "this model is computed in f32: `precision = f16` has no effect yet"
+        context.report.warning("WG0904", text, at)
+
+
+def _trace_entries(context: Context, model: LayerValue) -> dict[str, Graph]:
+    graphs: dict[str, Graph] = {}
+    places: dict[str, Span] = {}
+    for entry in _entries(model.definition):
+        name = entry.name.text
+        if name in places:
+            text = f"entry `{name}` is defined twice"
+            found = context.report.error("WG0204", text, entry.name, "second definition")
+            found.also(places[name], "first definition")
+            continue
+        places[name] = entry.name.span
+        graph = trace_entry(context, model, entry)
+        if graph is not None:
+            graphs[name] = graph
+    return graphs
+
+
+def _entries(definition: LayerDefinition) -> Iterator[ast.Function]:
+    for member in definition.node.members:
+        if isinstance(member, ast.Function) and member.is_entry:
+            yield member
+
+
+def _warn_unused(
+    context: Context, definition: LayerDefinition, graphs: Mapping[str, Graph]
+) -> None:
+    if not graphs:
+        name = definition.node.name
+        text = f"model `{name.text}` has no entry, so there is nothing to build"
+        found = context.report.warning("WG0603", text, name)
+        found.help("add one: `entry predict(x: f32[1, 4]) -> (y: f32[1, 2]) = forward(x)`")
+        return
+    used = {value.name for graph in graphs.values() for value in graph.params}
+    by_line: dict[Span, list[str]] = {}
+    for path, ref in context.parts.params.items():
+        if path not in used:
+            by_line.setdefault(ref.user_span, []).append(path)
+    for span, paths in by_line.items():
+        noun = "parameter" if len(paths) == 1 else "parameters"
+        text = f"never used by an entry: {noun} {listing(paths)}"
+        context.report.warning("WG0901", text, span)
+
+
+def _program(
+    context: Context, definition: LayerDefinition, graphs: dict[str, Graph], seed: int
+) -> Program:
+    parts, name = context.parts, definition.node.name
+    known = {path: _tensor(ref) for path, ref in parts.states.items()}
+    for optimizer in parts.optimizers.values():
+        ref = step_state(optimizer)
+        known[ref.path] = _tensor(ref)
+    for key, first in (("rng/seed", float(seed)), ("rng/step", 0.0)):
+        init = Init("value", values=(first,))
+        known[key] = Tensor(key, TensorType((), "u32"), init, span=name.span)
+    reached = {value.name for graph in graphs.values() for value in graph.state}
+    return Program(
+        definition.name,
+        seed,
+        {path: _tensor(ref) for path, ref in parts.params.items()},
+        {path: tensor for path, tensor in known.items() if path in reached},
+        graphs,
+        {entry.name.text: entry.doc for entry in _entries(definition) if entry.doc},
+    )
+
+
+def _tensor(ref: ParamRef | StateRef) -> Tensor:
+    trainable = isinstance(ref, ParamRef) and not ref.frozen
+    type_ = TensorType(sizes_of(ref.dims), ref.dtype)
+    return Tensor(ref.path, type_, ref.init, trainable, ref.user_span)

@@ -1,0 +1,59 @@
+"""`test` blocks: facts about shapes are checked while tracing, facts about values in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+from wgcc.elaborate.context import Context, Parts
+from wgcc.elaborate.declarations import report_broken_fact
+from wgcc.elaborate.files import LoadedFile
+from wgcc.elaborate.scope import Scope
+from wgcc.elaborate.statements import run_block
+from wgcc.elaborate.trace import Trace
+from wgcc.elaborate.values import ParamRef, StateRef
+from wgcc.evaluate import evaluate
+from wgcc.ir.graph import Graph, Value
+from wgcc.lazy_numpy import Array
+from wgcc.syntax import ast
+
+TEST_SEED = 0
+
+
+def check_test(
+    context: Context, file: LoadedFile, test: ast.Test, prepare: Callable[[Graph], Graph]
+) -> None:
+    """`prepare` replaces what has no value of its own (`grad`) before a graph is evaluated."""
+    parts, trace = Parts(), Trace()
+    before = len(context.report.diagnostics.errors)
+    with context.separate(parts, trace, Scope(file.scope)):
+        context.in_test, context.facts = True, []
+        try:
+            run_block(context, test.body)
+        finally:
+            context.in_test = False
+        if len(context.report.diagnostics.errors) == before:
+            _check_values(context, test, prepare)
+
+
+def _check_values(context: Context, test: ast.Test, prepare: Callable[[Graph], Graph]) -> None:
+    if not context.facts:
+        return
+    outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
+    graph = prepare(context.trace.finish(f"test {test.name.value}", outputs))
+    sources = {value.name: _first_values(context, value) for value in graph.sources}
+    results = evaluate(graph, sources).outputs
+    for i, (fact, _) in enumerate(context.facts):
+        if not bool(results[str(i)]):
+            report_broken_fact(context, fact)
+
+
+def _first_values(context: Context, value: Value) -> Array:
+    # Imported here: numpy is not needed to compile a model.
+    from wgcc_runtime.initial import initial_values
+
+    parts = context.parts
+    ref: ParamRef | StateRef | None
+    ref = parts.params.get(value.name) or parts.states.get(value.name)
+    init = asdict(ref.init) if ref is not None else {"kind": "value", "values": (0.0,)}
+    return initial_values(init, value.shape, TEST_SEED, value.name, value.dtype)
