@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tint_compiler import compile_all
 
+from tint_compiler import compile_all
 from wgcc.ops import OPS
 from wgcc.ops.functions import FOLDER, source_of
-from wgcc.ops.random import erfinv_array, normal_array, uniform_array
+from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
 
 # |a-b| / (1+|b|), the promise made to users.
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`expression` of x (and z) over a grid; `relative` also bounds the relative error, where it matters."""
+    """`expression` of x (and z) over a grid; `relative` also bounds the relative error."""
 
     name: str
     expression: str
@@ -152,6 +152,21 @@ def test_function_at_the_edge(expression: str, at: float, want: float, device: A
     x = np.full(64, at, np.float32)
     got = run(device, f"f32({expression})", tuple(every_function()), x, x)
     np.testing.assert_array_equal(got, np.full(64, want, np.float32))
+
+
+# The published known answers of Threefry2x32 with 20 rounds: key, counter, first word.
+KNOWN = [
+    ((0, 0), (0, 0), 0x6B200159),
+    ((0xFFFFFFFF, 0xFFFFFFFF), (0xFFFFFFFF, 0xFFFFFFFF), 0x1CB996FC),
+    ((0x13198A2E, 0x03707344), (0x243F6A88, 0x85A308D3), 0xC4923A9C),
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "want"), KNOWN)
+def test_threefry_gives_the_known_answers(
+    key: tuple[int, int], counter: tuple[int, int], want: int
+) -> None:
+    assert threefry(*key, counter[0], np.asarray([counter[1]]))[0] == want
 
 
 def test_random_numbers_are_the_references(device: Any) -> None:

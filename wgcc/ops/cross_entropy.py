@@ -34,7 +34,7 @@ def infer(
 def reference(logits: Array, labels: Array, ignore: int | None, smoothing: float) -> Array:
     classes = logits.shape[-1]
     log_p = log_softmax_array(logits, -1)
-    hit = np.arange(classes) == labels[..., None]
+    hit = (np.arange(classes) == labels[..., None]).astype(logits.dtype)
     target = (1 - smoothing) * hit + smoothing / classes
     losses = -(log_p * target).sum(-1)
     valid = np.ones(labels.shape, bool) if ignore is None else labels != ignore

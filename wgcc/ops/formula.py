@@ -88,7 +88,8 @@ class Term:
         return self.apply("sum", axes=tuple(axes)) if axes else self
 
     def mean(self, axes: Sequence[int]) -> Term:
-        return self.sum(axes) * (1 / prod(self.shape[axis] for axis in axes))
+        # Dividing by a whole number is more exact than multiplying by a rounded 1 / n.
+        return self.sum(axes) / prod(self.shape[axis] for axis in axes)
 
     def reshape(self, shape: Sequence[int]) -> Term:
         return self if tuple(shape) == self.shape else self.apply("reshape", shape=tuple(shape))

@@ -59,7 +59,7 @@ def unary(
     cheap: bool = True,
     samples: Sequence[Sample] = (),
 ) -> Op:
-    """`derivative(g, x, y)` gives dx."""
+    """`derivative(g, x, y)` gives dx; without it the gradient is zero."""
 
     def infer(x: TensorType) -> TensorType:
         check_dtype(name, x, dtypes)

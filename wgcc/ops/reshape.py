@@ -35,9 +35,9 @@ def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
     source, target = node.inputs[0].shape, node.output.shape
     found: list[Any] = [0] * len(source)
     for source_axes, target_axes in _groups(source, target):
-        flat: Any = 0
-        for axis in target_axes:
-            flat = position[axis] if isinstance(flat, int) else flat * target[axis] + position[axis]
+        flat = position[target_axes[0]]
+        for axis in target_axes[1:]:
+            flat = flat * target[axis] + position[axis]
         _unflatten(flat, source, source_axes, found)
     return tuple(found)
 
