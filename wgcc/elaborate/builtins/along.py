@@ -1,0 +1,39 @@
+"""Functions along an axis that keep the shape: `softmax log_softmax cumsum normalize`."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import Tensor
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+
+
+def _along(op: str) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        x = parameters.tensor(tracer, args, "x", FLOATS)
+        axis = parameters.axis(tracer, args, x)
+        return tracer.emit(op, x, dims=x.dims, dtype=x.dtype, axis=axis)
+
+    return BuiltinFunction(op, "x, axis=-1", call)
+
+
+def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """x divided by its length along the axes; `eps` is the shortest length divided by."""
+    x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
+    axes = parameters.axes(tracer, args, x.tensor)
+    squares = x.apply("square").sum(axes).keep(axes, x)
+    # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has no infinite slope at 0. The square of 1e-12
+    # is still a normal f32, unlike that of anything below 1.1e-19.
+    least = max(parameters.number(tracer, args, "eps"), 1.1e-19) ** 2
+    return (x * squares.apply("maximum", least).apply("rsqrt")).tensor
+
+
+FUNCTIONS = (
+    _along("softmax"),
+    _along("log_softmax"),
+    _along("cumsum"),
+    BuiltinFunction("normalize", "x, axis=-1, eps=1e-12", normalize),
+)

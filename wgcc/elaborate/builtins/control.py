@@ -1,0 +1,65 @@
+"""Gradients by hand, and the comparison of tests: `stop_grad grad close`."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.arithmetic import elementwise
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.numbers import plain
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import AnyValue, ListValue, Number, Tensor, Truth, TupleValue
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+
+
+def stop_grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """x itself, but nothing is learned through it."""
+    if isinstance(args["x"], (Dim, Number)):
+        return args["x"]
+    x = parameters.tensor(tracer, args, "x")
+    return tracer.emit("stop_grad", x, dims=x.dims, dtype=x.dtype)
+
+
+def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """The derivative of one number with respect to a tensor, or to each of several."""
+    value = parameters.tensor(tracer, args, "value", FLOATS)
+    if value.dims:
+        text = f"`grad` differentiates one number, but this is {value}"
+        found = tracer.report.error("WG0305", text, args.span("value"), str(value))
+        raise Stop(found.help(f"reduce it first, e.g. `sum({args.text('value')})`"))
+    wrt = parameters.given(args, "wrt")
+    several = isinstance(wrt.value, (ListValue, TupleValue))
+    items = wrt.value.items if isinstance(wrt.value, (ListValue, TupleValue)) else (wrt.value,)
+    tensors = [parameters.checked(tracer, Given(item, wrt.span), "wrt", FLOATS) for item in items]
+    outputs = [(tensor.dims, tensor.dtype) for tensor in tensors]
+    results = tracer.emit_many("grad", value, *tensors, outputs=outputs)
+    return TupleValue(results) if several else results[0]
+
+
+def close(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """Whether no two elements differ by more than `tol`."""
+    tolerance = parameters.number(tracer, args, "tol")
+    a, b = parameters.given(args, "a"), parameters.given(args, "b")
+    if isinstance(a.value, (Dim, Number)) and isinstance(b.value, (Dim, Number)):
+        return Truth(abs(plain(a.value) - plain(b.value)) <= tolerance)
+    a, b = _in_floats(tracer, a), _in_floats(tracer, b)
+    difference = Term(tracer, elementwise(tracer, "close", "sub", a, b, at))
+    return difference.apply("abs").compare("le", tolerance).reduce("all").tensor
+
+
+def _in_floats(tracer: Tracer, got: Given) -> Given:
+    """The difference of unsigned numbers would wrap around."""
+    value = got.value
+    if not isinstance(value, Tensor) or value.dtype in FLOATS:
+        return got
+    return Given(tracer.cast(value, "f32"), got.span)
+
+
+FUNCTIONS = (
+    BuiltinFunction("stop_grad", "x", stop_grad),
+    BuiltinFunction("grad", "value, wrt", grad),
+    BuiltinFunction("close", "a, b, tol=1e-5", close),
+)

@@ -1,0 +1,166 @@
+"""Functions that work element by element: `exp … expm1`, `maximum minimum clamp where`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.arithmetic import elementwise
+from wgcc.elaborate.broadcasting import aligned
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.numbers import plain
+from wgcc.elaborate.operands import adapted
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import AnyValue, Number, Tensor, Truth, describe
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+
+
+def _softplus(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+def _sigmoid(x: float) -> float:
+    return 0.5 * (1.0 + math.tanh(0.5 * x))
+
+
+# What each function is for a number known at compile time, in double precision.
+NUMBER_RULES: dict[str, Callable[[float], float]] = {
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1.0 / math.sqrt(x),
+    "abs": abs,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "sigmoid": _sigmoid,
+    "relu": lambda x: max(x, 0.0),
+    "silu": lambda x: x * _sigmoid(x),
+    "softplus": _softplus,
+    "square": lambda x: x * x,
+    "sign": lambda x: float((x > 0) - (x < 0)),
+    "floor": math.floor,
+    "erf": math.erf,
+    "log1p": math.log1p,
+    "expm1": math.expm1,
+}
+ALSO_INTEGERS = {"abs": (*FLOATS, "i32"), "sign": (*FLOATS, "i32"), "square": parameters.NUMBERS}
+
+
+def _unary(op: str) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+        value = args["x"]
+        if isinstance(value, (Dim, Number)):
+            return _of_number(tracer, op, value, NUMBER_RULES[op], at)
+        return _of_tensor(tracer, op, args)
+
+    return BuiltinFunction(op, "x", call)
+
+
+def _of_number(
+    tracer: Tracer, op: str, value: Dim | Number, rule: Callable[[float], float], at: Span
+) -> AnyValue:
+    if isinstance(value, Dim) and op in ALSO_INTEGERS:
+        return value if op == "abs" and value.size >= 0 else Dim.literal(int(rule(value.size)))
+    try:
+        return Number(float(rule(float(plain(value)))))
+    except (ArithmeticError, ValueError):
+        text = f"`{op}` of {describe(value)} is not a number"
+        raise Stop(tracer.report.error("WG0503", text, at)) from None
+
+
+def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
+    x = parameters.tensor(tracer, args, "x")
+    if x.dtype not in ALSO_INTEGERS.get(op, FLOATS):
+        text = f"`{op}` works on floats, but this is {x}"
+        found = tracer.report.error("WG0501", text, args.span("x"), str(x))
+        raise Stop(found.help(f"convert it: `f32({args.text('x')})`"))
+    if op == "square" and x.dtype not in FLOATS:
+        return tracer.emit("mul", x, x, dims=x.dims, dtype=x.dtype)
+    return tracer.emit(op, x, dims=x.dims, dtype=x.dtype)
+
+
+def gelu(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """x times the normal distribution function of x; `approximate` uses tanh, as GPT-2 does."""
+    rough = parameters.flag(tracer, args, "approximate")
+    value = args["x"]
+    if isinstance(value, (Dim, Number)):
+        return _of_number(tracer, "gelu", value, _gelu_tanh if rough else _gelu, at)
+    x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
+    if not rough:
+        return x.apply("gelu").tensor
+    inner = (x + x * x.apply("square") * 0.044715) * math.sqrt(2.0 / math.pi)
+    return (x * 0.5 * (inner.apply("tanh") + 1.0)).tensor
+
+
+def _gelu(x: float) -> float:
+    return 0.5 * x * (1.0 + math.erf(x / math.sqrt(2.0)))
+
+
+def _gelu_tanh(x: float) -> float:
+    return 0.5 * x * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+        a, b = parameters.given(args, "a"), parameters.given(args, "b")
+        x, y = a.value, b.value
+        if isinstance(x, (Dim, Number)) and isinstance(y, (Dim, Number)):
+            return x if rule(plain(x), plain(y)) == plain(x) else y
+        return elementwise(tracer, op, op, a, b, at)
+
+    return BuiltinFunction(op, "a, b", call)
+
+
+def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """`low` where x is below it, `high` where x is above it, else x."""
+    x, low, high = (parameters.given(args, name) for name in ("x", "low", "high"))
+    values = x.value, low.value, high.value
+    if all(isinstance(value, (Dim, Number)) for value in values):
+        return (
+            sorted(values, key=_order)[1] if _order(low.value) <= _order(high.value) else high.value
+        )
+    below = elementwise(tracer, "clamp", "lt", x, low, at, "bool")
+    raised = Given(_choose(tracer, "clamp", Given(below, at), low, x, at), x.span)
+    above = elementwise(tracer, "clamp", "gt", raised, high, at, "bool")
+    return _choose(tracer, "clamp", Given(above, at), high, raised, at)
+
+
+def _order(value: AnyValue) -> float:
+    assert isinstance(value, (Dim, Number))
+    return plain(value)
+
+
+def where(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """`a` where the condition holds, else `b`, element by element."""
+    condition, a, b = (parameters.given(args, name) for name in ("condition", "a", "b"))
+    if isinstance(condition.value, Truth):
+        return a.value if condition.value.value else b.value
+    parameters.checked(tracer, condition, "condition", ("bool",))
+    return _choose(tracer, "where", condition, a, b, at)
+
+
+def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at: Span) -> Tensor:
+    """The `where` op with three operands that line up."""
+    a, b = adapted(tracer, op, yes, no, at, bools=True)
+    dims = aligned(tracer, op, Given(a, yes.span), Given(b, no.span), at)
+    both = Given(Tensor(a.value, dims), yes.span)
+    dims = aligned(tracer, op, both, condition, at)
+    assert isinstance(condition.value, Tensor)
+    tensors = [tracer.broadcast(tensor, dims) for tensor in (condition.value, a, b)]
+    return tracer.emit("where", *tensors, dims=dims, dtype=a.dtype)
+
+
+FUNCTIONS = (
+    *map(_unary, NUMBER_RULES),
+    BuiltinFunction("gelu", "x, approximate=false", gelu),
+    _extreme("maximum", max),
+    _extreme("minimum", min),
+    BuiltinFunction("clamp", "x, low, high", clamp),
+    BuiltinFunction("where", "condition, a, b", where),
+)

@@ -1,0 +1,92 @@
+"""Pieces of networks with a rule of their own: `gather rms_norm layer_norm dropout`."""
+
+from __future__ import annotations
+
+from wgcc.elaborate import views
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import AnyValue, Number, Tensor, describe
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS
+
+
+def gather(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The rows of a table that `ids` name."""
+    table = parameters.tensor(tracer, args, "table")
+    if not table.dims:
+        text = "`table` must have rows, but this is a single number"
+        raise Stop(tracer.report.error("WG0415", text, args.span("table"), str(table)))
+    ids = args["ids"]
+    if isinstance(ids, Dim):
+        return _row(tracer, args, table, ids)
+    places = tracer.cast(parameters.tensor(tracer, args, "ids", INTEGERS), "i32")
+    dims = (*places.dims, *table.dims[1:])
+    return tracer.emit("gather", table, places, dims=dims, dtype=table.dtype)
+
+
+def _row(tracer: Tracer, args: BoundArgs, table: Tensor, number: Dim) -> Tensor:
+    rows = table.dims[0]
+    if not 0 <= number.size < rows.size and not tracer.generic:
+        text = f"row {number.size} is outside a table of {rows.full} rows"
+        raise Stop(tracer.report.error("WG0413", text, args.span("ids")))
+    row = views.part(tracer, table, 0, number.size, Dim.literal(1))
+    return views.reshape(tracer, row, table.dims[1:])
+
+
+def rms_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """x / sqrt(mean(x²) + eps) * g, over the last axis."""
+    return _norm(tracer, "rms_norm", args, ("g",))
+
+
+def layer_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """(x - mean) / sqrt(var + eps) * g + b, over the last axis."""
+    return _norm(tracer, "layer_norm", args, ("g", "b"))
+
+
+def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> Tensor:
+    x = parameters.tensor(tracer, args, "x", FLOATS)
+    if not x.dims:
+        text = f"`{op}` needs at least one axis, but this is {describe(x)}"
+        raise Stop(tracer.report.error("WG0415", text, args.span("x")))
+    scales = [parameters.tensor(tracer, args, name, (x.dtype,), rank=1) for name in names]
+    for name, scale in zip(names, scales, strict=True):
+        if not tracer.same_size(scale.dims[0], x.dims[-1], args.span(name), f"`{op}`"):
+            text = f"{op}: `{name}` must be as long as the last axis of `x`, {x.dims[-1].full}"
+            found = tracer.report.error("WG0406", text, args.span(name), str(scale))
+            raise Stop(found.also(args.span("x"), str(x)))
+    eps = parameters.number(tracer, args, "eps")
+    if eps < 0:
+        text = f"`eps` must not be negative, but it is {eps:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("eps")))
+    return tracer.emit(op, x, *scales, dims=x.dims, dtype=x.dtype, eps=eps)
+
+
+def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """While training each element is zero with probability p; the others make up for it."""
+    x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
+    rate: AnyValue | None = args["p"]
+    if isinstance(rate, (Dim, Number)):
+        number = parameters.number(tracer, args, "p")
+        if not 0 <= number < 1:
+            text = f"the dropout rate must be at least 0 and below 1, but it is {number:g}"
+            raise Stop(tracer.report.error("WG0503", text, args.span("p")))
+        if number == 0:
+            return x.tensor
+    p = Term(tracer, parameters.scalar(tracer, args, "p", "f32"))
+    if not tracer.training:
+        return x.tensor
+    kept = Term(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
+    grown = x / (1.0 - p).cast(x.dtype)
+    return kept.choose(grown, 0.0).tensor
+
+
+FUNCTIONS = (
+    BuiltinFunction("gather", "table, ids", gather),
+    BuiltinFunction("rms_norm", "x, g, eps=1e-5", rms_norm),
+    BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
+    BuiltinFunction("dropout", "x, p", dropout),
+)

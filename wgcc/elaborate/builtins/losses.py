@@ -1,0 +1,134 @@
+"""Losses and the accuracy: each is one number, the mean over everything it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins.reductions import arg_reduce
+from wgcc.elaborate.dims import DIFF, Dim, compare, sizes_note
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import Tensor
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS
+
+
+def _pairwise(name: str, loss: Callable[[Term, Term], Term]) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        prediction, target = _pair(tracer, name, args, at)
+        return loss(prediction, target).mean().tensor
+
+    return BuiltinFunction(name, "prediction, target", call)
+
+
+def mse(prediction: Term, target: Term) -> Term:
+    return (prediction - target).apply("square")
+
+
+def mae(prediction: Term, target: Term) -> Term:
+    return (prediction - target).apply("abs")
+
+
+def bce_logits(x: Term, target: Term) -> Term:
+    """-y log σ(x) - (1 - y) log(1 - σ(x)) = (1 - y) x + softplus(-x): no overflow for any x."""
+    return (1.0 - target) * x + (-x).apply("softplus")
+
+
+def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Squared (and halved) for small errors, linear beyond `delta`."""
+    prediction, target = _pair(tracer, "huber", args, at)
+    delta = parameters.number(tracer, args, "delta")
+    if delta <= 0:
+        text = f"`delta` must be positive, but it is {delta:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("delta")))
+    error = prediction - target
+    size = error.apply("abs")
+    square, line = error.apply("square") * 0.5, (size - 0.5 * delta) * delta
+    return size.compare("le", delta).choose(square, line).mean().tensor
+
+
+def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Term, Term]:
+    """Two float tensors of one shape: a loss never stretches, because that hides mistakes."""
+    a = parameters.tensor(tracer, args, "prediction", FLOATS)
+    b = parameters.tensor(tracer, args, "target", (a.dtype,))
+    differs = a.rank != b.rank or any(
+        compare(x, y) is DIFF for x, y in zip(a.dims, b.dims, strict=True)
+    )
+    if differs:
+        text = f"`{name}` compares tensors of one shape, but these are {a} and {b}"
+        found = tracer.report.error("WG0419", text, at)
+        found.also(args.span("prediction"), str(a)).also(args.span("target"), str(b))
+        note = sizes_note(a.dims, b.dims)
+        raise Stop(found.note(note) if note else found)
+    for x, y in zip(a.dims, b.dims, strict=True):
+        tracer.same_size(x, y, at, f"`{name}`")
+    return Term(tracer, a), Term(tracer, b)
+
+
+def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
+    logits, labels = _scores(tracer, "cross_entropy", args, at)
+    ignore = None
+    if args["ignore"] is not None:
+        ignore = parameters.whole(tracer, args, "ignore", least=-(2**31)).size
+    smoothing = parameters.number(tracer, args, "smoothing")
+    if not 0 <= smoothing < 1:
+        text = f"`smoothing` must be at least 0 and below 1, but it is {smoothing:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("smoothing")))
+    result = tracer.emit(
+        "cross_entropy", tracer.cast(logits, "f32"), labels, dims=(), dtype="f32",
+        ignore=ignore, smoothing=smoothing,
+    )  # fmt: skip
+    return tracer.cast(result, logits.dtype)
+
+
+def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """How many labels have the highest score, as a fraction of those that are not `ignore`."""
+    logits, labels = _scores(tracer, "accuracy", args, at)
+    best = arg_reduce("argmax", Term(tracer, logits), logits.rank - 1)
+    label = Term(tracer, labels)
+    right = best.compare("eq", label)
+    if args["ignore"] is None:
+        return right.cast("f32").mean().tensor
+    ignore = parameters.whole(tracer, args, "ignore", least=-(2**31)).size
+    counts = label.compare("ne", ignore)
+    count = counts.cast("f32").sum().apply("maximum", 1.0)
+    return ((right & counts).cast("f32").sum() / count).tensor
+
+
+def _scores(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Tensor, Tensor]:
+    """`logits [.., C]` and i32 `labels [..]`."""
+    logits = parameters.tensor(tracer, args, "logits", FLOATS)
+    labels = args["labels"]
+    if isinstance(labels, Tensor) and labels.dtype in FLOATS:
+        text = f"`labels` must be class numbers (i32), but this is {labels}"
+        found = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
+        one_hot = "for one-hot rows take `argmax(labels, axis = -1)` first"
+        raise Stop(found.help(one_hot) if labels.rank == logits.rank else found)
+    whole = parameters.tensor(tracer, args, "labels", INTEGERS)
+    if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
+        text = f"{name}: `labels` must have the shape of `logits` without the last axis"
+        found = tracer.report.error("WG0419", text, at)
+        raise Stop(
+            found.also(args.span("logits"), str(logits)).also(args.span("labels"), str(whole))
+        )
+    for x, y in zip(logits.dims, whole.dims, strict=False):
+        tracer.same_size(x, y, at, f"`{name}`")
+    return logits, tracer.cast(whole, "i32")
+
+
+def _same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    return len(a) == len(b) and all(compare(x, y) is not DIFF for x, y in zip(a, b, strict=True))
+
+
+FUNCTIONS = (
+    _pairwise("mse", mse),
+    _pairwise("mae", mae),
+    _pairwise("bce_logits", bce_logits),
+    BuiltinFunction("huber", "prediction, target, delta=1.0", huber),
+    BuiltinFunction("cross_entropy", "logits, labels, ignore=none, smoothing=0.0", cross_entropy),
+    BuiltinFunction("accuracy", "logits, labels, ignore=none", accuracy),
+)

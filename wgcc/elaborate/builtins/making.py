@@ -1,0 +1,64 @@
+"""Functions that make tensors: `zeros ones arange rand randn one_hot`."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term, iota
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import DtypeValue, Tensor, TypeValue
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS
+
+
+def _filled(name: str, number: int) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        dtype, dims = _type(tracer, name, args)
+        return tracer.broadcast(tracer.constant(number, dtype), dims)
+
+    return BuiltinFunction(name, "type", call)
+
+
+def _random(name: str, kind: str) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        dtype, dims = _type(tracer, name, args)
+        if dtype not in FLOATS:
+            text = f"`{name}` makes floats, not {dtype}"
+            raise Stop(tracer.report.error("WG0501", text, args.span("type")))
+        return tracer.cast(tracer.random(dims, kind, at), dtype)
+
+    return BuiltinFunction(name, "type", call)
+
+
+def _type(tracer: Tracer, name: str, args: BoundArgs) -> tuple[str, tuple[Dim, ...]]:
+    value = args["type"]
+    if isinstance(value, DtypeValue):
+        return value.name, ()
+    if isinstance(value, TypeValue):
+        return value.dtype, value.dims
+    text = f"`{name}` takes a type: `{name}(f32[2, 3])`"
+    raise Stop(tracer.report.error("WG0415", text, args.span("type")))
+
+
+def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """0, 1, … n - 1 as i32."""
+    return iota(tracer, parameters.whole(tracer, args, "n")).tensor
+
+
+def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """f32 rows of `size` numbers: 1 at the id, 0 elsewhere (everywhere, if no row has that id)."""
+    ids = Term(tracer, parameters.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
+    classes = iota(tracer, parameters.whole(tracer, args, "size"))
+    return ids.new_axis(-1).compare("eq", classes).cast("f32").tensor
+
+
+FUNCTIONS = (
+    _filled("zeros", 0),
+    _filled("ones", 1),
+    BuiltinFunction("arange", "n", arange),
+    _random("rand", "uniform"),
+    _random("randn", "normal"),
+    BuiltinFunction("one_hot", "ids, size", one_hot),
+)

@@ -1,0 +1,178 @@
+"""What built-ins ask of their arguments, and the errors for what they do not get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.elaborate.arguments import BoundArgs, Given
+from wgcc.elaborate.dims import SAME, Dim, compare
+from wgcc.elaborate.operands import CALLABLE, as_scalar
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import (
+    AnyValue,
+    ListValue,
+    Number,
+    Tensor,
+    Truth,
+    TupleValue,
+    describe,
+)
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS
+
+NUMBERS = (*FLOATS, *INTEGERS)
+WANTED = {FLOATS: "floats", INTEGERS: "whole numbers (i32)", NUMBERS: "numbers", ("bool",): "bools"}
+
+
+def given(args: BoundArgs, name: str) -> Given:
+    value = args[name]
+    assert value is not None
+    return Given(value, args.span(name))
+
+
+def tensor(
+    tracer: Tracer, args: BoundArgs, name: str, dtypes: Sequence[str] = (), rank: int | None = None
+) -> Tensor:
+    """The argument as a tensor of one of these dtypes (any, if none are named)."""
+    return checked(tracer, given(args, name), name, dtypes, rank)
+
+
+def checked(
+    tracer: Tracer, got: Given, name: str, dtypes: Sequence[str] = (), rank: int | None = None
+) -> Tensor:
+    value = got.value
+    if isinstance(value, (Number, Dim, Truth)) and rank in (None, 0):
+        value = as_scalar(tracer, got, _own_dtype(value, dtypes))
+    if not isinstance(value, Tensor):
+        text = f"`{name}` must be a tensor, but this is {describe(value)}"
+        found = tracer.report.error("WG0501", text, got.span)
+        raise Stop(found.help("call it first") if isinstance(value, CALLABLE) else found)
+    if dtypes and value.dtype not in dtypes:
+        text = f"`{name}` must be {WANTED.get(tuple(dtypes), dtypes[0])}, but this is {value}"
+        found = tracer.report.error("WG0501", text, got.span, str(value))
+        raise Stop(found.help(f"convert it: `{dtypes[0]}({got.span.text})`"))
+    if rank is not None and value.rank != rank:
+        text = f"`{name}` must have {plural_axes(rank)}, but this is {value}"
+        raise Stop(tracer.report.error("WG0415", text, got.span, str(value)))
+    return value
+
+
+def _own_dtype(value: Number | Dim | Truth, dtypes: Sequence[str]) -> str:
+    """The dtype a number takes where no tensor tells it."""
+    if isinstance(value, Truth):
+        return "bool"
+    whole = isinstance(value, Dim) and tuple(dtypes) != FLOATS
+    return "i32" if whole else "f32"
+
+
+def plural_axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
+
+
+def axes(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> list[int]:
+    """Positions of the axes meant by a position, a dim's name or several; all, if not given."""
+    value = args[name]
+    if value is None:
+        return list(range(x.rank))
+    items = value.items if isinstance(value, (TupleValue, ListValue)) else (value,)
+    return sorted({_position(tracer, x, item, args.span(name)) for item in items})
+
+
+def axis(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> int:
+    """The one axis meant by a position or a dim's name."""
+    value = args[name]
+    assert value is not None
+    return _position(tracer, x, value, args.span(name))
+
+
+def _position(tracer: Tracer, x: Tensor, value: AnyValue, at: Span) -> int:
+    if not isinstance(value, Dim):
+        text = f"an axis is a number or a dim's name, but this is {describe(value)}"
+        raise Stop(tracer.report.error("WG0408", text, at))
+    if value.is_literal:
+        position = value.size + x.rank if value.size < 0 else value.size
+        if not 0 <= position < x.rank:
+            text = f"axis {value.size} is outside {x}, which has {plural_axes(x.rank)}"
+            raise Stop(tracer.report.error("WG0408", text, at))
+        return position
+    hits = [
+        position
+        for position, dim in enumerate(x.dims)
+        if not dim.is_literal and compare(dim, value) is SAME
+    ]
+    if len(hits) == 1:
+        return hits[0]
+    text = f"{x} has no axis `{value}`" if not hits else f"`{value}` names {len(hits)} axes of {x}"
+    found = tracer.report.error("WG0408", text, at)
+    raise Stop(found.help("give the position instead, e.g. `axis = -1`"))
+
+
+def flag(tracer: Tracer, args: BoundArgs, name: str) -> bool:
+    value = args[name]
+    if not isinstance(value, Truth):
+        text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
+        raise Stop(tracer.report.error("WG0209", text, args.span(name)))
+    return value.value
+
+
+def whole(tracer: Tracer, args: BoundArgs, name: str, least: int = 1) -> Dim:
+    """A whole number known at compile time."""
+    return checked_whole(tracer, args[name], name, args.span(name), least)
+
+
+def checked_whole(
+    tracer: Tracer, value: AnyValue | None, name: str, at: Span, least: int = 1
+) -> Dim:
+    if not isinstance(value, Dim):
+        text = (
+            f"`{name}` must be a whole number known at compile time, but this is {describe(value)}"
+        )
+        raise Stop(tracer.report.error("WG0401", text, at))
+    if value.size < least:
+        text = f"`{name}` must be at least {least}, but it is {value.size}"
+        raise Stop(tracer.report.error("WG0503", text, at))
+    return value
+
+
+def pair(tracer: Tracer, args: BoundArgs, name: str, least: int = 1) -> tuple[Dim, Dim]:
+    """One whole number for both image axes, or two in parentheses."""
+    value = args[name]
+    items = value.items if isinstance(value, (TupleValue, ListValue)) else (value, value)
+    if len(items) != 2:
+        text = f"`{name}` takes one number or two (rows, columns), but {len(items)} are given"
+        raise Stop(tracer.report.error("WG0415", text, args.span(name)))
+    first, second = (checked_whole(tracer, item, name, args.span(name), least) for item in items)
+    return first, second
+
+
+def number(tracer: Tracer, args: BoundArgs, name: str) -> float:
+    """A number known at compile time."""
+    value = args[name]
+    if isinstance(value, (Dim, Number)):
+        return float(value.size if isinstance(value, Dim) else value.value)
+    text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
+    raise Stop(tracer.report.error("WG0503", text, args.span(name)))
+
+
+def scalar(tracer: Tracer, args: BoundArgs, name: str, dtype: str) -> Tensor:
+    """One number, known now or at run time."""
+    got = given(args, name)
+    value = got.value
+    if isinstance(value, (Dim, Number)):
+        return as_scalar(tracer, got, dtype)
+    if not isinstance(value, Tensor) or value.dims:
+        text = f"`{name}` must be one number, but this is {describe(value)}"
+        raise Stop(tracer.report.error("WG0415", text, got.span))
+    return checked(tracer, got, name, (dtype,))
+
+
+def dims(tracer: Tracer, args: BoundArgs, name: str) -> list[Dim]:
+    """A list of sizes."""
+    value = args[name]
+    if isinstance(value, (ListValue, TupleValue)):
+        found = [item for item in value.items if isinstance(item, Dim)]
+        if len(found) == len(value.items):
+            return found
+    text = "a shape is a list of sizes, e.g. `[B, T, D]`"
+    raise Stop(tracer.report.error("WG0415", text, args.span(name)))

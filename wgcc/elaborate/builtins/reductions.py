@@ -1,0 +1,98 @@
+"""Functions that combine elements along axes: `sum mean max min prod var logsumexp any all`,
+`argmax argmin`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import Dim, product
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import Tensor
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+
+PARAMETERS = "x, axis=none, keep=false"
+# A sum of bytes would wrap around at 256.
+SUMMABLE = (*FLOATS, "i32", "u32")
+
+Rule = Callable[[Term, Sequence[int]], Term]
+
+
+def _reduction(name: str, dtypes: Sequence[str], rule: Rule) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        x = Term(tracer, parameters.tensor(tracer, args, "x", dtypes))
+        axes = parameters.axes(tracer, args, x.tensor)
+        result = rule(x, axes)
+        keep = parameters.flag(tracer, args, "keep")
+        return (result.keep(axes, x) if keep else result).tensor
+
+    return BuiltinFunction(name, PARAMETERS, call)
+
+
+def _plain(op: str) -> Rule:
+    return lambda x, axes: x.reduce(op, axes)
+
+
+def mean(x: Term, axes: Sequence[int]) -> Term:
+    return x.mean(axes)
+
+
+def var(x: Term, axes: Sequence[int]) -> Term:
+    """The biased variance, as norm layers use it."""
+    centred = x - x.mean(axes).keep(axes, x)
+    return centred.apply("square").mean(axes)
+
+
+def logsumexp(x: Term, axes: Sequence[int]) -> Term:
+    if not axes:
+        return x
+    dims = [dim for axis, dim in enumerate(x.dims) if axis not in axes]
+    tracer = x.tracer
+    result = tracer.emit("logsumexp", x.tensor, dims=dims, dtype=x.dtype, axes=tuple(axes))
+    return Term(tracer, result)
+
+
+def _arg_reduction(op: str) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        x = Term(tracer, parameters.tensor(tracer, args, "x", parameters.NUMBERS))
+        axes = parameters.axes(tracer, args, x.tensor)
+        result = _position(tracer, args, op, x, axes)
+        keep = parameters.flag(tracer, args, "keep")
+        return (result.keep(axes, x) if keep else result).tensor
+
+    return BuiltinFunction(op, PARAMETERS, call)
+
+
+def _position(tracer: Tracer, args: BoundArgs, op: str, x: Term, axes: Sequence[int]) -> Term:
+    """Along one axis, or (without `axis`) in the flattened tensor."""
+    if args["axis"] is None:
+        flat = x.reshape([product(x.dims)])
+        return arg_reduce(op, flat, 0)
+    if len(axes) != 1:
+        text = f"`{op}` works along one axis, but {len(axes)} are given"
+        raise Stop(tracer.report.error("WG0408", text, args.span("axis")))
+    return arg_reduce(op, x, axes[0])
+
+
+def arg_reduce(op: str, x: Term, axis: int) -> Term:
+    dims: list[Dim] = [*x.dims[:axis], *x.dims[axis + 1 :]]
+    return Term(x.tracer, x.tracer.emit(op, x.tensor, dims=dims, dtype="i32", axis=axis))
+
+
+FUNCTIONS = (
+    _reduction("sum", SUMMABLE, _plain("sum")),
+    _reduction("prod", SUMMABLE, _plain("prod")),
+    _reduction("max", parameters.NUMBERS, _plain("max")),
+    _reduction("min", parameters.NUMBERS, _plain("min")),
+    _reduction("any", ("bool",), _plain("any")),
+    _reduction("all", ("bool",), _plain("all")),
+    _reduction("mean", FLOATS, mean),
+    _reduction("var", FLOATS, var),
+    _reduction("logsumexp", FLOATS, logsumexp),
+    _arg_reduction("argmax"),
+    _arg_reduction("argmin"),
+)

@@ -1,0 +1,127 @@
+"""`sample`: draws a class number from scores, by the largest of scores plus Gumbel noise."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins.reductions import arg_reduce
+from wgcc.elaborate.dims import Dim, product
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.terms import Term, iota
+from wgcc.elaborate.tracer import LARGEST_TENSOR, Tracer
+from wgcc.elaborate.values import Number, Tensor, describe
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS
+
+# `top_k` and `top_p` compare every score with every other.
+MOST_CLASSES = 4096
+HIDDEN = -1e30
+# Half a step of the generator: keeps the logarithm of an exponential draw finite.
+SMALLEST_DRAW = 2.0**-25
+# Dividing by this is as good as taking the largest score, and overflows for no sensible score.
+COLDEST = 1e-6
+
+
+def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """A class number per row, with probability softmax(logits / temperature).
+
+    `top_k` leaves only the k largest scores, `top_p` only the largest ones that together reach
+    this probability. `seed` makes the draw depend on that number alone.
+    """
+    logits = parameters.tensor(tracer, args, "logits", FLOATS)
+    if not logits.dims:
+        text = f"`logits` needs an axis of classes, but this is {describe(logits)}"
+        raise Stop(tracer.report.error("WG0415", text, args.span("logits")))
+    scores = _cooled(tracer, args, Term(tracer, logits).cast("f32"))
+    scores = _limited(tracer, args, scores)
+    draw = Term(tracer, tracer.random(scores.dims, "uniform", at, _seed(tracer, args)))
+    # -log(1 - u) is exponentially distributed, and minus its logarithm is Gumbel noise.
+    waiting = (-(-draw).apply("log1p")).apply("maximum", SMALLEST_DRAW)
+    noisy = scores - waiting.apply("log")
+    return arg_reduce("argmax", noisy, noisy.rank - 1).tensor
+
+
+def _cooled(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
+    value = args["temperature"]
+    if isinstance(value, (Dim, Number)):
+        number = parameters.number(tracer, args, "temperature")
+        if number < 0:
+            text = f"`temperature` must not be negative, but it is {number:g}"
+            raise Stop(tracer.report.error("WG0503", text, args.span("temperature")))
+        return scores if number == 1 else scores / max(number, COLDEST)
+    heat = Term(tracer, parameters.scalar(tracer, args, "temperature", "f32"))
+    return scores / heat.apply("maximum", COLDEST)
+
+
+def _limited(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
+    classes = scores.dims[-1]
+    count = parameters.whole(tracer, args, "top_k") if args["top_k"] is not None else None
+    mass = _mass(tracer, args)
+    if count is not None and count.size >= classes.size:
+        count = None
+    if count is None and mass is None:
+        return scores
+    _check_size(tracer, args, scores)
+    ahead = _ahead(scores)
+    if count is not None:
+        rank = ahead.cast("f32").sum([ahead.rank - 1])
+        scores = rank.compare("lt", count.size).choose(scores, HIDDEN)
+    if mass is not None:
+        weights = Term(
+            tracer,
+            tracer.emit(
+                "softmax", scores.tensor, dims=scores.dims, dtype="f32", axis=scores.rank - 1
+            ),
+        )
+        before = ahead.choose(weights.new_axis(-2), 0.0).sum([ahead.rank - 1])
+        scores = before.compare("lt", mass).choose(scores, HIDDEN)
+    return scores
+
+
+def _mass(tracer: Tracer, args: BoundArgs) -> Term | float | None:
+    value = args["top_p"]
+    if value is None:
+        return None
+    if not isinstance(value, (Dim, Number)):
+        return Term(tracer, parameters.scalar(tracer, args, "top_p", "f32"))
+    number = parameters.number(tracer, args, "top_p")
+    if not 0 < number <= 1:
+        text = f"`top_p` must be above 0 and at most 1, but it is {number:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("top_p")))
+    return number if number < 1 else None
+
+
+def _ahead(scores: Term) -> Term:
+    """[.., i, j]: whether class j comes before class i in the order of scores."""
+    mine, other = scores.new_axis(-1), scores.new_axis(-2)
+    number = iota(scores.tracer, scores.dims[-1])
+    earlier = number.compare("lt", number.new_axis(1))
+    return other.compare("gt", mine) | (other.compare("eq", mine) & earlier)
+
+
+def _check_size(tracer: Tracer, args: BoundArgs, scores: Term) -> None:
+    classes = scores.dims[-1]
+    pairs = product(scores.dims).size * classes.size
+    if tracer.generic or (classes.size <= MOST_CLASSES and pairs <= LARGEST_TENSOR):
+        return
+    name = "top_k" if args["top_k"] is not None else "top_p"
+    text = f"`{name}` works for at most {MOST_CLASSES} classes for now, but this is {scores.tensor}"
+    found = tracer.report.error("WG0421", text, args.span(name))
+    rows = product(scores.dims[:-1]).size
+    if classes.size <= MOST_CLASSES and rows > 1:
+        found.help("sample fewer rows at once")
+    raise Stop(found)
+
+
+def _seed(tracer: Tracer, args: BoundArgs) -> Tensor | None:
+    if args["seed"] is None:
+        return None
+    if isinstance(args["seed"], Dim):
+        return parameters.scalar(tracer, args, "seed", "u32")
+    seed = parameters.tensor(tracer, args, "seed", INTEGERS, rank=0)
+    return tracer.cast(seed, "u32")
+
+
+FUNCTIONS = (
+    BuiltinFunction("sample", "logits, temperature=1.0, top_k=none, top_p=none, seed=none", sample),
+)

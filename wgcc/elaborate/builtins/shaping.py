@@ -1,0 +1,144 @@
+"""Functions about shapes: `reshape transpose concat split shape axes size`."""
+
+from __future__ import annotations
+
+from wgcc.elaborate import views
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.dims import DIFF, Dim, compare, product, shape_text, sizes_note
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracer import Tracer
+from wgcc.elaborate.values import AnyValue, ListValue, Tensor, TupleValue
+from wgcc.errors import Span
+
+
+def shape(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
+    """The sizes of all axes, as a list."""
+    return ListValue(parameters.tensor(tracer, args, "x").dims)
+
+
+def axes(tracer: Tracer, args: BoundArgs, at: Span) -> Dim:
+    """The number of axes."""
+    return Dim.literal(parameters.tensor(tracer, args, "x").rank)
+
+
+def size(tracer: Tracer, args: BoundArgs, at: Span) -> Dim:
+    """The number of elements."""
+    return product(parameters.tensor(tracer, args, "x").dims)
+
+
+def reshape(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The same elements in order, in another shape; one size may be -1."""
+    x = parameters.tensor(tracer, args, "x")
+    wanted = parameters.dims(tracer, args, "shape")
+    total = product(x.dims)
+    holes = [dim for dim in wanted if dim.is_literal and dim.size == -1]
+    known = product(dim for dim in wanted if dim not in holes)
+    if len(holes) > 1:
+        text = "at most one size may be -1"
+        raise Stop(tracer.report.error("WG0415", text, args.span("shape")))
+    if known.size < 1:
+        text = f"every size must be at least 1, but this is [{shape_text(wanted)}]"
+        raise Stop(tracer.report.error("WG0415", text, args.span("shape")))
+    if holes:
+        filled = total.divided_by(known)
+        if filled is None:
+            text = f"cannot reshape {x} ({total.size} values) into rows of {known.size}"
+            raise Stop(tracer.report.error("WG0409", text, args.span("shape")))
+        wanted = [filled if dim in holes else dim for dim in wanted]
+    elif not tracer.generic and total.size != known.size:
+        raise _other_count(tracer, args, x, wanted)
+    return views.reshape(tracer, x, wanted)
+
+
+def _other_count(tracer: Tracer, args: BoundArgs, x: Tensor, wanted: list[Dim]) -> Stop:
+    before, after = product(x.dims).size, product(wanted).size
+    text = f"reshape cannot turn {before} values into {after}"
+    label = f"[{shape_text(wanted)}] holds {after}"
+    found = tracer.report.error("WG0409", text, args.span("shape"), label)
+    found.also(args.span("x"), f"{x} holds {before}")
+    note = sizes_note(x.dims, wanted)
+    return Stop(found.note(note) if note else found)
+
+
+def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Two axes exchanged, the last two if none are named."""
+    x = parameters.tensor(tracer, args, "x")
+    if x.rank < 2:
+        text = f"`transpose` needs at least two axes, but this is {x}"
+        raise Stop(tracer.report.error("WG0415", text, args.span("x"), str(x)))
+    a, b = parameters.axis(tracer, args, x, "a"), parameters.axis(tracer, args, x, "b")
+    order = list(range(x.rank))
+    order[a], order[b] = b, a
+    return views.transpose(tracer, x, order)
+
+
+def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Tensors joined along an axis they have in common."""
+    value = args["tensors"]
+    if not isinstance(value, (ListValue, TupleValue)) or not value.items:
+        text = "`concat` joins a list of tensors: `concat([a, b], axis = -1)`"
+        raise Stop(tracer.report.error("WG0415", text, args.span("tensors")))
+    place = args.span("tensors")
+    tensors = [parameters.checked(tracer, Given(item, place), "tensors") for item in value.items]
+    axis = parameters.axis(tracer, args, tensors[0])
+    total = tensors[0].dims[axis]
+    for other in tensors[1:]:
+        _check_joins(tracer, tensors[0], other, axis, place)
+        total = total + other.dims[axis]
+    first = tensors[0]
+    dims = [*first.dims[:axis], total, *first.dims[axis + 1 :]]
+    if len(tensors) == 1:
+        return first
+    return tracer.emit("concat", *tensors, dims=dims, dtype=first.dtype, axis=axis)
+
+
+def _check_joins(tracer: Tracer, first: Tensor, other: Tensor, axis: int, at: Span) -> None:
+    fits = first.dtype == other.dtype and first.rank == other.rank
+    pairs = zip(first.dims, other.dims, strict=False)
+    if not fits or any(
+        number != axis and compare(a, b) is DIFF for number, (a, b) in enumerate(pairs)
+    ):
+        text = f"`concat` along axis {axis}: {first} and {other} differ elsewhere"
+        raise Stop(tracer.report.error("WG0415", text, at))
+
+
+def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
+    """Parts of a tensor along an axis: so many equal ones, or of the sizes given."""
+    x = parameters.tensor(tracer, args, "x")
+    axis = parameters.axis(tracer, args, x)
+    parts: list[AnyValue] = []
+    start = 0
+    for dim in _part_sizes(tracer, args, x.dims[axis]):
+        parts.append(views.part(tracer, x, axis, start, dim))
+        start += dim.size
+    return TupleValue(tuple(parts))
+
+
+def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
+    if isinstance(args["parts"], Dim):
+        parts = parameters.whole(tracer, args, "parts")
+        each = axis.divided_by(parts)
+        if each is None:
+            text = f"{axis.full} cannot be split into {parts.size} equal parts"
+            raise Stop(tracer.report.error("WG0402", text, args.span("parts")))
+        return [each] * (parts.size if not parts.generic else 2)
+    sizes = parameters.dims(tracer, args, "parts")
+    total = Dim.literal(0)
+    for dim in sizes:
+        total = total + dim
+    if compare(total, axis) is DIFF or any(dim.size < 1 for dim in sizes):
+        text = f"the parts add up to {total.full}, but the axis is {axis.full}"
+        raise Stop(tracer.report.error("WG0409", text, args.span("parts")))
+    return sizes
+
+
+FUNCTIONS = (
+    BuiltinFunction("shape", "x", shape),
+    BuiltinFunction("axes", "x", axes),
+    BuiltinFunction("size", "x", size),
+    BuiltinFunction("reshape", "x, shape", reshape),
+    BuiltinFunction("transpose", "x, a=-2, b=-1", transpose),
+    BuiltinFunction("concat", "tensors, axis", concat),
+    BuiltinFunction("split", "x, parts, axis", split),
+)
