@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 
 SHOWN = 20
+LONGEST_LINE = 160
 
 
 def render_run(diagnostics: Diagnostics, limit: int | None = SHOWN) -> str:
@@ -85,18 +86,31 @@ def _frame(source: Source, marks: list[_Mark], margin: str) -> list[str]:
     previous = None
     for number in sorted({mark.line for mark in marks}):
         if previous is not None and number == previous + 2:
-            lines.append(_numbered(source, previous + 1, margin))
+            text, _ = _cropped(source.line_text(previous + 1), [])
+            lines.append(f"{previous + 1:>{len(margin)}} | {text}")
         elif previous is not None and number > previous + 2:
             lines.append("...")
-        lines.append(_numbered(source, number, margin))
         here = [mark for mark in marks if mark.line == number]
-        lines += [f"{margin} | {text}" for text in _underlines(source.line_text(number), here)]
+        text, here = _cropped(source.line_text(number), here)
+        lines.append(f"{number:>{len(margin)}} | {text}")
+        lines += [f"{margin} | {row}" for row in _underlines(text, here)]
         previous = number
     return lines
 
 
-def _numbered(source: Source, line: int, margin: str) -> str:
-    return f"{line:>{len(margin)}} | {source.line_text(line)}"
+def _cropped(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
+    """A very long line is cut to what surrounds the first mark; marks outside of that go."""
+    if len(text) <= LONGEST_LINE:
+        return text, marks
+    first = min((mark.column for mark in marks), default=0)
+    start = max(0, min(first - LONGEST_LINE // 4, len(text) - LONGEST_LINE))
+    end = start + LONGEST_LINE
+    inside = [mark for mark in marks if mark.column < end]
+    moved = [
+        replace(mark, column=mark.column - start, width=min(mark.width, end - mark.column))
+        for mark in inside
+    ]
+    return text[start:end], moved
 
 
 def _underlines(text: str, marks: list[_Mark]) -> list[str]:

@@ -2,6 +2,9 @@
 
 `Broken` stands where a statement, member or item did not parse: the error has been reported, and
 `names` are the names it might have bound, so that later phases stay silent about them.
+
+Nodes are compared by identity and never changed. (They are not `frozen`: making so many frozen
+classes would be a third of the time that the command line takes to start.)
 """
 
 from __future__ import annotations
@@ -11,19 +14,19 @@ from dataclasses import dataclass
 from wgcc.errors import Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Syntax:
     """Any piece of the tree."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Identifier(Syntax):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Broken(Syntax):
     names: tuple[str, ...] = ()
 
@@ -31,56 +34,56 @@ class Broken(Syntax):
 # Expressions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Name(Syntax):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Int(Syntax):
     value: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Float(Syntax):
     value: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class String(Syntax):
     """`span` includes the quotes; `value` is the text between them."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Bool(Syntax):
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Dtype(Syntax):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class TupleExpr(Syntax):
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ListExpr(Syntax):
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class IfExpr(Syntax):
     condition: Expr
     then: Expr
     otherwise: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Pipe(Syntax):
     """`value |> target`: `target` is a function, or a call that gets `value` as first argument."""
 
@@ -88,7 +91,7 @@ class Pipe(Syntax):
     target: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Binary(Syntax):
     """`op` is one of `+ - * / % ** @ == != < <= > >= and or`; `op_span` is where it stands."""
 
@@ -98,7 +101,7 @@ class Binary(Syntax):
     op_span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Unary(Syntax):
     """`op` is `-` or `not`."""
 
@@ -106,19 +109,19 @@ class Unary(Syntax):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Range(Syntax):
     low: Expr
     high: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Member(Syntax):
     value: Expr
     name: Identifier
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Argument(Syntax):
     """One argument of a call; `name` is given for `name = value`."""
 
@@ -126,26 +129,26 @@ class Argument(Syntax):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Call(Syntax):
     function: Expr
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Index(Syntax):
     value: Expr
     items: tuple[IndexItem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Slice(Syntax):
     start: Expr | None
     stop: Expr | None
     step: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Window(Syntax):
     """`start +: length`."""
 
@@ -153,12 +156,12 @@ class Window(Syntax):
     length: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Rest(Syntax):
     """`..`: all leading axes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class NewAxis(Syntax):
     """`new`."""
 
@@ -170,7 +173,7 @@ Expr = (
 IndexItem = Expr | Slice | Window | Rest | NewAxis
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class TypeExpr(Syntax):
     """`f32[B, .., D]`: `name` is a dtype or an alias, `dims` is empty for a scalar."""
 
@@ -181,12 +184,12 @@ class TypeExpr(Syntax):
 # Statements
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Block(Syntax):
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Bind(Syntax):
     """`a, b: type = values`. A target that is not a name is an error of the checker."""
 
@@ -195,7 +198,7 @@ class Bind(Syntax):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Write(Syntax):
     """`target := value`."""
 
@@ -203,17 +206,17 @@ class Write(Syntax):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class CallStatement(Syntax):
     call: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Return(Syntax):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Minimize(Syntax):
     """`minimize value with optimizer over "a.*", …`."""
 
@@ -222,7 +225,7 @@ class Minimize(Syntax):
     selectors: tuple[String, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class For(Syntax):
     """`for item in …` or `for index, item in …`."""
 
@@ -232,14 +235,14 @@ class For(Syntax):
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class If(Syntax):
     condition: Expr
     then: Block
     otherwise: Block | If | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Assert(Syntax):
     condition: Expr
     text: String | None
@@ -251,7 +254,7 @@ Statement = Bind | Write | CallStatement | Return | Minimize | For | If | Assert
 # Members of a layer or model
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Init(Syntax):
     """`~ value` (`drawn`) or `= value`."""
 
@@ -259,7 +262,7 @@ class Init(Syntax):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Param(Syntax):
     frozen: bool
     name: Identifier
@@ -268,14 +271,14 @@ class Param(Syntax):
     guard: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class State(Syntax):
     name: Identifier
     type: TypeExpr
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ListSize(Syntax):
     """`[count]` or `[variable in count]`."""
 
@@ -283,7 +286,7 @@ class ListSize(Syntax):
     count: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Constructor(Syntax):
     """`module.Layer[sizes](arguments)`; None where the brackets are absent."""
 
@@ -292,7 +295,7 @@ class Constructor(Syntax):
     arguments: tuple[Argument, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Submodule(Syntax):
     frozen: bool
     name: Identifier
@@ -301,19 +304,19 @@ class Submodule(Syntax):
     guard: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Setting(Syntax):
     name: Identifier
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Replace(Syntax):
     selectors: tuple[String, ...]
     constructor: Constructor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ValueParam(Syntax):
     """`name: kind = default`; `kind` is a type, or one of the words `layer`, `fn`, `dim`."""
 
@@ -322,18 +325,18 @@ class ValueParam(Syntax):
     default: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ResultField(Syntax):
     name: Identifier | None
     type: TypeExpr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ResultTuple(Syntax):
     fields: tuple[ResultField, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Function(Syntax):
     """A `fn` or an `entry`. `body` is a block, or an expression (`= expr`)."""
 
@@ -346,7 +349,7 @@ class Function(Syntax):
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Group(Syntax):
     """`group "glob", … { }` or `group if condition { }`."""
 
@@ -355,25 +358,25 @@ class Group(Syntax):
     settings: tuple[Setting | Broken, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Optimizer(Syntax):
     name: Identifier
     kind: Identifier
     items: tuple[Setting | Group | Broken, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class DimDecl(Syntax):
     name: Identifier
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Dims(Syntax):
     dims: tuple[DimDecl, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Const(Syntax):
     name: Identifier
     type: TypeExpr | None
@@ -383,30 +386,30 @@ class Const(Syntax):
 # Top level
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Edition(Syntax):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ImportNames(Syntax):
     names: tuple[Identifier, ...]
     path: String
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class ImportModule(Syntax):
     path: String
     name: Identifier
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class DtypeAlias(Syntax):
     name: Identifier
     dtype: Identifier
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Layer(Syntax):
     """A `layer` or a `model`."""
 
@@ -418,7 +421,7 @@ class Layer(Syntax):
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Test(Syntax):
     name: String
     body: Block
@@ -434,7 +437,7 @@ Item = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class File(Syntax):
     items: tuple[Item, ...]
     doc: str = ""

@@ -27,6 +27,7 @@ _PHRASES = {
 }
 _LAST = ("a new line", "the end of the file")
 _MOST = 5
+_LONGEST = 60
 
 
 def expected_text(accepts: set[str]) -> str:
@@ -55,7 +56,11 @@ def found_text(token: Token) -> str:
         return "the end of the file"
     if token.type in grammar().keywords.values():
         return f"the keyword `{token.text}`"
-    return f"`{token.text}`"
+    return f"`{shortened(token.text)}`"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _phrase(name: str) -> str:

@@ -86,11 +86,11 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """`build`, with the node's place taken from all parts, also those that the tree leaves out."""
 
     def wrapped(parts: list[Any]) -> Any:
-        places = [part for part in parts if part is not None and part.start >= 0]
-        start, end = (places[0].start, places[-1].end) if places else (-1, -1)
         node = build(parts)
-        if isinstance(node, Node) and node.start < 0:
-            node.start, node.end = start, end
+        if type(node) is Node and node.start < 0:
+            places = [part for part in parts if _has_place(part)]
+            if places:
+                node.start, node.end = places[0].start, places[-1].end
         return node
 
     return wrapped

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
 from wgcc.syntax.brackets import balance
+from wgcc.syntax.comments import warn_of_divisions
 from wgcc.syntax.damage import one_error_per_line
 from wgcc.syntax.depth import limit_depth
 from wgcc.syntax.docs import find_docs
@@ -22,6 +23,7 @@ from wgcc.syntax.tokens import Token
 def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     """Always a tree; where the text could not be read it has `Broken`, and an error is reported."""
     raw = grammar().lex(source.text)
+    warn_of_divisions(source, raw, diagnostics)
     tree = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
     docs = find_docs(raw)
     reading = Reading(source, diagnostics, docs.by_line)

@@ -72,8 +72,8 @@ def _foreign_word(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
 
 
 def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | None:
-    if len(token.text) > 1 and token.text.startswith("'"):
-        return _single_quotes(source, token, diagnostics)
+    if len(token.text) > 1 and token.text[0] in "'“”":
+        return _other_quotes(source, token, diagnostics)
     span = token.span(source)
     if token.text in _OPERATORS:
         better, type_ = _OPERATORS[token.text]
@@ -89,10 +89,11 @@ def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | No
     return None
 
 
-def _single_quotes(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
-    meant = f'"{token.text[1:-1]}"'
-    diagnostics.error("WG0104", "`'` does not begin a string", token.span(source)).help(
-        'strings use double quotes: "..."', (token.span(source), meant)
+def _other_quotes(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
+    meant = '"' + token.text[1:-1].replace('"', "'") + '"'
+    message = f"`{token.text[0]}` does not begin a string"
+    diagnostics.error("WG0104", message, token.span(source)).help(
+        _HINTS[token.text[0]], (token.span(source), meant)
     )
     return token.retagged("STRING", meant)
 
