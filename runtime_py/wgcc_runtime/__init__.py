@@ -1,0 +1,34 @@
+"""Runs wgcc bundles: `load` one, call its entries, train it, save it.
+
+Needs numpy, safetensors and (once a bundle is loaded) wgpu; knows nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.history import History, Report
+    from wgcc_runtime.loader import load, load_plan
+    from wgcc_runtime.model import Model
+    from wgcc_runtime.selftest import run_selftest
+
+# Imported at their first use, so that the compiler can take `wgcc_runtime.initial` alone.
+_HOMES = {
+    "History": "history",
+    "Model": "model",
+    "Report": "history",
+    "WgccError": "errors",
+    "load": "loader",
+    "load_plan": "loader",
+    "run_selftest": "selftest",
+}
+__all__ = ["History", "Model", "Report", "WgccError", "load", "load_plan", "run_selftest"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"wgcc_runtime has no `{name}`")
+    return getattr(importlib.import_module(f"wgcc_runtime.{_HOMES[name]}"), name)

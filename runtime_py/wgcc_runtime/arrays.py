@@ -1,0 +1,94 @@
+"""Turns what callers pass into the words a tensor holds on the GPU, and back into numpy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import Range, Tensor
+
+Array = npt.NDArray[Any]
+
+# dtype -> (type on the GPU: one 32-bit word each, type callers see)
+WORD_TYPES = {"f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4", "u8": "<u4", "bool": "<u4"}
+CALLER_TYPES = {
+    "f32": np.float32, "f16": np.float16, "i32": np.int32,
+    "u32": np.uint32, "u8": np.uint8, "bool": np.bool_,
+}  # fmt: skip
+_LIMITS = {"i32": (-(2**31), 2**31 - 1), "u32": (0, 2**32 - 1), "u8": (0, 255), "bool": (0, 1)}
+
+
+def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None) -> Array:
+    """The contiguous words of `value` for `tensor`; `what` names it in errors, as `train: x`."""
+    array = as_array(value, what)
+    if array.shape != tensor.shape:
+        given = list(array.shape)
+        raise WgccError("shape", f"{what} has shape {given}, not {list(tensor.shape)}", what)
+    return convert(array, tensor.dtype, what, allowed)
+
+
+def from_words(words: bytes | memoryview, tensor: Tensor) -> Array:
+    """A numpy array of the tensor's shape, in the dtype a caller expects; its own memory."""
+    array = np.frombuffer(words, WORD_TYPES[tensor.dtype], tensor.size)
+    return array.astype(CALLER_TYPES[tensor.dtype]).reshape(tensor.shape)
+
+
+def as_array(value: Any, what: str) -> Array:
+    """numpy's view of anything array-like: numbers, lists, `__array__`, `__dlpack__`."""
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            array = np.from_dlpack(value)
+        else:
+            array = np.asarray(value)
+    except Exception as error:  # what foreign array types raise is theirs to choose
+        raise WgccError("dtype", f"{what} cannot be read as an array: {error}", what) from None
+    if array.dtype.kind not in "fiub":
+        kind = type(value).__name__ if array.dtype == object else array.dtype.name
+        raise WgccError("dtype", f"{what} holds {kind}, not numbers", what)
+    return array
+
+
+def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -> Array:
+    """Words of the same shape as `array`, after checking that no value is lost or out of range."""
+    if dtype in ("f32", "f16"):
+        return _floats(array, dtype, what)
+    if array.dtype.kind == "f":
+        text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
+        raise WgccError("dtype", text, what)
+    low, high = _LIMITS[dtype]
+    _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
+    if allowed:
+        _check_range(array, allowed, what, "what the model indexes with it")
+    return np.ascontiguousarray(array).astype(WORD_TYPES[dtype], copy=False)
+
+
+def _floats(array: Array, dtype: str, what: str) -> Array:
+    with np.errstate(over="ignore"):
+        words = np.ascontiguousarray(array, "<f4")
+        if dtype == "f16":
+            words = words.astype(np.float16).astype("<f4")
+    if not np.isfinite(words).all():
+        where = [int(i) for i in np.argwhere(~np.isfinite(words))[0]]
+        bad = array[tuple(where)]
+        raise WgccError("not-finite", f"{what} holds {bad} at {where}, no finite {dtype}", what)
+    return words
+
+
+def _check_range(array: Array, allowed: Range, what: str, why: str) -> None:
+    if array.dtype.kind == "b" or array.size == 0:
+        return
+    outside = (array < allowed.low) | (array > allowed.high)
+    if allowed.ignore is not None:
+        outside &= array != allowed.ignore
+    if outside.any():
+        where = [int(i) for i in np.argwhere(outside)[0]]
+        extra = "" if allowed.ignore is None else f" (or {allowed.ignore})"
+        raise WgccError(
+            "range",
+            f"{what} holds {int(array[tuple(where)])} at {where}; {why} is {allowed.low} to "
+            f"{allowed.high}{extra}",
+            what,
+        )

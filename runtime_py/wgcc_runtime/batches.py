@@ -1,0 +1,181 @@
+"""Where training data comes from: arrays (shuffled by seed), an iterable, a function of the step.
+
+Each source yields batches as words, knows how many it has given, and can start at any position.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array, as_array, convert, to_words
+from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.plan import Entry
+from wgcc_runtime.threefry import random_words
+
+Batch = dict[str, Array]
+
+
+class Source(ABC):
+    """`position` counts the batches that were given."""
+
+    def __init__(self, entry: Entry, position: int) -> None:
+        self.entry = entry
+        self.position = position
+
+    def take(self) -> Batch | None:
+        """The next batch, or None when the data has ended."""
+        batch = self._next()
+        if batch is not None:
+            self.position += 1
+        return batch
+
+    @abstractmethod
+    def _next(self) -> Batch | None: ...
+
+
+def open_source(
+    data: Any, entry: Entry, seed: int, step: int, position: int, cycle: bool
+) -> Source:
+    """The source for what a caller passed as `batches`.
+
+    Arrays and functions go on at `step` (the model's own count); an iterable starts anew, after
+    skipping `position` batches that a resumed run has seen. It is cycled if it can be.
+    """
+    if isinstance(data, Mapping):
+        return ArraySource(data, entry, seed, step)
+    if callable(data):
+        return FunctionSource(data, entry, step)
+    if isinstance(data, Iterable):
+        return IterableSource(data, entry, position, cycle)
+    kind = type(data).__name__
+    text = f"batches are a dict of arrays, an iterable of dicts or a function, not {kind}"
+    raise WgccError("data", text)
+
+
+def check_batch(batch: Any, entry: Entry) -> Batch:
+    """One call's arguments as words: every input there, of the right shape, type and range."""
+    if not isinstance(batch, Mapping):
+        kind = type(batch).__name__
+        raise WgccError("data", f"{entry.name}: a batch is a dict of arrays, not {kind}")
+    check_names(batch, entry)
+    return {
+        name: to_words(batch[name], tensor, f"{entry.name}: `{name}`", entry.ranges.get(name))
+        for name, tensor in entry.inputs.items()
+    }
+
+
+def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
+    for name in batch:
+        if name not in entry.inputs:
+            near = did_you_mean(str(name), entry.inputs)
+            raise WgccError("name", f"`{entry.name}` has no input `{name}`{near}", str(name))
+    for name, tensor in entry.inputs.items():
+        if name not in batch:
+            raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)
+
+
+class ArraySource(Source):
+    """Whole data sets: rows of the first axis, in an order that seed and epoch determine.
+
+    An array with exactly the input's shape is the same in every batch.
+    """
+
+    def __init__(self, data: Mapping[str, Any], entry: Entry, seed: int, step: int) -> None:
+        super().__init__(entry, step)
+        check_names(data, entry)
+        self._seed = seed
+        self._fixed: Batch = {}
+        self._rows: Batch = {}
+        for name, value in data.items():
+            self._add(name, as_array(value, f"{entry.name}: `{name}`"))
+        self.count, self.batch = self._sizes()
+        self._epoch, self._order = -1, np.arange(self.count)
+
+    @property
+    def per_epoch(self) -> int:
+        return max(1, self.count // self.batch)
+
+    def _add(self, name: str, array: Array) -> None:
+        tensor, what = self.entry.inputs[name], f"{self.entry.name}: `{name}`"
+        words = convert(array, tensor.dtype, what, self.entry.ranges.get(name))
+        if array.shape == tensor.shape:
+            self._fixed[name] = words
+        elif array.ndim and tensor.shape and array.shape[1:] == tensor.shape[1:]:
+            self._rows[name] = words
+        else:
+            raise WgccError(
+                "shape",
+                f"{what} has shape {list(array.shape)}; the model takes {list(tensor.shape)}, or "
+                "more rows of that",
+                what,
+            )
+
+    def _sizes(self) -> tuple[int, int]:
+        rows = {name: len(words) for name, words in self._rows.items()}
+        sizes = {name: self.entry.inputs[name].shape[0] for name in rows}
+        for name, words in self._fixed.items():
+            # One batch of labels beside a thousand rows of inputs is a mistake, not a constant.
+            if words.ndim and len(words) in sizes.values():
+                rows[name] = len(words)
+        if len(set(rows.values())) > 1 or len(set(sizes.values())) > 1:
+            text = ", ".join(f"`{name}` {count}" for name, count in rows.items())
+            raise WgccError("shape", f"{self.entry.name}: the numbers of rows differ: {text}")
+        if not rows:
+            return 1, 1
+        count, batch = next(iter(rows.values())), next(iter(sizes.values()))
+        if count < batch:
+            text = f"{self.entry.name}: {count} rows are fewer than the batch of {batch}"
+            raise WgccError("shape", text)
+        return count, batch
+
+    def _next(self) -> Batch:
+        epoch, index = divmod(self.position, self.per_epoch)
+        if self._rows and epoch != self._epoch:
+            keys = random_words(self._seed, "shuffle", self.count, epoch)
+            self._epoch, self._order = epoch, np.argsort(keys, kind="stable")
+        rows = self._order[index * self.batch : (index + 1) * self.batch]
+        chosen = {name: words[rows] for name, words in self._rows.items()}
+        return {**self._fixed, **chosen}
+
+
+class IterableSource(Source):
+    """Any iterable of dicts. Lists and loaders start over at their end; generators just end."""
+
+    def __init__(self, data: Iterable[Any], entry: Entry, position: int, cycle: bool) -> None:
+        super().__init__(entry, 0)
+        self._data = data
+        self._iterator: Iterator[Any] = iter(data)
+        self._cycle = cycle and self._iterator is not data
+        while self.position < position:
+            if self._raw() is None:
+                text = f"the data ended before batch {position}, where the training is to go on"
+                raise WgccError("data", text)
+            self.position += 1
+
+    def _next(self) -> Batch | None:
+        raw = self._raw()
+        return None if raw is None else check_batch(raw, self.entry)
+
+    def _raw(self) -> Any:
+        for raw in self._iterator:
+            return raw
+        if self._cycle and self.position:
+            self._iterator = iter(self._data)
+            return next(self._iterator, None)
+        return None
+
+
+class FunctionSource(Source):
+    """A function of the step's number, counted from 0; None ends the data."""
+
+    def __init__(self, function: Callable[[int], Any], entry: Entry, step: int) -> None:
+        super().__init__(entry, step)
+        self._function = function
+
+    def _next(self) -> Batch | None:
+        raw = self._function(self.position)
+        return None if raw is None else check_batch(raw, self.entry)

@@ -1,0 +1,60 @@
+"""Finds the first kernel of an entry that writes a NaN or infinity, running one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.machine import Machine, record_pass
+from wgcc_runtime.plan import Binding, Dispatch
+
+# Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose: small
+# negative integers look like them, and what is a float in a temporary is not written in the plan.
+BAD_WORDS = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000], np.uint32)
+
+
+def blame(machine: Machine, entry: str) -> str:
+    """Tensor, kernel and source line of the first bad value, or "" when there is none.
+
+    Runs the entry once on the inputs and parameters that are in place, and so changes them.
+    """
+    _clear_temporaries(machine)
+    dispatches = machine.plan.dispatches(entry, machine.profile)
+    for dispatch, command in zip(dispatches, machine.commands(entry), strict=True):
+        encoder = machine.encoder()
+        record_pass(encoder, [command])
+        machine.submit(encoder)
+        access = machine.plan.kernels[dispatch.kernel].access
+        for binding, how in zip(dispatch.bindings, access, strict=True):
+            if how == "read_write":
+                bad = _first_bad(machine, binding)
+                if bad is not None:
+                    return _describe(machine, entry, dispatch, bad, binding.buffer)
+    return ""
+
+
+def _clear_temporaries(machine: Machine) -> None:
+    """What the failed step left behind must not be taken for the work of a first kernel."""
+    encoder = machine.encoder()
+    for spec, buffer in zip(machine.plan.buffers, machine.buffers, strict=True):
+        if spec.role in ("temp", "grads", "output"):
+            encoder.clear_buffer(buffer)
+    machine.submit(encoder)
+
+
+def _first_bad(machine: Machine, binding: Binding) -> int | None:
+    """The offset in its buffer of the first bad word."""
+    words: Array = np.frombuffer(machine.read(binding.buffer, binding.offset, binding.size), "<u4")
+    found = np.flatnonzero(np.isin(words, BAD_WORDS))
+    return binding.offset + 4 * int(found[0]) if found.size else None
+
+
+def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buffer: int) -> str:
+    plan = machine.plan
+    kernel = plan.kernels[dispatch.kernel].name
+    # Outputs of other entries may lie in the same memory, which says nothing here.
+    own = [*plan.persistent().values(), *plan.entries[entry].outputs.values()]
+    names = [t.name for t in own if t.buffer == buffer and 0 <= offset - t.offset < t.bytes]
+    what = f"`{names[0]}`" if names else f"`{dispatch.label}`" if dispatch.label else "a temporary"
+    place = f", {dispatch.at}" if dispatch.at else ""
+    return f"{what} (kernel {kernel}{place})"

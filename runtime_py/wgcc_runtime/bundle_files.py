@@ -1,0 +1,118 @@
+"""Reads the files of a bundle from a folder or a .zip, never from outside it, never too much."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import Kernel
+
+MAX_KERNEL_BYTES = 1 << 20
+
+# RuntimeError stands for an encrypted member, NotImplementedError for an unknown compression.
+_ZIP_ERRORS = (
+    OSError, ValueError, EOFError, RuntimeError, NotImplementedError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
+Read = Callable[[str, int], "bytes | None"]
+
+
+def open_bundle(path: str | Path) -> Read:
+    """A function (name, largest size) -> bytes, or None for a file the bundle does not have."""
+    root = Path(path)
+    try:
+        if root.is_dir():
+            return lambda name, limit: _read_in_folder(root, name, limit)
+        if not root.exists():
+            raise WgccError("bundle", f"there is no bundle at {root}")
+        if not zipfile.is_zipfile(root):
+            raise WgccError("bundle", f"{root} is neither a bundle's folder nor a .zip of one")
+        return _zip_reader(root)
+    except _ZIP_ERRORS as error:
+        raise WgccError("bundle", f"cannot read {root}: {error}") from None
+
+
+def read_kernel(read: Read, kernel: Kernel) -> str:
+    """The WGSL text of a kernel, refused when it is not what the plan was written with."""
+    data = read(f"kernels/{kernel.file}", MAX_KERNEL_BYTES)
+    if data is None:
+        raise WgccError("bundle", f"the bundle lacks kernels/{kernel.file}", kernel.file)
+    if hashlib.sha256(data).hexdigest() != kernel.sha256:
+        raise WgccError(
+            "bundle",
+            f"kernels/{kernel.file} was changed after the bundle was built (its SHA-256 differs "
+            "from plan.json): build the model again",
+            kernel.file,
+        )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise WgccError("bundle", f"kernels/{kernel.file} is not UTF-8 text", kernel.file) from None
+
+
+def _read_in_folder(root: Path, name: str, limit: int) -> bytes | None:
+    path = root
+    for part in PurePosixPath(name).parts:
+        path = path / part
+        if path.is_symlink():
+            raise WgccError(
+                "bundle", f"{name} is a symbolic link; a bundle holds plain files", name
+            )
+    try:
+        if not path.exists():
+            return None
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise WgccError("bundle", f"{name} is not a plain file", name)
+        _check_size(name, facts.st_size, limit)
+        return path.read_bytes()
+    except OSError as error:
+        raise WgccError("bundle", f"cannot read {name}: {error}", name) from None
+
+
+def _zip_reader(root: Path) -> Read:
+    with zipfile.ZipFile(root) as archive:
+        prefix = _prefix(archive)
+
+    def read(name: str, limit: int) -> bytes | None:
+        try:
+            with zipfile.ZipFile(root) as archive:
+                return _read_in_zip(archive, prefix, name, limit)
+        except _ZIP_ERRORS as error:
+            raise WgccError("bundle", f"cannot read {name} in {root}: {error}", name) from None
+
+    return read
+
+
+def _prefix(archive: zipfile.ZipFile) -> str:
+    """Bundles are zipped with or without their folder: where plan.json lies."""
+    plans = [name for name in archive.namelist() if PurePosixPath(name).name == "plan.json"]
+    if not plans:
+        return ""
+    return min(plans, key=lambda name: name.count("/")).removesuffix("plan.json")
+
+
+def _read_in_zip(archive: zipfile.ZipFile, prefix: str, name: str, limit: int) -> bytes | None:
+    try:
+        member = archive.getinfo(prefix + name)
+    except KeyError:
+        return None
+    if stat.S_ISLNK(member.external_attr >> 16):
+        raise WgccError("bundle", f"{name} is a symbolic link; a bundle holds plain files", name)
+    _check_size(name, member.file_size, limit)
+    with archive.open(member) as stream:
+        # The declared size may lie, so no more than that is ever unpacked.
+        data = stream.read(member.file_size + 1)
+    _check_size(name, len(data), member.file_size)
+    return data
+
+
+def _check_size(name: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise WgccError("bundle", f"{name} has {size:,} bytes; at most {limit:,} are read", name)

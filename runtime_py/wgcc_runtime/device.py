@@ -1,0 +1,125 @@
+"""Finds an adapter and opens a device with WebGPU's default limits, never the adapter's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.gpu_errors import gpu_errors, quiet_drivers, wgpu
+from wgcc_runtime.limits import limits_of
+from wgcc_runtime.plan import Plan
+
+# The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
+_KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+_SOFTWARE = re.compile("llvmpipe|swiftshader|basic render|softpipe", re.IGNORECASE)
+# Other names people know the software adapters by.
+_ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
+NO_ADAPTER = (
+    "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: a software one "
+    "works too (Debian, Ubuntu: apt install mesa-vulkan-drivers). `wgcc doctor` shows what is there"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """An open wgpu device and what is known of its adapter."""
+
+    gpu: Any
+    name: str
+    kind: str
+
+    @property
+    def profile(self) -> str:
+        """The profile of a plan that suits this adapter."""
+        return "cpu" if is_software(self.name, self.kind) else "gpu"
+
+    @property
+    def queue(self) -> Any:
+        return self.gpu.queue
+
+
+def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
+    """A device by `choice`: None (the best), part of an adapter's name, a wgpu adapter or device.
+
+    It has what the plan requires; `extras` are features asked for where the adapter has them.
+    """
+    if hasattr(choice, "create_command_encoder"):
+        _check_adapter(choice, plan)
+        return Device(choice, adapter_name(choice.adapter), choice.adapter.info["adapter_type"])
+    adapter = choice if hasattr(choice, "request_device_sync") else choose_adapter(choice)
+    _check_adapter(adapter, plan)
+    granted = [name for name in extras if name in adapter.features]
+    with gpu_errors("opening the device"):
+        gpu = adapter.request_device_sync(
+            required_features=[*plan.features, *granted],
+            required_limits=_asked(adapter.limits, limits_of(plan)),
+        )
+    return Device(gpu, adapter_name(adapter), adapter.info["adapter_type"])
+
+
+def adapters() -> list[Any]:
+    """All adapters of this machine, the best first."""
+    with quiet_drivers(), gpu_errors("looking for adapters"):
+        found = wgpu().gpu.enumerate_adapters_sync()
+    return sorted(found, key=_rank)
+
+
+def choose_adapter(name: str | None) -> Any:
+    """The adapter whose name contains `name` (default: $WGCC_DEVICE, else the best)."""
+    wanted = name or os.environ.get("WGCC_DEVICE") or ""
+    found = adapters()
+    if not found:
+        raise WgccError("no-adapter", NO_ADAPTER)
+    part = _ALIASES.get(wanted.lower(), wanted).lower()
+    for adapter in found:
+        if part in adapter_name(adapter).lower():
+            return adapter
+    names = ", ".join(adapter_name(adapter) for adapter in found)
+    raise WgccError("no-adapter", f"no adapter is named like `{wanted}`; there are: {names}")
+
+
+def adapter_name(adapter: Any) -> str:
+    info = adapter.info
+    return str(info["device"] or info["description"] or info["vendor"])
+
+
+def is_software(name: str, kind: str) -> bool:
+    return kind == "CPU" or bool(_SOFTWARE.search(name))
+
+
+def limit_key(name: str) -> str:
+    """wgpu's spelling of a limit: maxBufferSize -> max-buffer-size."""
+    return re.sub("([A-Z])", lambda match: f"-{match[1].lower()}", name)
+
+
+def _rank(adapter: Any) -> tuple[bool, int]:
+    kind = adapter.info["adapter_type"]
+    is_opengl = adapter.info["backend_type"].startswith("OpenGL")
+    return is_opengl, _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
+
+
+def _check_adapter(there: Any, plan: Plan) -> None:
+    missing = [name for name in plan.features if name not in there.features]
+    if missing:
+        raise WgccError(
+            "feature", f"the adapter lacks {', '.join(missing)}, which the bundle needs"
+        )
+    for name, value in plan.limits.items():
+        key = limit_key(name)
+        if not name.startswith("min") and there.limits.get(key, value) < value:
+            text = f"the bundle needs {name} = {value}; the adapter has {there.limits[key]}"
+            raise WgccError("limit", text, name)
+
+
+def _asked(there: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
+    """Limits to ask for by name, because wgpu grants the adapter's own where none is asked."""
+    asked = {limit_key(name): value for name, value in wanted.items()}
+    return {
+        name: value if name.startswith("min") else min(value, there[name])
+        for name, value in asked.items()
+        if name in there
+    }

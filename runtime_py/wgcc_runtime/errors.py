@@ -1,0 +1,29 @@
+"""The one exception type of the runtime; its `code` is stable, its text says what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WgccError(Exception):
+    """A problem that a caller can act on.
+
+    `code` is one kebab-case word (`plan`, `shape`, `device-lost`, …); `field` is the place in
+    plan.json or the name of the argument it is about, where there is one.
+    """
+
+    def __init__(self, code: str, message: str, field: str = "") -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.field = field
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`; did you mean `x`?` when a name is close to one that exists, else all that exist."""
+    known = list(names)
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean `{close[0]}`?"
+    return f"; there are: {', '.join(known[:12])}" if known else "; there are none"

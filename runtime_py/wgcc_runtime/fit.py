@@ -1,0 +1,263 @@
+"""The training loop: several steps per submit; reports, evaluation and checkpoints between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.batches import Batch, Source, open_source
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.evaluation import Evaluate, make_evaluation
+from wgcc_runtime.history import History, Log, Report
+from wgcc_runtime.plan import Entry
+from wgcc_runtime.runner import NotFiniteError, is_scalar
+
+if TYPE_CHECKING:
+    from wgcc_runtime.model import Model
+
+# One submit aims at this many seconds of work (a desktop kills a GPU job after about two), and
+# holds at most this many steps and bytes of batches.
+SUBMIT_SECONDS = 0.15
+SUBMIT_STEPS = 64
+SUBMIT_BYTES = 32 << 20
+# Without `checkpoint_every`, reports this many seconds after the last checkpoint make a new one.
+CHECKPOINT_SECONDS = 15.0
+
+Callback = Callable[[Report], Any]
+Place = str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What happens at which step. `last` is the number of the last step, if it is known."""
+
+    last: int | None
+    every: int
+    eval_every: int
+    checkpoint_every: int | None
+
+    def until_next(self, step: int) -> int:
+        """Steps until something happens that needs results on the host."""
+        periods = [self.every, self.eval_every, *filter(None, [self.checkpoint_every])]
+        steps = [period - step % period for period in periods]
+        if self.last is not None:
+            steps.append(self.last - step)
+        return min(steps)
+
+    def is_due(self, period: int, step: int) -> bool:
+        return step % period == 0 or step == self.last
+
+
+def fit(
+    model: Model,
+    batches: Any,
+    steps: int | None = None,
+    every: int = 10,
+    eval: Any = None,
+    callbacks: Sequence[Callback] = (),
+    log: Place | None = None,
+    checkpoint: Place | None = None,
+    resume: bool | Place = False,
+    entry: str = "train",
+    seed: int | None = None,
+    eval_every: int | None = None,
+    checkpoint_every: int | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> History:
+    """Trains an entry and returns what was reported.
+
+    `batches`: a dict of arrays (rows are shuffled by `seed` and cut into batches), an iterable of
+    dicts (started over at its end if it can be), or a function of the step's number.
+    `steps`: how many more; with `resume`, how many in all. None: until the data ends.
+    `every`: steps between reports; the loss is read no more often.
+    `eval`: a function of the model, or a dict of arrays for the entry `eval`; each `eval_every`.
+    `callbacks`: called with each `Report`; returning "stop" ends the training.
+    `checkpoint`: where to save, now and then and at the end; `resume` goes on from there (or from
+    the file it names) if it exists. `stop` is asked after each submit.
+    """
+    spec = _training_entry(model, entry)
+    _check_counts(
+        steps=steps, every=every, eval_every=eval_every, checkpoint_every=checkpoint_every
+    )
+    position = _resume(model, checkpoint, resume)
+    if seed is not None:
+        model.progress.seed = seed
+    done = model.progress.step(entry)
+    last = steps if steps is None or resume else done + steps
+    if isinstance(batches, Mapping) and last is None:
+        raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
+    source = open_source(batches, spec, model.progress.seed, done, position, last is not None)
+    model.progress.position = position
+    loop = _Loop(
+        model=model,
+        entry=spec,
+        source=source,
+        schedule=Schedule(last, every, eval_every or every, checkpoint_every),
+        evaluate=make_evaluation(model, eval),
+        callbacks=callbacks,
+        checkpoint=checkpoint,
+        stop=stop or (lambda: False),
+    )
+    return loop.run(Log(log, done if resume else 0) if log else None)
+
+
+def _training_entry(model: Model, name: str) -> Entry:
+    entry = model.entry(name)
+    if not entry.training:
+        raise WgccError("name", f"the entry `{name}` does not train (it has no `minimize`)", name)
+    if not any(is_scalar(tensor) for tensor in entry.outputs.values()):
+        raise WgccError("name", f"the entry `{name}` returns no loss to watch", name)
+    return entry
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and (
+            isinstance(count, bool) or not isinstance(count, int) or count < 1
+        ):
+            raise WgccError(
+                "range", f"fit: `{name}` is a whole number above 0, not {count!r}", name
+            )
+
+
+def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> int:
+    """Loads the checkpoint if there is one; returns how many batches the run so far has taken."""
+    if resume is False:
+        return 0
+    path = checkpoint if resume is True else resume
+    if path is None:
+        raise WgccError("data", "fit: `resume` needs a checkpoint to go on from", "resume")
+    if resume is True and not Path(path).exists():
+        return 0
+    model.load(path, or_previous=True)
+    return model.progress.position
+
+
+class _Loop:
+    def __init__(
+        self,
+        model: Model,
+        entry: Entry,
+        source: Source,
+        schedule: Schedule,
+        evaluate: Evaluate,
+        callbacks: Sequence[Callback],
+        checkpoint: Place | None,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._model, self._entry, self._source = model, entry, source
+        self._schedule, self._evaluate, self._callbacks = schedule, evaluate, callbacks
+        self._checkpoint, self._stop = checkpoint, stop
+        watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
+        self._loss = "loss" if "loss" in watched else watched[0]
+        self._runner = model.runner(entry.name, watched)
+        self._history = History()
+        self._log: Log | None = None
+        self._submit_steps = 1
+        self._ms = 0.0
+        self._saved_at = time.monotonic()
+        self._saved_step = -1
+
+    def run(self, log: Log | None) -> History:
+        self._log = log
+        try:
+            self._run()
+        finally:
+            if log:
+                log.close()
+        if self._checkpoint and self._saved_step != self._step:
+            self._save()
+        return self._history
+
+    @property
+    def _step(self) -> int:
+        return self._model.progress.step(self._entry.name)
+
+    def _run(self) -> None:
+        batches = self._take(self._step)
+        while batches:
+            started = time.perf_counter()
+            self._runner.submit(batches)
+            # The host prepares the next batches while the GPU works.
+            following = self._take(self._step + len(batches))
+            outputs = self._collect(len(batches))
+            self._adapt(len(batches), time.perf_counter() - started)
+            if self._after(outputs[-1]):
+                return
+            batches = following
+        if self._step != self._schedule.last:
+            self._history.stopped = "data"
+
+    def _take(self, step: int) -> list[Batch]:
+        """The batches of the submit that follows `step` steps."""
+        count = min(self._submit_steps, self._schedule.until_next(step))
+        found: list[Batch] = []
+        while len(found) < count:
+            batch = self._source.take()
+            if batch is None:
+                break
+            found.append(batch)
+        return found
+
+    def _collect(self, count: int) -> list[dict[str, Array]]:
+        before = self._step
+        try:
+            outputs = self._runner.collect()
+        except NotFiniteError as error:
+            self._count(error.index)
+            raise error.at_step(self._entry.name, before + error.index + 1) from None
+        self._count(count)
+        return outputs
+
+    def _count(self, steps: int) -> None:
+        progress, name = self._model.progress, self._entry.name
+        progress.steps[name] = progress.step(name) + steps
+        progress.position += steps
+
+    def _adapt(self, count: int, seconds: float) -> None:
+        self._ms = 1000 * seconds / count
+        size = max(1, sum(tensor.bytes for tensor in self._entry.inputs.values()))
+        fitting = int(SUBMIT_SECONDS * count / max(seconds, 1e-9))
+        # Grows slowly: the first steps also compile the kernels and say little.
+        grown = min(fitting, 4 * count, SUBMIT_STEPS, SUBMIT_BYTES // size)
+        self._submit_steps = max(1, grown)
+
+    def _after(self, outputs: Mapping[str, Array]) -> bool:
+        """Reports, evaluates and saves where due; whether training is to end."""
+        schedule, step = self._schedule, self._step
+        wants_stop = False
+        if schedule.is_due(schedule.every, step) or schedule.is_due(schedule.eval_every, step):
+            wants_stop = self._report(outputs)
+        if self._checkpoint and self._save_is_due():
+            self._save()
+        if wants_stop or self._stop():
+            self._history.stopped = "callback" if wants_stop else "stop"
+            return True
+        return False
+
+    def _report(self, outputs: Mapping[str, Array]) -> bool:
+        numbers = {name: float(value) for name, value in outputs.items()}
+        due = self._schedule.is_due(self._schedule.eval_every, self._step)
+        results = self._evaluate() if due else {}
+        report = Report(self._step, numbers[self._loss], numbers, results, self._ms)
+        self._history.reports.append(report)
+        if self._log:
+            self._log.write(report)
+        # Every callback hears of the report, also when an earlier one asks to stop.
+        return "stop" in [callback(report) for callback in self._callbacks]
+
+    def _save_is_due(self) -> bool:
+        period = self._schedule.checkpoint_every
+        if period:
+            return self._schedule.is_due(period, self._step)
+        waited = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        return waited and self._schedule.is_due(self._schedule.every, self._step)
+
+    def _save(self) -> None:
+        assert self._checkpoint is not None
+        self._model.save(self._checkpoint, keep_previous=True)
+        self._saved_at, self._saved_step = time.monotonic(), self._step

@@ -1,0 +1,71 @@
+"""The one door to wgpu: imported when first needed, its exceptions turned into `WgccError`s."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+
+# A step that takes longer than this is taken for a shader that never ends.
+WAIT_SECONDS = 600.0
+
+
+def wgpu() -> Any:
+    """The wgpu module (it is untyped, hence Any)."""
+    try:
+        return importlib.import_module("wgpu")
+    except ImportError as error:
+        text = f"running a bundle needs the package wgpu (pip install wgpu): {error}"
+        raise WgccError("no-wgpu", text) from None
+
+
+@contextlib.contextmanager
+def gpu_errors(doing: str) -> Iterator[None]:
+    """Within this, an error of wgpu becomes one of ours; `doing` says what was going on."""
+    gpu_error = wgpu().GPUError
+    try:
+        yield
+    except (gpu_error, RuntimeError, MemoryError) as error:
+        # RuntimeError is what a failed mapping raises.
+        raise _translated(doing, str(error)) from error
+
+
+def _translated(doing: str, text: str) -> WgccError:
+    lower = text.lower()
+    if "device is lost" in lower or "device lost" in lower or "device was lost" in lower:
+        return WgccError(
+            "device-lost",
+            f"the GPU device was lost while {doing}; load the bundle again and go on from the last "
+            "checkpoint",
+        )
+    if "not enough memory" in lower or "out of memory" in lower:
+        return WgccError("memory", f"the GPU has not enough memory for {doing}")
+    return WgccError("gpu", f"the GPU driver refused {doing}: {text}")
+
+
+def wait(promise: Any, doing: str, seconds: float = WAIT_SECONDS) -> None:
+    """Waits for a promise of wgpu, but not for ever."""
+    done = getattr(promise, "_thread_event", None)
+    # Without that event (it is no public part of wgpu) there is no time-out, but all else works.
+    if done is not None and not done.wait(seconds):
+        raise WgccError("time-out", f"the GPU did not finish {doing} within {seconds:.0f} s")
+    promise.sync_wait()
+
+
+@contextlib.contextmanager
+def quiet_drivers() -> Iterator[None]:
+    """Mesa complains on stderr when this variable is unset, though nothing here needs a window."""
+    name = "XDG_RUNTIME_DIR"
+    if os.name != "posix" or os.environ.get(name):
+        yield
+        return
+    os.environ[name] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ[name]

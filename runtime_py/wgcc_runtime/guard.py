@@ -1,0 +1,105 @@
+"""Keeps good parameters good: a copy from before each submit, and a test for NaN after it.
+
+The test looks at the bits of everything an entry writes, because kernels with `max` or `min` hide
+NaN from the loss while the parameters are already lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.limits import limits_of
+from wgcc_runtime.machine import Command, Machine, record_pass
+from wgcc_runtime.plan import WORD, Binding, Tensor
+
+ACCESS = ("read", "read_write")
+WORDS_PER_GROUP = 64 * 64
+ALIGNMENT = 256
+
+
+class Guard:
+    """Watches what one training entry writes."""
+
+    def __init__(self, machine: Machine, entry: str) -> None:
+        self._machine = machine
+        plan = machine.plan
+        written = [plan.tensors[name] for name in plan.entries[entry].writes]
+        self._watched = sorted({tensor.buffer for tensor in written})
+        self.flag = machine.storage(WORD, "flag")
+        self._copies = self._make_copies()
+        self._commands = self._tests(tensor for tensor in written if tensor.is_float)
+
+    @property
+    def can_restore(self) -> bool:
+        return self._copies is not None
+
+    def before(self, encoder: Any) -> None:
+        """Records the copy of all that the entry may change."""
+        encoder.clear_buffer(self.flag)
+        for index, copy in (self._copies or {}).items():
+            source = self._machine.buffers[index]
+            encoder.copy_buffer_to_buffer(source, 0, copy, 0, copy.size)
+
+    def after(self, encoder: Any) -> None:
+        """Records the test; `flag` is then 1 when something written is not finite."""
+        if self._commands:
+            record_pass(encoder, self._commands)
+
+    def restore(self) -> None:
+        """Puts back the copy that was made last."""
+        encoder = self._machine.encoder()
+        for index, copy in (self._copies or {}).items():
+            target = self._machine.buffers[index]
+            encoder.copy_buffer_to_buffer(copy, 0, target, 0, copy.size)
+        self._machine.submit(encoder)
+
+    def close(self) -> None:
+        for buffer in [self.flag, *(self._copies or {}).values()]:
+            buffer.destroy()
+
+    def _make_copies(self) -> dict[int, Any] | None:
+        machine = self._machine
+        try:
+            return {i: machine.storage(machine.buffers[i].size, "copy") for i in self._watched}
+        except WgccError as error:
+            # A model that fills the GPU's memory still trains; it only cannot go back by itself.
+            if error.code != "memory":
+                raise
+            return None
+
+    def _tests(self, tensors: Iterable[Tensor]) -> list[Command]:
+        runs = _runs(tensors, limits_of(self._machine.plan)["maxStorageBufferBindingSize"])
+        if not runs:
+            return []
+        source = Path(__file__).with_name("finite.wgsl").read_text(encoding="utf-8")
+        pipeline = self._machine.pipeline(source, "main", ACCESS, "finite")
+        return [
+            (pipeline, self._machine.group(ACCESS, [run], [self.flag]), (_groups(run), 1, 1))
+            for run in runs
+        ]
+
+
+def _groups(run: Binding) -> int:
+    words = run.size // WORD
+    return min(1024, -(-words // WORDS_PER_GROUP))
+
+
+def _runs(tensors: Iterable[Tensor], longest: int) -> list[Binding]:
+    """Neighbouring tensors as one range; the padding between them is never written, so zero."""
+    runs: list[Binding] = []
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.buffer, tensor.offset)):
+        last = runs[-1] if runs else None
+        end = tensor.offset + tensor.bytes
+        if (
+            last
+            and last.buffer == tensor.buffer
+            and tensor.offset - (last.offset + last.size) < ALIGNMENT
+            and end - last.offset <= longest
+        ):
+            runs[-1] = Binding(last.buffer, last.offset, end - last.offset)
+        else:
+            runs.append(Binding(tensor.buffer, tensor.offset, tensor.bytes))
+    return runs

@@ -1,0 +1,86 @@
+"""What a training run reports: records in memory, and lines of JSON in a log file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.replace_file import replace_file
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One moment of training. `outputs` are the entry's scalars at that step, `loss` the first."""
+
+    step: int
+    loss: float
+    outputs: Mapping[str, float]
+    eval: Mapping[str, float]
+    ms: float
+
+    def as_json(self) -> dict[str, Any]:
+        extra = {f"eval_{name}": value for name, value in self.eval.items()}
+        return {"step": self.step, **self.outputs, **extra, "ms": round(self.ms, 4)}
+
+
+@dataclass(slots=True)
+class History:
+    """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`)."""
+
+    reports: list[Report] = field(default_factory=list)
+    stopped: str = "steps"
+
+    @property
+    def losses(self) -> list[float]:
+        return [report.loss for report in self.reports]
+
+    @property
+    def steps(self) -> list[int]:
+        return [report.step for report in self.reports]
+
+    @property
+    def loss(self) -> float:
+        """The last loss reported."""
+        if not self.reports:
+            raise WgccError("data", "no step was made, so there is no loss")
+        return self.reports[-1].loss
+
+
+class Log:
+    """A .jsonl file with one report per line. A resumed run goes on where its checkpoint was."""
+
+    def __init__(self, path: str | Path, step: int) -> None:
+        self._path = Path(path)
+        kept = [line for line in self._lines() if step and _step_of(line) <= step]
+        try:
+            replace_file(self._path, "".join(f"{line}\n" for line in kept).encode())
+            self._stream = open(self._path, "a", encoding="utf-8")  # noqa: SIM115 (see close)
+        except OSError as error:
+            raise WgccError("log", f"cannot write {path}: {error}", str(path)) from None
+
+    def write(self, report: Report) -> None:
+        self._stream.write(json.dumps(report.as_json()) + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _lines(self) -> list[str]:
+        try:
+            return self._path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return []
+
+
+def _step_of(line: str) -> float:
+    """A line that is not one of ours counts as later than every step, so that it is dropped."""
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

@@ -1,0 +1,155 @@
+"""The GPU side of a bundle: its buffers, pipelines and bind groups, each made once.
+
+Knows tensors as regions of words; values, names and files are other modules' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.device import Device
+from wgcc_runtime.gpu_errors import gpu_errors, wgpu
+from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
+from wgcc_runtime.readback import Readback
+
+# Copies to the host go through one buffer of at most this size.
+READ_BYTES = 16 << 20
+
+Command = tuple[Any, Any, tuple[int, int, int]]
+
+
+class Machine:
+    """One bundle on one device under one profile."""
+
+    def __init__(self, device: Device, plan: Plan, sources: Sequence[str], profile: str) -> None:
+        self.device = device
+        self.plan = plan
+        self.profile = profile
+        self._sources = sources
+        self._layouts: dict[tuple[str, ...], Any] = {}
+        self._pipelines: dict[int, Any] = {}
+        self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
+        self.buffers = [self.storage(b.bytes, b.name) for b in plan.buffers]
+        with gpu_errors("compiling the kernels"):
+            self._commands = {
+                name: [self._command(item) for item in plan.dispatches(name, profile)]
+                for name in plan.entries
+            }
+        self._readback: Readback | None = None
+        self.is_open = True
+
+    def storage(self, size: int, label: str) -> Any:
+        """A new zeroed buffer that kernels can bind and copies can fill or read."""
+        usage = wgpu().BufferUsage
+        with gpu_errors(f"a buffer of {size:,} bytes"):
+            return self.device.gpu.create_buffer(
+                size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST, label=label
+            )
+
+    def encoder(self) -> Any:
+        return self.device.gpu.create_command_encoder()
+
+    def submit(self, encoder: Any) -> None:
+        self.device.queue.submit([encoder.finish()])
+
+    def run(self, encoder: Any, entry: str) -> None:
+        """Records one call of an entry: one compute pass."""
+        record_pass(encoder, self._commands[entry])
+
+    def commands(self, entry: str) -> list[Command]:
+        """What `run` records, as (pipeline, bind group, grid) per dispatch."""
+        return self._commands[entry]
+
+    def write(self, tensor: Tensor, words: Array) -> None:
+        with gpu_errors(f"writing `{tensor.name}`"):
+            buffer = self.buffers[tensor.buffer]
+            self.device.queue.write_buffer(buffer, tensor.offset, words.reshape(-1))
+
+    def read(self, buffer: int, offset: int, size: int) -> bytes:
+        """Bytes of a buffer, after all work submitted so far."""
+        if self._readback is None:
+            self._readback = Readback(self.device, min(READ_BYTES, max(map(_size, self.buffers))))
+        pieces = []
+        with gpu_errors("reading a buffer"):
+            for start in range(offset, offset + size, self._readback.bytes):
+                length = min(self._readback.bytes, offset + size - start)
+                encoder = self.encoder()
+                self._readback.copy(encoder, self.buffers[buffer], start, length)
+                self.submit(encoder)
+                pieces.append(self._readback.fetch(length))
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        for buffer in self.buffers:
+            buffer.destroy()
+        self.is_open = False
+
+    def _command(self, dispatch: Dispatch) -> Command:
+        access = self.plan.kernels[dispatch.kernel].access
+        key = access, dispatch.bindings
+        if key not in self._groups:
+            self._groups[key] = self.group(access, dispatch.bindings)
+        return self._pipeline(dispatch.kernel), self._groups[key], dispatch.grid
+
+    def _pipeline(self, index: int) -> Any:
+        if index not in self._pipelines:
+            kernel = self.plan.kernels[index]
+            self._pipelines[index] = self.pipeline(
+                self._sources[index], kernel.entry, kernel.access, kernel.name
+            )
+        return self._pipelines[index]
+
+    def pipeline(self, source: str, entry: str, access: tuple[str, ...], label: str) -> Any:
+        gpu = self.device.gpu
+        with gpu_errors(f"the kernel `{label}`"):
+            module = gpu.create_shader_module(code=source, label=label)
+            layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(access)])
+            return gpu.create_compute_pipeline(
+                layout=layout, compute={"module": module, "entry_point": entry}, label=label
+            )
+
+    def group(
+        self, access: tuple[str, ...], bindings: Sequence[Binding], more: Sequence[Any] = ()
+    ) -> Any:
+        """A bind group of ranges of the plan's buffers, followed by whole other buffers."""
+        ranges = [(self.buffers[b.buffer], b.offset, b.size) for b in bindings]
+        ranges += [(buffer, 0, buffer.size) for buffer in more]
+        entries = [
+            {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
+            for i, (buffer, offset, size) in enumerate(ranges)
+        ]
+        return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
+
+    def _layout(self, access: tuple[str, ...]) -> Any:
+        """Stated by hand: a layout derived from the shader would lack bindings it does not use."""
+        if access not in self._layouts:
+            kinds = {"read": "read-only-storage", "read_write": "storage"}
+            entries = [
+                {
+                    "binding": i,
+                    "visibility": wgpu().ShaderStage.COMPUTE,
+                    "buffer": {"type": kinds[how]},
+                }
+                for i, how in enumerate(access)
+            ]
+            self._layouts[access] = self.device.gpu.create_bind_group_layout(entries=entries)
+        return self._layouts[access]
+
+
+def record_pass(encoder: Any, commands: Sequence[Command], **options: Any) -> None:
+    """One compute pass with these dispatches; within a pass they run in order."""
+    compute = encoder.begin_compute_pass(**options)
+    current = None
+    for pipeline, group, grid in commands:
+        if pipeline is not current:
+            compute.set_pipeline(pipeline)
+            current = pipeline
+        compute.set_bind_group(0, group)
+        compute.dispatch_workgroups(*grid)
+    compute.end()
+
+
+def _size(buffer: Any) -> int:
+    return int(buffer.size)

@@ -1,0 +1,257 @@
+"""plan.json as typed records. Reading one checks it completely, without a GPU or other files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.schema import check_form, plan_schema
+from wgcc_runtime.strict_json import parse_json
+
+VERSION = 1
+MAX_PLAN_BYTES = 8 << 20
+WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    name: str
+    bytes: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named region of a buffer: one 32-bit word per element, whatever the dtype."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    buffer: int
+    offset: int
+    role: str
+    trainable: bool
+    init: Mapping[str, Any]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.size * WORD
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in ("f32", "f16")
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    name: str
+    file: str
+    sha256: str
+    entry: str
+    workgroup: tuple[int, int, int]
+    access: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    buffer: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    kernel: int
+    bindings: tuple[Binding, ...]
+    grid: tuple[int, int, int]
+    at: str
+    label: str
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which integers an input may hold: `low` to `high`, and `ignore` if there is such a value."""
+
+    low: int
+    high: int
+    ignore: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`inputs` and `outputs` map the names callers use to tensors of the plan."""
+
+    name: str
+    doc: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    ranges: Mapping[str, Range]
+    dispatches: tuple[Dispatch, ...]
+    writes: tuple[str, ...]
+    training: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What a profile runs in the place of one dispatch of the default profile."""
+
+    dispatch: int
+    kernel: int
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    generator: str
+    model: str
+    features: tuple[str, ...]
+    limits: Mapping[str, int]
+    buffers: tuple[Buffer, ...]
+    tensors: Mapping[str, Tensor]
+    kernels: tuple[Kernel, ...]
+    entries: Mapping[str, Entry]
+    profiles: Mapping[str, Mapping[str, tuple[Replacement, ...]]]
+    optimizer: Mapping[str, Mapping[str, Any]]
+    selftest: Mapping[str, Any]
+    memory: Mapping[str, int]
+
+    def persistent(self) -> dict[str, Tensor]:
+        """Parameters and state: what outlives a call and goes into checkpoints."""
+        return {n: t for n, t in self.tensors.items() if t.role in ("param", "state")}
+
+    def dispatches(self, entry: str, profile: str) -> tuple[Dispatch, ...]:
+        """What an entry runs under a profile (`gpu` is the plan itself)."""
+        found = list(self.entries[entry].dispatches)
+        for new in self.profiles.get(profile, {}).get(entry, ()):
+            old = found[new.dispatch]
+            found[new.dispatch] = Dispatch(
+                new.kernel, old.bindings, new.grid, old.at, old.label, old.flops
+            )
+        return tuple(found)
+
+
+def read_plan(data: bytes) -> Plan:
+    """The checked plan of a bundle. Every defect is a `WgccError` that names the field."""
+    from wgcc_runtime.validate import validate
+
+    raw = parse_json(data, "plan.json", MAX_PLAN_BYTES)
+    _check_version(raw)
+    check_form(raw, plan_schema(), plan_schema())
+    plan = _plan(raw)
+    validate(plan)
+    return plan
+
+
+def _check_version(raw: Any) -> None:
+    if not isinstance(raw, dict) or raw.get("format") != "wgcc-bundle":
+        raise WgccError("plan", "plan.json: `format` is not wgcc-bundle", "format")
+    version = raw.get("version")
+    if type(version) is int and version != VERSION:
+        writer = str(raw.get("generator"))[:64]
+        raise WgccError(
+            "version",
+            f"plan.json is of version {version}, written by {writer}; this runtime reads version "
+            f"{VERSION}: use the wgcc_runtime of that wgcc, or build the model again",
+            "version",
+        )
+
+
+def _plan(raw: dict[str, Any]) -> Plan:
+    tensors = {name: _tensor(name, spec) for name, spec in raw["tensors"].items()}
+    return Plan(
+        generator=raw["generator"],
+        model=raw["model"]["name"],
+        features=tuple(raw["requires"]["features"]),
+        limits=raw["requires"]["limits"],
+        buffers=tuple(Buffer(**spec) for spec in raw["buffers"]),
+        tensors=tensors,
+        kernels=tuple(_kernel(spec) for spec in raw["kernels"]),
+        entries={name: _entry(name, spec, tensors) for name, spec in raw["entries"].items()},
+        profiles={
+            name: {entry: tuple(map(_replacement, items)) for entry, items in spec.items()}
+            for name, spec in raw.get("profiles", {}).items()
+        },
+        optimizer=raw.get("optimizer", {}),
+        selftest=raw.get("selftest", {}),
+        memory=raw["memory"],
+    )
+
+
+def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
+    return Tensor(
+        name=name,
+        dtype=spec["dtype"],
+        shape=tuple(spec["shape"]),
+        buffer=spec["buffer"],
+        offset=spec["offset"],
+        role=spec["role"],
+        trainable=spec.get("trainable", False),
+        init=spec.get("init", {"kind": "zeros"}),
+    )
+
+
+def _kernel(spec: Mapping[str, Any]) -> Kernel:
+    x, y, z = spec["workgroup"]
+    return Kernel(
+        name=spec["name"],
+        file=spec["file"],
+        sha256=spec["sha256"],
+        entry=spec["entry"],
+        workgroup=(x, y, z),
+        access=tuple(spec["access"]),
+    )
+
+
+def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Entry:
+    return Entry(
+        name=name,
+        doc=spec.get("doc", ""),
+        inputs=_ports(f"entries.{name}.inputs", spec["inputs"], tensors),
+        outputs=_ports(f"entries.{name}.outputs", spec["outputs"], tensors),
+        ranges={key: _range(value) for key, value in spec.get("ranges", {}).items()},
+        dispatches=tuple(_dispatch(item) for item in spec["dispatches"]),
+        writes=tuple(spec["writes"]),
+        training=spec["training"],
+    )
+
+
+def _ports(field: str, spec: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    for name, tensor in spec.items():
+        if tensor not in tensors:
+            place = f"{field}.{name}"
+            raise WgccError("plan", f"plan.json: `{place}` names no tensor: {tensor}", place)
+    return {name: tensors[tensor] for name, tensor in spec.items()}
+
+
+def _range(spec: Any) -> Range:
+    if isinstance(spec, list):
+        return Range(spec[0], spec[1], None)
+    return Range(spec["low"], spec["high"], spec.get("ignore"))
+
+
+def _dispatch(spec: Mapping[str, Any]) -> Dispatch:
+    x, y, z = spec["grid"]
+    return Dispatch(
+        kernel=spec["kernel"],
+        bindings=tuple(Binding(**binding) for binding in spec["bindings"]),
+        grid=(x, y, z),
+        at=spec.get("at", ""),
+        label=spec.get("label", ""),
+        flops=spec.get("flops", 0),
+    )
+
+
+def _replacement(spec: Mapping[str, Any]) -> Replacement:
+    x, y, z = spec["grid"]
+    return Replacement(spec["dispatch"], spec["kernel"], (x, y, z))

@@ -1,0 +1,85 @@
+"""Replaces a file so that a crash at any moment leaves the old or the new one, complete."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import secrets
+import time
+from pathlib import Path
+
+# A temporary file this old (in seconds) was left by a process that died while saving.
+STRAY_AGE = 600.0
+
+
+def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
+    """Temporary file in the same folder, fsync, rename, fsync of the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path)
+    temporary = _temporary(path)
+    try:
+        with open(temporary, "xb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if keep_previous:
+            _keep(path)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def previous(path: Path) -> Path:
+    """Where `keep_previous` leaves the file that was replaced."""
+    return path.with_name(f"{path.name}.previous")
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _keep(path: Path) -> None:
+    # A second name for the old file, so that `path` itself is never absent. Where the file system
+    # has no hard links there is no previous file; the replacement is safe all the same.
+    name = _temporary(path)
+    with contextlib.suppress(OSError):
+        os.link(path, name)
+        os.replace(name, previous(path))
+
+
+def _sync_folder(folder: Path) -> None:
+    # Without this the rename itself may be lost with the power; Windows has no such call.
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sweep(path: Path) -> None:
+    for stray in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if _is_stray(stray, path.name):
+                stray.unlink()
+
+
+def _is_stray(temporary: Path, name: str) -> bool:
+    if time.time() - temporary.stat().st_mtime > STRAY_AGE:
+        return True
+    owner = temporary.name.removeprefix(f".{name}.").split("-")[0]
+    return os.name == "posix" and owner.isdigit() and not _alive(int(owner))
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)  # signal 0 asks whether the process exists and does nothing to it
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

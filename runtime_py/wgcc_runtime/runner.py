@@ -1,0 +1,186 @@
+"""Runs one entry: any number of steps in one submit, results in one mapped read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array, from_words
+from wgcc_runtime.blame import blame
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.gpu_errors import gpu_errors
+from wgcc_runtime.guard import Guard
+from wgcc_runtime.machine import Machine
+from wgcc_runtime.plan import WORD, Tensor
+from wgcc_runtime.readback import Readback
+
+Batch = Mapping[str, Array]
+
+
+class Runner:
+    """`submit` a few batches, do something else, `collect` their outputs."""
+
+    def __init__(self, machine: Machine, entry: str, outputs: Iterable[str], check: bool) -> None:
+        self._machine = machine
+        self._entry = entry
+        spec = machine.plan.entries[entry]
+        self._inputs = dict(spec.inputs)
+        self._outputs = {name: spec.outputs[name] for name in outputs}
+        self._guard = Guard(machine, entry) if check and spec.training else None
+        self._input_bytes = sum(tensor.bytes for tensor in self._inputs.values())
+        self._output_bytes = sum(tensor.bytes for tensor in self._outputs.values())
+        self._capacity = 0
+        self._staging: Any = None
+        self._readback: Readback | None = None
+        self._pending: Sequence[Batch] = ()
+
+    def run(self, batches: Sequence[Batch]) -> list[dict[str, Array]]:
+        self.submit(batches)
+        return self.collect()
+
+    def submit(self, batches: Sequence[Batch]) -> None:
+        """Starts one call per batch (words by input name), in order. Does not wait."""
+        self._reserve(len(batches))
+        with gpu_errors(f"running `{self._entry}`"):
+            encoder = self._machine.encoder()
+            if self._guard:
+                self._guard.before(encoder)
+            self._record(encoder, batches)
+            if self._guard:
+                self._guard.after(encoder)
+            self._record_end(encoder, len(batches))
+            self._machine.submit(encoder)
+        self._pending = batches
+
+    def collect(self) -> list[dict[str, Array]]:
+        """Waits, and returns the outputs of every submitted call.
+
+        A value that is not finite undoes the calls up to the one that made it, then raises
+        `NotFiniteError`.
+        """
+        batches, self._pending = self._pending, ()
+        assert self._readback is not None
+        data = self._readback.fetch(len(batches) * self._output_bytes + WORD)
+        results = [self._decode(data, i) for i in range(len(batches))]
+        flagged = any(data[-WORD:])
+        if self._guard and (flagged or any(self._bad_output(result) for result in results)):
+            self._find_bad(batches, results)
+        return results
+
+    def close(self) -> None:
+        for item in (self._guard, self._readback):
+            if item:
+                item.close()
+        if self._staging:
+            self._staging.destroy()
+
+    def _reserve(self, count: int) -> None:
+        if count <= self._capacity:
+            return
+        self._capacity = count
+        if self._readback:
+            self._readback.close()
+        self._readback = Readback(self._machine.device, count * self._output_bytes + WORD)
+        if count > 1 and self._input_bytes:
+            if self._staging:
+                self._staging.destroy()
+            self._staging = self._machine.storage(count * self._input_bytes, "staging")
+
+    def _record(self, encoder: Any, batches: Sequence[Batch]) -> None:
+        if len(batches) == 1:
+            for name, tensor in self._inputs.items():
+                self._machine.write(tensor, batches[0][name])
+        elif self._input_bytes:
+            self._machine.device.queue.write_buffer(self._staging, 0, self._pack(batches))
+        for i in range(len(batches)):
+            if len(batches) > 1:
+                self._record_inputs(encoder, i)
+            self._machine.run(encoder, self._entry)
+            self._record_outputs(encoder, i)
+
+    def _pack(self, batches: Sequence[Batch]) -> Array:
+        parts = [
+            batch[name].reshape(-1).view(np.uint8) for batch in batches for name in self._inputs
+        ]
+        return np.concatenate(parts)
+
+    def _record_inputs(self, encoder: Any, i: int) -> None:
+        at = i * self._input_bytes
+        for tensor in self._inputs.values():
+            target = self._machine.buffers[tensor.buffer]
+            encoder.copy_buffer_to_buffer(self._staging, at, target, tensor.offset, tensor.bytes)
+            at += tensor.bytes
+
+    def _record_outputs(self, encoder: Any, i: int) -> None:
+        assert self._readback is not None
+        at = i * self._output_bytes
+        for tensor in self._outputs.values():
+            source = self._machine.buffers[tensor.buffer]
+            self._readback.copy(encoder, source, tensor.offset, tensor.bytes, at)
+            at += tensor.bytes
+
+    def _record_end(self, encoder: Any, count: int) -> None:
+        """The last word read back is the guard's flag: there is always something to wait for."""
+        assert self._readback is not None
+        last = self._guard.flag if self._guard else next(iter(self._machine.buffers), None)
+        if last:
+            self._readback.copy(encoder, last, 0, WORD, count * self._output_bytes)
+
+    def _decode(self, data: memoryview, i: int) -> dict[str, Array]:
+        results, at = {}, i * self._output_bytes
+        for name, tensor in self._outputs.items():
+            results[name] = from_words(data[at : at + tensor.bytes], tensor)
+            at += tensor.bytes
+        return results
+
+    def _bad_output(self, results: Mapping[str, Array]) -> str | None:
+        for name, tensor in self._outputs.items():
+            if is_scalar(tensor) and not np.isfinite(results[name]):
+                return name
+        return None
+
+    def _find_bad(self, batches: Sequence[Batch], results: Sequence[Mapping[str, Array]]) -> None:
+        assert self._guard is not None
+        if not self._guard.can_restore:
+            raise NotFiniteError(len(batches) - 1, "a value", "", restored=False)
+        self._guard.restore()
+        if len(batches) == 1:
+            self._raise_bad(0, batches[0], results[0])
+        for i, batch in enumerate(batches):
+            try:
+                self.run([batch])
+            except NotFiniteError as error:
+                raise NotFiniteError(i, error.what, error.where) from None
+
+    def _raise_bad(self, i: int, batch: Batch, results: Mapping[str, Array]) -> None:
+        assert self._guard is not None
+        name = self._bad_output(results)
+        what = f"`{name}` is {results[name]}" if name else "a parameter or state is not finite"
+        for input_name, tensor in self._inputs.items():
+            self._machine.write(tensor, batch[input_name])
+        where = blame(self._machine, self._entry)
+        self._guard.restore()
+        raise NotFiniteError(i, what, where)
+
+
+class NotFiniteError(WgccError):
+    """Call number `index` of a submit made a NaN or infinity; the model is as before that call."""
+
+    def __init__(self, index: int, what: str, where: str, restored: bool = True) -> None:
+        self.index, self.what, self.where = index, what, where
+        after = "the model is as it was before that step"
+        if not restored:
+            after = "there was no memory to undo the step: load the last checkpoint"
+        first = f"; it first appears in {where}" if where else ""
+        super().__init__("nan", f"{what}{first}; {after}")
+
+    def at_step(self, entry: str, step: int) -> WgccError:
+        """The error that callers see: it names the step of the training."""
+        return WgccError("nan", f"{entry}, step {step}: {self.message}", entry)
+
+
+def is_scalar(tensor: Tensor) -> bool:
+    """Whether an output is one number to watch, as a loss is."""
+    return tensor.is_float and tensor.size == 1

@@ -1,0 +1,36 @@
+"""The counter-based random generator that initial values, shuffles and self-tests draw from."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint32]
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+MASK = 0xFFFFFFFF
+
+
+def random_words(seed: int, name: str, count: int, step: int = 0) -> Words:
+    """`count` words that depend on `seed`, `name`, `step` and their position alone."""
+    return threefry2x32(seed, zlib.crc32(name.encode()), step, np.arange(count, dtype=np.uint32))
+
+
+def threefry2x32(key0: int, key1: int, counter0: int, counter1: Any) -> Words:
+    """First output word of Threefry-2x32 with 20 rounds, for every value of `counter1`."""
+    keys = (key0 & MASK, key1 & MASK, (key0 ^ key1 ^ PARITY) & MASK)
+    # Of one dimension at least, because numpy warns when a lone number overflows, not an array.
+    b = np.array(counter1, np.uint32, ndmin=1) + np.uint32(keys[1])
+    a = np.full_like(b, (counter0 + keys[0]) & MASK)
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            a += b
+            b = ((b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))) ^ a
+        a += np.uint32(keys[(group + 1) % 3])
+        b += np.uint32((keys[(group + 2) % 3] + group + 1) & MASK)
+    words: Words = a.reshape(np.shape(counter1))
+    return words

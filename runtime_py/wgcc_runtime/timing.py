@@ -1,0 +1,138 @@
+"""How long an entry and each of its kernels take, measured on a device of its own."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.device import open_device
+from wgcc_runtime.gpu_errors import gpu_errors, wgpu
+from wgcc_runtime.machine import Command, Machine, record_pass
+from wgcc_runtime.plan import Dispatch, Entry
+from wgcc_runtime.readback import Readback
+
+TICK_BYTES = 8
+TIMESTAMPS = "GPU timestamps, one pass per kernel"
+SUBMITS = "one submit per kernel, less an empty submit (the adapter has no timestamps)"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """One dispatch: median milliseconds, and the bytes it binds and operations it makes."""
+
+    kernel: str
+    label: str
+    at: str
+    ms: float
+    bytes: int
+    flops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """`method` says how the times were taken."""
+
+    entry: str
+    method: str
+    rows: tuple[KernelTime, ...]
+
+    @property
+    def total_ms(self) -> float:
+        return sum(row.ms for row in self.rows)
+
+
+def profile(machine: Machine, sources: Sequence[str], entry: Entry, repeat: int) -> Profile:
+    """Median time of each kernel of an entry over `repeat` runs, on buffers of zeros."""
+    adapter = machine.device.gpu.adapter
+    device = open_device(adapter, machine.plan, extras=["timestamp-query"])
+    own = Machine(device, machine.plan, sources, machine.profile)
+    try:
+        has_timestamps = "timestamp-query" in device.gpu.features
+        measure = _by_timestamps if has_timestamps else _by_submits
+        times = measure(own, own.commands(entry.name), repeat)
+    finally:
+        own.close()
+    dispatches = machine.plan.dispatches(entry.name, machine.profile)
+    rows = [_row(machine, item, ms) for item, ms in zip(dispatches, times, strict=True)]
+    return Profile(entry.name, TIMESTAMPS if has_timestamps else SUBMITS, tuple(rows))
+
+
+def _row(machine: Machine, dispatch: Dispatch, ms: float) -> KernelTime:
+    kernel = machine.plan.kernels[dispatch.kernel].name
+    size = sum(binding.size for binding in dispatch.bindings)
+    return KernelTime(kernel, dispatch.label, dispatch.at, ms, size, dispatch.flops)
+
+
+def _by_timestamps(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+    """The first run compiles on some adapters, so it is not counted."""
+    usage, gpu = wgpu().BufferUsage, machine.device.gpu
+    count = 2 * len(commands)
+    if not count:
+        return []
+    with gpu_errors("measuring"):
+        queries = gpu.create_query_set(type="timestamp", count=count)
+        resolved = gpu.create_buffer(
+            size=TICK_BYTES * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC
+        )
+        readback = Readback(machine.device, TICK_BYTES * count)
+        runs = []
+        for _ in range(repeat + 1):
+            encoder = machine.encoder()
+            for i, command in enumerate(commands):
+                record_pass(encoder, [command], timestamp_writes=_writes(queries, i))
+            encoder.resolve_query_set(queries, 0, count, resolved, 0)
+            readback.copy(encoder, resolved, 0, TICK_BYTES * count)
+            machine.submit(encoder)
+            ticks = np.frombuffer(readback.fetch(TICK_BYTES * count), np.uint64).astype(np.int64)
+            runs.append(ticks[1::2] - ticks[0::2])
+    scale = _tick_ns(machine.device.gpu) * 1e-6
+    return [float(ms) for ms in np.median(np.maximum(runs[1:], 0), axis=0) * scale]
+
+
+def _writes(queries: Any, i: int) -> dict[str, Any]:
+    return {
+        "query_set": queries,
+        "beginning_of_pass_write_index": 2 * i,
+        "end_of_pass_write_index": 2 * i + 1,
+    }
+
+
+def _tick_ns(gpu: Any) -> float:
+    """Nanoseconds per tick; wgpu has no public way to ask, and most adapters count nanoseconds."""
+    try:
+        native = importlib.import_module("wgpu.backends.wgpu_native")
+        return float(native.lib.wgpuQueueGetTimestampPeriod(gpu.queue._internal)) or 1.0
+    except (ImportError, AttributeError, TypeError):
+        return 1.0
+
+
+def _by_submits(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+    readback = Readback(machine.device, 4)
+
+    def run(command: Command | None) -> None:
+        encoder = machine.encoder()
+        if command:
+            record_pass(encoder, [command])
+        readback.copy(encoder, machine.buffers[0], 0, 4)
+        machine.submit(encoder)
+        readback.fetch(4)
+
+    with gpu_errors("measuring"):
+        empty = _median_ms(lambda: run(None), repeat)
+        return [max(0.0, _median_ms(lambda c=c: run(c), repeat) - empty) for c in commands]  # type: ignore[misc]
+
+
+def _median_ms(action: Callable[[], None], repeat: int) -> float:
+    action()
+    times = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        action()
+        times.append(1000 * (time.perf_counter() - started))
+    return median(times)

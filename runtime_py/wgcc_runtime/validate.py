@@ -1,0 +1,212 @@
+"""Checks of a plan that a schema cannot express: indices, ranges, overlaps, aliases and totals.
+
+Runs before any GPU call, so that a bad bundle can neither crash a driver nor corrupt a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NoReturn
+
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.limits import limits_of
+from wgcc_runtime.plan import Binding, Dispatch, Entry, Plan, Tensor
+
+MAX_DISPATCHES = 10_000
+# Buffer roles behind each figure of `memory`.
+MEMORY_ROLES = {
+    "params": ("params",),
+    "state": ("state",),
+    "grads": ("grads",),
+    "temps": ("temp",),
+    "constants": ("constant",),
+    "io": ("input", "output"),
+}
+
+
+def validate(plan: Plan) -> None:
+    """Raises a `WgccError` with code `plan` or `limit` for the first defect."""
+    limits = limits_of(plan)
+    _check_buffers(plan, limits)
+    _check_tensors(plan)
+    _check_kernels(plan, limits)
+    for entry in plan.entries.values():
+        _check_entry(plan, entry, limits)
+    if sum(len(entry.dispatches) for entry in plan.entries.values()) > MAX_DISPATCHES:
+        _refuse("entries", f"has more than {MAX_DISPATCHES} dispatches in all")
+    for name in plan.profiles:
+        _check_profile(plan, name)
+    _check_optimizer(plan)
+    _check_selftest(plan)
+    _check_memory(plan)
+
+
+def _refuse(field: str, complaint: str, code: str = "plan") -> NoReturn:
+    raise WgccError(code, f"plan.json: `{field}` {complaint}", field)
+
+
+def _within(field: str, limit: str, value: int, limits: Mapping[str, int]) -> None:
+    if value > limits[limit]:
+        _refuse(field, f"needs {limit} = {value}, beyond {limits[limit]}", "limit")
+
+
+def _unique(field: str, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if name in seen:
+            _refuse(f"{field}[{i}]", f"repeats the name {name}")
+        seen.add(name)
+
+
+def _check_buffers(plan: Plan, limits: Mapping[str, int]) -> None:
+    _unique("buffers", (buffer.name for buffer in plan.buffers))
+    for i, buffer in enumerate(plan.buffers):
+        _within(f"buffers[{i}].bytes", "maxBufferSize", buffer.bytes, limits)
+
+
+def _check_tensors(plan: Plan) -> None:
+    for name, tensor in plan.tensors.items():
+        field = f"tensors.{name}"
+        if tensor.buffer >= len(plan.buffers):
+            _refuse(f"{field}.buffer", f"is {tensor.buffer}; there are {len(plan.buffers)} buffers")
+        room = plan.buffers[tensor.buffer].bytes
+        if tensor.offset + tensor.bytes > room:
+            end = tensor.offset + tensor.bytes
+            _refuse(field, f"ends at byte {end} of a buffer of {room}")
+    lasting = [t for t in plan.tensors.values() if t.role in ("param", "state", "constant")]
+    _check_disjoint(lasting)
+    for entry in plan.entries.values():
+        _check_disjoint([*lasting, *entry.inputs.values()])
+
+
+def _check_disjoint(tensors: Sequence[Tensor]) -> None:
+    """Lasting tensors and an entry's inputs each own their memory. Outputs may share it."""
+    unique = {tensor.name: tensor for tensor in tensors}.values()
+    ordered = sorted(unique, key=lambda tensor: (tensor.buffer, tensor.offset))
+    for left, right in pairwise(ordered):
+        if left.buffer == right.buffer and left.offset + left.bytes > right.offset:
+            _refuse(f"tensors.{right.name}", f"overlaps `{left.name}`")
+
+
+def _check_kernels(plan: Plan, limits: Mapping[str, int]) -> None:
+    _unique("kernels", (kernel.name for kernel in plan.kernels))
+    _unique("kernels", (kernel.file for kernel in plan.kernels))
+    for i, kernel in enumerate(plan.kernels):
+        field = f"kernels[{i}].workgroup"
+        for axis, size in zip("XYZ", kernel.workgroup, strict=True):
+            _within(field, f"maxComputeWorkgroupSize{axis}", size, limits)
+        _within(field, "maxComputeInvocationsPerWorkgroup", prod(kernel.workgroup), limits)
+        count = len(kernel.access)
+        _within(f"kernels[{i}].access", "maxStorageBuffersPerShaderStage", count, limits)
+
+
+def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
+    field = f"entries.{entry.name}"
+    for name, tensor in entry.inputs.items():
+        if tensor.role != "input":
+            _refuse(f"{field}.inputs.{name}", f"names `{tensor.name}`, whose role is {tensor.role}")
+    for i, name in enumerate(entry.writes):
+        if name not in plan.persistent():
+            _refuse(f"{field}.writes[{i}]", f"names no parameter or state: {name}")
+    for name, allowed in entry.ranges.items():
+        if name not in entry.inputs or entry.inputs[name].is_float:
+            _refuse(f"{field}.ranges.{name}", "is no integer input of the entry")
+        if allowed.low > allowed.high:
+            _refuse(f"{field}.ranges.{name}", f"is empty: {allowed.low} to {allowed.high}")
+    for i, dispatch in enumerate(entry.dispatches):
+        _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
+
+
+def _check_dispatch(plan: Plan, dispatch: Dispatch, field: str, limits: Mapping[str, int]) -> None:
+    for i, binding in enumerate(dispatch.bindings):
+        place = f"{field}.bindings[{i}]"
+        if binding.buffer >= len(plan.buffers):
+            _refuse(f"{place}.buffer", f"is {binding.buffer}; there are {len(plan.buffers)}")
+        room, end = plan.buffers[binding.buffer].bytes, binding.offset + binding.size
+        if end > room:
+            _refuse(place, f"ends at byte {end} of a buffer of {room}")
+        _within(f"{place}.size", "maxStorageBufferBindingSize", binding.size, limits)
+    _check_kernel_use(plan, dispatch.kernel, dispatch.bindings, field)
+
+
+def _check_kernel_use(plan: Plan, index: int, bindings: Sequence[Binding], field: str) -> None:
+    if index >= len(plan.kernels):
+        _refuse(f"{field}.kernel", f"is {index}; there are {len(plan.kernels)} kernels")
+    access = plan.kernels[index].access
+    if len(access) != len(bindings):
+        name = plan.kernels[index].name
+        _refuse(f"{field}.bindings", f"has {len(bindings)} items; `{name}` takes {len(access)}")
+    for i, (one, how) in enumerate(zip(bindings, access, strict=True)):
+        for other, other_how in zip(bindings[:i], access[:i], strict=True):
+            if one.buffer == other.buffer and "read_write" in (how, other_how):
+                _check_alias(one, other, how == other_how, f"{field}.bindings[{i}]")
+
+
+def _check_alias(one: Binding, other: Binding, both_write: bool, field: str) -> None:
+    """WebGPU forbids one buffer as read and read_write at once, even in disjoint ranges."""
+    if not both_write:
+        _refuse(
+            field, f"binds buffer {one.buffer} to read that is also bound to write, or vice versa"
+        )
+    if one.offset < other.offset + other.size and other.offset < one.offset + one.size:
+        _refuse(field, f"overlaps another range of buffer {one.buffer} that is written")
+
+
+def _check_profile(plan: Plan, profile: str) -> None:
+    for name, replacements in plan.profiles[profile].items():
+        field = f"profiles.{profile}.{name}"
+        if name not in plan.entries:
+            _refuse(field, "names no entry")
+        dispatches = plan.entries[name].dispatches
+        seen: set[int] = set()
+        for i, new in enumerate(replacements):
+            place = f"{field}[{i}]"
+            if new.dispatch >= len(dispatches) or new.dispatch in seen:
+                _refuse(f"{place}.dispatch", f"is {new.dispatch}: no such dispatch, or repeated")
+            seen.add(new.dispatch)
+            _check_kernel_use(plan, new.kernel, dispatches[new.dispatch].bindings, place)
+
+
+def _check_optimizer(plan: Plan) -> None:
+    for name, optimizer in plan.optimizer.items():
+        if optimizer["step"] not in plan.persistent():
+            _refuse(f"optimizer.{name}.step", f"names no state: {optimizer['step']}")
+        for i, entry in enumerate(optimizer["entry"]):
+            if entry not in plan.entries:
+                _refuse(f"optimizer.{name}.entry[{i}]", f"names no entry: {entry}")
+
+
+def _check_selftest(plan: Plan) -> None:
+    for name, test in plan.selftest.get("entries", {}).items():
+        field = f"selftest.entries.{name}"
+        if name not in plan.entries:
+            _refuse(field, "names no entry")
+        entry = plan.entries[name]
+        if set(test["inputs"]) != set(entry.inputs):
+            _refuse(f"{field}.inputs", "does not name the inputs of the entry")
+        if len(test["outputs"]) != test["steps"]:
+            _refuse(f"{field}.outputs", f"has {len(test['outputs'])} items, not {test['steps']}")
+        _check_selftest_values(entry, test, field)
+
+
+def _check_selftest_values(entry: Entry, test: Mapping[str, Any], field: str) -> None:
+    for name, draw in test["inputs"].items():
+        whole = all(isinstance(draw[key], int) for key in ("low", "high"))
+        if draw["low"] > draw["high"] or (draw["kind"] == "integers" and not whole):
+            _refuse(f"{field}.inputs.{name}", "is no range to draw from")
+    for i, outputs in enumerate(test["outputs"]):
+        for name in outputs:
+            if name not in entry.outputs:
+                _refuse(f"{field}.outputs[{i}].{name}", "names no output of the entry")
+
+
+def _check_memory(plan: Plan) -> None:
+    total = sum(buffer.bytes for buffer in plan.buffers)
+    if plan.memory["peak"] != total:
+        _refuse("memory.peak", f"is {plan.memory['peak']}; the buffers have {total} bytes")
+    for name, roles in MEMORY_ROLES.items():
+        found = sum(buffer.bytes for buffer in plan.buffers if buffer.role in roles)
+        if plan.memory.get(name, found) != found:
+            _refuse(f"memory.{name}", f"is {plan.memory[name]}; the buffers have {found} bytes")

@@ -1,0 +1,131 @@
+"""Which values a model's tensors start with: given weights, the bundle's own, or drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.arrays import Array, as_array, convert
+from wgcc_runtime.bundle_files import Read
+from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.initial import initial_values
+from wgcc_runtime.plan import Plan, Tensor
+from wgcc_runtime.weights import load_weights
+
+SEED_STATE = "rng/seed"
+# What a safetensors file may have beyond its tensors: header and padding.
+FILE_EXTRA = 16 << 20
+
+Words = dict[str, Array]
+
+
+class StartValues:
+    """The words of every parameter, state and constant at the start, for any seed."""
+
+    def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
+        self._plan = plan
+        self.constants = _file(plan, read, "constants.safetensors", ("constant",))
+        self._own = _file(plan, read, "weights.safetensors", ("param", "state"))
+        self._given = _given_weights(plan, weights)
+        _check_complete(plan, self.constants, self._own, self._given)
+
+    def words(self, seed: int | None) -> Words:
+        """With a seed, all that is random is drawn from it; given weights stand in any case."""
+        found: Words = {}
+        tensors = self._plan.persistent()
+        for name, tensor in tensors.items():
+            keep = seed is None or tensor.init["kind"] == "external"
+            if name in self._given:
+                found[name] = self._given[name]
+            elif keep and name in self._own:
+                found[name] = self._own[name]
+            else:
+                found[name] = _drawn(tensor, self._seed() if seed is None else seed)
+        if seed is not None and SEED_STATE in found and SEED_STATE not in self._given:
+            found[SEED_STATE][...] = seed & 0xFFFFFFFF
+        for name in tensors:
+            copied = _averaged(name, tensors)
+            if copied and name not in self._given and (seed is not None or name not in self._own):
+                found[name] = found[copied]
+        return found
+
+    def _seed(self) -> int:
+        """The seed the model was written with, for bundles without weights."""
+        state = self._plan.tensors.get(SEED_STATE)
+        values = state.init.get("values", ()) if state else ()
+        return int(values[0]) if values else 0
+
+
+def words_of(values: Mapping[str, Any], plan: Plan, what: str) -> Words:
+    """Arrays by tensor name as words; unknown names and shapes that do not fit are refused."""
+    tensors = plan.persistent()
+    for name in values:
+        if name not in tensors:
+            near = did_you_mean(name, tensors)
+            raise WgccError("weights", f"{what}: the model has no `{name}`{near}", name)
+    return {name: _fit(value, tensors[name], what) for name, value in values.items()}
+
+
+def _fit(value: Any, tensor: Tensor, what: str) -> Array:
+    where = f"{what}: `{tensor.name}`"
+    array = as_array(value, where)
+    if array.shape != tensor.shape:
+        shapes = f"{list(array.shape)}; the model has {list(tensor.shape)}"
+        raise WgccError("weights", f"{where} has shape {shapes}", tensor.name)
+    return convert(array, tensor.dtype, where)
+
+
+def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> Words:
+    wanted = {n: t for n, t in plan.tensors.items() if t.role in roles}
+    data = read(name, 2 * sum(t.bytes for t in wanted.values()) + FILE_EXTRA)
+    if data is None:
+        return {}
+    arrays, _ = load_weights(data)
+    for extra in arrays.keys() - wanted.keys():
+        raise WgccError("weights", f"{name} holds `{extra}`, which plan.json does not know", extra)
+    return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}
+
+
+def _given_weights(plan: Plan, weights: Any) -> Words:
+    if weights is None:
+        return {}
+    if isinstance(weights, Mapping):
+        return words_of(weights, plan, "weights")
+    if isinstance(weights, (str, Path, bytes)):
+        what = "weights" if isinstance(weights, bytes) else str(weights)
+        return words_of(load_weights(weights)[0], plan, what)
+    kind = type(weights).__name__
+    raise WgccError("weights", f"weights are a path, bytes or a dict of arrays, not {kind}")
+
+
+def _check_complete(plan: Plan, constants: Words, own: Words, given: Words) -> None:
+    for name, tensor in plan.tensors.items():
+        if tensor.role == "constant" and name not in constants:
+            raise WgccError("weights", f"constants.safetensors lacks `{name}`", name)
+    outside = [n for n, t in plan.persistent().items() if t.init["kind"] == "external"]
+    missing = [name for name in outside if name not in given and name not in own]
+    if missing:
+        text = f"{_names(missing)} must come from outside: load(bundle, weights=...)"
+        raise WgccError("weights", text, missing[0])
+    params = [name for name, tensor in plan.tensors.items() if tensor.role == "param"]
+    absent = [name for name in params if name not in given]
+    if given and absent and not outside:
+        raise WgccError("weights", f"the given weights lack {_names(absent)}", absent[0])
+
+
+def _names(names: list[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+
+
+def _drawn(tensor: Tensor, seed: int) -> Array:
+    values = initial_values(tensor.init, tensor.shape, seed, tensor.name, tensor.dtype)
+    return convert(values, tensor.dtype, f"initial values of `{tensor.name}`")
+
+
+def _averaged(name: str, tensors: Mapping[str, Tensor]) -> str | None:
+    """`opt/NAME/ema/PARAM` starts as a copy of PARAM."""
+    parts = name.split("/", 3)
+    is_average = len(parts) == 4 and parts[0] == "opt" and parts[2] == "ema"
+    return parts[3] if is_average and parts[3] in tensors else None

@@ -1,0 +1,100 @@
+"""Reads and writes safetensors files, whole and checked, and never leaves half a file behind.
+
+A checkpoint is an ordinary safetensors file: one tensor per parameter and state, and in the
+metadata one key, `wgcc`, with JSON: format, version, model, steps per entry, data position, CRC-32.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from safetensors import numpy as safetensors_numpy
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.replace_file import replace_file
+from wgcc_runtime.strict_json import parse_json
+
+FORMAT, VERSION = "wgcc-checkpoint", 1
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
+    "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
+}  # fmt: skip
+
+Facts = dict[str, Any]
+
+
+def save_weights(
+    path: str | Path, tensors: Mapping[str, Array], facts: Facts, keep_previous: bool = False
+) -> None:
+    """Writes atomically: at every moment `path` is either the old file or the complete new one."""
+    ordered = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(ordered)}
+    text = json.dumps(facts, sort_keys=True)
+    try:
+        data = safetensors_numpy.save(ordered, {"wgcc": text})
+        replace_file(Path(path), data, keep_previous)
+    except OSError as error:
+        raise WgccError("weights", f"cannot write {path}: {error}", str(path)) from None
+
+
+def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
+    """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, else none."""
+    what = "weights" if isinstance(source, bytes) else str(source)
+    data = source if isinstance(source, bytes) else _read(Path(source))
+    try:
+        entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
+        tensors = {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
+    except (safetensors.SafetensorError, ValueError, TypeError) as error:
+        raise WgccError("weights", f"{what} is no safetensors file: {error}", what) from None
+    facts = _facts(data, what)
+    if facts.get("crc32", _crc(tensors)) != _crc(tensors):
+        raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
+    return tensors, facts
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise WgccError("weights", f"cannot read {path}: {error}", str(path)) from None
+
+
+def _array(spec: Mapping[str, Any], what: str) -> Array:
+    if spec["dtype"] == "BF16":
+        high = np.frombuffer(spec["data"], "<u2").astype("<u4") << np.uint32(16)
+        widened: Array = high.view("<f4").reshape(spec["shape"])
+        return widened
+    if spec["dtype"] not in _TYPES:
+        raise WgccError("weights", f"{what} has the type {spec['dtype']}, which is not read", what)
+    array: Array = np.frombuffer(spec["data"], _TYPES[spec["dtype"]]).reshape(spec["shape"])
+    return array
+
+
+def _facts(data: bytes, what: str) -> Facts:
+    length = int.from_bytes(data[:8], "little")
+    header = parse_json(data[8 : 8 + length], what, length)
+    text = header.get("__metadata__", {}).get("wgcc")
+    if text is None:
+        return {}
+    facts = parse_json(text.encode(), what, 1 << 20)
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise WgccError("weights", f"{what} has metadata this runtime does not know", what)
+    if facts.get("version") != VERSION:
+        version = facts.get("version")
+        raise WgccError("version", f"{what} is a checkpoint of version {version!r}, not 1", what)
+    return facts
+
+
+def _crc(tensors: Mapping[str, Array]) -> int:
+    total = 0
+    for name in sorted(tensors):
+        total = zlib.crc32(name.encode(), total)
+        total = zlib.crc32(np.ascontiguousarray(tensors[name]).tobytes(), total)
+    return total
