@@ -8,6 +8,7 @@ from wgcc.elaborate.constructors import with_arguments
 from wgcc.elaborate.context import Context, has_failed
 from wgcc.elaborate.functions import call_function
 from wgcc.elaborate.layers import instantiate
+from wgcc.elaborate.optimizers import step_number
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.values import (
     AnyValue,
@@ -117,6 +118,8 @@ def _optimizer_member(
 ) -> AnyValue:
     if name.text in optimizer.results:
         return context.require(optimizer.results[name.text])
+    if name.text == "step" and optimizer.results:
+        return step_number(context, optimizer)
     if name.text in OPTIMIZER_MEMBERS:
         when = f"after `minimize ... with {optimizer.name}`"
         text = f"`{optimizer.name}.{name.text}` is only known {when}"

@@ -12,11 +12,10 @@ from wgcc.elaborate.optimizers import (
     put_setting,
     require_setting,
     settings_of,
-    step_state,
 )
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.selectors import listing, select
-from wgcc.elaborate.values import Number, OptimizerValue, ParamRef, Tensor, describe
+from wgcc.elaborate.values import AnyValue, Number, OptimizerValue, ParamRef, Tensor, describe
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.syntax import ast
 
@@ -170,10 +169,15 @@ def _emit(
         context.trace.write(ref, tensor)
         context.trace.name(tensor.value, f"{ref.path}.new")
     context.name(norm, "grad_norm")
-    rate = settings.known.get("lr", 0.0)
-    optimizer.results["grad_norm"] = norm
-    optimizer.results["lr"] = settings.dynamic.get("lr") or Number(float(rate))  # type: ignore[arg-type]
-    optimizer.results["step"] = context.trace.read(step_state(optimizer))
+    optimizer.results |= {"grad_norm": norm, "lr": _rate(settings)}
+
+
+def _rate(settings: Settings) -> AnyValue:
+    if "lr" in settings.dynamic:
+        return settings.dynamic["lr"]
+    known = settings.known["lr"]
+    assert isinstance(known, float)
+    return Number(known)
 
 
 def _groups(

@@ -23,6 +23,7 @@ from wgcc.elaborate.values import (
     TupleValue,
     describe,
 )
+from wgcc.elaborate.walk import walk
 from wgcc.ir.program import Init
 from wgcc.syntax import ast
 
@@ -107,9 +108,12 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
 
 def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
     """The settings, evaluated in the current graph; mistakes are reported and left out."""
-    settings = Settings()
-    scope = Scope(optimizer.scope, {"step": _step(context, optimizer)})
+    settings, scope = Settings(), Scope(optimizer.scope)
     with context.within(scope, optimizer.name):
+        if any(
+            isinstance(piece, ast.Name) and piece.text == "step" for piece in walk(optimizer.node)
+        ):
+            scope.bind("step", step_number(context, optimizer))
         for item in optimizer.node.items:
             if isinstance(item, ast.Setting):
                 _evaluate(context, optimizer, settings, item)
@@ -142,8 +146,8 @@ def step_state(optimizer: OptimizerValue) -> StateRef:
     return StateRef(path, "u32", (), Init("value", values=(0.0,)), span, span)
 
 
-def _step(context: Context, optimizer: OptimizerValue) -> Tensor:
-    """`step`: the number of the update being made, 1 for the first."""
+def step_number(context: Context, optimizer: OptimizerValue) -> Tensor:
+    """`step` in settings: the number of the update being made, 1 for the first."""
     context.here = optimizer.node.name.span
     done = context.trace.read(step_state(optimizer))
     number = context.emit("add", done, context.constant(1, "u32"), dims=(), dtype="u32")

@@ -173,7 +173,7 @@ class OptimizerValue:
     """An optimizer; `usable` once it has been checked without an error.
 
     `groups` are (paths of parameters, settings), in order: later ones win. `results` holds
-    `grad_norm`, `lr` and `step` of the entry being traced, once it minimized.
+    `grad_norm` and `lr` of the entry being traced, once it minimized.
     """
 
     name: str

@@ -1,0 +1,38 @@
+"""Every wrong program of `filetests/diagnostics` gives exactly the text beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import golden
+import pytest
+
+from wgcc.elaborate import check
+from wgcc.errors import Diagnostics
+from wgcc.errors_text import render_run
+
+FOLDER = Path(__file__).parent / "filetests" / "diagnostics"
+# Imported by one of the others.
+PARTS = {"char_gpt.wg"}
+PROGRAMS = sorted(path for path in FOLDER.glob("*.wg") if path.name not in PARTS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_diagnostic(program: Path, bless: bool) -> None:
+    diagnostics = Diagnostics()
+    check(program, diagnostics)
+    golden.check_text(program.with_suffix(".txt"), render_run(diagnostics) + "\n", bless)
+
+
+def test_every_text_belongs_to_a_program() -> None:
+    stems = {program.stem for program in PROGRAMS}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == stems
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_diagnostic_says_where_and_what(program: Path) -> None:
+    diagnostics = Diagnostics()
+    check(program, diagnostics)
+    for item in diagnostics:
+        assert item.code.startswith("WG") and item.message
+        assert item.as_json()["file"] == program.name
