@@ -13,9 +13,19 @@ from wgcc.ops.registry import Sample
 def div_array(x: Array, z: Array) -> Array:
     if np.issubdtype(x.dtype, np.floating):
         return np.asarray(x / z)
-    # Integers divide towards zero; |x| // |z| never leaves the dtype.
-    quotient = np.abs(x) // np.abs(z)
-    return np.asarray(quotient * (np.sign(x) * np.sign(z)), x.dtype)
+    # Integers divide towards zero; as in WGSL, x / 0 is x.
+    quotient = np.abs(x) // np.abs(_nonzero(z))
+    return np.asarray(quotient * (np.sign(x) * np.sign(_nonzero(z))), x.dtype)
+
+
+def mod_array(x: Array, z: Array) -> Array:
+    """The remainder that has the divisor's sign; for integers, as in WGSL, 0 when z is 0."""
+    floats = np.issubdtype(x.dtype, np.floating)
+    return np.mod(x, z if floats else _nonzero(z))
+
+
+def _nonzero(z: Array) -> Array:
+    return np.where(z == 0, np.asarray(1, z.dtype), z)
 
 
 def mod_wgsl(node: Node) -> str:
@@ -96,7 +106,7 @@ OPS = (
     binary(
         "mod",
         mod_wgsl,
-        lambda x, z: np.mod(x, z),
+        mod_array,
         mod_derivative,
         functions=("mod",),
         dtypes=NUMBERS,

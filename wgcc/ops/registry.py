@@ -171,7 +171,7 @@ class Sample:
     """One example application, used by the tests of every rule.
 
     `inputs` are shapes (f32) or types; `low`/`high` bound the values drawn for float inputs and
-    `integers` those for integer inputs, `attrs` are the node's attributes.
+    `integers` those for integer inputs (both included), `attrs` are the node's attributes.
     """
 
     inputs: Sequence[tuple[int, ...] | TensorType]

@@ -1,5 +1,5 @@
-// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf). From 4 on it
-// is 1 in f32. The comparisons are such that NaN stays NaN.
+// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
+// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
 fn wg_erf(x: f32) -> f32 {
   let a = select(abs(x), 4.0f, abs(x) > 4.0f);
   let z = a * a;

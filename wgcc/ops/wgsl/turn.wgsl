@@ -1,5 +1,6 @@
-// An angle as whole quarter turns (mod 4, in y) and what is left (in x), in radians from -π/4 to π/4.
-// Exact for every x, by whole-number arithmetic: adapters differ wildly in sin and cos of large numbers.
+// An angle as whole quarter turns (mod 4, in y) and what is left (in x), from -π/4 to π/4 radians.
+// Exact for every x, by whole-number arithmetic: adapters differ wildly in sin and cos of large
+// numbers.
 fn wg_turn(x: f32) -> vec2<f32> {
   if (abs(x) < 0.78539816f) {
     return vec2<f32>(x, 0.0f);
