@@ -1,4 +1,4 @@
-"""copy(x): the same elements in a place of their own. The scheduler makes it where a result needs one."""
+"""copy(x): the same elements in a place of their own, where the scheduler needs that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""flat(x, …; words): tensors that lie in one arena, seen as one long vector with zeros between them.
+"""flat(x, …; words): tensors of one arena, seen as one long vector with zeros between them.
 
 The scheduler makes it where many tensors are read at once; it is a way of looking, not a kernel.
 """
