@@ -37,7 +37,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`seed` fixes every initial value and random draw. `doc` maps entry names to their `///` text."""
+    """`seed` fixes every initial value and random draw.
+
+    `doc` maps entry names to their `///` text; `optimizers` those that are used to their kinds.
+    """
 
     name: str
     seed: int = 0
@@ -45,3 +48,4 @@ class Program:
     state: Mapping[str, Tensor] = field(default_factory=dict)
     entries: Mapping[str, Graph] = field(default_factory=dict)
     doc: Mapping[str, str] = field(default_factory=dict)
+    optimizers: Mapping[str, str] = field(default_factory=dict)

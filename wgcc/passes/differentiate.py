@@ -96,7 +96,7 @@ def _no_rule(node: Node) -> WgError:
     problems = Diagnostics()
     message = f"`{node.op}` has no gradient"
     if node.span:
-        problems.error("WG0311", message, node.span).help(
+        problems.error("WG0313", message, node.span).help(
             "wrap it in `stop_grad(...)` if no gradient should flow through it"
         )
     return WgError(message, problems)

@@ -1,0 +1,115 @@
+"""Replaces `update` by what the optimizer does: scalars of this step, and multi-tensor updates.
+
+The moments, counters and averages it needs become state of the program, named `opt/NAME/…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ops.formula import Term
+from wgcc.passes.optimizer_gradients import prepare
+from wgcc.passes.optimizer_kinds import Job, moment_name, update_group
+from wgcc.passes.optimizer_settings import Settings
+from wgcc.passes.optimizer_state import COUNTER, EntryState
+from wgcc.passes.prune import prune
+from wgcc.passes.rewrite import Rewrite
+
+
+def optimizer(program: Program) -> Program:
+    entries: dict[str, Graph] = {}
+    added: dict[str, Tensor] = {}
+    kinds = dict(program.optimizers)
+    for name, graph in program.entries.items():
+        kinds.update(
+            (node.attrs["optimizer"], node.attrs["kind"])
+            for node in graph.nodes
+            if node.op == "update"
+        )
+        entries[name], tensors = _entry(graph)
+        added.update(tensors)
+    return replace(program, entries=entries, state={**added, **program.state}, optimizers=kinds)
+
+
+def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
+    rewrite, state = Rewrite(graph), EntryState(graph)
+    names = {value.name: value.name for value in graph.params}
+    for old in graph.nodes:
+        if old.op != "update":
+            rewrite.keep(old)
+            continue
+        node = rewrite.updated(old)
+        with rewrite.builder.at(node.span, node.attrs["optimizer"]):
+            results = _update(rewrite.builder, node, state, names)
+        for before, after in zip(old.outputs, results, strict=True):
+            rewrite.put(before, after)
+    done = rewrite.finish()
+    writes = {**done.writes, **state.writes}
+    return prune(replace(done, state=tuple(state.values.values()), writes=writes)), state.tensors
+
+
+def _update(b: Builder, node: Node, state: EntryState, names: dict[str, str]) -> Sequence[Value]:
+    """`names` says which parameter a value is the present value of; new values are added to it."""
+    settings, optimizer = Settings(b, node), node.attrs["optimizer"]
+    tensors = node.inputs[len(node.attrs["dynamic"]) :]
+    params, grads = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
+    owners = [names.get(param.name, param.name) for param in params]
+    ready = prepare(b, settings, state, optimizer, owners, grads)
+    job = Job(
+        b=b,
+        state=state,
+        settings=settings,
+        optimizer=optimizer,
+        kind=node.attrs["kind"],
+        names=owners,
+        results=[value.name for value in node.outputs],
+        params=params,
+        grads=ready.grads,
+        step=_count_step(b, state, optimizer, ready.apply),
+        scale=ready.scale,
+        apply=ready.apply,
+    )
+    updated = list(params)
+    for group in settings.groups(len(params)):
+        for index, value in zip(group.members, update_group(job, group), strict=True):
+            updated[index] = value
+    names.update((value.name, owner) for value, owner in zip(updated, owners, strict=True))
+    _average(job, updated)
+    return [*updated, ready.norm.value]
+
+
+def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | None) -> Term:
+    """The number of this update as f32; the counter goes on where the update is really made."""
+    name = f"opt/{optimizer}/step"
+    before = Term(b, state.read(name, COUNTER))
+    after = before + 1
+    state.write(name, after.value if apply is None else (before + apply.cast("u32")).value)
+    return after.cast("f32")
+
+
+def _average(job: Job, updated: Sequence[Value]) -> None:
+    """Slow averages of the parameters, which start at the parameters."""
+    decay = job.settings.fixed("ema")
+    if decay is None:
+        return
+    places = [moment_name(job.optimizer, "ema", name) for name in job.names]
+    averages = [
+        job.state.read(place, value.type, Init("copy", of=name))
+        for place, value, name in zip(places, updated, job.names, strict=True)
+    ]
+    found = job.b.apply_many(
+        "ema_update",
+        *averages,
+        *updated,
+        *([job.apply.value] if job.apply else []),
+        names=tuple(f"{place}.new" for place in places),
+        n=len(updated),
+        decay=decay,
+        gated=job.apply is not None,
+    )
+    for place, value in zip(places, found, strict=True):
+        job.state.write(place, value)

@@ -1,0 +1,78 @@
+"""What the user set for an optimizer: fixed numbers, numbers computed each step, and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node
+from wgcc.ops.formula import Term
+
+# PyTorch's defaults. Lion is not in PyTorch; these are of the paper that defines it.
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "sgd": {"lr": 1e-3, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0},
+    "adam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0},
+    "adamw": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
+    "lion": {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters (by position) that share all settings. `weight_decay` None means there is none."""
+
+    members: tuple[int, ...]
+    lr: Term
+    weight_decay: Term | None
+
+
+class Settings:
+    def __init__(self, b: Builder, node: Node) -> None:
+        names: tuple[str, ...] = node.attrs["dynamic"]
+        self._b = b
+        self._node = node
+        self._fixed = {**DEFAULTS[node.attrs["kind"]], **node.attrs["settings"]}
+        self._dynamic = {
+            name: Term(b, value) for name, value in zip(names, node.inputs, strict=False)
+        }
+
+    def fixed(self, name: str) -> Any:
+        """A setting that is always known at compile time; None if it is not set."""
+        assert name not in self._dynamic, f"{name} cannot change from step to step"
+        return self._fixed.get(name)
+
+    def scalar(self, name: str) -> Term | None:
+        """A setting that may change from step to step; None if it is not set."""
+        if name in self._dynamic:
+            return self._dynamic[name]
+        number = self._fixed.get(name)
+        return None if number is None else self.number(number)
+
+    def number(self, number: float) -> Term:
+        return Term(self._b, self._b.constant(float(number)))
+
+    def groups(self, params: int) -> list[Group]:
+        """The parameters by settings, in the order of the first of each; the last group wins."""
+        own: list[Mapping[str, Any]] = [{}] * params
+        for members, settings in self._node.attrs["groups"]:
+            for index in members:
+                own[index] = settings
+        members_of: dict[tuple[tuple[str, float], ...], list[int]] = {}
+        for index, settings in enumerate(own):
+            members_of.setdefault(tuple(sorted(settings.items())), []).append(index)
+        return [self._group(members, dict(key)) for key, members in members_of.items()]
+
+    def _group(self, members: Sequence[int], own: Mapping[str, float]) -> Group:
+        lr = self.scalar("lr")
+        assert lr is not None
+        if own.get("lr_scale", 1.0) != 1.0:
+            lr = lr * own["lr_scale"]
+        return Group(tuple(members), lr, self._decay(own))
+
+    def _decay(self, own: Mapping[str, float]) -> Term | None:
+        if "weight_decay" in self._dynamic and "weight_decay" not in own:
+            return self._dynamic["weight_decay"]
+        number = own.get("weight_decay", self._fixed["weight_decay"])
+        return self.number(number) if number else None

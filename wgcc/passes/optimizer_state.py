@@ -1,0 +1,27 @@
+"""The state one entry reads and writes: what it had already, and what its optimizers add."""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.program import Init, Tensor
+
+COUNTER = TensorType((), "u32")
+
+
+class EntryState:
+    """`tensors` describes what was added, `writes` holds the new values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.values = {value.name: value for value in graph.state}
+        self.tensors: dict[str, Tensor] = {}
+        self.writes: dict[str, Value] = {}
+
+    def read(self, name: str, type_: TensorType, init: Init | None = None) -> Value:
+        """The state `name` as it is now, after earlier updates of the same call; 0 at first."""
+        start = init or Init("value", values=(0.0,))
+        self.tensors.setdefault(name, Tensor(name, type_, start))
+        value = self.values.setdefault(name, Value(name, type_))
+        return self.writes.get(name, value)
+
+    def write(self, name: str, value: Value) -> None:
+        self.writes[name] = value

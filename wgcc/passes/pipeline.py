@@ -1,0 +1,60 @@
+"""The passes between elaboration and scheduling, in order, each with the stage it leads to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from wgcc.ir.graph import Graph
+from wgcc.ir.program import Program
+from wgcc.ir.verify import verify_program
+from wgcc.ops import OPS, infer_types
+from wgcc.ops.registry import Expand, Marker
+from wgcc.passes.autograd import autograd
+from wgcc.passes.expand import expand
+from wgcc.passes.optimizer import optimizer
+from wgcc.passes.simplify import simplify
+
+ProgramPass = Callable[[Program], Program]
+
+
+def each_entry(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
+    def run(program: Program) -> Program:
+        entries = {name: graph_pass(graph) for name, graph in program.entries.items()}
+        return replace(program, entries=entries)
+
+    return run
+
+
+# Stage, the pass that leads to it, and what it does. Before the first of them the stage is "ir".
+PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
+    ("grad", "autograd", each_entry(autograd)),
+    ("opt", "optimizer", optimizer),
+    ("expanded", "expand", each_entry(expand)),
+    ("simplified", "simplify", each_entry(simplify)),
+)
+STAGES = ("ir", *(stage for stage, _, _ in PASSES))
+
+
+def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = None) -> Program:
+    """`program` at stage `until`. Every pass is verified if `check` (or WGCC_VERIFY=1) says so."""
+    checked = os.environ.get("WGCC_VERIFY") == "1" if check is None else check
+    done: list[str] = []
+    if checked:
+        verify_program(program, infer_types)
+    for _, name, run in PASSES[: STAGES.index(until)]:
+        program = run(program)
+        done.append(name)
+        if checked:
+            verify_program(program, infer_types, _gone_after(done))
+    return program
+
+
+def _gone_after(done: list[str]) -> set[str]:
+    """The ops that none of these passes may leave behind."""
+    markers = {
+        op.name for op in OPS.values() if isinstance(op.lower, Marker) and op.lower.until in done
+    }
+    composites = {op.name for op in OPS.values() if isinstance(op.lower, Expand)}
+    return markers | (composites if "expand" in done else set())
