@@ -1,0 +1,97 @@
+"""The kernel files of a bundle: equal kernels are one file, named by what it computes first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc.bundle.render import render
+from wgcc.schedule.kernel import Dispatch, Kernel, Schedule
+
+MAX_NAME = 48
+# How many uses of a shared kernel its comment lists.
+LISTED_USES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """One `.wgsl` file and the (equal) kernels it serves."""
+
+    name: str
+    text: str
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.wgsl"
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """The workgroup memory its arrays take."""
+        constants = {n: v for n, v in self.kernels[0].constants}
+        total = 0
+        for count in re.findall(r"var<workgroup> \w+: array<\w+, ([\w* ]+)>", self.text):
+            words = 1
+            for factor in count.split("*"):
+                key = factor.strip()
+                words *= constants[key] if key in constants else int(key)
+            total += 4 * words
+        return total
+
+    def record(self) -> dict[str, Any]:
+        kernel = self.kernels[0]
+        return {
+            "name": self.name,
+            "file": self.file,
+            "sha256": hashlib.sha256(self.text.encode("utf-8")).hexdigest(),
+            "entry": "main",
+            "workgroup": list(kernel.workgroup),
+            "access": [binding.access for binding in kernel.bindings],
+        }
+
+
+def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
+    """Every distinct kernel of a schedule, rendered with a comment that says what it is for."""
+    uses: dict[Kernel, list[tuple[Dispatch, str]]] = {}
+    for entry in schedule.entries.values():
+        for dispatch in entry.dispatches:
+            for profile, launch in dispatch.launches.items():
+                uses.setdefault(launch.kernel, []).append((dispatch, profile))
+    taken: set[str] = set()
+    files = []
+    for kernel, used in uses.items():
+        dispatch, profile = used[0]
+        name = _file_name(dispatch.label, profile, taken)
+        files.append(KernelFile(name, render(kernel, _notes(kernel, used)), (kernel,)))
+    return tuple(files)
+
+
+def _file_name(label: str, profile: str, taken: set[str]) -> str:
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:MAX_NAME].rstrip("_") or "kernel"
+    if not (stem[0].isalpha() or stem[0] == "_"):
+        stem = f"k_{stem}"
+    name = stem if profile == "gpu" else f"{stem}_cpu"
+    candidate, count = name, 1
+    while candidate.lower() in taken:
+        count += 1
+        candidate = f"{name}_{count}"
+    taken.add(candidate.lower())
+    return candidate
+
+
+def _notes(kernel: Kernel, used: list[tuple[Dispatch, str]]) -> tuple[str, ...]:
+    dispatch, profile = used[0]
+    grid = dispatch.launches[profile].grid
+    places = list(dict.fromkeys(d.span.place for d, _ in used if d.span))
+    computed = list(dict.fromkeys(d.label for d, _ in used))
+    more = f" and {len(computed) - LISTED_USES} more" if len(computed) > LISTED_USES else ""
+    notes = [f"{', '.join(computed[:LISTED_USES])}{more}"]
+    if places:
+        notes.append(f"from {', '.join(places[:LISTED_USES])}")
+    size = " x ".join(str(n) for n in kernel.workgroup if n > 1) or "1"
+    notes.append(f"{' x '.join(map(str, grid))} workgroups of {size} threads ({profile})")
+    for binding, shown in zip(kernel.bindings, dispatch.shows, strict=True):
+        notes.append(f"  {binding.name}: {shown}")
+    return tuple(notes)

@@ -1,0 +1,235 @@
+"""plan.json: the contract between compiler and runtimes, made from a schedule.
+
+It holds no paths, dates or machine facts: the same model gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from wgcc.bundle.kernels import KernelFile, kernel_files
+from wgcc.ir.graph import Constant, Graph, TensorType
+from wgcc.ir.program import Init, Program, Tensor
+from wgcc.schedule.kernel import WORD, EntrySchedule, Place, Schedule
+
+FORMAT, VERSION = "wgcc-bundle", 1
+Plan = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The plan and the kernel files it names."""
+
+    plan: Plan
+    kernels: tuple[KernelFile, ...]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+
+
+def make_plan(program: Program, schedule: Schedule, source: str, text: str, generator: str) -> Planned:
+    """`source` and `text` are the name and content of the model file."""
+    files = kernel_files(schedule)
+    numbers = {kernel: number for number, file in enumerate(files) for kernel in file.kernels}
+    buffers = {buffer.name: number for number, buffer in enumerate(schedule.buffers)}
+    entries = {
+        name: _entry(program.entries[name], entry, numbers, buffers)
+        for name, entry in schedule.entries.items()
+    }
+    plan: Plan = {
+        "format": FORMAT,
+        "version": VERSION,
+        "generator": generator,
+        "model": {"name": program.name, "source": source, "sha256": _sha256(text)},
+        "requires": {"features": [], "limits": _limits(schedule, files)},
+        "buffers": [
+            {"name": b.name, "bytes": b.words * WORD, "role": b.role} for b in schedule.buffers
+        ],
+        "tensors": _tensors(program, schedule, buffers),
+        "kernels": [file.record() for file in files],
+        "entries": entries,
+        "profiles": {"cpu": _cpu_profile(schedule, numbers)},
+        "optimizer": _optimizers(program),
+        "memory": _memory(schedule),
+    }
+    constants = {name: constant for name, (constant, _) in schedule.constants.items()}
+    return Planned(plan, files, constants)
+
+
+def plan_text(plan: Plan) -> str:
+    """JSON with one record per line, so that differences can be read."""
+    parts = [f"{json.dumps(key)}: {_section(value, 1)}" for key, value in plan.items()]
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def _section(value: Any, depth: int) -> str:
+    nested = isinstance(value, dict | list) and value
+    if not nested or depth > 3 or not _holds_records(value):
+        return json.dumps(value, ensure_ascii=False)
+    pad = " " * (depth + 1)
+    if isinstance(value, list):
+        items = [json.dumps(item, ensure_ascii=False) for item in value]
+        return "[\n" + ",\n".join(pad + item for item in items) + "\n" + " " * depth + "]"
+    items = [f"{json.dumps(k)}: {_section(v, depth + 1)}" for k, v in value.items()]
+    return "{\n" + ",\n".join(pad + item for item in items) + "\n" + " " * depth + "}"
+
+
+def _holds_records(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value
+    return any(isinstance(item, dict | list) for item in inner)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _tensors(program: Program, schedule: Schedule, buffers: dict[str, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for role, tensors in (("param", program.params), ("state", program.state)):
+        for name, tensor in tensors.items():
+            record = _tensor(tensor.type, schedule.tensors[name], role, buffers)
+            found[name] = {**record, "trainable": tensor.trainable, "init": _init(tensor)}
+    for name, (constant, place) in schedule.constants.items():
+        found[name] = _tensor(constant.value.type, place, "constant", buffers)
+    for name, entry in schedule.entries.items():
+        graph = program.entries[name]
+        for value in graph.inputs:
+            place = entry.inputs[value.name]
+            found[f"{name}/{value.name}"] = _tensor(value.type, place, "input", buffers)
+        for output, value in graph.outputs.items():
+            key = f"{name}/{output}"
+            while key in found:
+                key += "_out"
+            found[key] = _tensor(value.type, entry.outputs[output], "output", buffers)
+    return found
+
+
+def _tensor(type_: TensorType, place: Place, role: str, buffers: dict[str, int]) -> Plan:
+    return {
+        "dtype": type_.dtype,
+        "shape": list(type_.shape),
+        "buffer": buffers[place.buffer],
+        "offset": place.offset * WORD,
+        "role": role,
+    }
+
+
+def _init(tensor: Tensor) -> Plan:
+    init: Init = tensor.init
+    record: Plan = {"kind": init.kind}
+    if init.args:
+        record["args"] = dict(init.args)
+    if init.values:
+        record["values"] = list(init.values)
+    if init.of:
+        record["of"] = init.of
+    return record
+
+
+def _entry(
+    graph: Graph, entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]
+) -> Plan:
+    inputs = {value.name: f"{graph.name}/{value.name}" for value in graph.inputs}
+    outputs = {n: f"{graph.name}/{n}{'_out' if n in inputs else ''}" for n in graph.outputs}
+    return {
+        "inputs": inputs,
+        "outputs": outputs,
+        "ranges": _ranges(graph),
+        "dispatches": [
+            {
+                "kernel": numbers[dispatch.launches["gpu"].kernel],
+                "bindings": [
+                    {
+                        "buffer": buffers[region.buffer],
+                        "offset": region.offset * WORD,
+                        "size": region.count * WORD,
+                    }
+                    for region in dispatch.regions
+                ],
+                "grid": list(dispatch.launches["gpu"].grid),
+                "at": dispatch.span.place if dispatch.span else "",
+                "label": dispatch.label,
+            }
+            for dispatch in entry.dispatches
+        ],
+        "writes": list(entry.written),
+        "training": any(name.startswith("opt/") for name in entry.written),
+    }
+
+
+def _ranges(graph: Graph) -> Plan:
+    found = {}
+    for name, (low, high, also) in graph.ranges.items():
+        found[name] = {"low": low, "high": high}
+        if also is not None:
+            found[name]["ignore"] = also
+    return found
+
+
+def _cpu_profile(schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
+    """The dispatches that software adapters do in another way."""
+    found = {}
+    for name, entry in schedule.entries.items():
+        found[name] = [
+            {"dispatch": i, "kernel": numbers[cpu.kernel], "grid": list(cpu.grid)}
+            for i, dispatch in enumerate(entry.dispatches)
+            if (cpu := dispatch.launches["cpu"]) != dispatch.launches["gpu"]
+        ]
+    return found
+
+
+def _optimizers(program: Program) -> Plan:
+    """Which optimizer counts its steps where, and which entries train with it."""
+    found: Plan = {}
+    for name in program.state:
+        parts = name.split("/")
+        if parts[0] == "opt" and parts[-1] == "step" and len(parts) == 3:
+            entries = [e for e, graph in program.entries.items() if name in graph.writes]
+            found[parts[1]] = {"kind": _kind(program, parts[1]), "step": name, "entry": entries}
+    return found
+
+
+def _kind(program: Program, optimizer: str) -> str:
+    """`adam`, `sgd`, … from the moments it keeps."""
+    return program.optimizers.get(optimizer, "sgd")
+
+
+def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
+    """The most that any kernel or buffer of this bundle uses."""
+    kernels = [file.kernels[0] for file in files]
+    launches = [
+        launch
+        for entry in schedule.entries.values()
+        for dispatch in entry.dispatches
+        for launch in dispatch.launches.values()
+    ]
+    regions = [b.count * WORD for kernel in kernels for b in kernel.bindings]
+    return {
+        "maxStorageBuffersPerShaderStage": max((len(k.bindings) for k in kernels), default=0),
+        "maxComputeInvocationsPerWorkgroup": max((prod(k.workgroup) for k in kernels), default=0),
+        "maxComputeWorkgroupStorageSize": max((f.workgroup_bytes for f in files), default=0),
+        "maxComputeWorkgroupsPerDimension": max((max(x.grid) for x in launches), default=0),
+        "maxStorageBufferBindingSize": max(regions, default=0),
+        "maxBufferSize": max((b.words * WORD for b in schedule.buffers), default=0),
+    }
+
+
+_MEMORY = {
+    "params": ("params",),
+    "state": ("state",),
+    "grads": ("grads",),
+    "temps": ("temp",),
+    "constants": ("constant",),
+    "io": ("input", "output"),
+}
+
+
+def _memory(schedule: Schedule) -> Plan:
+    found = {
+        name: sum(b.words * WORD for b in schedule.buffers if b.role in roles)
+        for name, roles in _MEMORY.items()
+    }
+    return {**found, "peak": sum(found.values())}

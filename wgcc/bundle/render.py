@@ -1,0 +1,49 @@
+"""Turn kernels into WGSL text: a header with bindings and named constants, then the template's body."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+import wgcc.schedule
+from wgcc.ops.functions import source_of
+from wgcc.schedule.kernel import Binding, Kernel
+
+_TEMPLATES = Path(wgcc.schedule.__file__).parent / "templates"
+
+
+def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
+    """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
+    comment = "".join(f"// {note}\n" for note in notes)
+    template = _environment().get_template(kernel.template)
+    values = {**dict(kernel.constants), **dict(kernel.holes), "header": _header(kernel)}
+    return comment + template.render(values).rstrip() + "\n"
+
+
+def _header(kernel: Kernel) -> str:
+    parts = [
+        "\n".join(_declaration(i, binding) for i, binding in enumerate(kernel.bindings)),
+        "\n".join(f"const {name} = {value}u;" for name, value in kernel.constants),
+        source_of(kernel.functions).strip(),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _declaration(number: int, binding: Binding) -> str:
+    kind = f"array<{binding.element}, {binding.count}>"
+    slot = f"@group(0) @binding({number})"
+    return f"{slot} var<storage, {binding.access}> {binding.name}: {kind};"
+
+
+@lru_cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        line_statement_prefix="//%",
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )

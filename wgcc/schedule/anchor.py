@@ -1,0 +1,115 @@
+"""Choose the anchors: the values a kernel is built around because they may be kept in memory.
+
+Reductions, matrix products and other families of their own are always anchors. A value computed
+element by element is one only where keeping it is cheaper than computing it again at each use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops.registry import Indirect, Pointwise, Special
+from wgcc.schedule.arena import is_update, lists_of
+from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
+
+# What may be computed again at every use: few cheap operations on few tensors.
+CHEAP_OPS = 5
+CHEAP_LEAVES = 2
+# A kernel has 8 bindings; one computed value may read at most this many tensors.
+MAX_LEAVES = 6
+# Longer expressions are cut, so that shader compilers stay quick.
+MAX_OPS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What it takes to compute an element from values in memory."""
+
+    leaves: frozenset[str]
+    ops: int
+    cheap: bool
+
+
+def choose_anchors(graph: Graph) -> set[str]:
+    """The names of all anchors of a graph."""
+    return _Chooser(Flow.of(graph)).run()
+
+
+class _Chooser:
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.anchors: set[str] = set()
+        self.trees: dict[str, Tree] = {}
+
+    def run(self) -> set[str]:
+        for node in self.flow.graph.nodes:
+            if node.op == "flat" or is_update(node):
+                tensors = node.inputs if node.op == "flat" else sum(lists_of(node).values(), ())
+                made = (v.name for v in tensors if v.name in self.flow.producers)
+                self.anchors.update(made)
+        for node in self.flow.graph.nodes:
+            if not (computes_by_element(node) or moves(node)):
+                self.anchors.update(value.name for value in node.outputs)
+                continue
+            tree = self._grown(node)
+            self.trees[node.output.name] = tree
+            if node.output.name in self.anchors or self._kept(node, tree):
+                self.anchors.add(node.output.name)
+        return self.anchors
+
+    def _grown(self, node: Node) -> Tree:
+        tree = self._combined(node)
+        while len(tree.leaves) > MAX_LEAVES or tree.ops > MAX_OPS:
+            candidates = [v for v in node.inputs if self._can_cut(v)]
+            if not candidates:
+                break
+            largest = max(candidates, key=lambda v: (len(self.trees[v.name].leaves), v.name))
+            self.anchors.add(self._cut_point(largest).name)
+            tree = self._combined(node)
+        return tree
+
+    def _can_cut(self, value: Value) -> bool:
+        tree = self.trees.get(value.name)
+        return tree is not None and tree.ops > 0 and self._cut_point(value).name not in self.anchors
+
+    def _cut_point(self, value: Value) -> Value:
+        """Views are not kept in memory: keep what they look at."""
+        node = self.flow.producers[value.name]
+        while moves(node) and node.inputs[0].name in self.flow.producers:
+            node = self.flow.producers[node.inputs[0].name]
+        return node.output
+
+    def _combined(self, node: Node) -> Tree:
+        parts = [self._tree(value) for value in node.inputs]
+        own = 0 if moves(node) else 1
+        lower = lowering(node)
+        cheap = lower.cheap if isinstance(lower, Pointwise) else True
+        return Tree(
+            frozenset().union(*(part.leaves for part in parts)),
+            own + sum(part.ops for part in parts),
+            cheap and all(part.cheap for part in parts),
+        )
+
+    def _tree(self, value: Value) -> Tree:
+        node = self.flow.producers.get(value.name)
+        if node is None or value.name in self.anchors:
+            leaves = frozenset({value.name}) if value.type.size > 1 else frozenset()
+            return Tree(leaves, 0, True)
+        if moves(node):  # an input of it may have become an anchor since
+            return self._combined(node)
+        return self.trees[value.name]
+
+    def _kept(self, node: Node, tree: Tree) -> bool:
+        value = node.output
+        if value.name in self.flow.results:
+            return True
+        if moves(node) or not isinstance(lowering(node), Pointwise | Indirect):
+            return False
+        readers = list(dict.fromkeys(id(n) for n in self.flow.readers(value)))
+        nodes = {id(n): n for n in self.flow.readers(value)}
+        if any(isinstance(lowering(n), Special) for n in nodes.values()):
+            return not (tree.cheap and len(tree.leaves) <= 1)
+        light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
+        repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
+        return (len(readers) > 1 or repeated) and not light

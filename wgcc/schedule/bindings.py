@@ -1,0 +1,94 @@
+"""The storage variables of one kernel: each region it touches gets one name, element type and access."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wgcc.ir.graph import Value
+from wgcc.schedule.index import Index
+from wgcc.schedule.kernel import Binding, Place, Region
+from wgcc.schedule.wgsl import element_type, wgsl_type
+
+# All tensors of one element share this buffer and are bound together, as words.
+SCALARS = "scalars"
+
+
+class Bindings:
+    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written first."""
+
+    def __init__(self, place: Callable[[Value], Place], scalar_words: int) -> None:
+        self._place = place
+        self._scalar_words = scalar_words
+        self._names: dict[Region, str] = {}
+        self._elements: dict[Region, str] = {}
+        self._written: set[Region] = set()
+        self._shown: dict[Region, str] = {}
+
+    def load(self, value: Value, position: Index) -> str:
+        name, offset = self._bind(value, "x")
+        return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
+
+    def store(self, value: Value, position: Index, text: str) -> str:
+        name, offset = self._bind(value, "y")
+        self._written.add(self.region(value))
+        word = _to_word(text, value.dtype, name == SCALARS)
+        return f"{name}[{(position + offset).wgsl()}] = {word};"
+
+    def region(self, value: Value) -> Region:
+        place = self._place(value)
+        if place.buffer == SCALARS:
+            return Region(SCALARS, 0, self._scalar_words)
+        return Region(place.buffer, place.offset, place.count)
+
+    def use(self, region: Region, element: str, stem: str, shown: str, written: bool) -> str:
+        """Bind a region directly; gives its name."""
+        if region not in self._names:
+            taken = sum(name.startswith(stem) for name in self._names.values())
+            self._names[region] = SCALARS if region.buffer == SCALARS else f"{stem}{taken}"
+            self._elements[region] = element
+            self._shown[region] = shown
+        if written:
+            self._written.add(region)
+        return self._names[region]
+
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(self._names)
+
+    def declared(self) -> tuple[Binding, ...]:
+        """A buffer that is written anywhere in a dispatch must be bound read_write everywhere in it."""
+        written = {region.buffer for region in self._written}
+        return tuple(
+            Binding(
+                name,
+                self._elements[region],
+                region.count,
+                "read_write" if region.buffer in written else "read",
+            )
+            for region, name in self._names.items()
+        )
+
+    def shows(self) -> tuple[str, ...]:
+        """What each binding holds, for the header comment."""
+        return tuple(self._shown[region] for region in self._names)
+
+    def _bind(self, value: Value, stem: str) -> tuple[str, int]:
+        place, region = self._place(value), self.region(value)
+        if place.buffer == SCALARS:
+            self.use(region, "u32", stem, "values of one element", written=False)
+            return SCALARS, place.offset
+        shown = f"{value.name} {value.type}"
+        return self.use(region, element_type(value.dtype), stem, shown, written=False), 0
+
+
+def _from_word(text: str, dtype: str, is_scalar: bool) -> str:
+    if dtype == "bool":
+        return f"{text} != 0u"
+    kind = wgsl_type(dtype)
+    return f"bitcast<{kind}>({text})" if is_scalar and kind != "u32" else text
+
+
+def _to_word(text: str, dtype: str, is_scalar: bool) -> str:
+    if dtype == "bool":
+        return f"select(0u, 1u, {text})"
+    kind = wgsl_type(dtype)
+    return f"bitcast<u32>({text})" if is_scalar and kind != "u32" else text

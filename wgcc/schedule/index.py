@@ -1,0 +1,237 @@
+"""Integer expressions of loop variables: where in a tensor an element lies.
+
+An `Index` is kept in a normal form (a sum of atoms times whole numbers, plus a constant), so that
+two ways of saying the same place compare equal and print short. It knows nothing of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A loop variable or a value found at run time: `0 <= value < extent`."""
+
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`dividend / divisor`, rounded down; the dividend is never negative."""
+
+    dividend: Index
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    dividend: Index
+    divisor: int
+
+
+Atom = Variable | Quotient | Remainder
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`sum(factor * atom) + offset`; terms are sorted and no factor is zero."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    offset: int = 0
+
+    @property
+    def low(self) -> int:
+        return self.offset + sum(f * _high(a) for a, f in self.terms if f < 0)
+
+    @property
+    def high(self) -> int:
+        """The greatest value it can take."""
+        return self.offset + sum(f * _high(a) for a, f in self.terms if f > 0)
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.terms, self.offset + other)
+        return _sum([*self.terms, *other.terms], self.offset + other.offset)
+
+    __radd__ = __add__
+
+    def __mul__(self, factor: int) -> Index:
+        return _sum([(a, f * factor) for a, f in self.terms], self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + other * -1
+
+    def __floordiv__(self, divisor: int) -> Index:
+        if divisor == 1:
+            return self
+        whole, rest = self._split(divisor)
+        return whole + _quotient(rest, divisor)
+
+    def __mod__(self, divisor: int) -> Index:
+        if divisor == 1:
+            return constant(0)
+        _, rest = self._split(divisor)
+        return _remainder(rest, divisor)
+
+    def variables(self) -> set[Variable]:
+        found: set[Variable] = set()
+        for atom, _ in self.terms:
+            found |= {atom} if isinstance(atom, Variable) else atom.dividend.variables()
+        return found
+
+    def substitute(self, new: Mapping[Variable, Index]) -> Index:
+        total = constant(self.offset)
+        for atom, factor in self.terms:
+            total = total + _substitute(atom, new) * factor
+        return total
+
+    def wgsl(self) -> str:
+        """As a u32 expression; safe to multiply or compare when put in parentheses."""
+        gains = [_term(a, f) for a, f in self.terms if f > 0]
+        losses = [_term(a, -f) for a, f in self.terms if f < 0]
+        if self.offset > 0 or not gains:
+            gains.append(f"{max(self.offset, 0)}u")
+        if self.offset < 0:
+            losses.append(f"{-self.offset}u")
+        return " - ".join([" + ".join(gains), *losses])
+
+    def _split(self, divisor: int) -> tuple[Index, Index]:
+        """`self = whole * divisor + rest` with the multiples of the divisor in `whole`."""
+        whole = [(a, f // divisor) for a, f in self.terms if f % divisor == 0]
+        rest = [(a, f) for a, f in self.terms if f % divisor]
+        least = sum(f * _high(a) for a, f in rest if f < 0)
+        # The rest must not be negative: take as many whole divisors out of the offset as leave it so.
+        moved = (self.offset + least) // divisor
+        return _sum(whole, moved), _sum(rest, self.offset - moved * divisor)
+
+
+def constant(value: int) -> Index:
+    return Index((), value)
+
+
+def variable(name: str, extent: int) -> Index:
+    """A variable of extent 1 is the constant 0."""
+    return Index(((Variable(name, extent), 1),)) if extent > 1 else constant(0)
+
+
+def indices(values: Iterable[Index | int]) -> tuple[Index, ...]:
+    """Coordinates given as expressions or plain numbers."""
+    return tuple(constant(value) if isinstance(value, int) else value for value in values)
+
+
+def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
+    """The position in row-major order."""
+    total = constant(0)
+    for coordinate, extent in zip(coordinates, shape, strict=True):
+        total = total * extent + coordinate
+    return total
+
+
+def coordinates_of(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """The coordinates of a row-major position."""
+    found = []
+    for axis, extent in enumerate(shape):
+        inner = prod(shape[axis + 1 :])
+        outer_is_all = axis == 0 or prod(shape[:axis]) == 1
+        quotient = position // inner
+        found.append(quotient if outer_is_all else quotient % extent)
+        if extent == 1:
+            found[-1] = constant(0)
+    return tuple(found)
+
+
+def _high(atom: Atom) -> int:
+    if isinstance(atom, Variable):
+        return atom.extent - 1
+    if isinstance(atom, Quotient):
+        return atom.dividend.high // atom.divisor
+    return min(atom.divisor - 1, atom.dividend.high)
+
+
+def _sum(terms: Iterable[tuple[Atom, int]], offset: int) -> Index:
+    factors: dict[Atom, int] = {}
+    for atom, factor in terms:
+        factors[atom] = factors.get(atom, 0) + factor
+    kept = sorted(((a, f) for a, f in factors.items() if f), key=_order)
+    return _rejoin(Index(tuple(kept), offset))
+
+
+def _order(term: tuple[Atom, int]) -> tuple[int, str]:
+    atom, factor = term
+    return -abs(factor), repr(atom)
+
+
+def _rejoin(index: Index) -> Index:
+    """`(x / c) * c + x % c` is `x`."""
+    factors = dict(index.terms)
+    for atom, factor in index.terms:
+        if isinstance(atom, Remainder):
+            quotient = atom.dividend // atom.divisor
+            wanted = quotient * (factor * atom.divisor)
+            if wanted.terms and all(factors.get(a) == f for a, f in wanted.terms):
+                rest = [t for t in index.terms if t[0] != atom and t[0] not in dict(wanted.terms)]
+                whole = atom.dividend * factor
+                return _sum([*rest, *whole.terms], index.offset + whole.offset - wanted.offset)
+    return index
+
+
+def _quotient(rest: Index, divisor: int) -> Index:
+    if 0 <= rest.low and rest.high < divisor:
+        return constant(0)
+    shared = gcd(divisor, *(f for _, f in rest.terms))
+    if shared > 1:
+        # (g*x + o) / (g*d) = (x + o/g) / d, since what o/g loses is less than one part of g.
+        smaller = Index(tuple((a, f // shared) for a, f in rest.terms), rest.offset // shared)
+        return smaller // (divisor // shared)
+    if len(rest.terms) == 1 and rest.offset == 0 and rest.terms[0][1] == 1:
+        atom = rest.terms[0][0]
+        if isinstance(atom, Quotient):
+            return atom.dividend // (atom.divisor * divisor)
+        if isinstance(atom, Remainder) and atom.divisor % divisor == 0:
+            return (atom.dividend // divisor) % (atom.divisor // divisor)
+    return Index(((Quotient(rest, divisor), 1),))
+
+
+def _remainder(rest: Index, divisor: int) -> Index:
+    if 0 <= rest.low and rest.high < divisor:
+        return rest
+    if len(rest.terms) == 1 and rest.offset == 0:
+        atom, factor = rest.terms[0]
+        if factor == 1 and isinstance(atom, Remainder) and atom.divisor % divisor == 0:
+            return atom.dividend % divisor
+    shared = gcd(divisor, *(f for _, f in rest.terms))
+    if shared > 1 and rest.offset % shared == 0:
+        smaller = Index(tuple((a, f // shared) for a, f in rest.terms), rest.offset // shared)
+        return (smaller % (divisor // shared)) * shared
+    return Index(((Remainder(rest, divisor), 1),))
+
+
+def _substitute(atom: Atom, new: Mapping[Variable, Index]) -> Index:
+    if isinstance(atom, Variable):
+        return new.get(atom, Index(((atom, 1),)))
+    dividend = atom.dividend.substitute(new)
+    return dividend // atom.divisor if isinstance(atom, Quotient) else dividend % atom.divisor
+
+
+def _term(atom: Atom, factor: int) -> str:
+    text = _atom(atom)
+    return text if factor == 1 else f"{text} * {factor}u"
+
+
+def _atom(atom: Atom) -> str:
+    if isinstance(atom, Variable):
+        return atom.name
+    inner = atom.dividend.wgsl()
+    inner = f"({inner})" if " " in inner else inner
+    sign = "/" if isinstance(atom, Quotient) else "%"
+    return f"({inner} {sign} {atom.divisor}u)"

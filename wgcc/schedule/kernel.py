@@ -1,0 +1,112 @@
+"""What the scheduler hands to the bundle: kernels to render, where their tensors lie, in what order they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wgcc.errors import Span
+from wgcc.ops.flat import ALIGNMENT
+
+__all__ = [
+    "ALIGNMENT",
+    "Binding",
+    "Buffer",
+    "Dispatch",
+    "EntrySchedule",
+    "Kernel",
+    "Launch",
+    "Place",
+    "Region",
+    "Schedule",
+]
+
+PROFILES = ("gpu", "cpu")
+WORD = 4
+MAX_BINDINGS = 8
+MAX_WORKGROUPS = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Words `offset … offset + count` of a buffer: what one binding covers."""
+
+    buffer: str
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One declared storage variable of a kernel. `element` is `f32`, `i32` or `u32`."""
+
+    name: str
+    element: str
+    count: int
+    access: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A template and all it needs. Equal kernels are one file and one pipeline."""
+
+    template: str
+    bindings: tuple[Binding, ...]
+    constants: tuple[tuple[str, int], ...]
+    holes: tuple[tuple[str, str], ...]
+    functions: tuple[str, ...]
+    workgroup: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    kernel: Kernel
+    grid: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """One step of an entry: the same job done by one launch per profile, on the same regions."""
+
+    label: str
+    regions: tuple[Region, ...]
+    launches: Mapping[str, Launch]
+    shows: tuple[str, ...]
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    name: str
+    words: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies: words `offset … offset + count` of a buffer."""
+
+    buffer: str
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySchedule:
+    name: str
+    dispatches: tuple[Dispatch, ...]
+    inputs: Mapping[str, Place]
+    outputs: Mapping[str, Place]
+    written: tuple[str, ...]
+    naive_dispatches: int = 0
+    temporaries: Mapping[str, tuple[Place, int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A whole program, ready to be written down."""
+
+    buffers: tuple[Buffer, ...]
+    tensors: Mapping[str, Place]
+    entries: Mapping[str, EntrySchedule]
+    constants: Mapping[str, object] = field(default_factory=dict)

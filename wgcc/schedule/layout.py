@@ -1,0 +1,108 @@
+"""Where what lasts lies: parameters, gradients, moments and state, shared by all entries.
+
+Parameters that are updated together lie side by side, each on a 256-byte boundary: one dispatch
+updates a whole group, and a kernel can bind any single tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wgcc.ir.graph import Node
+from wgcc.ir.program import Program
+from wgcc.schedule.arena import is_update, lists_of, partners
+from wgcc.schedule.bindings import SCALARS
+from wgcc.schedule.kernel import ALIGNMENT, Buffer, Place
+
+PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
+
+
+@dataclass(slots=True)
+class Layout:
+    """Grows while entries are laid out; `buffers()` gives the sizes at the end.
+
+    `partners` says which parameter a state tensor of an optimizer belongs to.
+    """
+
+    places: dict[str, Place] = field(default_factory=dict)
+    partners: dict[str, str] = field(default_factory=dict)
+    _ends: dict[str, int] = field(default_factory=dict)
+    _roles: dict[str, str] = field(default_factory=dict)
+
+    def append(self, buffer: str, role: str, words: int) -> Place:
+        """The next place of a buffer; its start is aligned for binding, unless it is a scalar's."""
+        step = 1 if buffer == SCALARS else ALIGNMENT
+        start = -(-self._ends.get(buffer, 0) // step) * step
+        self.reserve(buffer, role, start + words)
+        return Place(buffer, start, words)
+
+    def reserve(self, buffer: str, role: str, words: int) -> None:
+        """Make a buffer at least this long."""
+        self._roles.setdefault(buffer, role)
+        self._ends[buffer] = max(self._ends.get(buffer, 0), words)
+
+    def words(self, buffer: str) -> int:
+        """Buffers end on 16 bytes, so that they can be copied and bound whole."""
+        return -(-max(self._ends.get(buffer, 0), 4) // 4) * 4
+
+    def buffers(self) -> list[Buffer]:
+        return [Buffer(name, self.words(name), role) for name, role in self._roles.items()]
+
+    def gradient(self, parameter: str) -> Place:
+        place = self.places[parameter]
+        self.reserve(GRADS, "grads", place.offset + place.count)
+        return Place(GRADS, place.offset, place.count)
+
+
+def lay_out(program: Program) -> Layout:
+    """Places for every parameter and state tensor of a program."""
+    layout = Layout()
+    updates: list[list[str]] = []
+    for graph in program.entries.values():
+        owners = partners(graph.nodes)
+        layout.partners |= {n: p for n, p in owners.items() if n in program.state}
+        updates += [_parameters(node, owners) for node in graph.nodes if is_update(node)]
+    for name in _parameter_order(list(program.params), updates):
+        layout.places[name] = layout.append(PARAMS, "params", program.params[name].type.size)
+    starts = _arena_starts(layout)
+    for name, tensor in program.state.items():
+        layout.places[name] = _state_place(layout, starts, name, tensor.type.size)
+    return layout
+
+
+def _parameters(node: Node, owners: dict[str, str]) -> list[str]:
+    return [owners[value.name] for value in next(iter(lists_of(node).values()))]
+
+
+def _parameter_order(names: list[str], updates: list[list[str]]) -> list[str]:
+    """Trained parameters first, those with the same updates side by side."""
+    members: dict[str, list[int]] = {name: [] for name in names}
+    for number, update in enumerate(updates):
+        for name in update:
+            members[name].append(number)
+    position = {name: i for i, name in enumerate(names)}
+    return sorted(names, key=lambda n: (not members[n], members[n], position[n]))
+
+
+def _arena(layout: Layout, name: str) -> str:
+    """`opt/adam/exp_avg/fc1.w` lies in the arena `opt/adam/exp_avg`."""
+    return name.removesuffix(f"/{layout.partners[name]}")
+
+
+def _arena_starts(layout: Layout) -> dict[str, int]:
+    """The offset of the first parameter that an arena of moments holds something for."""
+    starts: dict[str, int] = {}
+    for name, parameter in layout.partners.items():
+        offset, arena = layout.places[parameter].offset, _arena(layout, name)
+        starts[arena] = min(starts.get(arena, offset), offset)
+    return starts
+
+
+def _state_place(layout: Layout, starts: dict[str, int], name: str, words: int) -> Place:
+    parameter = layout.partners.get(name)
+    if parameter is None:
+        return layout.append(SCALARS if words == 1 else STATE, "state", words)
+    arena, place = _arena(layout, name), layout.places[parameter]
+    offset = place.offset - starts[arena]
+    layout.reserve(arena, "state", offset + place.count)
+    return Place(arena, offset, place.count)

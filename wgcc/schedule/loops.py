@@ -1,0 +1,215 @@
+"""Kernels that walk over elements: element by element, or folding rows, with any number of results.
+
+The same group is written in two ways: one thread per result (software adapters, short or many
+rows), or one workgroup per result, its lanes sharing the row and combining by halves (GPUs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.registry import Reduce
+from wgcc.schedule.context import Context, GroupCode
+from wgcc.schedule.emit import Coordinates, Emitter
+from wgcc.schedule.flow import lowering
+from wgcc.schedule.fuse import Group
+from wgcc.schedule.grid import grid_of, thread_index
+from wgcc.schedule.index import Variable, coordinates_of
+from wgcc.schedule.kernel import Launch
+from wgcc.schedule.space import INNER, Space
+from wgcc.schedule.wgsl import wgsl_type
+
+LANES = 64
+# Shorter rows are folded by one thread even on a GPU.
+MIN_SHARED_ROW = 32
+WORKGROUP = {"gpu": 256, "cpu": 64}
+
+
+def loop_code(group: Group, context: Context) -> GroupCode:
+    """The launches of a loop group, one per profile."""
+    assert group.space is not None
+    shared = group.space.folds() and group.space.inner >= MIN_SHARED_ROW
+    cpu = _thread_per_result(group, context, "cpu")
+    gpu = _workgroup_per_result(group, context) if shared else None
+    return context.code({"cpu": cpu, "gpu": gpu or _thread_per_result(group, context, "gpu")})
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """A reduction in progress: the accumulator's name and the WGSL that combines."""
+
+    node: Node
+    name: str
+    combine: str
+
+    @property
+    def value(self) -> Value:
+        return self.node.output
+
+
+class _Writer:
+    """Writes the body of one kernel. `shared` says whether lanes of a workgroup share a row."""
+
+    def __init__(self, group: Group, context: Context, shared: bool) -> None:
+        assert group.space is not None
+        self.space: Space = group.space
+        self.shared = shared
+        self.roots = group.roots
+        self.context = context
+        self.arrays: list[str] = []
+        own = {n.output.name: n for n in group.roots if not isinstance(lowering(n), Reduce)}
+        self.emitter = Emitter({**context.inlined, **own}, context.bindings())
+        self._loops_before: dict[str, int] = {}
+        self._late_stores: list[str] = []
+
+    def body(self) -> str:
+        for loop in range(self._loop_count()):
+            self._write_loop(loop)
+        for root in self.roots:
+            if self._is_result(root.output) and self.context.is_stored(root.output):
+                self._late_stores.append(self._store(root.output))
+        lines = [*self.emitter.outer.lines, *self._only_once(self._late_stores)]
+        return "\n".join(f"  {line}" for line in lines)
+
+    def _write_loop(self, loop: int) -> None:
+        folds = [self._open_fold(n) for n in self.roots if self._folds_in(n, loop)]
+        stored = [n for n in self.roots if self._stores_in(n, loop)]
+        if not folds and not stored:
+            return
+        inner = self.emitter.open_loop(frozenset({Variable(INNER, self.space.inner)}))
+        updates = [self._update(fold) for fold in folds]
+        stores = [self._store(node.output) for node in stored]
+        lines = [*inner.lines, *updates, *stores]
+        self.emitter.close_loop()
+        start, step = ("lane", f"{INNER} += LANES") if self.shared else ("0u", f"{INNER}++")
+        self.emitter.outer.lines += [
+            f"for (var {INNER} = {start}; {INNER} < INNER; {step}) {{",
+            *(f"  {line}" for line in lines),
+            "}",
+        ]
+        if self.shared and folds:
+            self._combine_lanes(folds)
+        for fold in folds:
+            self.emitter.define(fold.value, self._at(fold.value), fold.name)
+
+    def _open_fold(self, node: Node) -> _Fold:
+        lower = lowering(node)
+        assert isinstance(lower, Reduce)
+        name = self.emitter.fresh(node.op)
+        start = lower.start(node.output.dtype)
+        kind = wgsl_type(node.output.dtype)
+        self.emitter.outer.lines.append(f"var {name}: {kind} = {start};")
+        return _Fold(node, name, lower.combine)
+
+    def _update(self, fold: _Fold) -> str:
+        operand = fold.node.inputs[0]
+        element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
+        return f"{fold.name} = {fold.combine.format(fold.name, element)};"
+
+    def _combine_lanes(self, folds: Sequence[_Fold]) -> None:
+        lines = self.emitter.outer.lines
+        for fold in folds:
+            kind = wgsl_type(fold.value.dtype)
+            self.arrays.append(f"var<workgroup> shared_{fold.name}: array<{kind}, LANES>;")
+            lines.append(f"shared_{fold.name}[lane] = {fold.name};")
+        lines += ["for (var half = LANES / 2u; half > 0u; half /= 2u) {", "  workgroupBarrier();"]
+        lines.append("  if (lane < half) {")
+        for fold in folds:
+            mine, other = f"shared_{fold.name}[lane]", f"shared_{fold.name}[lane + half]"
+            lines.append(f"    {mine} = {fold.combine.format(mine, other)};")
+        lines += ["  }", "}", "workgroupBarrier();"]
+        lines += [f"{fold.name} = shared_{fold.name}[0];" for fold in folds]
+
+    def _only_once(self, stores: list[str]) -> list[str]:
+        """What is stored once per result is stored by the first lane."""
+        if not self.shared or not stores:
+            return stores
+        return ["if (lane == 0u) {", *(f"  {line}" for line in stores), "}"]
+
+    def _store(self, value: Value) -> str:
+        at = self._at(value)
+        return self.emitter.store(value, at, self.emitter.at(value, at))
+
+    def _at(self, value: Value) -> Coordinates:
+        return self.space.coordinates(value.shape)
+
+    def _is_result(self, value: Value) -> bool:
+        """One per result, not one per element of a row."""
+        return value.type.size == self.space.outer
+
+    def _folds_in(self, node: Node, loop: int) -> bool:
+        return isinstance(lowering(node), Reduce) and self._loops(node.inputs[0]) == loop
+
+    def _stores_in(self, node: Node, loop: int) -> bool:
+        value = node.output
+        stored = not self._is_result(value) and self.context.is_stored(value)
+        return stored and self._loops(value) == loop
+
+    def _loop_count(self) -> int:
+        counts = [0]
+        for node in self.roots:
+            if isinstance(lowering(node), Reduce):
+                counts.append(self._loops(node.output))
+            elif not self._is_result(node.output):
+                counts.append(self._loops(node.output) + 1)
+        return max(counts)
+
+    def _loops(self, value: Value) -> int:
+        """How many loops over the row must have ended before a value can be computed."""
+        if value.name not in self._loops_before:
+            node = self.context.inlined.get(value.name) or self._own(value)
+            count = max((self._loops(v) for v in node.inputs), default=0) if node else 0
+            folds = node is not None and isinstance(lowering(node), Reduce)
+            self._loops_before[value.name] = count + folds
+        return self._loops_before[value.name]
+
+    def _own(self, value: Value) -> Node | None:
+        return next((n for n in self.roots if n.output.name == value.name), None)
+
+
+def _thread_per_result(group: Group, context: Context, profile: str) -> Launch:
+    writer = _Writer(group, context, shared=False)
+    body = writer.body()
+    space = writer.space
+    threads = _workgroup_size(space, profile)
+    grid = grid_of(-(-space.outer // threads))
+    return context.launch(
+        "loop.wgsl.jinja",
+        writer.emitter,
+        constants={"OUTER": space.outer, "INNER": space.inner, "WORKGROUP": threads},
+        holes={"body": body, "index": thread_index(grid, threads)},
+        workgroup=(threads, 1, 1),
+        grid=grid,
+    )
+
+
+def _workgroup_size(space: Space, profile: str) -> int:
+    """Software adapters run a workgroup on one core: few results are spread over several."""
+    most = WORKGROUP[profile]
+    if profile == "gpu":
+        return most if space.outer >= most else 64
+    size = most
+    while size > 8 and space.folds() and space.outer < size * 4:
+        size //= 2
+    return size
+
+
+def _workgroup_per_result(group: Group, context: Context) -> Launch:
+    writer = _Writer(group, context, shared=True)
+    body = writer.body()
+    space = writer.space
+    grid = grid_of(space.outer)
+    return context.launch(
+        "rows.wgsl.jinja",
+        writer.emitter,
+        constants={"OUTER": space.outer, "INNER": space.inner, "LANES": LANES},
+        holes={
+            "body": body,
+            "arrays": "\n".join(writer.arrays),
+            "index": thread_index(grid, 1),
+        },
+        workgroup=(LANES, 1, 1),
+        grid=grid,
+    )

@@ -1,0 +1,169 @@
+"""Matrix products, with what is computed on their operands while loading and on their results while storing.
+
+`registers` keeps a block of results per thread in registers and reads memory directly (best where
+a workgroup runs on one CPU core); `tiles` shares blocks of both operands through workgroup memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Value
+from wgcc.schedule.bindings import Bindings
+from wgcc.schedule.context import Context, GroupCode
+from wgcc.schedule.emit import Emitter
+from wgcc.schedule.fuse import Group, product_position
+from wgcc.schedule.index import coordinates_of, variable
+from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch
+
+LANES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """`batch` products of `rows × inner` by `inner × cols`."""
+
+    batch: int
+    rows: int
+    cols: int
+    inner: int
+
+    @classmethod
+    def of(cls, a: Value, b: Value) -> Sizes:
+        batch = a.shape[0] if len(a.shape) == 3 else 1
+        return cls(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+
+
+def matmul_code(group: Group, context: Context) -> GroupCode:
+    """The launches of a matrix product, one per profile."""
+    return context.code({"gpu": _tiles(group, context), "cpu": _registers(group, context)})
+
+
+def _registers(group: Group, context: Context) -> Launch:
+    """Lanes lie along the longer side; each thread makes `TM × TN` results, `LANES` apart."""
+    sizes = _sizes(group)
+    tall = sizes.rows > sizes.cols
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    along = _block(-(-long_side // LANES), sizes)
+    across = _block(short_side, sizes)
+    rows, cols = (along, across) if tall else (across, along)
+    lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
+    return _launch(
+        group,
+        context,
+        "matmul_registers.wgsl.jinja",
+        constants={"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols},
+        tile=(rows * lanes_m, cols * lanes_n),
+        workgroup=(lanes_n, lanes_m, 1),
+    )
+
+
+def _block(available: int, sizes: Sizes) -> int:
+    """Results per thread along one side: at most 8, fewer when the product is small.
+
+    Small products compile quicker and use both cores with blocks of 4.
+    """
+    most = 8 if sizes.batch * sizes.rows * sizes.cols >= 8192 else 4
+    return min(most, available)
+
+
+def _tiles(group: Group, context: Context) -> Launch:
+    """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
+    sizes = _sizes(group)
+    side, block = _tile_shape(sizes)
+    tile = side * block
+    return _launch(
+        group,
+        context,
+        "matmul_tiles.wgsl.jinja",
+        constants={"SIDE": side, "TM": block, "TN": block, "TILE": tile, "TK": 16},
+        tile=(tile, tile),
+        workgroup=(side, side, 1),
+    )
+
+
+def _tile_shape(sizes: Sizes) -> tuple[int, int]:
+    """(threads per side, results per thread and side)."""
+
+    def workgroups(tile: int) -> int:
+        return sizes.batch * -(-sizes.rows // tile) * -(-sizes.cols // tile)
+
+    if workgroups(64) >= 64:
+        return 16, 4
+    return (8, 4) if workgroups(32) >= 16 else (8, 2)
+
+
+def _launch(
+    group: Group,
+    context: Context,
+    template: str,
+    *,
+    constants: dict[str, int],
+    tile: tuple[int, int],
+    workgroup: tuple[int, int, int],
+) -> Launch:
+    sizes, bindings = _sizes(group), context.bindings()
+    functions, used = _functions(group, context, bindings)
+    grid = (-(-sizes.cols // tile[1]), -(-sizes.rows // tile[0]), sizes.batch)
+    assert max(grid) <= MAX_WORKGROUPS, "a matrix product this large does not fit one binding"
+    shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
+    return context.launch(
+        template,
+        used,
+        constants={**shape, **constants},
+        holes={"functions": functions},
+        workgroup=workgroup,
+        grid=grid,
+    )
+
+
+def _sizes(group: Group) -> Sizes:
+    return Sizes.of(*group.roots[0].inputs)
+
+
+def _functions(group: Group, context: Context, bindings: Bindings) -> tuple[str, Emitter]:
+    """`left`, `right` and `finish`: load an element of either operand, make use of a result."""
+    product = group.roots[0]
+    a, b = product.inputs
+    sizes = Sizes.of(a, b)
+    emitter = Emitter(context.inlined, bindings)
+    left = _loader("left", ("z", "m", "k"), a, sizes, emitter)
+    right = _loader("right", ("z", "k", "n"), b, sizes, emitter)
+    own = {root.output.name: root for root in group.roots[1:]}
+    finisher = Emitter({**context.inlined, **own}, bindings)
+    finish = _finisher(group, context, finisher)
+    emitter.functions.update(finisher.functions)
+    return "\n\n".join((left, right, finish)), emitter
+
+
+def _loader(
+    name: str, arguments: tuple[str, ...], value: Value, sizes: Sizes, emitter: Emitter
+) -> str:
+    extents = {"z": sizes.batch, "m": sizes.rows, "k": sizes.inner, "n": sizes.cols}
+    coordinates = tuple(variable(n, extents[n]) for n in arguments[-len(value.shape) :])
+    emitter.outer = type(emitter.outer)()
+    result = emitter.at(value, coordinates)
+    parameters = ", ".join(f"{n}: u32" for n in arguments)
+    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
+    return f"fn {name}({parameters}) -> f32 {{\n{lines}  return {result};\n}}"
+
+
+def _finisher(group: Group, context: Context, emitter: Emitter) -> str:
+    product = group.roots[0].output
+    position = product_position(product)
+    text = "quantizeToF16(product)" if product.dtype == "f16" else "product"
+    names = [n for n, extent in zip("zmn"[-len(product.shape) :], product.shape, strict=True)]
+    extents = product.shape
+    coordinates = tuple(variable(n, e) for n, e in zip(names, extents, strict=True))
+    emitter.define(product, coordinates, text)
+    stores = []
+    for root in group.roots:
+        value = root.output
+        at = coordinates_of(position, value.shape)
+        if context.is_stored(value):
+            stores.append(emitter.store(value, at, emitter.at(value, at)))
+    lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
+    return f"fn finish(z: u32, m: u32, n: u32, product: f32) {{\n{lines}}}"
+
+
+__all__ = ["Sizes", "matmul_code"]

@@ -1,0 +1,96 @@
+"""Plan one entry: its groups in order, and a place for every value that is kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from wgcc.ir.graph import Graph, Value
+from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
+from wgcc.schedule.bindings import SCALARS
+from wgcc.schedule.fuse import Fused, Group, fuse
+from wgcc.schedule.kernel import Place
+from wgcc.schedule.layout import CONSTANTS, Layout
+from wgcc.schedule.settle import Settled, settle
+from wgcc.schedule.storage import Life, Slots, io_places, lives_of, own_place
+
+
+@dataclass(slots=True)
+class PlannedEntry:
+    graph: Graph
+    fused: Fused
+    order: list[Group]
+    places: dict[str, Place]
+    outputs: dict[str, Place]
+    lives: list[Life] = field(default_factory=list)
+
+    def is_stored(self, value: Value) -> bool:
+        return value.name in self.places
+
+
+def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
+    fused = fuse(graph)
+    settled = settle(fused, dict(graph.writes))
+    places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
+    places |= io_places(graph, layout)
+    places |= _constant_places(graph, layout)
+    places |= {name: layout.places[target] for name, target in settled.over.items()}
+    places = _arena_places(graph, layout, places)
+    planned = PlannedEntry(graph, fused, settled.order, places, {})
+    for name, value in graph.outputs.items():
+        if value.name not in places:
+            places[value.name] = own_place(f"{graph.name}/{name}", "output", value, layout)
+        planned.outputs[name] = places[value.name]
+    _place_temporaries(planned, settled, layout, slots)
+    return planned
+
+
+def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Constants of equal content share a place, whatever entry they belong to."""
+    places = {}
+    for constant in graph.constants:
+        key = f"{CONSTANTS}/{constant.words.hex()}"
+        if key not in layout.places:
+            size = constant.value.type.size
+            layout.places[key] = layout.append(CONSTANTS, "constant", size)
+        places[constant.value.name] = layout.places[key]
+    return places
+
+
+def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
+    """Gradients lie in their arena, and what an update makes lies where the old content was."""
+    owners, found = partners(graph.nodes), dict(places)
+    for node in graph.nodes:
+        if is_update(node):
+            for value in lists_of(node).get("g", ()):
+                found.setdefault(value.name, layout.gradient(owners[value.name]))
+            found |= {new: found[old.name] for new, old in replaced_by(node).items()}
+        if node.op == "flat":
+            parts = [layout.gradient(owners[value.name]) for value in node.inputs]
+            found |= {v.name: p for v, p in zip(node.inputs, parts, strict=True)}
+            found[node.output.name] = span(parts)
+    return found
+
+
+def _place_temporaries(
+    planned: PlannedEntry, settled: Settled, layout: Layout, slots: Slots
+) -> None:
+    """Values read by another group than their own are kept; scalars among the scalars."""
+    reads = [(i, group.reads) for i, group in enumerate(settled.order)]
+    wanted = set().union(*(names for _, names in reads))
+    stored = {}
+    for i, value in _made(settled.order):
+        if value.name in wanted and value.name not in planned.places:
+            if value.type.size == 1:
+                planned.places[value.name] = layout.append(SCALARS, "state", 1)
+            else:
+                stored[value.name] = (value, i)
+    planned.lives = lives_of(stored, reads)
+    planned.places |= slots.assign(planned.lives)
+
+
+def _made(order: list[Group]) -> Iterator[tuple[int, Value]]:
+    for i, group in enumerate(order):
+        for root in group.roots:
+            for value in root.outputs:
+                yield i, value

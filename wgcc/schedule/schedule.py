@@ -1,0 +1,83 @@
+"""Turn a program's graphs into dispatches: fused groups, written as kernels for each profile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wgcc.ir.graph import Value
+from wgcc.ir.program import Program
+from wgcc.schedule.bindings import SCALARS
+from wgcc.schedule.context import Context, GroupCode
+from wgcc.schedule.flow import moves
+from wgcc.schedule.fuse import Group
+from wgcc.schedule.kernel import Dispatch, EntrySchedule, Place, Schedule
+from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
+from wgcc.schedule.loops import loop_code
+from wgcc.schedule.matmul import matmul_code
+from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
+from wgcc.schedule.prepare import prepare
+from wgcc.schedule.scan import scan_code
+from wgcc.schedule.scatter import scatter_code
+from wgcc.schedule.storage import Slots
+from wgcc.schedule.update import update_code
+from wgcc.schedule.window_update import window_update_code
+
+Writer = Callable[[Group, Context], GroupCode]
+WRITERS: dict[str, Writer] = {
+    "loop": loop_code,
+    "matmul": matmul_code,
+    "scan": scan_code,
+    "scatter": scatter_code,
+    "update": update_code,
+    "window_update": window_update_code,
+}
+
+
+def schedule(program: Program) -> Schedule:
+    """Schedule every entry of a program whose graphs have been through all passes."""
+    layout, slots = lay_out(program), Slots()
+    graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
+    planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
+    slots.reserve_in(layout)
+    entries = {name: _write_entry(entry, layout) for name, entry in planned.items()}
+    tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
+    return Schedule(tuple(layout.buffers()), tensors, entries, _constants(planned, layout))
+
+
+def _write_entry(planned: PlannedEntry, layout: Layout) -> EntrySchedule:
+    graph = planned.graph
+    return EntrySchedule(
+        graph.name,
+        tuple(_write_group(g, planned, layout) for g in planned.order if g.kind != "flat"),
+        {value.name: planned.places[value.name] for value in graph.inputs},
+        planned.outputs,
+        tuple(sorted(graph.writes)),
+        sum(not moves(node) for node in graph.nodes),
+        {
+            life.value.name: (planned.places[life.value.name], life.start, life.end)
+            for life in planned.lives
+        },
+    )
+
+
+def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatch:
+    def place(value: Value) -> Place:
+        return planned.places[value.name]
+
+    context = Context(planned.fused.inlined, place, planned.is_stored, layout.words(SCALARS))
+    code = WRITERS[group.kind](group, context)
+    stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]
+    span = next((root.span for root in reversed(group.roots) if root.span), None)
+    return Dispatch(stored[-1].name, code.regions, code.launches, code.shows, span)
+
+
+def _constants(planned: dict[str, PlannedEntry], layout: Layout) -> dict[str, object]:
+    """The words of every distinct constant, by name, with its place."""
+    found: dict[str, object] = {}
+    for entry in planned.values():
+        for constant in entry.graph.constants:
+            place = layout.places[f"{CONSTANTS}/{constant.words.hex()}"]
+            found.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
+    return found
+
+

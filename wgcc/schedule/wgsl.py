@@ -1,0 +1,16 @@
+"""How a tensor's words are typed in memory. Every element takes one 32-bit word."""
+
+from __future__ import annotations
+
+from wgcc.ops.dtypes import literal, wgsl_type
+
+__all__ = ["element_type", "literal", "wgsl_type", "zero"]
+
+
+def element_type(dtype: str) -> str:
+    """The type of the word that holds an element in a buffer."""
+    return "u32" if dtype == "bool" else wgsl_type(dtype)
+
+
+def zero(dtype: str) -> str:
+    return literal(0, dtype)

@@ -1,0 +1,74 @@
+"""Writing a window of a tensor at a place found at run time: over the old content, or into a copy."""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import Node
+from wgcc.schedule.context import Context, GroupCode
+from wgcc.schedule.emit import Emitter
+from wgcc.schedule.fuse import Group
+from wgcc.schedule.grid import grid_of, thread_index
+from wgcc.schedule.index import Index, coordinates_of, variable
+from wgcc.schedule.kernel import Launch
+from wgcc.schedule.wgsl import wgsl_type
+
+WORKGROUP = 64
+
+
+def window_update_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    in_place = context.is_at_same_place(node.inputs[0], node.output)
+    launch = _overwrite(node, context) if in_place else _merge(node, context)
+    return context.code({"gpu": launch, "cpu": launch})
+
+
+def _overwrite(node: Node, context: Context) -> Launch:
+    """One thread per element of the window."""
+    _, update, _ = node.inputs
+    emitter = Emitter(context.inlined, context.bindings())
+    start, axis = _start(node, emitter), int(node.attrs["axis"])
+    here = coordinates_of(variable("o", update.type.size), update.shape)
+    there = (*here[:axis], here[axis] + start, *here[axis + 1 :])
+    store = emitter.store(node.output, there, emitter.at(update, here))
+    return _launch(emitter, context, [*emitter.outer.lines, store], update.type.size)
+
+
+def _merge(node: Node, context: Context) -> Launch:
+    """One thread per element of the whole."""
+    base, update, _ = node.inputs
+    emitter = Emitter(context.inlined, context.bindings())
+    start, axis = _start(node, emitter), int(node.attrs["axis"])
+    size = update.shape[axis]
+    here = coordinates_of(variable("o", base.type.size), base.shape)
+    old = emitter.at(base, here)
+    place = here[axis].wgsl()
+    inside = emitter.let("inside", f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u", here)
+    at = emitter.let("at", f"select(0u, {place} - {start.wgsl()}, {inside})", here)
+    there = (*here[:axis], variable(at, size), *here[axis + 1 :])
+    new = emitter.at(update, there)
+    store = emitter.store(node.output, here, f"select({old}, {new}, {inside})")
+    return _launch(emitter, context, [*emitter.outer.lines, store], base.type.size)
+
+
+def _start(node: Node, emitter: Emitter) -> Index:
+    base, update, at = node.inputs
+    axis = int(node.attrs["axis"])
+    limit = base.shape[axis] - update.shape[axis]
+    raw = emitter.at(at, ())
+    unsigned = wgsl_type(at.dtype) == "u32"
+    clamped = f"min({raw}, {limit}u)" if unsigned else f"u32(clamp({raw}, 0, {limit}))"
+    return variable(emitter.let("start", clamped, ()), limit + 1)
+
+
+def _launch(emitter: Emitter, context: Context, lines: list[str], threads: int) -> Launch:
+    grid = grid_of(-(-threads // WORKGROUP))
+    return context.launch(
+        "loop.wgsl.jinja",
+        emitter,
+        constants={"OUTER": threads, "WORKGROUP": WORKGROUP},
+        holes={
+            "body": "\n".join(f"  {line}" for line in lines),
+            "index": thread_index(grid, WORKGROUP),
+        },
+        workgroup=(WORKGROUP, 1, 1),
+        grid=grid,
+    )
