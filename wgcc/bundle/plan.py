@@ -188,13 +188,9 @@ def _optimizers(program: Program) -> Plan:
         parts = name.split("/")
         if parts[0] == "opt" and parts[-1] == "step" and len(parts) == 3:
             entries = [e for e, graph in program.entries.items() if name in graph.writes]
-            found[parts[1]] = {"kind": _kind(program, parts[1]), "step": name, "entry": entries}
+            kind = program.optimizers[parts[1]]
+            found[parts[1]] = {"kind": kind, "step": name, "entry": entries}
     return found
-
-
-def _kind(program: Program, optimizer: str) -> str:
-    """`adam`, `sgd`, … from the moments it keeps."""
-    return program.optimizers.get(optimizer, "sgd")
 
 
 def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:

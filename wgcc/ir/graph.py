@@ -85,7 +85,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One entry. `params` and `state` hold what it reads or writes; `inputs` and `outputs` are its contract."""
+    """One entry. `params` and `state` hold what it reads or writes; `inputs` and `outputs` are its contract.
+
+    `ranges` says which numbers (low, high, one more or None) an integer input may hold, where the
+    program looks something up with it.
+    """
 
     name: str
     inputs: tuple[Value, ...] = ()
@@ -95,6 +99,7 @@ class Graph:
     outputs: Mapping[str, Value] = field(default_factory=dict)
     writes: Mapping[str, Value] = field(default_factory=dict)
     constants: tuple[Constant, ...] = ()
+    ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[Value, ...]:

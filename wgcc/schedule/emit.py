@@ -121,7 +121,7 @@ class Emitter:
     ) -> str:
         self.functions.update(dict.fromkeys(lower.functions))
         pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
-        text = pattern.format(*operands, **extra)
+        text = pattern.format(*operands, **{**node.attrs, **extra})
         dtype = node.output.dtype
         if dtype == "f16":
             text = f"quantizeToF16({text})"

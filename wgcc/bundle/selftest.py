@@ -1,0 +1,82 @@
+"""The self-test recorded in every bundle: what its entries must give for drawn inputs.
+
+Expected outputs come from the numpy evaluator in float64. Entries whose evaluation would take too
+long for a build are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wgcc.bundle.emit import initial_weights
+from wgcc.evaluate import Session
+from wgcc.ir.graph import FLOATS, Graph, Value
+from wgcc.ir.program import Program
+from wgcc.lazy_numpy import Array, np
+
+SEED = 1
+STEPS = 3
+# Elements an evaluation may touch, all steps together: about half a second of numpy.
+MOST_WORK = 40_000_000
+# f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
+TOLERANCE = 1e-4
+FIRST = 8
+
+
+def make_selftest(program: Program, plan: dict[str, Any]) -> dict[str, Any]:
+    entries = {}
+    for name, graph in program.entries.items():
+        steps = STEPS if plan["entries"][name]["training"] else 1
+        if _work(graph) * steps <= MOST_WORK and graph.outputs:
+            entries[name] = _test_entry(program, graph, steps)
+    return {"seed": SEED, "entries": entries}
+
+
+def _test_entry(program: Program, graph: Graph, steps: int) -> dict[str, Any]:
+    from wgcc_runtime.drawn import drawn_input
+
+    specs = {value.name: _spec(graph, value) for value in graph.inputs}
+    weights = initial_weights(program)
+    session = Session(program, weights, weights)
+    outputs = []
+    for step in range(steps):
+        inputs = {
+            v.name: drawn_input(specs[v.name], f"{graph.name}/{v.name}", v.shape, SEED, step)
+            for v in graph.inputs
+        }
+        results = session.call(graph.name, inputs)
+        outputs.append({name: _facts(array) for name, array in results.items()})
+    return {"inputs": specs, "steps": steps, "outputs": outputs, "tolerance": TOLERANCE}
+
+
+def _spec(graph: Graph, value: Value) -> dict[str, Any]:
+    if value.dtype in FLOATS:
+        return {"kind": "uniform", "low": -1, "high": 1}
+    if value.name in graph.ranges:
+        low, high, _ = graph.ranges[value.name]
+        return {"kind": "integers", "low": low, "high": high}
+    high = {"bool": 1, "u8": 255}.get(value.dtype, 3)
+    return {"kind": "integers", "low": 0, "high": high}
+
+
+def _facts(array: Array) -> dict[str, Any]:
+    wide = np.asarray(array, np.float64).reshape(-1)
+    return {
+        "sum": _rounded(wide.sum()),
+        "abs": _rounded(np.abs(wide).sum()),
+        "first": [_rounded(x) for x in wide[:FIRST]],
+    }
+
+
+def _rounded(number: Any) -> float:
+    """Nine digits hold an f32 and hide what differs between numpy builds."""
+    return float(f"{float(number):.9g}")
+
+
+def _work(graph: Graph) -> int:
+    total = 0
+    for node in graph.nodes:
+        size = sum(value.type.size for value in node.outputs)
+        total += size * (node.inputs[0].shape[-1] // 8 + 1 if node.op == "matmul" else 1)
+        total += sum(value.type.size for value in node.inputs) if node.op == "scan" else 0
+    return total

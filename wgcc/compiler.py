@@ -1,0 +1,92 @@
+"""The pipeline, as one readable list: model file → program → passes → schedule → bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wgcc import __version__
+from wgcc.bundle.emit import bundle_files, initial_weights, write_files
+from wgcc.bundle.plan import Planned, make_plan
+from wgcc.bundle.selftest import make_selftest
+from wgcc.elaborate import elaborate
+from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.ir.program import Program
+from wgcc.passes.pipeline import run_passes
+from wgcc.schedule.kernel import Schedule
+from wgcc.schedule.schedule import schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A model on its way to a bundle. `diagnostics` holds its warnings."""
+
+    source: Source
+    program: Program
+    schedule: Schedule
+    planned: Planned
+    diagnostics: Diagnostics
+
+    def files(self, weights: Mapping[str, object] | None = None) -> dict[str, bytes]:
+        """The bundle's files. `weights` replaces first values, by parameter name."""
+        values = {**initial_weights(self.program), **(weights or {})}
+        return bundle_files(
+            self.planned, self.program, self.source.name, self.source.text, values
+        )
+
+    def write(self, folder: str | Path, weights: Mapping[str, object] | None = None) -> None:
+        write_files(self.files(weights), Path(folder))
+
+
+def compile_file(
+    path: str | Path,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    model: str | None = None,
+    seed: int | None = None,
+    entries: Sequence[str] | None = None,
+) -> Compiled:
+    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors."""
+    source, program, diagnostics = read_program(
+        path, sizes=sizes, model=model, seed=seed, entries=entries
+    )
+    return compile_program(source, program, diagnostics)
+
+
+def read_program(
+    path: str | Path,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    model: str | None = None,
+    seed: int | None = None,
+    entries: Sequence[str] | None = None,
+) -> tuple[Source, Program, Diagnostics]:
+    """Check a file and trace its model: the first stage."""
+    diagnostics = Diagnostics()
+    program = elaborate(Path(path), diagnostics, sizes=sizes, model=model, seed=seed)
+    if program is None:
+        raise WgError("the model has errors", diagnostics)
+    source = Source(Path(path).name, Path(path).read_text(encoding="utf-8"))
+    return source, _only(program, entries), diagnostics
+
+
+def compile_program(source: Source, program: Program, diagnostics: Diagnostics) -> Compiled:
+    """Passes, schedule and plan of a traced program."""
+    lowered = run_passes(program)
+    scheduled = schedule(lowered)
+    generator = f"wgcc {__version__}"
+    planned = make_plan(lowered, scheduled, source.name, source.text, generator)
+    planned.plan["selftest"] = make_selftest(lowered, planned.plan)
+    return Compiled(source, lowered, scheduled, planned, diagnostics)
+
+
+def _only(program: Program, entries: Sequence[str] | None) -> Program:
+    if not entries:
+        return program
+    for name in entries:
+        if name not in program.entries:
+            known = ", ".join(program.entries)
+            raise WgError(f"there is no entry {name} in model {program.name} (it has {known})")
+    kept = {name: program.entries[name] for name in program.entries if name in entries}
+    return replace(program, entries=kept)
