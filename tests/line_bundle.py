@@ -17,6 +17,7 @@ from wgcc_runtime.threefry import random_words
 
 ROWS, COLS, RATE, DECAY = 8, 4, 0.1, 0.9
 SEED = 3
+COPY = {"kind": "copy", "of": "w"}
 
 PREDICT = """
 @group(0) @binding(0) var<storage, read> x: array<f32, 32>;
@@ -174,7 +175,7 @@ def _tensors() -> dict[str, Any]:
         "rng/seed": _tensor(
             "u32", [], (STATE, 512), "state", init={"kind": "value", "values": [SEED]}
         ),
-        "opt/opt/ema/w": _tensor("f32", [COLS], (STATE, 768), "state", init=draw),
+        "opt/opt/ema/w": _tensor("f32", [COLS], (STATE, 768), "state", init=COPY),
         "train/x": _tensor("f32", [ROWS, COLS], (INPUT, 0), "input"),
         "train/y": _tensor("f32", [ROWS], (INPUT, 256), "input"),
         "predict/x": _tensor("f32", [ROWS, COLS], (INPUT, 0), "input"),

@@ -8,9 +8,9 @@ from statistics import median
 from typing import Any
 
 from wgcc_runtime.batches import Batch, check_batch
+from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Entry, Range, Tensor
-from wgcc_runtime.selftest import draw_input
 
 LIMITS = {"bool": (0, 1), "u8": (0, 255)}
 
@@ -46,8 +46,12 @@ def sample_inputs(model: Model, entry: Entry) -> Batch:
     """Inputs that the entry accepts: as the self-test draws them, else small random values."""
     test = model.plan.selftest.get("entries", {}).get(entry.name, {}).get("inputs", {})
     values = {
-        name: draw_input(
-            test.get(name) or _draw(tensor, entry.ranges.get(name)), tensor, seed=1, step=0
+        name: drawn_input(
+            test.get(name) or _draw(tensor, entry.ranges.get(name)),
+            tensor.name,
+            tensor.shape,
+            seed=1,
+            step=0,
         )
         for name, tensor in entry.inputs.items()
     }

@@ -1,4 +1,4 @@
-"""Inputs of the self-test: drawn from seed, name, step and position alone, by compiler and runtimes."""
+"""Inputs of the self-test: drawn alike by the compiler and the runtimes, from seed, name and step."""
 
 from __future__ import annotations
 

@@ -71,15 +71,19 @@ class Guard:
             return None
 
     def _tests(self, tensors: Iterable[Tensor]) -> list[Command]:
-        runs = _runs(tensors, limits_of(self._machine.plan)["maxStorageBufferBindingSize"])
-        if not runs:
-            return []
+        machine, commands = self._machine, []
         source = Path(__file__).with_name("finite.wgsl").read_text(encoding="utf-8")
-        pipeline = self._machine.pipeline(source, "main", ACCESS, "finite")
-        return [
-            (pipeline, self._machine.group(ACCESS, [run], [self.flag]), (_groups(run), 1, 1))
-            for run in runs
-        ]
+        pipelines: dict[int, Any] = {}
+        for run in _runs(tensors, limits_of(machine.plan)["maxStorageBufferBindingSize"]):
+            # A binding starts on a boundary, so what lies before the run is skipped.
+            first = run.offset % ALIGNMENT
+            if first not in pipelines:
+                skip = {"FIRST": first // WORD}
+                pipelines[first] = machine.pipeline(source, "main", ACCESS, "finite", skip)
+            binding = Binding(run.buffer, run.offset - first, run.size + first)
+            group = machine.group(ACCESS, [binding], [self.flag])
+            commands.append((pipelines[first], group, (_groups(run), 1, 1)))
+        return commands
 
 
 def _groups(run: Binding) -> int:
@@ -88,18 +92,19 @@ def _groups(run: Binding) -> int:
 
 
 def _runs(tensors: Iterable[Tensor], longest: int) -> list[Binding]:
-    """Neighbouring tensors as one range; the padding between them is never written, so zero."""
+    """Neighbouring tensors as one range, so that an arena is one dispatch."""
+    ordered = sorted(tensors, key=lambda tensor: (tensor.buffer, tensor.offset))
+    # Where tensors are packed, what lies between two of them is other data; where each has its own
+    # boundary it is padding, which is never written, so zero.
+    packed = {tensor.buffer for tensor in ordered if tensor.offset % ALIGNMENT}
     runs: list[Binding] = []
-    for tensor in sorted(tensors, key=lambda tensor: (tensor.buffer, tensor.offset)):
-        last = runs[-1] if runs else None
-        end = tensor.offset + tensor.bytes
-        if (
-            last
-            and last.buffer == tensor.buffer
-            and tensor.offset - (last.offset + last.size) < ALIGNMENT
-            and end - last.offset <= longest
-        ):
-            runs[-1] = Binding(last.buffer, last.offset, end - last.offset)
+    for tensor in ordered:
+        last = runs[-1] if runs else Binding(-1, 0, 0)
+        gap = tensor.offset - (last.offset + last.size)
+        near = gap == 0 or (gap < ALIGNMENT and tensor.buffer not in packed)
+        size = tensor.offset + tensor.bytes - last.offset
+        if last.buffer == tensor.buffer and near and size + ALIGNMENT <= longest:
+            runs[-1] = Binding(last.buffer, last.offset, size)
         else:
             runs.append(Binding(tensor.buffer, tensor.offset, tensor.bytes))
     return runs

@@ -5,7 +5,7 @@ Knows tensors as regions of words; values, names and files are other modules' bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wgcc_runtime.arrays import Array
@@ -101,14 +101,20 @@ class Machine:
             )
         return self._pipelines[index]
 
-    def pipeline(self, source: str, entry: str, access: tuple[str, ...], label: str) -> Any:
+    def pipeline(
+        self,
+        source: str,
+        entry: str,
+        access: tuple[str, ...],
+        label: str,
+        constants: Mapping[str, float] | None = None,
+    ) -> Any:
         gpu = self.device.gpu
         with gpu_errors(f"the kernel `{label}`"):
             module = gpu.create_shader_module(code=source, label=label)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(access)])
-            return gpu.create_compute_pipeline(
-                layout=layout, compute={"module": module, "entry_point": entry}, label=label
-            )
+            stage = {"module": module, "entry_point": entry, "constants": dict(constants or {})}
+            return gpu.create_compute_pipeline(layout=layout, compute=stage, label=label)
 
     def group(
         self, access: tuple[str, ...], bindings: Sequence[Binding], more: Sequence[Any] = ()

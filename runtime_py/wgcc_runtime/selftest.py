@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array
+from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.model import Model
-from wgcc_runtime.plan import Tensor
-from wgcc_runtime.threefry import random_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +42,12 @@ def run_selftest(model: Model) -> list[Result]:
     return results
 
 
-def draw_input(spec: Mapping[str, Any], tensor: Tensor, seed: int, step: int) -> Array:
-    """The words depend on seed, tensor name (`ENTRY/NAME`), step and position alone."""
-    words = random_words(seed, tensor.name, tensor.size, step)
-    if spec["kind"] == "integers":
-        span = spec["high"] - spec["low"] + 1
-        integers: Array = spec["low"] + words.astype(np.int64) % span
-        return integers.reshape(tensor.shape)
-    unit = (words >> np.uint32(8)).astype(np.float64) * 2.0**-24
-    scaled: Array = spec["low"] + unit * (spec["high"] - spec["low"])
-    return scaled.astype(np.float32).reshape(tensor.shape)
-
-
 def _run_entry(model: Model, name: str, spec: Mapping[str, Any], seed: int) -> dict[str, float]:
     entry = model.entry(name)
     errors: dict[str, float] = {}
     for step, expected in enumerate(spec["outputs"]):
         inputs = {
-            key: draw_input(draw, entry.inputs[key], seed, step)
+            key: drawn_input(draw, entry.inputs[key].name, entry.inputs[key].shape, seed, step)
             for key, draw in spec["inputs"].items()
         }
         outputs = model.call(name, **inputs)

@@ -75,10 +75,18 @@ def _check_tensors(plan: Plan) -> None:
         if tensor.offset + tensor.bytes > room:
             end = tensor.offset + tensor.bytes
             _refuse(field, f"ends at byte {end} of a buffer of {room}")
+        _check_copy(plan, tensor)
     lasting = [t for t in plan.tensors.values() if t.role in ("param", "state", "constant")]
     _check_disjoint(lasting)
     for entry in plan.entries.values():
         _check_disjoint([*lasting, *entry.inputs.values()])
+
+
+def _check_copy(plan: Plan, tensor: Tensor) -> None:
+    if tensor.init["kind"] == "copy":
+        original = plan.persistent().get(tensor.init.get("of", ""))
+        if original is None or original.init["kind"] == "copy" or original.shape != tensor.shape:
+            _refuse(f"tensors.{tensor.name}.init", "copies no tensor of the same shape")
 
 
 def _check_disjoint(tensors: Sequence[Tensor]) -> None:
@@ -87,7 +95,14 @@ def _check_disjoint(tensors: Sequence[Tensor]) -> None:
     ordered = sorted(unique, key=lambda tensor: (tensor.buffer, tensor.offset))
     for left, right in pairwise(ordered):
         if left.buffer == right.buffer and left.offset + left.bytes > right.offset:
+            if left.role == right.role == "constant" and _same_place(left, right):
+                continue
             _refuse(f"tensors.{right.name}", f"overlaps `{left.name}`")
+
+
+def _same_place(left: Tensor, right: Tensor) -> bool:
+    """Constants of equal content may share one place."""
+    return left.offset == right.offset and left.bytes == right.bytes
 
 
 def _check_kernels(plan: Plan, limits: Mapping[str, int]) -> None:

@@ -40,14 +40,13 @@ class StartValues:
                 found[name] = self._given[name]
             elif keep and name in self._own:
                 found[name] = self._own[name]
-            else:
+            elif tensor.init["kind"] != "copy":
                 found[name] = _drawn(tensor, self._seed() if seed is None else seed)
         if seed is not None and SEED_STATE in found and SEED_STATE not in self._given:
             found[SEED_STATE][...] = seed & 0xFFFFFFFF
-        for name in tensors:
-            copied = _averaged(name, tensors)
-            if copied and name not in self._given and (seed is not None or name not in self._own):
-                found[name] = found[copied]
+        for name, tensor in tensors.items():
+            if name not in found:
+                found[name] = found[tensor.init["of"]]
         return found
 
     def _seed(self) -> int:
@@ -122,10 +121,3 @@ def _names(names: list[str]) -> str:
 def _drawn(tensor: Tensor, seed: int) -> Array:
     values = initial_values(tensor.init, tensor.shape, seed, tensor.name, tensor.dtype)
     return convert(values, tensor.dtype, f"initial values of `{tensor.name}`")
-
-
-def _averaged(name: str, tensors: Mapping[str, Tensor]) -> str | None:
-    """`opt/NAME/ema/PARAM` starts as a copy of PARAM."""
-    parts = name.split("/", 3)
-    is_average = len(parts) == 4 and parts[0] == "opt" and parts[2] == "ema"
-    return parts[3] if is_average and parts[3] in tensors else None
