@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.syntax.expected import expected_text, found_text
+from wgcc.syntax.expected import expected_text, found_text, shortened
 from wgcc.syntax.grammar import END, grammar
 from wgcc.syntax.newlines import CONTINUES_AFTER
 from wgcc.syntax.respell import FOREIGN
@@ -28,8 +28,14 @@ class Accident:
     accepts: set[str]
 
     @property
+    def at_line_end(self) -> bool:
+        """Also before the `}` of the next line: the newline rule leaves that break out."""
+        closes = self.token.type == "RBRACE" and self.token.line > self.previous.line
+        return closes or self.token.type in ("_NL", END)
+
+    @property
     def span(self) -> Span:
-        if self.token.type in ("_NL", END):
+        if self.at_line_end:
             return Span(self.source, self.previous.end, self.previous.end + 1)
         return self.token.span(self.source)
 
@@ -104,24 +110,16 @@ def _misplaced_write(a: Accident) -> bool:
     return True
 
 
-def _number(a: Accident) -> bool:
-    """`1.` and `.5` and `2x`."""
-    if a.previous.type in ("INT", "FLOAT") and a.token.start == a.previous.end:
-        span = Span(a.source, a.previous.start, a.token.end)
-        if a.token.text == ".":
-            problem = a.diagnostics.error("WG0116", "a number cannot end with `.`", span)
-            problem.help(f"write `{a.previous.text}.0`", (span, f"{a.previous.text}.0"))
-            return True
-        if a.token.type == "NAME":
-            problem = a.diagnostics.error("WG0116", "a name cannot begin with a digit", span)
-            problem.help(f"for a product write `{a.previous.text} * {a.token.text}`")
-            return True
-    if a.token.text == "." and a.following.type == "INT" and a.token.end == a.following.start:
-        span = Span(a.source, a.token.start, a.following.end)
-        problem = a.diagnostics.error("WG0116", "a number cannot begin with `.`", span)
-        problem.help(f"write `0{span.text}`", (span, f"0{span.text}"))
-        return True
-    return False
+def _number_and_name(a: Accident) -> bool:
+    """`2x`"""
+    adjacent = a.token.start == a.previous.end
+    if not adjacent or a.previous.type not in ("INT", "FLOAT") or a.token.type != "NAME":
+        return False
+    span = Span(a.source, a.previous.start, a.token.end)
+    a.diagnostics.error("WG0116", "a name cannot begin with a digit", span).help(
+        f"for a product write `{a.previous.text} * {a.token.text}`"
+    )
+    return True
 
 
 def _colon_block(a: Accident) -> bool:
@@ -176,7 +174,7 @@ def _top_level_binding(a: Accident) -> bool:
 
 def _line_ends_early(a: Accident) -> bool:
     """`z = x +` and then a line that begins another statement."""
-    if a.token.type in ("_NL", END) or a.token.line <= a.previous.line:
+    if a.at_line_end or a.token.line <= a.previous.line:
         return False
     if a.previous.text not in CONTINUES_AFTER or not a.previous.text:
         return False
@@ -190,11 +188,14 @@ def _line_ends_early(a: Accident) -> bool:
 
 
 def _unexpected(a: Accident) -> None:
-    ends = a.token.type in ("_NL", END)
-    named = a.previous.text and (a.previous.text in CONTINUES_AFTER or ends)
-    after = f" after `{a.previous.text}`" if named and a.previous.type != "_NL" else ""
-    text = f"expected {expected_text(a.accepts)}{after}, found {found_text(a.token)}"
-    a.diagnostics.error("WG0120", text, a.span)
+    named = a.previous.text in CONTINUES_AFTER or a.at_line_end
+    known = named and a.previous.text and a.previous.type != "_NL"
+    after = f" after `{shortened(a.previous.text)}`" if known else ""
+    closes = a.at_line_end and a.token.type == "RBRACE"
+    found = "the end of the line" if closes else found_text(a.token)
+    a.diagnostics.error(
+        "WG0120", f"expected {expected_text(a.accepts)}{after}, found {found}", a.span
+    )
 
 
 _RULES = (
@@ -204,7 +205,7 @@ _RULES = (
     _chained_comparison,
     _after_pipeline,
     _misplaced_write,
-    _number,
+    _number_and_name,
     _colon_block,
     _reserved_word,
     _python_import,

@@ -87,8 +87,12 @@ class _Parse:
         explain(accident)
 
     def _repair(self) -> bool:
-        """One inserted or left-out token after which the next ones go well?"""
+        """One inserted, left-out or reread token after which the next ones go well?"""
         rest = self.tokens[self.at : self.at + _PROOF + 1]
+        name = rest[0].retagged("NAME")
+        if rest[0].text.isidentifier() and self._goes_well([name, *rest[1:3]], proof=2):
+            self.tokens[self.at] = name
+            return True
         accepts = self.machine.accepts()
         for type_ in _INSERTABLE:
             if type_ in accepts:
@@ -102,9 +106,9 @@ class _Parse:
             return True
         return False
 
-    def _goes_well(self, tokens: list[Token]) -> bool:
+    def _goes_well(self, tokens: list[Token], proof: int = _PROOF) -> bool:
         wanted = [token for token in tokens if token.type != END]
-        enough = len(wanted) >= _PROOF or len(wanted) < len(tokens)
+        enough = len(wanted) >= proof or len(wanted) < len(tokens)
         return enough and self.machine.count_taken(wanted) == len(wanted)
 
     def _panic(self) -> bool:

@@ -62,6 +62,16 @@ def _hash(source: Source, token: Token, diagnostics: Diagnostics) -> None:
     )
 
 
+def _bare_float(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
+    """`1.` and `.5`"""
+    whole, _, rest = token.text.partition(".")
+    meant = f"{whole or 0}.{rest if rest[:1].isdigit() else '0' + rest}"
+    message = f"a number cannot {'end' if whole else 'begin'} with `.`"
+    span = token.span(source)
+    diagnostics.error("WG0116", message, span).help(f"write `{meant}`", (span, meant))
+    return token.retagged("FLOAT", meant)
+
+
 def _foreign_word(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
     diagnostics.error(
         "WG0105",
@@ -109,6 +119,7 @@ def _shown(char: str) -> str:
 _HANDLERS = {
     "OPEN_STRING": _open_string,
     "HASH": _hash,
+    "BARE_FLOAT": _bare_float,
     "FOREIGN_WORD": _foreign_word,
     "STRAY": _stray,
 }
