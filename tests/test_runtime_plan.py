@@ -1,4 +1,4 @@
-"""A plan is refused before any GPU call unless every field of it is sound; the error names the field."""
+"""A plan is refused before any GPU call unless every field is sound; the error names the field."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wgcc_runtime.plan import read_plan
 from wgcc_runtime.schema import check_form, plan_schema
 
 REMOVED = object()
+DRAW = {"kind": "uniform", "low": 0, "high": 1}
 BINDING = "entries.train.dispatches.0.bindings.0"
 
 
@@ -143,16 +144,20 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("optimizer.opt.entry", ["fit"], "optimizer.opt.entry[0]"),
     ("selftest.seed", -1, ""),
     ("selftest.entries.other", {}, ""),
-    ("selftest.entries.train.inputs.z", {"kind": "uniform", "low": 0, "high": 1}, "selftest.entries.train.inputs"),
+    ("selftest.entries.train.inputs.z", DRAW, "selftest.entries.train.inputs"),
     ("selftest.entries.train.inputs.x.kind", "normal", ""),
     ("selftest.entries.train.inputs.x.low", 5, "selftest.entries.train.inputs.x"),
     ("selftest.entries.train.steps", 2, "selftest.entries.train.outputs"),
-    ("selftest.entries.train.outputs.0.lost", {"sum": 0, "abs": 0, "first": []}, "selftest.entries.train.outputs[0].lost"),
+    (
+        "selftest.entries.train.outputs.0.lost",
+        {"sum": 0, "abs": 0, "first": []},
+        "selftest.entries.train.outputs[0].lost",
+    ),
     ("selftest.entries.train.tolerance", "big", ""),
     ("memory.peak", 1, ""),
     ("memory.params", 1, ""),
     ("memory", REMOVED, ""),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

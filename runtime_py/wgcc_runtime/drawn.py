@@ -1,4 +1,4 @@
-"""Inputs of the self-test: drawn alike by the compiler and the runtimes, from seed, name and step."""
+"""Inputs of the self-test, drawn alike by compiler and runtimes from seed, name and step."""
 
 from __future__ import annotations
 

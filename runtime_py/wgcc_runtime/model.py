@@ -146,6 +146,11 @@ class Model:
         self._write(self._values.words(self._seed if seed is None else seed))
         self.progress = Progress()
 
+    def reset_to_bundle(self) -> None:
+        """To the values the bundle was built with, whatever weights and seed were given."""
+        self._write(self._values.words(None, own=True))
+        self.progress = Progress()
+
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
         """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit."""
         arrays = self._read(

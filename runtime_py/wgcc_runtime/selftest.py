@@ -31,11 +31,11 @@ class Result:
 
 
 def run_selftest(model: Model) -> list[Result]:
-    """The model starts from its initial values for each entry, and is reset afterwards."""
+    """The model starts from the bundle's own values for each entry, and is reset afterwards."""
     test = model.plan.selftest
     results = []
     for name, spec in test.get("entries", {}).items():
-        model.reset()
+        model.reset_to_bundle()
         errors = _run_entry(model, name, spec, test["seed"])
         results += [Result(name, out, error, spec["tolerance"]) for out, error in errors.items()]
     model.reset()

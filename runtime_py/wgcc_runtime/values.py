@@ -30,19 +30,23 @@ class StartValues:
         self._given = _given_weights(plan, weights)
         _check_complete(plan, self.constants, self._own, self._given)
 
-    def words(self, seed: int | None) -> Words:
-        """With a seed, all that is random is drawn from it; given weights stand in any case."""
+    def words(self, seed: int | None, own: bool = False) -> Words:
+        """With a seed, all that is random is drawn from it; given weights stand in any case.
+
+        `own` asks for what the bundle was built with, whatever weights were given.
+        """
+        given = {} if own else self._given
         found: Words = {}
         tensors = self._plan.persistent()
         for name, tensor in tensors.items():
             keep = seed is None or tensor.init["kind"] == "external"
-            if name in self._given:
-                found[name] = self._given[name]
+            if name in given:
+                found[name] = given[name]
             elif keep and name in self._own:
                 found[name] = self._own[name]
             elif tensor.init["kind"] != "copy":
                 found[name] = _drawn(tensor, self._seed() if seed is None else seed)
-        if seed is not None and SEED_STATE in found and SEED_STATE not in self._given:
+        if seed is not None and SEED_STATE in found and SEED_STATE not in given:
             found[SEED_STATE][...] = seed & 0xFFFFFFFF
         for name, tensor in tensors.items():
             if name not in found:
