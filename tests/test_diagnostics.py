@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import golden
 import pytest
 
+import golden
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics
 from wgcc.errors_text import render_run

@@ -98,6 +98,15 @@ class Context(Tracer):
         finally:
             self.trace = saved
 
+    @contextmanager
+    def bounded(self, at: Span) -> Iterator[None]:
+        """What nests too deeply for the stack is an error of the program, reported at `at`."""
+        try:
+            yield
+        except RecursionError:
+            text = "functions and layers are nested too deeply here"
+            raise Stop(self.report.error("WG0803", text, at)) from None
+
     def repetitions(self, count: Dim) -> int:
         """How often to repeat: twice stands for any number while sizes are made up."""
         return min(count.size, 2) if self.generic else count.size

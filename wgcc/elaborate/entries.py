@@ -34,7 +34,8 @@ def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Gra
         try:
             _refuse_sizes(context, entry)
             _bind_inputs(context, entry)
-            outputs = _outputs(context, entry, _run(context, entry))
+            with context.bounded(entry.name.span):
+                outputs = _outputs(context, entry, _run(context, entry))
             _count_draws(context)
             return trace.finish(entry.name.text, outputs)
         except Stop:
@@ -111,6 +112,7 @@ def _as_tensor(
     context: Context, value: AnyValue, field: ast.ResultField, returned: Returned
 ) -> Tensor:
     if isinstance(value, Tensor):
+        context.check_size(value.value.type, str(value), field.type)
         return value
     dtype, dims = type_of(context, field.type)
     return context.fit(value, dtype, dims, returned.at)

@@ -37,6 +37,7 @@ def call_function(
     context.functions.append(node)
     try:
         with (
+            context.bounded(at),
             context.report.inside(at),
             context.within(Scope(function.scope), _prefix(context, function)),
         ):

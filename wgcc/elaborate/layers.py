@@ -49,7 +49,7 @@ def instantiate(
     context.instantiated.add(id(definition.node))
     context.building.append(definition)
     try:
-        with context.report.inside(at), context.within(scope, path):
+        with context.bounded(at), context.report.inside(at), context.within(scope, path):
             lint_sizes(context, definition)
             _Members(context, created, frozen).build()
     finally:

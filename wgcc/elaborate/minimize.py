@@ -19,8 +19,8 @@ from wgcc.elaborate.values import AnyValue, Number, OptimizerValue, ParamRef, Te
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.syntax import ast
 
-# No gradient passes through these.
-BARRIERS = frozenset({"stop_grad"})
+# No gradient passes through these: what an update makes is a new beginning.
+BARRIERS = frozenset({"stop_grad", "minimize"})
 
 
 def minimize(context: Context, node: ast.Minimize) -> None:
@@ -126,7 +126,7 @@ def _refuse_second_use(context: Context, node: ast.Minimize, optimizer: Optimize
     if not optimizer.results:
         return
     text = f"`{optimizer.name}` has made its step in this entry already"
-    found = context.report.error("WG0312", text, node.optimizer)
+    found = context.report.error("WG0313", text, node.optimizer)
     raise Stop(found.help("minimize the sum of the losses, or declare a second optimizer"))
 
 

@@ -36,7 +36,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 }
 GROUP_SETTINGS = ("lr_scale", "weight_decay")
 # These may change from step to step; the others shape the generated code.
-DYNAMIC = ("lr", "weight_decay", "clip_norm")
+DYNAMIC = ("lr", "weight_decay", "clip_norm", "loss_scale")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _known(context: Context, name: str, value: AnyValue, at: Place) -> Setting:
 
 def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:
     if not isinstance(value, (Dim, Number)):
-        text = f"`{name}` must be one number, but this is {describe(value)}"
+        text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     number = float(value.size if isinstance(value, Dim) else value.value)
     if not BOUNDS[name].allow(number):
@@ -225,22 +225,26 @@ def _check_group(context: Context, optimizer: OptimizerValue, group: ast.Group) 
     except Stop:
         chosen = frozenset()
     settings: dict[str, float] = {}
-    with context.within(optimizer.scope, optimizer.name):
+    scope = Scope(optimizer.scope, {"step": step_number(context, optimizer)})
+    with context.within(scope, optimizer.name):
         for item in group.settings:
-            if isinstance(item, ast.Broken):
-                continue
-            name = item.name.text
-            if name not in GROUP_SETTINGS:
-                found = context.report.unknown(
-                    "WG0218", "group setting", name, GROUP_SETTINGS, item.name, "no such setting"
-                )
-                found.note("a group can set " + ", ".join(GROUP_SETTINGS))
-                continue
-            try:
-                settings[name] = _number(context, name, context.evaluate(item.value), item.value)
-            except Stop:
-                continue
+            if isinstance(item, ast.Setting):
+                settings |= _group_setting(context, item)
     optimizer.groups.append((chosen, settings))
+
+
+def _group_setting(context: Context, item: ast.Setting) -> dict[str, float]:
+    name = item.name.text
+    if name not in GROUP_SETTINGS:
+        found = context.report.unknown(
+            "WG0218", "group setting", name, GROUP_SETTINGS, item.name, "no such setting"
+        )
+        found.note("a group can set " + ", ".join(GROUP_SETTINGS))
+        return {}
+    try:
+        return {name: _number(context, name, context.evaluate(item.value), item.value)}
+    except Stop:
+        return {}
 
 
 def _chosen(context: Context, optimizer: OptimizerValue, group: ast.Group) -> Iterable[str]:

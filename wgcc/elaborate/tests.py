@@ -8,6 +8,7 @@ from dataclasses import asdict
 from wgcc.elaborate.context import Context, Parts
 from wgcc.elaborate.declarations import report_broken_fact
 from wgcc.elaborate.files import LoadedFile
+from wgcc.elaborate.report import Stop
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.statements import run_block
 from wgcc.elaborate.trace import Trace
@@ -29,7 +30,10 @@ def check_test(
     with context.separate(parts, trace, Scope(file.scope)):
         context.in_test, context.facts = True, []
         try:
-            run_block(context, test.body)
+            with context.bounded(test.name.span):
+                run_block(context, test.body)
+        except Stop:
+            return
         finally:
             context.in_test = False
         if len(context.report.diagnostics.errors) == before:
@@ -42,7 +46,12 @@ def _check_values(context: Context, test: ast.Test, prepare: Callable[[Graph], G
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
     graph = prepare(context.trace.finish(f"test {test.name.value}", outputs))
     sources = {value.name: _first_values(context, value) for value in graph.sources}
-    results = evaluate(graph, sources).outputs
+    try:
+        results = evaluate(graph, sources).outputs
+    except ValueError as error:
+        text = f"the facts of this test cannot be computed: {error}"
+        context.report.error("WG0421", text, test.name)
+        return
     for i, (fact, _) in enumerate(context.facts):
         if not bool(results[str(i)]):
             report_broken_fact(context, fact)
