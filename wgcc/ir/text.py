@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from struct import unpack
+from textwrap import wrap
 from typing import Any
 from zlib import crc32
 
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node
 from wgcc.ir.program import Init, Program, Tensor
+
+MANY = 240
 
 
 def program_text(program: Program) -> str:
@@ -49,9 +52,17 @@ def _body(graph: Graph) -> Iterator[str]:
     ):
         yield from (f"{kind} {value}: {value.type}" for value in values)
     yield from map(_constant, graph.constants)
-    yield from (node_text(node) + _place(node.span) for node in graph.nodes)
+    for node in graph.nodes:
+        yield from _wrapped(node_text(node) + _place(node.span))
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
+
+
+def _wrapped(line: str) -> list[str]:
+    """Updates of many tensors are long: such lines go on below, indented."""
+    if len(line) < MANY:
+        return [line]
+    return wrap(line, 98, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _constant(constant: Constant) -> str:

@@ -7,6 +7,7 @@ known here: each `minimize` becomes an `update` of the same parameters by their 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from wgcc.ir.builder import Builder
@@ -21,14 +22,12 @@ def autograd(graph: Graph) -> Graph:
     for old in graph.nodes:
         node = rewrite.updated(old)
         if node.op == "grad":
-            results = _grad(rewrite.builder, node)
+            for before, after in zip(old.outputs, _grad(rewrite.builder, node), strict=True):
+                rewrite.put(before, after)
         elif node.op == "minimize":
-            results = _minimize(rewrite.builder, node)
+            rewrite.replace(node, partial(_minimize, rewrite.builder, node))
         else:
             rewrite.keep(node)
-            continue
-        for before, after in zip(old.outputs, results, strict=True):
-            rewrite.put(before, after)
     return prune(rewrite.finish())
 
 
@@ -58,7 +57,6 @@ def _minimize(builder: Builder, node: Node) -> Sequence[Value]:
             *dynamic,
             *(params[i] for i in reached),
             *(gradient for gradient in found if gradient is not None),
-            names=(*(node.outputs[i].name for i in reached), node.outputs[-1].name),
             **_narrowed(node.attrs, reached),
         )
     results = dict(zip(reached, updated, strict=True))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
@@ -43,10 +44,7 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
             rewrite.keep(old)
             continue
         node = rewrite.updated(old)
-        with rewrite.builder.at(node.span, node.attrs["optimizer"]):
-            results = _update(rewrite.builder, node, state, names)
-        for before, after in zip(old.outputs, results, strict=True):
-            rewrite.put(before, after)
+        rewrite.replace(node, partial(_update, rewrite.builder, node, state, names))
     done = rewrite.finish()
     writes = {**done.writes, **state.writes}
     return prune(replace(done, state=tuple(state.values.values()), writes=writes)), state.tensors
@@ -54,32 +52,47 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
 
 def _update(b: Builder, node: Node, state: EntryState, names: dict[str, str]) -> Sequence[Value]:
     """`names` says which parameter a value is the present value of; new values are added to it."""
-    settings, optimizer = Settings(b, node), node.attrs["optimizer"]
     tensors = node.inputs[len(node.attrs["dynamic"]) :]
     params, grads = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
     owners = [names.get(param.name, param.name) for param in params]
-    ready = prepare(b, settings, state, optimizer, owners, grads)
-    job = Job(
+    names.update(zip((value.name for value in node.outputs), owners, strict=False))
+    with b.at(node.span, node.attrs["optimizer"]):
+        return _all_groups(_job(b, node, state, owners, params, grads))
+
+
+def _all_groups(job: Job) -> Sequence[Value]:
+    updated = list(job.params)
+    for group in job.settings.groups(len(updated)):
+        for index, value in zip(group.members, update_group(job, group), strict=True):
+            updated[index] = value
+    _average(job, updated)
+    return [*updated, job.norm.value]
+
+
+def _job(
+    b: Builder,
+    node: Node,
+    state: EntryState,
+    names: Sequence[str],
+    params: Sequence[Value],
+    grads: Sequence[Value],
+) -> Job:
+    settings, optimizer = Settings(b, node), node.attrs["optimizer"]
+    ready = prepare(b, settings, state, optimizer, names, grads)
+    return Job(
         b=b,
         state=state,
         settings=settings,
         optimizer=optimizer,
         kind=node.attrs["kind"],
-        names=owners,
-        results=[value.name for value in node.outputs],
+        names=names,
         params=params,
         grads=ready.grads,
         step=_count_step(b, state, optimizer, ready.apply),
+        norm=ready.norm,
         scale=ready.scale,
         apply=ready.apply,
     )
-    updated = list(params)
-    for group in settings.groups(len(params)):
-        for index, value in zip(group.members, update_group(job, group), strict=True):
-            updated[index] = value
-    names.update((value.name, owner) for value, owner in zip(updated, owners, strict=True))
-    _average(job, updated)
-    return [*updated, ready.norm.value]
 
 
 def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | None) -> Term:

@@ -18,9 +18,9 @@ from wgcc.passes.optimizer_state import EntryState
 class Job:
     """One `minimize` of one entry: what its updates have in common.
 
-    `names` are the parameters' own, `results` the names of their new values; `step` is the number
-    of this update, 1 for the first; `scale` multiplies every gradient; `apply` (if any) says
-    whether anything changes in this call.
+    `names` are the parameters' own; `step` is the number of this update, 1 for the first; `norm`
+    is that of all gradients; `scale` multiplies every gradient; `apply` (if any) says whether
+    anything changes in this call.
     """
 
     b: Builder
@@ -29,10 +29,10 @@ class Job:
     optimizer: str
     kind: str
     names: Sequence[str]
-    results: Sequence[str]
     params: Sequence[Value]
     grads: Sequence[Value]
     step: Term
+    norm: Term
     scale: Term
     apply: Term | None
 
@@ -104,7 +104,7 @@ def _apply(
         op,
         *(value for values in lists for value in values),
         *(scalar.value for scalar in scalars),
-        names=(*(job.results[i] for i in group.members), *(f"{name}.new" for name in written)),
+        names=(*(f"{job.names[i]}.new" for i in group.members), *(f"{s}.new" for s in written)),
         n=len(group.members),
         clip_value=job.settings.fixed("clip_value"),
         gated=job.apply is not None,
