@@ -9,7 +9,7 @@ from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.terms import Term
 from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import AnyValue, Number, Tensor, describe
+from wgcc.elaborate.values import Number, Tensor, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS
 
@@ -68,13 +68,12 @@ def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> T
 def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """While training each element is zero with probability p; the others make up for it."""
     x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
-    rate: AnyValue | None = args["p"]
-    if isinstance(rate, (Dim, Number)):
-        number = parameters.number(tracer, args, "p")
-        if not 0 <= number < 1:
-            text = f"the dropout rate must be at least 0 and below 1, but it is {number:g}"
+    if isinstance(args["p"], (Dim, Number)):
+        rate = parameters.number(tracer, args, "p")
+        if not 0 <= rate < 1:
+            text = f"the dropout rate must be at least 0 and below 1, but it is {rate:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("p")))
-        if number == 0:
+        if rate == 0 or not tracer.training:
             return x.tensor
     p = Term(tracer, parameters.scalar(tracer, args, "p", "f32"))
     if not tracer.training:

@@ -1,0 +1,169 @@
+"""What users read when an operator, an index, a pattern or a built-in gets what it cannot use."""
+
+from __future__ import annotations
+
+import pytest
+
+from expressions import problem_of
+from wgcc.elaborate.elaborate import check
+from wgcc.errors import Diagnostics, Source
+
+TYPES = {
+    "x": "f32[A, B, C]", "m": "f32[B, C]", "w": "f32[C, D]", "v": "f32[C]", "r": "f32[B]",
+    "h": "f16[B, C]", "i": "i32[B]", "u": "u8[B]", "t": "bool[B]", "k": "i32", "s": "f32",
+    "p": "f32[A, 8, 8, B]",
+}  # fmt: skip
+
+# expression | place | code | message (or its beginning) | advice
+CASES = """
+m + r | + | WG0411 | `+`: the shapes do not line up | to line it up with the axes [B] write `r[:, new]`
+m @ m | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the right side: `m @ transpose(m)`
+m @ r | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the left side: `transpose(m) @ r`
+m @ s | @ | WG0412 | `@` needs at least one axis on each side | use `*` to scale by a number
+m @ h | @ | WG0501 | `@` multiplies float matrices of one type, but these are f32 and f16
+2 @ 3 | 2 @ 3 | WG0412 | `@` multiplies tensors, but these are numbers
+m * h | * | WG0501 | `*` mixes f32 and f16 | convert one side: `f32(h)`
+i * 0.5 | i * 0.5 | WG0501 | `*` mixes i32 with the fraction 0.5 | convert first: `f32(i)`
+t + 1 | t | WG0501 | `+` works on numbers, but this is bool[B] | convert it: `f32(t)`
+t == 1 | 1 | WG0501 | `==` mixes bool and the number 1
+relu + m | relu | WG0501 | `+` works on tensors and numbers, but this is the function relu | call it: `f(x)`
+-u | u | WG0501 | `-` needs numbers that can be negative, but this is u8[B]
+i and t | i | WG0501 | `and`/`or` combine conditions, but this is a tensor i32[B] | compare it: `i != 0`
+not m | m | WG0501 | `not` needs a condition, but this is a tensor f32[B, C]
+i ** 0.5 | ** | WG0501 | `**` with i32[B] needs an exponent known at compile time, 0 to 16
+m * (D / A) | D / A | WG0402 | D = 5 is not divisible by A = 2 | whole numbers divide exactly or not at all; for a fraction write `f32(D) / A`
+m * (1 / 0) | 1 / 0 | WG0402 | division by zero
+m * (2 ** -1) | 2 ** -1 | WG0402 | the exponent of a whole number must be 0 to 64, but it is -1
+m * (1.0 / 0.0) | 1.0 / 0.0 | WG0503 | `/` of the number 1 and the number 0 is not a number
+m * ((-1.0) ** 0.5) | (-1.0) ** 0.5 | WG0503 | `**` of the number -1 and the number 0.5 is not a number
+"a" < 1 | < | WG0501 | `<` cannot compare a string and the number 1
+f32("a") | "a" | WG0501 | cannot convert a string to f32
+x[0, 0, 0, 0] | x[0, 0, 0, 0] | WG0413 | 4 indices for 3 axes
+x[2] | 2 | WG0413 | index 2 is outside an axis of A = 2
+x[-3] | -3 | WG0413 | index -3 is outside an axis of A = 2
+x[:, 2 : 9] | 2 : 9 | WG0413 | the slice 2 : 9 is outside an axis of B = 3
+x[:, 1 : 1] | 1 : 1 | WG0413 | this slice is empty
+x[: : 0] | 0 | WG0413 | the step of a slice must be at least 1, but it is 0
+x[0 : k] | k | WG0414 | a slice needs bounds known at compile time, but this is a scalar i32 | for a fixed-size window at a run-time position write `x[start +: length]`
+x[k +: 9] | k +: 9 | WG0413 | a window of 9 does not fit in an axis of A = 2
+x[1 +: 2] | 1 +: 2 | WG0413 | a window of 2 from 1 leaves an axis of A = 2
+x[s +: 1] | s | WG0413 | a window starts at one whole number, but this is a scalar f32
+x[k +: k] | k | WG0414 | the length of a window must be known at compile time, but this is a scalar i32
+x[i] | i | WG0413 | an index must be one number | to look up many rows use `gather(x, ids)`
+x[s] | s | WG0413 | an index must be a whole number, but this is a scalar f32
+x[.., 0, ..] | .. | WG0413 | `..` can stand only once
+(1.5)[0] | (1.5)[0] | WG0413 | the number 1.5 cannot be indexed
+split(x, 2, axis = C)[2] | 2 | WG0413 | index 2 is outside this list of 2
+rearrange(w, "C (A K) -> A C K") | K | WG0416 | D = 5 is not a multiple of A = 2
+rearrange(m, "B (D A) -> B D A") | (D A) | WG0416 | this axis is C = 4, but (D A) is 10
+rearrange(m, "D C -> C D") | D | WG0416 | `D` is 5 in this pattern, but the axis is B = 3
+rearrange(m, "B C -> C") | B | WG0416 | axis `B` disappears; `rearrange` keeps every axis | to sum over an axis use `einsum` or `sum`
+rearrange(m, "B C -> B C D") | D | WG0416 | `D` does not occur on the left of `->`
+rearrange(m, "B -> B") | "B -> B" | WG0416 | the pattern has 1 axis, but the tensor is f32[B, C]
+rearrange(m, "B C") | "B C" | WG0416 | a pattern has the form "in, in -> out"
+rearrange(m, "a -> b -> a") | -> | WG0416 | a pattern has one `->`
+rearrange(m, "(B C -> B C") | ( | WG0416 | this `(` is never closed
+rearrange(m, "B+C -> B C") | + | WG0416 | `+` cannot be used here in a pattern
+rearrange(m, "(b c) e -> b c e") | c | WG0416 | the sizes of `b` and `c` cannot both be worked out
+rearrange(m, "b b -> b b") | b | WG0416 | axis `b` occurs twice
+rearrange(m, 3) | 3 | WG0416 | a pattern is a string such as "B T D -> B D T", but this is the number 3
+einsum("a b, b c -> a c", m) | "a b, b c -> a c" | WG0416 | the pattern has 2 inputs, but 1 tensors are given
+einsum("a b -> c", m) | c | WG0416 | `c` does not occur on the left of `->`
+einsum("a b, b d -> a d", m, m) | b | WG0416 | `b` is 4 in this pattern, but the axis is B = 3
+einsum(m, m) | m | WG0416 | `einsum` begins with a pattern: `einsum("i j, j k -> i k", a, b)`
+exp(i) | i | WG0501 | `exp` works on floats, but this is i32[B] | convert it: `f32(i)`
+exp(relu) | relu | WG0501 | `x` must be a tensor, but this is the function relu | call it first
+log(-1.0) * s | log(-1.0) | WG0503 | `log` of the number -1 is not a number
+exp(m, 1) | 1 | WG0207 | `exp` takes 1 argument, but 2 were given
+sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | did you mean `keep`?
+where(m, 1, 2) | m | WG0501 | `condition` must be bools, but this is f32[B, C]
+where(t, m, m) | where(t, m, m) | WG0411 | `where`: the shapes do not line up | to line it up with the axes [B] write `t[:, new]`
+sum(m, axis = 2) | 2 | WG0408 | axis 2 is outside f32[B, C], which has 2 axes
+sum(m, axis = D) | D | WG0408 | f32[B, C] has no axis `D` | give the position instead, e.g. `axis = -1`
+sum(m @ transpose(m), axis = B) | B | WG0408 | `B` names 2 axes of f32[B, B]
+sum(m, axis = 0.5) | 0.5 | WG0408 | an axis is a number or a dim's name, but this is the number 0.5
+sum(m, keep = 1) | 1 | WG0209 | `keep` must be `true` or `false`, but this is the number 1
+sum(u) | u | WG0501 | `x` must be f32, but this is u8[B]
+mean(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
+all(m) | m | WG0501 | `x` must be bools, but this is f32[B, C]
+argmax(x, axis = (0, 1)) | (0, 1) | WG0408 | `argmax` works along one axis, but 2 are given
+reshape(m, [B, D]) | [B, D] | WG0409 | reshape cannot turn 12 values into 15
+reshape(m, [D, -1]) | [D, -1] | WG0409 | cannot reshape f32[B, C] (12 values) into rows of 5
+reshape(m, [-1, -1]) | [-1, -1] | WG0415 | at most one size may be -1
+reshape(m, 12) | 12 | WG0415 | a shape is a list of sizes, e.g. `[B, T, D]`
+transpose(v) | v | WG0415 | `transpose` needs at least two axes, but this is f32[C]
+concat(m, axis = 0) | m | WG0415 | `concat` joins a list of tensors: `concat([a, b], axis = -1)`
+concat([m, w], axis = 0) | [m, w] | WG0415 | `concat` along axis 0: f32[B, C] and f32[C, D] differ elsewhere
+split(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
+split(m, [1, 1], axis = B) | [1, 1] | WG0409 | the parts add up to 2, but the axis is B = 3
+zeros(3) | 3 | WG0415 | `zeros` takes a type: `zeros(f32[2, 3])`
+rand(i32[2]) | i32[2] | WG0501 | `rand` makes floats, not i32
+arange(k) | k | WG0401 | `n` must be a whole number known at compile time, but this is a scalar i32
+arange(0) | 0 | WG0503 | `n` must be at least 1, but it is 0
+gather(m, r) | r | WG0501 | `ids` must be whole numbers (i32), but this is f32[B]
+gather(m, 3) | 3 | WG0413 | row 3 is outside a table of B = 3 rows
+rms_norm(m, r) | r | WG0406 | rms_norm: `g` must be as long as the last axis of `x`, C = 4
+dropout(m, 1.0) | 1.0 | WG0503 | the dropout rate must be at least 0 and below 1, but it is 1
+mse(m, v) | mse(m, v) | WG0419 | `mse` compares tensors of one shape, but these are f32[B, C] and f32[C]
+mse(m, h) | h | WG0501 | `target` must be f32, but this is f16[B, C] | convert it: `f32(h)`
+cross_entropy(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
+cross_entropy(x, i) | cross_entropy(x, i) | WG0419 | cross_entropy: `labels` must have the shape of `logits` without the last axis
+cross_entropy(m, i, smoothing = 1.0) | 1.0 | WG0503 | `smoothing` must be at least 0 and below 1, but it is 1
+conv2d(p, zeros(f32[3, 3, 5, 2])) | conv2d(p, zeros(f32[3, 3, 5, 2])) | WG0406 | conv2d: the input has B = 3 channels, the kernel expects 5
+conv2d(p, zeros(f32[9, 9, 3, 2])) | conv2d(p, zeros(f32[9, 9, 3, 2])) | WG0417 | the kernel of 9 pixels does not fit in 8 | use a smaller kernel, or `pad`
+conv2d(p, zeros(f32[3, 3, 3, 2]), groups = 2) | 2 | WG0406 | conv2d: 2 groups do not divide the channels, B = 3 and 2
+conv2d(p, zeros(f32[3, 3, 3, 2]), stride = 0) | 0 | WG0503 | `stride` must be at least 1, but it is 0
+conv2d(x, w) | x | WG0415 | `x` must have 4 axes, but this is f32[A, B, C]
+max_pool2d(p, (1, 2, 3)) | (1, 2, 3) | WG0415 | `k` takes one number or two (rows, columns), but 3 are given
+causal_conv1d(m, w) | causal_conv1d(m, w) | WG0406 | causal_conv1d: f32[B, C] has C = 4 channels, the window has D = 5
+attention(m, m, m) | m | WG0415 | attention: `q` is [.., heads, rows, head size], but this is f32[B, C]
+attention(x, x[.., 1 :], x) | attention(x, x[.., 1 :], x) | WG0418 | attention: the head sizes of q and k differ, C = 4 against C - 1 = 3
+attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | WG0418 | attention: A = 2 query heads cannot share A + 1 = 3 key/value heads evenly
+selective_scan(x, x, m, x, x) | selective_scan(x, x, m, x, x) | WG0418 | selective_scan: u f32[A, B, C], dt f32[A, B, C], a f32[B, C], b f32[A, B, C], c f32[A, B, C] do not fit together
+sample(s) | s | WG0415 | `logits` needs an axis of classes, but this is a scalar f32
+sample(zeros(f32[5000]), top_k = 5) | 5 | WG0421 | `top_k` works for at most 4096 classes for now, but this is f32[5000]
+sample(zeros(f32[99, 4000]), top_p = 0.5) | 0.5 | WG0421 | `top_p` works for at most 4096 classes for now, but this is f32[99, 4000] | sample fewer rows at once
+sample(v, top_p = 1.5) | 1.5 | WG0503 | `top_p` must be above 0 and at most 1, but it is 1.5
+grad(m, m) | m | WG0305 | `grad` differentiates one number, but this is f32[B, C] | reduce it first, e.g. `sum(m)`
+grad(s, k) | k | WG0501 | `wrt` must be floats, but this is i32
+u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("case", CASES.strip().splitlines())
+def test_problem(case: str) -> None:
+    expression, place, code, message, *advice = case.split(" | ")
+    problem = problem_of(expression, **TYPES)
+    assert (problem.code, problem.message, problem.span.text) == (code, message, place)
+    if advice:
+        assert [help_.text for help_ in problem.helps] == advice
+
+
+def test_equal_by_luck_is_a_warning() -> None:
+    dims = "dim A = 4, B = 4\n"
+    problem = problem_of("sum(x + y)", dims, x="f32[A]", y="f32[B]")
+    assert (problem.severity, problem.code) == ("warning", "WG0410")
+    assert problem.message == "`+`: `A` and `B` are different dims that both happen to be 4"
+
+
+GENERIC = """
+layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
+  fn forward(x: f32[.., N, D], im: f32[2, 8, 8, D], w: f32[k, k, D, H], at: i32) -> f32[.., N, D] {
+    a, b = split(x, 2, axis = -1)
+    y = conv2d(im, w, stride = 2, pad = 1) |> max_pool2d(2)
+    z = causal_conv1d(x, w[0, :, :, 0]) + x[.., at +: N, :] + sum(y) + mean(x[.., 1 :])
+    q = rearrange(x, ".. n (H K) -> .. H n K")
+    o = rearrange(attention(q, q, q, causal = true), ".. H n K -> .. n (H K)")
+    id = sample(x, top_k = 40, top_p = 0.9)
+    back = reshape(concat([a, b], axis = -1), shape(x))
+    return dropout(z + o + f32(id)[.., new] + D + i32(D), drop) + back
+  }
+}
+model M { entry e(x: f32) -> (y: f32) = x }
+"""
+
+
+def test_a_layer_nobody_uses_is_checked_without_sizes() -> None:
+    found = Diagnostics()
+    check(Source("model.wg", GENERIC), found)
+    assert [f"{item.code} {item.message} ({item.span.text})" for item in found.errors] == []
