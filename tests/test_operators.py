@@ -190,3 +190,32 @@ def test_window_writes() -> None:
         session = Session(program, {}, {"s": M})
         session.call(f"e{number}", {"x": x, "at": np.int32(1)})
         np.testing.assert_allclose(session.state["s"], expected(M, x), err_msg=statement)
+
+
+RANGES = """
+dim V = 10, T = 4
+model M {
+  param w: f32[V, 3] = 0.0
+  state cache: f32[V, 3] = 0.0
+  entry look(ids: i32[T + 1], at: u8, row: i32, free: i32, y: i32[T]) -> (a: f32, b: f32[3]) {
+    h = gather(w, ids[: T])
+    cache[i32(at) +: 2] := h[0 : 2]
+    loss = cross_entropy(h @ transpose(w), ids[1 :], ignore = -1) + cross_entropy(h, y)
+    return loss + f32(free), h[row]
+  }
+  entry two(y: i32[T]) -> (loss: f32) {
+    z = zeros(f32[T, V])
+    return cross_entropy(z, y, ignore = -1) + cross_entropy(z, y, ignore = -100)
+  }
+}
+"""
+
+
+def test_inputs_that_look_something_up_have_a_range() -> None:
+    found = Diagnostics()
+    program = check(Source("model.wg", RANGES), found)["M"]
+    assert not found.errors
+    assert program.entries["look"].ranges == {
+        "ids": (0, 9, -1), "at": (0, 8, None), "row": (0, 3, None), "y": (0, 2, None),
+    }  # fmt: skip
+    assert program.entries["two"].ranges == {"y": (-100, 9, None)}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.elaborate.dims import Dim, sizes_of
+from wgcc.elaborate.ranges import input_ranges
 from wgcc.elaborate.values import ParamRef, StateRef, Tensor
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, TensorType, Value
@@ -90,4 +91,5 @@ class Trace:
             nodes,
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
+            ranges=input_ranges(self.inputs, nodes),
         )
