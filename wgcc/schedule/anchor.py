@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ops.registry import Indirect, Pointwise, Special
+from wgcc.ops.registry import Indirect, Pointwise, Source, Special
 from wgcc.schedule.arena import is_update, lists_of
 from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
 
@@ -61,24 +61,22 @@ class _Chooser:
     def _grown(self, node: Node) -> Tree:
         tree = self._combined(node)
         while len(tree.leaves) > MAX_LEAVES or tree.ops > MAX_OPS:
-            candidates = [v for v in node.inputs if self._can_cut(v)]
+            candidates = [v for operand in node.inputs for v in self._computed(operand)]
             if not candidates:
                 break
             largest = max(candidates, key=lambda v: (len(self.trees[v.name].leaves), v.name))
-            self.anchors.add(self._cut_point(largest).name)
+            self.anchors.add(largest.name)
             tree = self._combined(node)
         return tree
 
-    def _can_cut(self, value: Value) -> bool:
-        tree = self.trees.get(value.name)
-        return tree is not None and tree.ops > 0 and self._cut_point(value).name not in self.anchors
-
-    def _cut_point(self, value: Value) -> Value:
-        """Views are not kept in memory: keep what they look at."""
-        node = self.flow.producers[value.name]
-        while moves(node) and node.inputs[0].name in self.flow.producers:
-            node = self.flow.producers[node.inputs[0].name]
-        return node.output
+    def _computed(self, value: Value) -> list[Value]:
+        """What could be kept instead of computed here; views are not kept, but what they look at."""
+        node = self.flow.producers.get(value.name)
+        if node is None or value.name in self.anchors:
+            return []
+        if moves(node):
+            return [found for operand in node.inputs for found in self._computed(operand)]
+        return [] if isinstance(lowering(node), Source) else [value]
 
     def _combined(self, node: Node) -> Tree:
         parts = [self._tree(value) for value in node.inputs]

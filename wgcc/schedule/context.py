@@ -35,7 +35,7 @@ class Context:
         return Bindings(self.place, self.scalar_words)
 
     def is_at_same_place(self, one: Value, other: Value) -> bool:
-        return self.place(one) == self.place(other)
+        return self.stored(one) and self.place(one) == self.place(other)
 
     def is_stored(self, value: Value) -> bool:
         return self.stored(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
 
 
@@ -131,6 +132,11 @@ def indices(values: Iterable[Index | int]) -> tuple[Index, ...]:
 
 def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
     """The position in row-major order."""
+    return _linear(tuple(coordinates), tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _linear(coordinates: tuple[Index, ...], shape: tuple[int, ...]) -> Index:
     total = constant(0)
     for coordinate, extent in zip(coordinates, shape, strict=True):
         total = total * extent + coordinate
@@ -139,6 +145,11 @@ def linear(coordinates: Sequence[Index], shape: Sequence[int]) -> Index:
 
 def coordinates_of(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     """The coordinates of a row-major position."""
+    return _coordinates_of(position, tuple(shape))
+
+
+@lru_cache(maxsize=4096)
+def _coordinates_of(position: Index, shape: tuple[int, ...]) -> tuple[Index, ...]:
     found = []
     for axis, extent in enumerate(shape):
         inner = prod(shape[axis + 1 :])
@@ -163,12 +174,13 @@ def _sum(terms: Iterable[tuple[Atom, int]], offset: int) -> Index:
     for atom, factor in terms:
         factors[atom] = factors.get(atom, 0) + factor
     kept = sorted(((a, f) for a, f in factors.items() if f), key=_order)
-    return _rejoin(Index(tuple(kept), offset))
+    index = Index(tuple(kept), offset)
+    return _rejoin(index) if any(isinstance(a, Remainder) for a, _ in kept) else index
 
 
 def _order(term: tuple[Atom, int]) -> tuple[int, str]:
     atom, factor = term
-    return -abs(factor), repr(atom)
+    return -abs(factor), _atom(atom)
 
 
 def _rejoin(index: Index) -> Index:
@@ -228,6 +240,7 @@ def _term(atom: Atom, factor: int) -> str:
     return text if factor == 1 else f"{text} * {factor}u"
 
 
+@lru_cache(maxsize=4096)
 def _atom(atom: Atom) -> str:
     if isinstance(atom, Variable):
         return atom.name

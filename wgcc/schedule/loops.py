@@ -31,9 +31,14 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     """The launches of a loop group, one per profile."""
     assert group.space is not None
     shared = group.space.folds() and group.space.inner >= MIN_SHARED_ROW
-    cpu = _thread_per_result(group, context, "cpu")
-    gpu = _workgroup_per_result(group, context) if shared else None
-    return context.code({"cpu": cpu, "gpu": gpu or _thread_per_result(group, context, "gpu")})
+    by_thread = _Writer(group, context, shared=False)
+    body = by_thread.body()
+    launches = {"cpu": _thread_per_result(by_thread, body, "cpu")}
+    if shared:
+        launches["gpu"] = _workgroup_per_result(group, context)
+    else:
+        launches["gpu"] = _thread_per_result(by_thread, body, "gpu")
+    return context.code(launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +174,11 @@ class _Writer:
         return next((n for n in self.roots if n.output.name == value.name), None)
 
 
-def _thread_per_result(group: Group, context: Context, profile: str) -> Launch:
-    writer = _Writer(group, context, shared=False)
-    body = writer.body()
+def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:
     space = writer.space
     threads = _workgroup_size(space, profile)
     grid = grid_of(-(-space.outer // threads))
-    return context.launch(
+    return writer.context.launch(
         "loop.wgsl.jinja",
         writer.emitter,
         constants={"OUTER": space.outer, "INNER": space.inner, "WORKGROUP": threads},
