@@ -56,8 +56,8 @@ model Net {
         "  %relu: f32[2, 4] = relu(%h)  // test.wg:7",
         "  %const: f32 = const(dtype=f32, value=2.0)  // test.wg:7",
         "  %broadcast: f32[2, 4] = broadcast(%const; shape=(2, 4))  // test.wg:7",
-        "  %mul: f32[2, 4] = mul(%relu, %broadcast)  // test.wg:7",
-        "  output y = %mul",
+        "  %y: f32[2, 4] = mul(%relu, %broadcast)  // test.wg:7",
+        "  output y = %y",
         "}",
     ]
 

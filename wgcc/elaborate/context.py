@@ -15,6 +15,7 @@ from wgcc.elaborate.values import (
     FAILED,
     AnyValue,
     Failed,
+    FunctionValue,
     LayerDefinition,
     ListValue,
     OptimizerValue,
@@ -47,6 +48,7 @@ class Parts:
     optimizers: dict[str, OptimizerValue] = field(default_factory=dict)
     settings: dict[str, ast.Expr] = field(default_factory=dict)
     replacements: list[Replacement] = field(default_factory=list)
+    created: dict[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -69,12 +71,11 @@ class Context(Tracer):
         self.in_test = False
         self.facts: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
-        self.functions: list[ast.Function] = []
+        self.functions: list[FunctionValue] = []
         self.building: list[LayerDefinition] = []
         self.called: set[int] = set()
         self.instantiated: set[int] = set()
         self.linted: set[int] = set()
-        self._created: dict[str, int] = {}
 
     @contextmanager
     def separate(self, parts: Parts, trace: Trace, scope: Scope) -> Iterator[None]:
@@ -113,8 +114,8 @@ class Context(Tracer):
 
     def fresh_path(self, name: str) -> str:
         """A path for a layer that a test creates in passing."""
-        self._created[name] = self._created.get(name, 0) + 1
-        return name if self._created[name] == 1 else f"{name}_{self._created[name]}"
+        count = self.parts.created[name] = self.parts.created.get(name, 0) + 1
+        return name if count == 1 else f"{name}_{count}"
 
     def require(self, value: AnyValue) -> AnyValue:
         """`value`, or `Stop` if it failed, wholly or in part."""

@@ -47,7 +47,10 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
         text = f"a dim must be below 2**31, but `{name}` is {value.size}"
         report.error("WG0401", text, at)
         return FAILED
-    return Dim.declared(name, value.size) if value.is_literal else value.named(name)
+    if not value.is_literal:
+        return value.named(name)
+    span = decl.name.span
+    return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
 
 
 def declare_const(context: Context, decl: ast.Const) -> AnyValue:

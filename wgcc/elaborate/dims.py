@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-Monomial = tuple[tuple[str, int], ...]
+# A declared dim: its name, and where and as what it was declared, because two files may both have
+# a `D`, and a layer's own dim may differ from instance to instance.
+Atom = tuple[str, str]
+Monomial = tuple[tuple[Atom, int], ...]
 Polynomial = Mapping[Monomial, Fraction]
 
 _made_up = itertools.count(1)
@@ -47,8 +50,9 @@ class Dim:
         return Dim(size, {(): Fraction(size)} if size else {})
 
     @staticmethod
-    def declared(name: str, size: int) -> Dim:
-        return Dim(size, {((name, 1),): Fraction(1)}, name)
+    def declared(name: str, size: int, place: str = "") -> Dim:
+        """`place` tells apart the dims that several declarations call `name`."""
+        return Dim(size, {(((name, f"{place}:{size}"), 1),): Fraction(1)}, name)
 
     @staticmethod
     def made_up(name: str) -> Dim:
@@ -168,9 +172,9 @@ def _multiply(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
 
 def _multiply_monomials(a: Monomial, b: Monomial) -> Monomial:
     powers = dict(a)
-    for name, power in b:
-        powers[name] = powers.get(name, 0) + power
-    return tuple(sorted((name, power) for name, power in powers.items() if power))
+    for atom, power in b:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted((atom, power) for atom, power in powers.items() if power))
 
 
 def _inverse(polynomial: Polynomial | None) -> Polynomial | None:
@@ -178,7 +182,7 @@ def _inverse(polynomial: Polynomial | None) -> Polynomial | None:
     if polynomial is None or len(polynomial) != 1:
         return None
     ((monomial, factor),) = polynomial.items()
-    return {tuple((name, -power) for name, power in monomial): 1 / factor}
+    return {tuple((atom, -power) for atom, power in monomial): 1 / factor}
 
 
 def _polynomial_text(polynomial: Polynomial) -> str:
@@ -192,8 +196,8 @@ def _polynomial_text(polynomial: Polynomial) -> str:
 
 
 def _term_text(monomial: Monomial, factor: Fraction) -> str:
-    above = [_power_text(name, power) for name, power in monomial if power > 0]
-    below = [_power_text(name, -power) for name, power in monomial if power < 0]
+    above = [_power_text(name, power) for (name, _), power in monomial if power > 0]
+    below = [_power_text(name, -power) for (name, _), power in monomial if power < 0]
     if factor.denominator != 1:
         below.append(str(factor.denominator))
     if factor.numerator != 1 or not above:

@@ -101,11 +101,13 @@ def _outputs(context: Context, entry: ast.Function, returned: Returned | None) -
     name = entry.name.text
     value = match_results(context, Signature(name), entry.result, returned.value, returned.at)
     values = value.items if isinstance(value, TupleValue) else (value,)
-    return {
-        field.name.text: _as_tensor(context, item, field, returned).value
-        for field, item in zip(fields, values, strict=True)
-        if field.name is not None
-    }
+    outputs = {}
+    for field, item in zip(fields, values, strict=True):
+        assert field.name is not None
+        tensor = _as_tensor(context, item, field, returned)
+        context.name(tensor, field.name.text)
+        outputs[field.name.text] = tensor.value
+    return outputs
 
 
 def _as_tensor(

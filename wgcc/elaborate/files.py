@@ -61,9 +61,9 @@ class Loader:
         library = data_dir("grammar") / "std" / PRELUDE
         if _resolved(path) != _resolved(library):
             self._prelude = self._load_library(library)
-        if isinstance(root, Source):
-            return self._declare(root, _resolved(path))
-        return self._declare(Source(path.name, _read_root(path)), _resolved(path))
+        source = root if isinstance(root, Source) else Source(path.name, _read_root(path))
+        self.context.report.root = source
+        return self._declare(source, _resolved(path))
 
     def _load_library(self, path: Path) -> LoadedFile:
         source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))

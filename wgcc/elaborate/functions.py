@@ -34,7 +34,7 @@ def call_function(
     context.called.add(id(node))
     given = _by_parameter(context, node, arguments, shown)
     signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
-    context.functions.append(node)
+    context.functions.append(function)
     try:
         with (
             context.bounded(at),
@@ -83,7 +83,8 @@ def match_results(
 
 
 def _refuse_recursion(context: Context, function: FunctionValue, at: Span) -> None:
-    if not any(node is function.node for node in context.functions):
+    same = (outer for outer in context.functions if outer.node is function.node)
+    if not any(outer.owner is function.owner for outer in same):
         return
     found = context.report.error("WG0801", f"`{function.name}` calls itself", at)
     reason = "every program must finish in a fixed number of steps"

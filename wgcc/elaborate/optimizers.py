@@ -91,12 +91,13 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
         found.note("optimizers: " + ", ".join(sorted(KINDS)))
         return
     with context.scratch():
-        settings_of(context, optimizer)
+        settings = settings_of(context, optimizer)
         for item in node.items:
             if isinstance(item, ast.Group):
                 _check_group(context, optimizer, item)
     names = {item.name.text for item in node.items if isinstance(item, ast.Setting)}
-    damaged = any(isinstance(item, ast.Broken) for item in node.items)
+    complete = names == settings.known.keys() | settings.dynamic.keys()
+    damaged = any(isinstance(item, ast.Broken) for item in node.items) or not complete
     optimizer.usable = len(report.diagnostics.errors) == before and not damaged
     if "lr" not in names and optimizer.usable:
         found = report.error(

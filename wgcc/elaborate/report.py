@@ -35,6 +35,7 @@ class Report:
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
         self.library: set[Source] = set()
+        self.root: Source | None = None
         self._calls: list[Span] = []
         self._damaged: tuple[int, set[tuple[Source, int]]] = (-1, set())
 
@@ -44,10 +45,13 @@ class Report:
         if (span.source, span.line) in self._damaged_lines():
             return Diagnostic("error", code, message, span, label)
         user = self.user_span(span)
-        if user is span:
-            return self.diagnostics.error(code, message, span, label)
-        found = self.diagnostics.error(code, message, user)
-        return found.also(span, label or "here, in the library") if not found.others else found
+        if user is not span:
+            found = self.diagnostics.error(code, message, user)
+            return found.also(span, label or "here, in the library")
+        found = self.diagnostics.error(code, message, span, label)
+        reached = (call for call in reversed(self._calls) if call.source is self.root)
+        cause = None if span.source is self.root else next(reached, None)
+        return found.also(cause, "reached from here") if cause is not None else found
 
     def warning(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
         return self.diagnostics.warning(code, message, self.user_span(place(at)), label)

@@ -98,7 +98,8 @@ def _unpacked(context: Context, count: int, value: AnyValue, at: Span) -> Sequen
 
 def _name(context: Context, name: str, value: AnyValue) -> None:
     context.scope.bind(name, value)
-    context.name(value, name)
+    if name != "_":
+        context.name(value, name)
 
 
 def _target(context: Context, target: ast.Expr) -> str:

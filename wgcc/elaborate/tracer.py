@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import isinf
 from typing import Any
 
 from wgcc.elaborate.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
@@ -34,7 +35,14 @@ from wgcc.syntax import ast
 
 # One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
 LARGEST_TENSOR = 2**25
-RANGES = {"i32": (-(2**31), 2**31 - 1), "u32": (0, 2**32 - 1), "u8": (0, 255)}
+RANGES: dict[str, tuple[float, float]] = {
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "u8": (0, 255),
+    "bool": (0, 1),
+    "f32": (-3.4028234e38, 3.4028234e38),
+    "f16": (-65504.0, 65504.0),
+}
 # Index maps and generated values are folded into their readers and never stored.
 NEVER_STORED = frozenset({"reshape", "transpose", "broadcast", "slice", "iota", "const", "window"})
 # Ops whose output type is an attribute; `emit` fills it in.
@@ -110,11 +118,14 @@ class Tracer:
         return tuple(Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True))
 
     def constant(self, number: float | int | bool, dtype: str) -> Tensor:
-        """A scalar; an integer must fit into its dtype."""
-        low, high = RANGES.get(dtype, (float("-inf"), float("inf")))
-        if not low <= number <= high:
+        """A scalar; the number must fit into its dtype (kernels have no infinities either)."""
+        low, high = RANGES[dtype]
+        if not self.generic and not low <= number <= high:
             text = f"{number} does not fit into {dtype} ({low} to {high})"
-            raise Stop(self.report.error("WG0504", text, self.here))
+            found = self.report.error("WG0504", text, self.here)
+            if isinf(number):
+                found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
+            raise Stop(found)
         kind: type = float if dtype in FLOATS else bool if dtype == "bool" else int
         return self.emit("const", dims=(), dtype=dtype, value=kind(number))
 
