@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wgcc.errors import Source, Span, WgError
 from wgcc.evaluate import evaluate
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, TensorType, Value
@@ -28,6 +29,19 @@ def test_random_graph(seed: int) -> None:
         found = evaluate(stage, values).outputs
         for name in PARAMS:
             np.testing.assert_allclose(found[f"d.{name}"], expected[name], rtol=2e-5, atol=2e-6)
+
+
+def test_an_op_without_a_gradient_is_named_at_its_line() -> None:
+    source = Source("model.wg", "x\n  scan(x)\n")
+    x, builder = Value("x", TensorType((3,))), Builder(infer_types, ["x"])
+    builder.span = Span(source, 4, 11)
+    (kept,) = builder.apply_many("ema_update", x, x, n=1, decay=0.5, gated=False)
+    loss = builder.apply("sum", kept, axes=(0,))
+    builder.apply("grad", loss, x)
+    with pytest.raises(WgError, match="`ema_update` has no gradient") as raised:
+        autograd(Graph("g", inputs=(x,), nodes=tuple(builder.nodes)))
+    (problem,) = raised.value.diagnostics
+    assert (problem.code, problem.span.place) == ("WG0313", "model.wg:2")
 
 
 def random_graph(random: np.random.Generator) -> Graph:

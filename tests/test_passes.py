@@ -12,18 +12,27 @@ from filecheck import filecheck
 from read_ir import read_graphs
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import FLOATS, Graph
+from wgcc.ir.program import Program
 from wgcc.ir.text import graph_text
 from wgcc.ir.verify import verify
 from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Marker
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
+from wgcc.passes.optimizer import optimizer
 from wgcc.passes.simplify import simplify
 
 FOLDER = Path(__file__).parent / "filetests"
+
+
+def optimizer_of_entry(graph: Graph) -> Graph:
+    return optimizer(Program("file", entries={"only": graph})).entries["only"]
+
+
 GRAPH_PASSES: Mapping[str, Callable[[Graph], Graph]] = {
     "autograd": autograd,
     "expand": expand,
+    "optimizer": optimizer_of_entry,
     "simplify": simplify,
 }
 CASES = sorted(case for name in GRAPH_PASSES for case in (FOLDER / name).glob("*.ir"))

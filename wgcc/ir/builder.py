@@ -1,4 +1,7 @@
-"""Append nodes to a graph under construction. Shape rules run here, so a badly typed node never exists."""
+"""Appends nodes to a graph under construction.
+
+Shape rules run here, so a badly typed node never exists.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ InferTypes = Callable[[str, tuple[TensorType, ...], Attrs], tuple[TensorType, ..
 
 
 class Builder:
-    """`apply` adds one node; `span` and `prefix` say which source line and name new nodes belong to."""
+    """`apply` adds one node; `span` and `prefix` say where it is from and what it is named after."""
 
     def __init__(self, infer: InferTypes, taken: Iterable[str] = ()) -> None:
         self.nodes: list[Node] = []

@@ -2,11 +2,11 @@
 
 - A `Value` is a named tensor of known type. A `Node` applies one op to values and defines one or
   more values. A `Graph` lists its nodes in execution order.
-- Every value is defined once: as a graph input, parameter or state, or by one node, before its uses.
+- Every value is defined once, before its uses: as an input, parameter or state, or by one node.
 - Names are unique in a graph and come from the source (`blocks.0.attn.q`), gradients are `d.NAME`.
-- The type of a node's outputs is what the op's shape rule gives (`verify` checks it after each pass).
+- The types of a node's outputs are what the op's shape rule gives (`verify` checks it).
 - A `Constant` is a tensor that was computed at compile time; its value is a source like an input.
-- Effects happen at the end of the entry only: `writes` says which parameter or state gets which value.
+- Effects happen at the end of the entry only: `writes` says which parameter or state gets what.
 - Nothing here is ever changed in place: a pass returns a new graph.
 """
 
@@ -77,7 +77,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """`words` holds one little-endian 32-bit word per element, as the GPU does: f32 and f16 as f32."""
+    """`words` holds one little-endian 32-bit word per element, as the GPU does (f16 as f32)."""
 
     value: Value
     words: bytes
@@ -85,7 +85,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One entry. `params` and `state` hold what it reads or writes; `inputs` and `outputs` are its contract.
+    """One entry: its contract (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, where the
     program looks something up with it.

@@ -26,7 +26,7 @@ class Init:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A parameter (`trainable` or frozen) or state. `span` is the line of the user's file to blame."""
+    """A parameter (`trainable` or frozen) or state; `span` is where the user declared it."""
 
     name: str
     type: TensorType

@@ -18,7 +18,7 @@ from typing import Any
 from zlib import crc32
 
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, Constant, Graph, Node
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
 from wgcc.ir.program import Init, Program, Tensor
 
 MANY = 240
@@ -50,12 +50,20 @@ def _body(graph: Graph) -> Iterator[str]:
         ("param", graph.params),
         ("state", graph.state),
     ):
-        yield from (f"{kind} {value}: {value.type}" for value in values)
+        yield from (f"{kind} {value}: {value.type}{_range(graph, value)}" for value in values)
     yield from map(_constant, graph.constants)
     for node in graph.nodes:
         yield from _wrapped(node_text(node) + _place(node.span))
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
+
+
+def _range(graph: Graph, value: Value) -> str:
+    """` in 0..9`, where the entry looks something up with this input; ` or -1` is ignored."""
+    if value.name not in graph.ranges:
+        return ""
+    low, high, ignored = graph.ranges[value.name]
+    return f" in {low}..{high}" + (f" or {ignored}" if ignored is not None else "")
 
 
 def _wrapped(line: str) -> list[str]:

@@ -94,6 +94,8 @@ def builder_for(graph: Graph) -> Builder:
 
 def renamed(node: Node, names: Mapping[str, Value]) -> Node:
     """`node` with other values for those whose names are keys of `names`."""
+    if not any(value.name in names for value in (*node.inputs, *node.outputs)):
+        return node
     return replace(
         node,
         inputs=tuple(names.get(value.name, value) for value in node.inputs),

@@ -24,6 +24,7 @@ def share(graph: Graph) -> Graph:
         known = first.setdefault(_key(node), node.outputs)
         if known is node.outputs:
             rewrite.keep(node)
+            continue
         for mine, shared in zip(node.outputs, known, strict=True):
             rewrite.put(mine, shared)
     return rewrite.finish()

@@ -1,0 +1,66 @@
+"""Every invariant of graphs is really checked: each of these breaks one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from read_ir import read_graphs
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.verify import GraphError, verify, verify_program
+from wgcc.ops import infer_types
+
+VECTOR = TensorType((3,))
+X, Y, W = (Value(name, VECTOR) for name in ("x", "y", "w"))
+GOOD = read_graphs("""
+entry good {
+  input %x: f32[3]
+  param %w: f32[3]
+  %y = mul(%x, %w)
+  output y = %y
+  write w = %y
+}
+""")["good"]
+Z = Value("z", VECTOR)
+PAIR = Value("w", TensorType((2,)))
+
+
+BROKEN = {
+    "is defined twice": replace(GOOD, nodes=(*GOOD.nodes, *GOOD.nodes)),
+    "uses %y before it is defined": replace(GOOD, nodes=(Node("neg", (Y,), (Z,)),)),
+    "takes %x for f32[2]": replace(GOOD, outputs={"y": Value("x", TensorType((2,)))}),
+    "says otherwise": replace(GOOD, nodes=(Node("mul", (X, W), (Value("y", TensorType((9,))),)),)),
+    "output z uses %z before": replace(GOOD, outputs={"z": Z}),
+    "neither a parameter nor state": replace(GOOD, writes={"v": Y}),
+    "but f32[3] is written to it": replace(GOOD, params=(PAIR,), nodes=(), writes={"w": X}),
+}
+
+
+def test_a_good_graph_passes() -> None:
+    verify(GOOD, infer_types)
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_a_broken_graph_is_refused(message: str) -> None:
+    with pytest.raises(GraphError) as raised:
+        verify(BROKEN[message], infer_types)
+    assert message in str(raised.value)
+
+
+def test_markers_must_be_gone_after_their_pass() -> None:
+    with pytest.raises(GraphError, match=r"mul, which makes %y: .* should have been replaced"):
+        verify(GOOD, infer_types, ("mul",))
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        ({}, "%w is no parameter of the program"),
+        ({"w": Tensor("w", TensorType((2,)), Init("zeros"))}, r"%w is f32\[2\], not f32\[3\]"),
+    ],
+)
+def test_entries_agree_with_their_program(params: dict[str, Tensor], message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        verify_program(Program("p", params=params, entries={"good": GOOD}), infer_types)
