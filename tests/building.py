@@ -1,0 +1,13 @@
+"""Builds model files for tests that run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wgcc.compiler import compile_file
+
+
+def build(source: Path, folder: Path, **sizes: int) -> Path:
+    """Compile `source` into `folder` and return the folder; `sizes` replace dims."""
+    compile_file(source, sizes=sizes or None).write(folder)
+    return folder
