@@ -16,7 +16,7 @@ InferTypes = Callable[[str, tuple[TensorType, ...], Attrs], tuple[TensorType, ..
 
 
 class Builder:
-    """`apply` adds one node; `span` and `prefix` say where it is from and what it is named after."""
+    """`apply` adds one node; `span` and `prefix` say where it is from and how it is named."""
 
     def __init__(self, infer: InferTypes, taken: Iterable[str] = ()) -> None:
         self.nodes: list[Node] = []
