@@ -1,0 +1,141 @@
+"""`wgcc build`: a model file becomes a bundle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.options import all_errors_option, json_option, model_file, model_options
+from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
+
+if TYPE_CHECKING:
+    from wgcc.compiler import Compiled
+
+POLL_SECONDS = 0.3
+
+
+@click.command()
+@model_file
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The bundle's folder.",
+)
+@model_options
+@click.option(
+    "--weights",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="First values of parameters, as safetensors.",
+)
+@click.option(
+    "--entries", metavar="NAMES", help="Only these entries, with commas: --entries train,predict."
+)
+@click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
+@all_errors_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model_file: Path,
+    output: Path,
+    watch: bool,
+    all_errors: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Compile MODEL.wg into a bundle: kernels, plan, first weights.
+
+    The folder given with -o can be loaded from Python with wgcc_runtime.load.
+    """
+    _refuse_foreign_folder(output)
+    if not watch:
+        ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
+    for _ in _changes(model_file.parent):
+        _try_build(model_file, output, all_errors, as_json, options)
+        say(f"watching {model_file.parent}; Ctrl-C ends", style="dim")
+
+
+def _refuse_foreign_folder(folder: Path) -> None:
+    """Never write a bundle's files among those of something else."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "plan.json").is_file():
+        raise click.UsageError(f"{folder} is not empty and is not a bundle; choose another folder.")
+
+
+def _build(
+    path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
+) -> None:
+    from wgcc.cli.summary import facts, summary
+    from wgcc.compiler import compile_file
+
+    started = time.perf_counter()
+    compiled = compile_file(
+        path,
+        sizes=options["sizes"],
+        model=options["model"],
+        seed=options["seed"],
+        entries=_names(options["entries"]),
+    )
+    files = compiled.files(_weights(options["weights"], compiled))
+    _write(files, output)
+    found = facts(compiled, output, files, time.perf_counter() - started)
+    if as_json:
+        show_json(found)
+    else:
+        say_diagnostics(compiled.diagnostics, all_errors)
+        say(summary(found))
+
+
+def _try_build(
+    path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
+) -> int:
+    """The exit code."""
+    from wgcc.errors import WgError
+
+    try:
+        _build(path, output, all_errors, as_json, options)
+    except WgError as error:
+        if as_json:
+            show_json(
+                {"error": str(error), "diagnostics": [d.as_json() for d in error.diagnostics]}
+            )
+        else:
+            print_error(error, all_errors)
+        return 1
+    return 0
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _write(files: Mapping[str, bytes], output: Path) -> None:
+    from wgcc.bundle.emit import write_files
+
+    write_files(files, output)
+
+
+def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:
+    """Arrays by name. Every name and shape must be one of the model's."""
+    if path is None:
+        return None
+    from wgcc.cli.first_weights import read_weights
+
+    return read_weights(path, compiled.program)
+
+
+def _changes(folder: Path) -> Iterator[None]:
+    """Once now, then whenever a model file of the folder changes."""
+    seen: dict[Path, int] | None = None
+    while True:
+        now = {path: path.stat().st_mtime_ns for path in sorted(folder.rglob("*.wg"))}
+        if now != seen:
+            seen = now
+            yield
+        time.sleep(POLL_SECONDS)

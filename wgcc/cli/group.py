@@ -1,0 +1,128 @@
+"""The `wgcc` command itself: finds its subcommands, and turns every failure into one clear text.
+
+A subcommand NAME is the file `wgcc/cli/NAME.py` with a click command called `command`. It imports
+what is slow only when it runs, so that `wgcc --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wgcc import __version__
+from wgcc.cli.printing import print_error, say
+from wgcc.errors import WgError
+
+COMMANDS = ("new", "check", "build", "show", "train", "run", "verify", "bench", "doctor")
+PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
+
+_HERE = Path(__file__).parent
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if (_HERE / f"{name}.py").is_file()]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"wgcc.cli.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from wgcc.spelling import did_you_mean
+
+            near = did_you_mean(args[0], self.list_commands(ctx)) if args else []
+            if near:
+                text = f"No such command '{args[0]}'. Did you mean '{near[0]}'?"
+                raise click.UsageError(text, ctx) from error
+            raise
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Shell completion: put this into ~/.bashrc (or zsh_source into ~/.zshrc; for fish: "
+    "`_WGCC_COMPLETE=fish_source wgcc | source`): "
+    '`eval "$(_WGCC_COMPLETE=bash_source wgcc)"`',
+)
+@click.version_option(__version__, prog_name="wgcc", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Compile .wg models to WebGPU bundles that train and predict anywhere.
+
+    \b
+    wgcc new hello && cd hello          a model with data to begin with
+    wgcc build model.wg -o bundle       compile it
+    wgcc train bundle data.safetensors  train it
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the result is the exit code. No traceback reaches the user."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a letter shows `?`
+    try:
+        args = None if arguments is None else list(arguments)
+        done: Any = cli.main(args=args, prog_name="wgcc", standalone_mode=False)
+        sys.stdout.flush()
+        return done if isinstance(done, int) else 0
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted")
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, WgError):
+        print_error(error)
+    elif _is_runtime_error(error):
+        say(f"wgcc: {getattr(error, 'message', error)}", style="error")
+    elif isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"wgcc: {where}{error.strerror}", style="error")
+    else:
+        _last_resort(error)
+    return PROBLEM
+
+
+def _is_runtime_error(error: Exception) -> bool:
+    """Without importing the runtime: if it raised something, it is loaded already."""
+    runtime = sys.modules.get("wgcc_runtime.errors")
+    return runtime is not None and isinstance(error, runtime.WgccError)
+
+
+def _last_resort(error: Exception) -> None:
+    if os.environ.get("WGCC_TRACEBACK"):
+        traceback.print_exception(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    kind = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}".rstrip(
+        ": "
+    )
+    say(
+        f"wgcc {__version__} stumbled over itself ({kind}{place}). This is a bug in wgcc, not in "
+        "your model: please report it with the model file and this line "
+        "(WGCC_TRACEBACK=1 prints more to report).",
+        style="error",
+    )

@@ -1,0 +1,63 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+LONGEST_SIZE = 18
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """`("B=32",)` → `{"B": 32}`"""
+    sizes: dict[str, int] = {}
+    for value in values:
+        name, _, number = (part.strip() for part in value.partition("="))
+        digits = number.replace("_", "")
+        if not (name.isidentifier() and digits.isascii() and digits.isdigit()):
+            text = f"'{value}' is not of the form NAME=NUMBER, such as B=32."
+            raise click.BadParameter(text, ctx, param)
+        if len(digits) > LONGEST_SIZE:
+            raise click.BadParameter(f"'{number}' is too large for a size.", ctx, param)
+        sizes[name] = int(digits)
+    return sizes
+
+
+def model_file(command: Command) -> Command:
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.argument("model_file", metavar="MODEL.wg", type=file)(command)
+
+
+def model_options(command: Command) -> Command:
+    """What is compiled: `--set`, `--model`, `--seed`."""
+    for option in (
+        click.option("--seed", type=click.IntRange(min=0), help="Instead of the model's own seed."),
+        click.option("--model", metavar="NAME", help="Which model, if the file has several."),
+        click.option(
+            "--set",
+            "sizes",
+            metavar="NAME=N",
+            multiple=True,
+            callback=_sizes,
+            help="Give a dim its size: --set B=32.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="Results as JSON on stdout.")(
+        command
+    )
+
+
+def all_errors_option(command: Command) -> Command:
+    return click.option(
+        "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."
+    )(command)

@@ -1,0 +1,73 @@
+"""What a build has made, as facts for `--json` and as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wgcc.cli.printing import plural, size, table, thousands
+from wgcc.compiler import Compiled
+
+MAX_STORAGE_BUFFERS = 8
+
+
+def facts(compiled: Compiled, folder: Path, files: Mapping[str, bytes], seconds: float) -> Any:
+    plan = compiled.planned.plan
+    params = compiled.program.params.values()
+    limits = plan["requires"]["limits"]
+    return {
+        "model": compiled.program.name,
+        "folder": str(folder),
+        "files": {name: len(data) for name, data in files.items()},
+        "parameters": sum(tensor.type.size for tensor in params),
+        "trainable": sum(tensor.type.size for tensor in params if tensor.trainable),
+        "memory": plan["memory"],
+        "entries": {
+            name: {"dispatches": len(entry.dispatches), "ops": entry.naive_dispatches}
+            for name, entry in compiled.schedule.entries.items()
+        },
+        "storageBuffers": limits["maxStorageBuffersPerShaderStage"],
+        "seconds": round(seconds, 3),
+        "warnings": [item.as_json() for item in compiled.diagnostics],
+    }
+
+
+def summary(found: Mapping[str, Any]) -> str:
+    """The lines that `wgcc build` ends with."""
+    files = _folded(found["files"])
+    listing = table([(f"  {name}", size(count)) for name, count in files.items()], right=(1,))
+    frozen = found["parameters"] - found["trainable"]
+    parameters = plural(found["parameters"], "parameter") + (
+        f" ({thousands(frozen)} of them frozen)" if frozen else ""
+    )
+    memory = found["memory"]
+    lines = [
+        f"{found['folder']}: {found['model']}",
+        listing,
+        f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
+        *_dispatches(found["entries"]),
+        f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
+        f"built in {found['seconds']:.2f} s",
+    ]
+    return "\n".join(lines)
+
+
+def _folded(files: Mapping[str, int]) -> dict[str, int]:
+    """The kernels as one line."""
+    kernels = [count for name, count in files.items() if name.startswith("kernels/")]
+    others = {name: count for name, count in files.items() if not name.startswith("kernels/")}
+    return {**others, f"kernels/ ({plural(len(kernels), 'file')})": sum(kernels)}
+
+
+def _parts(memory: Mapping[str, int]) -> str:
+    parts = (f"{name} {size(count)}" for name, count in memory.items() if name != "peak" and count)
+    return ", ".join(parts)
+
+
+def _dispatches(entries: Mapping[str, Mapping[str, int]]) -> list[str]:
+    return [
+        f"{name}: {plural(entry['ops'], 'op')} → "
+        + plural(entry["dispatches"], "dispatch", "dispatches")
+        for name, entry in entries.items()
+    ]
