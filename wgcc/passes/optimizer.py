@@ -101,7 +101,7 @@ def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | Non
     before = Term(b, state.read(name, COUNTER))
     after = before + 1
     state.write(name, after.value if apply is None else (before + apply.cast("u32")).value)
-    return after.cast("f32")
+    return after.apply("cast", dtype="f32", name=f"{optimizer}.step")
 
 
 def _average(job: Job, updated: Sequence[Value]) -> None:

@@ -46,7 +46,7 @@ def prepare(
     if max_norm is not None:
         # min(1, max_norm / (norm + eps))
         factor = (max_norm / (norm + NORM_EPS)).apply("minimum", norm.like(1.0))
-        scale = scale * factor
+        scale = scale.apply("mul", factor, name=f"{optimizer}.scale")
     return Prepared(grads, norm, scale, apply)
 
 

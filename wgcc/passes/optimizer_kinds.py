@@ -68,8 +68,9 @@ def _sgd(job: Job, group: Group) -> tuple[str, Sequence[str], Sequence[Term], Ma
 
 def _adam(job: Job, group: Group) -> tuple[str, Sequence[str], Sequence[Term], Mapping[str, Any]]:
     beta1, beta2 = job.settings.fixed("betas")
-    step_size = group.lr / bias_correction(job.step, beta1)
-    correction = bias_correction(job.step, beta2).apply("sqrt")
+    first, second = bias_correction(job.step, beta1), bias_correction(job.step, beta2)
+    step_size = group.lr.apply("div", first, name=f"{job.optimizer}.step_size")
+    correction = second.apply("sqrt", name=f"{job.optimizer}.correction")
     attrs = {"beta1": beta1, "beta2": beta2, "eps": job.settings.fixed("eps")}
     return "adam_update", ["exp_avg", "exp_avg_sq"], [step_size, correction], attrs
 
