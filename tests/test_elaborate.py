@@ -332,6 +332,19 @@ def test_deep_programs_do_not_exhaust_the_stack() -> None:
     assert {line.split(" ")[0] for line in found} == {"WG0803"}
 
 
+def test_huge_numbers_do_not_take_forever() -> None:
+    text = "dim A = 1, B = 2\nconst m = {}\nmodel M {{ entry f(x: f32) -> (y: f32) = x }}"
+    assert [p[:8] for p in problems(text.format("f32(9 ** 64 ** 64)"))] == ["WG0504 2"]
+    assert [p[:8] for p in problems(text.format("(9 ** 64) ** 64"))] == ["WG0504 2"]
+    power = "(2 * A / B + A - A)"
+    for _ in range(6):
+        power = f"({power} ** 64)"
+    program(text.format(power))
+    assert problems("const n = 9999999999999999999999999999\n" + text.format("f32(n)")) == [
+        "WG0504 1 this whole number is beyond 4611686018427387904"
+    ]
+
+
 def test_sources_without_a_file() -> None:
     diagnostics = Diagnostics()
     assert elaborate(Source("<page>", "model A {"), diagnostics) is None

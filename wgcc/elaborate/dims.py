@@ -18,6 +18,10 @@ Atom = tuple[str, str]
 Monomial = tuple[tuple[Atom, int], ...]
 Polynomial = Mapping[Monomial, Fraction]
 
+# Beyond these the origin of a size is forgotten: no real program needs it, and time is bounded.
+MOST_TERMS = 64
+LARGEST_FACTOR = 2**64
+
 _made_up = itertools.count(1)
 
 
@@ -156,7 +160,7 @@ def _add(a: Polynomial | None, b: Polynomial | None, sign: int) -> Polynomial | 
     result = dict(a)
     for monomial, factor in b.items():
         result[monomial] = result.get(monomial, Fraction(0)) + sign * factor
-    return {monomial: factor for monomial, factor in result.items() if factor}
+    return _simple(result)
 
 
 def _multiply(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
@@ -167,7 +171,14 @@ def _multiply(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
         for monomial_b, factor_b in b.items():
             monomial = _multiply_monomials(monomial_a, monomial_b)
             result[monomial] = result.get(monomial, Fraction(0)) + factor_a * factor_b
-    return {monomial: factor for monomial, factor in result.items() if factor}
+    return _simple(result)
+
+
+def _simple(polynomial: Polynomial) -> Polynomial | None:
+    terms = {monomial: factor for monomial, factor in polynomial.items() if factor}
+    factors = (max(abs(factor.numerator), factor.denominator) for factor in terms.values())
+    is_simple = len(terms) <= MOST_TERMS and max(factors, default=0) <= LARGEST_FACTOR
+    return terms if is_simple else None
 
 
 def _multiply_monomials(a: Monomial, b: Monomial) -> Monomial:

@@ -29,6 +29,8 @@ from wgcc.elaborate.values import (
 )
 from wgcc.syntax import ast
 
+# Sizes and counts stay far below; what is larger would only make the compiler slow.
+LARGEST_WHOLE = 2**62
 NAMES_OF_OTHER_LANGUAGES = {
     "self": "members are named directly: write `w`, not `self.w`",
     **dict.fromkeys(
@@ -94,7 +96,15 @@ def _operation(context: Context, node: ast.Binary, left: Given, right: Given) ->
     context.require(left.value)
     context.require(right.value)
     left, right = (Given(context.read(side.value), side.span) for side in (left, right))
-    return arithmetic.binary(context, node.op, left, right, node.op_span, node.span)
+    value = arithmetic.binary(context, node.op, left, right, node.op_span, node.span)
+    return _bounded(context, value, node) if isinstance(value, Dim) else value
+
+
+def _bounded(context: Context, value: Dim, at: ast.Expr) -> Dim:
+    if abs(value.size) > LARGEST_WHOLE and not value.generic:
+        text = f"this whole number is beyond {LARGEST_WHOLE}"
+        raise Stop(context.report.error("WG0504", text, at))
+    return value
 
 
 def _unary(context: Context, node: ast.Unary) -> AnyValue:
@@ -152,7 +162,7 @@ def _broken(context: Context, node: ast.Broken) -> AnyValue:
 
 _RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
     ast.Name: _name,
-    ast.Int: lambda context, node: Dim.literal(node.value),
+    ast.Int: lambda context, node: _bounded(context, Dim.literal(node.value), node),
     ast.Float: lambda context, node: Number(node.value),
     ast.String: lambda context, node: Text(node.value, node.span),
     ast.Bool: lambda context, node: Truth(node.value),
