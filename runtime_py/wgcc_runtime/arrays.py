@@ -62,12 +62,12 @@ def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -
     _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
     if allowed:
         _check_range(array, allowed, what, "what the model indexes with it")
-    return np.ascontiguousarray(array).astype(WORD_TYPES[dtype], copy=False)
+    return np.asarray(array, WORD_TYPES[dtype], order="C")
 
 
 def _floats(array: Array, dtype: str, what: str) -> Array:
     with np.errstate(over="ignore"):
-        words = np.ascontiguousarray(array, "<f4")
+        words = np.asarray(array, "<f4", order="C")
         if dtype == "f16":
             words = words.astype(np.float16).astype("<f4")
     if not np.isfinite(words).all():

@@ -214,4 +214,4 @@ class Model:
 
     def _write(self, words: Words) -> None:
         for name, value in words.items():
-            self._machine.write(self.plan.tensors[name], np.ascontiguousarray(value))
+            self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))

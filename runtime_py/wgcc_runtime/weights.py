@@ -34,7 +34,7 @@ def save_weights(
     path: str | Path, tensors: Mapping[str, Array], facts: Facts, keep_previous: bool = False
 ) -> None:
     """Writes atomically: at every moment `path` is either the old file or the complete new one."""
-    ordered = {name: np.ascontiguousarray(tensors[name]) for name in sorted(tensors)}
+    ordered = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(ordered)}
     text = json.dumps(facts, sort_keys=True)
     try:
@@ -42,6 +42,12 @@ def save_weights(
         replace_file(Path(path), data, keep_previous)
     except OSError as error:
         raise WgccError("weights", f"cannot write {path}: {error}", str(path)) from None
+
+
+def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
+    """A plain safetensors file, without the facts of a checkpoint."""
+    ordered = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
+    replace_file(Path(path), safetensors_numpy.save(ordered))
 
 
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:

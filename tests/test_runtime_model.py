@@ -1,0 +1,369 @@
+"""A hand-written bundle on both software adapters: entries, inputs, weights, errors."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import line_bundle
+import wgcc_runtime
+from line_bundle import COLS, ROWS, Reference
+from wgcc_runtime import Model, WgccError, run_selftest
+from wgcc_runtime.weights import save_arrays
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return line_bundle.write_bundle(tmp_path_factory.mktemp("line") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def shared(bundle: Path, adapter: str) -> Model:
+    return wgcc_runtime.load(bundle, device=adapter)
+
+
+@pytest.fixture
+def model(shared: Model) -> Model:
+    """At its initial values."""
+    shared.reset()
+    shared.check_finite = True
+    return shared
+
+
+def batch(seed: int = 0) -> dict[str, Any]:
+    draw = np.random.default_rng(seed)
+    x = draw.normal(size=(ROWS, COLS)).astype(np.float32)
+    return {"x": x, "y": x.sum(axis=1)}
+
+
+def refused(code: str, text: str = "") -> Any:
+    return pytest.raises(WgccError, match=rf"^{code}: .*{text}")
+
+
+def test_entries_compute_what_numpy_does(model: Model) -> None:
+    expected = Reference()
+    for step in range(5):
+        data = batch(step)
+        loss = model.train(**data)["loss"]
+        assert loss == pytest.approx(expected.train(data["x"], data["y"]), rel=1e-5)
+    np.testing.assert_allclose(model.params()["w"], expected.w, rtol=1e-5)
+    np.testing.assert_allclose(model.state()["opt/opt/momentum/w"], expected.m, rtol=1e-4)
+    assert model.state()["opt/opt/step"] == 5
+    assert model.steps_done == 5
+    np.testing.assert_allclose(
+        model.predict(x=batch()["x"])["p"], batch()["x"] @ expected.w, rtol=1e-5
+    )
+
+
+def test_outputs_have_shape_and_type(model: Model) -> None:
+    loss = model.call("train", **batch())["loss"]
+    assert (loss.shape, loss.dtype) == ((), np.float32)
+    rows = model.pick(ids=[3, -1, 0])["rows"]
+    w = model.params()["w"]
+    np.testing.assert_array_equal(rows, [w[3], 0, w[0]])
+
+
+def test_entry_without_inputs_and_outputs(model: Model) -> None:
+    model.train(**batch())
+    assert model.state()["opt/opt/momentum/w"].any()
+    assert model.forget() == {}
+    assert not model.state()["opt/opt/momentum/w"].any()
+
+
+def test_both_profiles_agree(bundle: Path, adapter: str) -> None:
+    losses = []
+    for profile in ("gpu", "cpu"):
+        with wgcc_runtime.load(bundle, device=adapter, profile=profile) as model:
+            assert model.profile_name == profile
+            losses.append(float(model.train(**batch())["loss"]))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_software_adapters_run_the_cpu_profile(model: Model) -> None:
+    assert model.profile_name == "cpu"
+
+
+def test_selftest_passes_and_notices_errors(bundle: Path, model: Model, tmp_path: Path) -> None:
+    (result,) = run_selftest(model)
+    assert result.passed and result.error < 1e-6
+    plan = line_bundle.make_plan()
+    plan["selftest"]["entries"]["train"]["outputs"][2]["loss"]["sum"] += 0.1
+    wrong = line_bundle.write_bundle(tmp_path / "wrong", selftest=plan["selftest"])
+    with refused("selftest", "train.loss"):
+        wgcc_runtime.load(wrong, device=model.device_name, verify=True)
+
+
+def test_device_has_default_limits(bundle: Path, adapter: str) -> None:
+    """A bundle that needs more must say so, because a browser would refuse it."""
+    with wgcc_runtime.load(bundle, device=adapter) as model:
+        limits = model._machine.device.gpu.limits
+    assert limits["max-storage-buffers-per-shader-stage"] == 8
+    assert limits["max-compute-invocations-per-workgroup"] == 256
+    assert limits["max-compute-workgroup-storage-size"] == 16384
+    assert limits["max-storage-buffer-binding-size"] == 128 << 20
+    assert limits["min-storage-buffer-offset-alignment"] == 256
+
+
+def test_zip_is_a_bundle_too(bundle: Path, adapter: str, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "line"), "zip", bundle.parent, "bundle")
+    flat = shutil.make_archive(str(tmp_path / "flat"), "zip", bundle)
+    for path in (archive, flat):
+        with wgcc_runtime.load(path, device=adapter) as model:
+            assert model.train(**batch())["loss"] > 0
+
+
+def test_damaged_zip_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "b.zip"
+    path.write_bytes(b"PK\x03\x04 nonsense")
+    with refused("bundle"):
+        wgcc_runtime.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("plan.json", " " * (9 << 20))
+    with refused("bundle", "at most"):
+        wgcc_runtime.load(path)
+
+
+WRONG_INPUTS: list[tuple[str, str, dict[str, Any], str, str]] = [
+    ("missing", "train", {"x": np.zeros((8, 4))}, "name", "needs the input `y`"),
+    ("misspelt", "predict", {"X": np.zeros((8, 4))}, "name", "no input `X`"),
+    ("shape", "predict", {"x": np.zeros((7, 4))}, "shape", r"\[7, 4\], not \[8, 4\]"),
+    ("scalar", "predict", {"x": 1.0}, "shape", r"\[\], not"),
+    ("text", "predict", {"x": "hello"}, "dtype", "not numbers"),
+    ("objects", "predict", {"x": [[object()] * 4] * 8}, "dtype", "not numbers"),
+    ("ragged", "predict", {"x": [[1], [1, 2]]}, "dtype", "cannot be read"),
+    ("complex", "predict", {"x": np.zeros((8, 4), complex)}, "dtype", "complex"),
+    ("nan", "predict", {"x": np.full((8, 4), np.nan)}, "not-finite", "nan"),
+    ("too big", "predict", {"x": np.full((8, 4), 1e300)}, "not-finite", "1e\\+300"),
+    ("float ids", "pick", {"ids": [0.0, 1.0, 2.0]}, "dtype", "float64"),
+    ("ids beyond", "pick", {"ids": [0, 4, 0]}, "range", r"holds 4 at \[1\]"),
+    ("ids below", "pick", {"ids": [0, -2, 0]}, "range", "-2"),
+    ("int64", "pick", {"ids": np.array([0, 2**40, 0])}, "range", "i32"),
+    ("uint64", "pick", {"ids": np.array([0, 2**63, 0], np.uint64)}, "range", "i32"),
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "inputs", "code", "text"),
+    [case[1:] for case in WRONG_INPUTS],
+    ids=[case[0] for case in WRONG_INPUTS],
+)
+def test_wrong_inputs_are_named(
+    model: Model, entry: str, inputs: dict[str, Any], code: str, text: str
+) -> None:
+    with refused(code, text):
+        model.call(entry, **inputs)
+
+
+def test_unknown_entry_is_named(model: Model) -> None:
+    with refused("name", "did you mean `predict`"):
+        model.call("predikt")
+    with pytest.raises(AttributeError, match="no entry `predikt`"):
+        model.predikt()
+    assert "predict" in dir(model)
+
+
+class OnlyDlpack:
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+class OnlyArray:
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self._array
+
+
+@pytest.mark.parametrize("wrap", [OnlyDlpack, OnlyArray, lambda a: a.tolist(), np.asfortranarray])
+def test_anything_array_like_goes_in(model: Model, wrap: Any) -> None:
+    x = batch()["x"].astype(np.float64)
+    expected = model.predict(x=x)["p"]
+    np.testing.assert_array_equal(model.predict(x=wrap(x))["p"], expected)
+
+
+def test_map_cuts_rows_into_batches(model: Model) -> None:
+    x = np.random.default_rng(1).normal(size=(21, COLS)).astype(np.float32)
+    w = model.params()["w"]
+    np.testing.assert_allclose(model.map("predict", x=x)["p"], x @ w, rtol=1e-5, atol=1e-6)
+    with refused("shape", "numbers of rows differ"):
+        model.map("train", x=x, y=np.zeros(ROWS))
+    with refused("shape", "leave out 5 rows"):
+        model.map("train", x=x, y=np.zeros(21))
+
+
+# ---- initial values and weights
+
+
+def test_seed_draws_other_values(bundle: Path, model: Model, adapter: str) -> None:
+    own = model.params()["w"]
+    with wgcc_runtime.load(bundle, device=adapter, seed=5) as other:
+        assert (other.params()["w"] != own).all()
+        assert other.state()["rng/seed"] == 5
+        np.testing.assert_array_equal(other.state()["opt/opt/ema/w"], other.params()["w"])
+    with wgcc_runtime.load(bundle, device=adapter, seed=line_bundle.SEED) as same:
+        np.testing.assert_array_equal(same.params()["w"], own)
+
+
+def test_averages_start_at_the_parameters(model: Model) -> None:
+    np.testing.assert_array_equal(model.state()["opt/opt/ema/w"], model.params()["w"])
+
+
+def test_given_weights(bundle: Path, adapter: str, tmp_path: Path) -> None:
+    w = np.arange(4, dtype=np.float64)
+    file = tmp_path / "w.safetensors"
+    save_arrays(file, {"w": w})
+    for weights in ({"w": w}, file, str(file), file.read_bytes()):
+        with wgcc_runtime.load(bundle, device=adapter, weights=weights) as model:
+            np.testing.assert_array_equal(model.params()["w"], w)
+            np.testing.assert_array_equal(model.state()["opt/opt/ema/w"], w)
+
+
+WRONG_WEIGHTS: list[tuple[Any, str]] = [
+    ({"v": np.zeros(4)}, "no `v`"),
+    ({"w": np.zeros(5)}, r"shape \[5\]; the model has \[4\]"),
+    ({"rng/seed": np.uint32(1)}, "lack `w`"),
+    (b"nonsense", "no safetensors file"),
+    (b"", "no safetensors file"),
+    (b"\xff" * 64, "no safetensors file"),
+    ("nowhere.safetensors", "cannot read"),
+    (7, "not int"),
+]
+
+
+@pytest.mark.parametrize(("weights", "text"), WRONG_WEIGHTS)
+def test_wrong_weights_are_refused(bundle: Path, weights: Any, text: str) -> None:
+    with refused("weights", text):
+        wgcc_runtime.load(bundle, weights=weights)
+
+
+def test_external_weights_must_be_given(adapter: str, tmp_path: Path) -> None:
+    plan = line_bundle.make_plan()
+    plan["tensors"]["w"]["init"] = {"kind": "external"}
+    bundle = line_bundle.write_bundle(tmp_path / "outside", tensors=plan["tensors"])
+    with refused("weights", "`w` must come from outside"):
+        wgcc_runtime.load(bundle, device=adapter)
+    with wgcc_runtime.load(bundle, device=adapter, weights={"w": np.ones(4)}) as model:
+        assert model.params()["w"].sum() == 4
+
+
+def test_bundle_weights_win_over_drawing(adapter: str, tmp_path: Path) -> None:
+    bundle = line_bundle.write_bundle(tmp_path / "weights")
+    save_arrays(bundle / "weights.safetensors", {"w": np.full(4, 7, np.float32)})
+    with wgcc_runtime.load(bundle, device=adapter) as model:
+        assert (model.params()["w"] == 7).all()
+    with wgcc_runtime.load(bundle, device=adapter, seed=1) as model:
+        assert (model.params()["w"] != 7).all()
+    save_arrays(bundle / "weights.safetensors", {"w": np.zeros(4), "z": np.zeros(1)})
+    with refused("weights", "`z`"):
+        wgcc_runtime.load(bundle, device=adapter)
+
+
+def test_load_params(model: Model) -> None:
+    model.load_params({"w": [1, 2, 3, 4]})
+    np.testing.assert_array_equal(model.params()["w"], [1, 2, 3, 4])
+    with refused("weights", "missing"):
+        model.load_params({})
+    with refused("weights", "no `v`"):
+        model.load_params({"w": np.zeros(4), "v": 1})
+    model.load_params({"w": np.ones(4), "v": 1}, strict=False)
+    assert model.params()["w"].sum() == 4
+    with refused("not-finite"):
+        model.load_params({"w": [1, 2, np.inf, 4]})
+
+
+# ---- when things go wrong on the GPU
+
+
+def test_nan_is_reported_and_undone(model: Model) -> None:
+    good = batch()
+    model.train(**good)
+    before, state = model.params()["w"], model.state()
+    with refused("nan", "train, step 2: `loss` is inf; it first appears in `g` .kernel gradient"):
+        model.train(x=good["x"] * np.float32(1e25), y=good["y"])
+    np.testing.assert_array_equal(model.params()["w"], before)
+    for name, value in model.state().items():
+        np.testing.assert_array_equal(value, state[name])
+    assert model.steps_done == 1
+    assert np.isfinite(model.train(**good)["loss"])
+
+
+def test_bad_parameters_are_noticed_though_the_loss_is_fine(model: Model) -> None:
+    """The squares of the errors stay finite; the momentum overflows a step later."""
+    model.load_params({"w": np.full(4, 1e18)})
+    x = np.full((ROWS, COLS), 1e-18, np.float32)
+    x[:, 1] = 1e18
+    with refused("nan"):
+        for _ in range(20):
+            model.train(x=x, y=np.zeros(ROWS))
+    assert np.isfinite(model.params()["w"]).all()
+
+
+def test_check_can_be_turned_off(model: Model) -> None:
+    model.check_finite = False
+    loss = model.train(x=batch()["x"] * np.float32(1e25), y=batch()["y"])["loss"]
+    assert not np.isfinite(loss)
+
+
+def test_lost_device_is_an_error(bundle: Path, adapter: str) -> None:
+    model = wgcc_runtime.load(bundle, device=adapter)
+    model._machine.device.gpu.destroy()
+    with refused("device-lost", "load the bundle again"):
+        model.train(**batch())
+
+
+def test_closed_model_says_so(bundle: Path, adapter: str) -> None:
+    with wgcc_runtime.load(bundle, device=adapter) as model:
+        pass
+    with refused("closed"):
+        model.train(**batch())
+
+
+def test_unknown_adapter_and_profile(bundle: Path) -> None:
+    with refused("no-adapter", "no adapter is named like `quantum`"):
+        wgcc_runtime.load(bundle, device="quantum")
+    with refused("name", "no profile `tpu`; there are: cpu, gpu"):
+        wgcc_runtime.load(bundle, profile="tpu")
+
+
+def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> None:
+    import hashlib
+
+    bundle = line_bundle.write_bundle(tmp_path / "bad")
+    plan = line_bundle.make_plan()
+    text = line_bundle.PICK.replace("clamp", "klamp")
+    plan["kernels"][3]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (bundle / "kernels" / "pick.wgsl").write_text(text)
+    line_bundle.write_plan(bundle, plan)
+    with refused("gpu", "kernel `pick`"):
+        wgcc_runtime.load(bundle, device=adapter)
+
+
+def test_feature_and_limit_beyond_the_adapter(adapter: str, tmp_path: Path) -> None:
+    needs = {"features": ["shader-f128"], "limits": {}}
+    bundle = line_bundle.write_bundle(tmp_path / "feature", requires=needs)
+    with refused("feature", "shader-f128"):
+        wgcc_runtime.load(bundle, device=adapter)
+    needs = {"features": [], "limits": {"maxStorageBuffersPerShaderStage": 1 << 30}}
+    bundle = line_bundle.write_bundle(tmp_path / "limit", requires=needs)
+    with refused("limit", "maxStorageBuffersPerShaderStage"):
+        wgcc_runtime.load(bundle, device=adapter)
+
+
+def test_profile_has_a_row_per_dispatch(model: Model) -> None:
+    profile = model.profile("train", repeat=2)
+    assert [row.kernel for row in profile.rows] == ["predict_cpu", "gradient", "update"]
+    assert profile.rows[1].at == "line.wg:2"
+    assert "timestamps" in profile.method or "submit" in profile.method
+    assert profile.total_ms >= 0

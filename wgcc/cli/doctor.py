@@ -1,0 +1,125 @@
+"""`wgcc doctor`: what this machine offers to run bundles, and what to install otherwise."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import subprocess
+from typing import Any
+
+import click
+
+from wgcc.cli.failures import failures
+from wgcc.cli.group import PROBLEM
+from wgcc.cli.options import json_option
+from wgcc.cli.printing import say, show, show_json
+
+PACKAGES = ("wgcc", "wgpu", "numpy", "safetensors")
+# What runs bundles besides Python, and the names its program goes by.
+PROGRAMS = {
+    "node": ("node",),
+    "deno": ("deno",),
+    "chromium": ("chromium", "chromium-browser", "google-chrome", "chrome"),
+}
+FEATURES = ("timestamp-query", "shader-f16", "subgroup")
+
+
+@click.command("doctor")
+@json_option
+def command(as_json: bool) -> None:
+    """Show adapters, limits, features and tools; exit code 1 when no adapter is found."""
+    with failures():
+        adapters = _adapters()
+    found = {
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "packages": {name: _version(name) for name in PACKAGES},
+        "adapters": adapters,
+        "programs": {name: _program(names) for name, names in PROGRAMS.items()},
+    }
+    if as_json:
+        show_json(found)
+    else:
+        _show(found)
+    if not adapters:
+        from wgcc_runtime.device import NO_ADAPTER
+
+        say(NO_ADAPTER)
+        raise click.exceptions.Exit(PROBLEM)
+
+
+def _adapters() -> list[dict[str, Any]]:
+    from wgcc_runtime.device import adapter_name, adapters, is_software, limit_key
+    from wgcc_runtime.limits import DEFAULT_LIMITS
+
+    found = []
+    for adapter in adapters():
+        info, name = adapter.info, adapter_name(adapter)
+        limits = {key: adapter.limits.get(limit_key(key)) for key in DEFAULT_LIMITS}
+        found.append(
+            {
+                "name": name,
+                "kind": info["adapter_type"],
+                "backend": info["backend_type"],
+                "driver": info["description"] or info["vendor"],
+                "profile": "cpu" if is_software(name, info["adapter_type"]) else "gpu",
+                "features": [feature for feature in FEATURES if feature in adapter.features],
+                "limits": limits,
+                "below_default": _below(limits, DEFAULT_LIMITS),
+            }
+        )
+    return found
+
+
+def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
+    """Limits where the adapter cannot do what every browser grants."""
+    return [
+        name
+        for name, value in limits.items()
+        if value is not None
+        and (value > defaults[name] if name.startswith("min") else value < defaults[name])
+    ]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _program(names: tuple[str, ...]) -> dict[str, str] | None:
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return {"path": path, "version": _program_version(path)}
+    return None
+
+
+def _program_version(path: str) -> str:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return "?"
+    return (done.stdout or done.stderr).strip().split("\n")[0]
+
+
+def _show(found: dict[str, Any]) -> None:
+    show(found["system"])
+    show(", ".join(f"{name} {version or '-'}" for name, version in found["packages"].items()))
+    for number, adapter in enumerate(found["adapters"]):
+        chosen = " (used by default)" if number == 0 else ""
+        show(f"\nadapter {click.style(adapter['name'], bold=True)}{chosen}")
+        show(f"  {adapter['kind']}, {adapter['backend']}, driver {adapter['driver'] or '-'}")
+        show(f"  runs the {adapter['profile']} kernels of a bundle")
+        show(f"  features: {', '.join(adapter['features']) or 'none beyond the basic ones'}")
+        below = adapter["below_default"]
+        text = (
+            f"below WebGPU's defaults: {', '.join(below)}"
+            if below
+            else "at least WebGPU's defaults"
+        )
+        show(f"  limits: {text}")
+    show("")
+    for name, program in found["programs"].items():
+        show(f"{name:9} {program['version'] if program else 'not found'}")

@@ -1,0 +1,118 @@
+"""`wgcc run`: calls one entry of a bundle on arrays from files, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.failures import failures
+from wgcc.cli.options import json_option
+from wgcc.cli.printing import say, show, show_json
+from wgcc.lazy_numpy import Array, np
+
+if TYPE_CHECKING:
+    from wgcc_runtime.plan import Entry
+
+
+@click.command("run")
+@click.argument("bundle", type=click.Path(exists=True, path_type=Path))
+@click.argument("entry")
+@click.option("-i", "--input", "inputs", multiple=True, help="FILE, NAME=FILE or NAME=NUMBER.")
+@click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
+@click.option("--weights", type=click.Path(exists=True, path_type=Path), help="Trained weights.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of initial values and draws.")
+@click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
+@json_option
+def command(
+    bundle: Path,
+    entry: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int | None,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Run ENTRY of BUNDLE once.
+
+    Inputs are .npy files named like the inputs (-i x.npy), NAME=FILE, or .npz and .safetensors
+    files that hold several. An input with more rows than the entry takes is cut into batches.
+    Outputs go to .npy (one output), .npz or .safetensors files; without -o they are shown.
+    """
+    import wgcc_runtime
+
+    with failures():
+        model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
+        results = model.map(entry, **_read_inputs(inputs, model.entry(entry)))
+    for target in outputs:
+        _write(target, results)
+    if as_json:
+        show_json({name: array.tolist() for name, array in results.items()})
+    elif not outputs:
+        for name, array in results.items():
+            show(f"{name} {array.dtype}{list(array.shape)}\n{array}")
+
+
+def _read_inputs(items: tuple[str, ...], entry: Entry) -> dict[str, Any]:
+    from wgcc.cli.data import read_arrays
+
+    found: dict[str, Any] = {}
+    for item in items:
+        name, has_name, value = item.partition("=")
+        if has_name:
+            found[name] = _value(value)
+            continue
+        path = Path(item)
+        arrays = read_arrays(path)
+        if path.suffix == ".npy" and path.stem not in entry.inputs and len(entry.inputs) == 1:
+            arrays = {next(iter(entry.inputs)): arrays[path.stem]}
+        found.update(arrays)
+    return found
+
+
+def _value(text: str) -> Any:
+    from wgcc.cli.data import read_arrays
+
+    if Path(text).exists():
+        arrays = read_arrays(Path(text))
+        if len(arrays) != 1:
+            raise click.UsageError(f"{text} holds {len(arrays)} arrays; give it without a name")
+        return next(iter(arrays.values()))
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise click.UsageError(f"{text} is neither a file nor a number") from None
+
+
+def _write(target: str, results: dict[str, Array]) -> None:
+    name, has_name, file = target.partition("=")
+    path = Path(file if has_name else target)
+    chosen = {name: results[name]} if has_name and name in results else results
+    if has_name and name not in results:
+        raise click.UsageError(f"there is no output `{name}`; there are: {', '.join(results)}")
+    if path.suffix == ".npy" and len(chosen) != 1:
+        raise click.UsageError(
+            f"{path} holds one output; name it ({', '.join(results)}) or write a .npz"
+        )
+    try:
+        _save(path, chosen)
+    except OSError as error:
+        raise click.FileError(str(path), str(error)) from None
+    say(f"wrote {path}")
+
+
+def _save(path: Path, arrays: dict[str, Array]) -> None:
+    if path.suffix == ".npy":
+        np.save(path, next(iter(arrays.values())), allow_pickle=False)
+    elif path.suffix == ".npz":
+        save: Any = np.savez
+        save(path, **arrays)
+    elif path.suffix == ".safetensors":
+        from wgcc_runtime.weights import save_arrays
+
+        save_arrays(path, arrays)
+    else:
+        raise click.UsageError(f"{path} is not .npy, .npz or .safetensors")
