@@ -126,6 +126,10 @@ sample(zeros(f32[99, 4000]), top_p = 0.5) | 0.5 | WG0421 | `top_p` works for at 
 sample(v, top_p = 1.5) | 1.5 | WG0503 | `top_p` must be above 0 and at most 1, but it is 1.5
 grad(m, m) | m | WG0305 | `grad` differentiates one number, but this is f32[B, C] | reduce it first, e.g. `sum(m)`
 grad(s, k) | k | WG0501 | `wrt` must be floats, but this is i32
+conv2d(zeros(f32[1, 99, 99, 1]), zeros(f32[40, 40, 1, 1])) | conv2d(zeros(f32[1, 99, 99, 1]), zeros(f32[40, 40, 1, 1])) | WG0417 | a kernel of 40 x 40 pixels is too large, at most 1024 are possible
+causal_conv1d(m, zeros(f32[999, C])) | zeros(f32[999, C]) | WG0417 | a window of 999 is too long, at most 256 are possible
+split(zeros(f32[9999]), 9999, axis = 0) | 9999 | WG0308 | 9999 parts are too many, at most 4096 are possible
+arange(99999999) | arange(99999999) | WG0422 | i32[99999999] has 99,999,999 values, too many for one GPU buffer
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
 """  # noqa: E501
 

@@ -48,6 +48,8 @@ CONVOLUTIONS = [
     ((1, 5, 5, 4), (3, 3, 2, 6), 1, 1, 1, 2),
     ((1, 6, 5, 4), (3, 3, 1, 4), 2, 1, 1, 4),
     ((1, 6, 5, 2), (3, 3, 1, 4), 1, 0, 1, 2),
+    ((2, 9, 7, 2), (3, 3, 2, 5), 3, 0, 1, 1),
+    ((1, 5, 6, 4), (2, 2, 2, 6), 2, 1, 1, 2),
 ]
 
 
@@ -74,6 +76,12 @@ def test_a_large_convolution_is_done_in_parts() -> None:
         {"x": "f32[64, 64, 64, 32]", "w": "f32[3, 3, 32, 8]"},
     )  # fmt: skip
     assert sum(node.op == "matmul" for node in graph.nodes) == 3
+
+
+def test_patches_need_no_copy() -> None:
+    types = {"x": "f32[2, 64, 64, 3]", "w": "f32[16, 16, 3, 8]"}
+    graph = graph_of("conv2d(x, w, stride = 16)", "f32[2, 4, 4, 8]", types)
+    assert not any(node.op == "concat" for node in graph.nodes)
 
 
 def pools(x: Array, k: int, stride: int) -> Array:
@@ -243,6 +251,7 @@ def close(found: Any, expected: Any) -> None:
 DIFFERENTIABLE = [
     ("conv2d(x, ones(f32[3, 3, 2, 3]) * 0.3, stride = 2, pad = 1)", (1, 5, 5, 2)),
     ("conv2d(x, ones(f32[2, 2, 1, 2]), groups = 2)", (1, 4, 4, 2)),
+    ("conv2d(x, ones(f32[2, 2, 2, 2]), stride = 2)", (1, 4, 4, 2)),
     ("max_pool2d(x, 3, 2)", (1, 5, 5, 2)),
     ("max_pool2d(x, 2)", (1, 5, 4, 2)),
     ("avg_pool2d(x, 2, 1)", (1, 4, 4, 2)),

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.dims import Dim, sizes_of
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.terms import Term, iota
 from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import DtypeValue, Tensor, TypeValue
+from wgcc.elaborate.values import DtypeValue, Tensor, TypeValue, type_text
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, INTEGERS
+from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
 
 
 def _filled(name: str, number: int) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         dtype, dims = _type(tracer, name, args)
+        tracer.check_size(TensorType(sizes_of(dims), dtype), type_text(dtype, dims), at)
         return tracer.broadcast(tracer.constant(number, dtype), dims)
 
     return BuiltinFunction(name, "type", call)
@@ -44,7 +45,9 @@ def _type(tracer: Tracer, name: str, args: BoundArgs) -> tuple[str, tuple[Dim, .
 
 def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """0, 1, … n - 1 as i32."""
-    return iota(tracer, parameters.whole(tracer, args, "n")).tensor
+    n = parameters.whole(tracer, args, "n")
+    tracer.check_size(TensorType((n.size,), "i32"), type_text("i32", (n,)), at)
+    return iota(tracer, n).tensor
 
 
 def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:

@@ -11,6 +11,9 @@ from wgcc.elaborate.tracer import Tracer
 from wgcc.elaborate.values import AnyValue, ListValue, Tensor, TupleValue
 from wgcc.errors import Span
 
+# As often as a loop may run: every part is a value of its own.
+MOST_PARTS = 4096
+
 
 def shape(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     """The sizes of all axes, as a list."""
@@ -118,6 +121,9 @@ def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
 def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
     if isinstance(args["parts"], Dim):
         parts = parameters.whole(tracer, args, "parts")
+        if parts.size > MOST_PARTS and not parts.generic:
+            text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
+            raise Stop(tracer.report.error("WG0308", text, args.span("parts")))
         each = axis.divided_by(parts)
         if each is None:
             text = f"{axis.full} cannot be split into {parts.size} equal parts"
