@@ -1,0 +1,47 @@
+"""The fused kernels of each entry, in the order they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from wgcc.cli.printing import plural
+from wgcc.cli.subject import Subject
+from wgcc.errors import WgError
+from wgcc.schedule.kernel import Dispatch, EntrySchedule
+
+
+def fused_text(subject: Subject) -> str:
+    compiled = subject.compiled
+    if compiled is None:
+        raise WgError("a bundle holds only the plan: for the stage fused show the model file")
+    names = {kernel: file.name for file in compiled.planned.kernels for kernel in file.kernels}
+    lines: list[str] = []
+    for entry in compiled.schedule.entries.values():
+        lines += [_title(entry)]
+        for number, dispatch in enumerate(entry.dispatches):
+            launch = dispatch.launches["gpu"]
+            lines += _dispatch(number, dispatch, names[launch.kernel])
+        lines += [""]
+    return "\n".join(lines)
+
+
+def _title(entry: EntrySchedule) -> str:
+    dispatches = plural(len(entry.dispatches), "dispatch", "dispatches")
+    return f"entry {entry.name}: {plural(entry.naive_dispatches, 'op')} → {dispatches}"
+
+
+def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
+    launch = dispatch.launches["gpu"]
+    grid = " x ".join(map(str, launch.grid))
+    threads = prod(launch.kernel.workgroup)
+    place = f"  // {dispatch.span.place}" if dispatch.span else ""
+    yield f"{number:4}  {name}: {grid} workgroups of {threads} threads{place}"
+    for access, verb in (("read", "reads"), ("read_write", "writes")):
+        shown = [
+            what
+            for what, binding in zip(dispatch.shows, launch.kernel.bindings, strict=False)
+            if binding.access == access
+        ]
+        if shown:
+            yield f"        {verb:6} {', '.join(shown)}"

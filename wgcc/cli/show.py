@@ -1,0 +1,120 @@
+"""`wgcc show`: what a model or bundle is made of, at every stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from wgcc.cli.options import json_option, model_options
+from wgcc.cli.printing import show, show_json
+
+if TYPE_CHECKING:
+    from wgcc.cli.subject import Subject
+
+IR_STAGES = ("ir", "grad", "opt", "expanded", "simplified")
+STAGES = ("ast", *IR_STAGES, "fused", "plan")
+
+
+@click.command()
+@click.argument("path", metavar="MODEL.wg|BUNDLE", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--stage",
+    type=click.Choice(STAGES),
+    help="The model after this stage: syntax tree, traced graphs, gradients, optimizer, "
+    "composites written out, simplified, fused kernels, plan.json.",
+)
+@click.option("--kernel", metavar="NAME", help="The WGSL of a kernel.")
+@click.option("--memory", is_flag=True, help="What GPU memory holds, and when.")
+@click.option(
+    "--graph",
+    type=click.Choice(["text", "dot", "svg", "html"]),
+    help="What depends on what; of the kernels, or with --stage of the ops.",
+)
+@click.option("--entry", metavar="NAME", help="Only this entry.")
+@model_options
+@json_option
+def command(
+    path: Path,
+    stage: str | None,
+    kernel: str | None,
+    memory: bool,
+    graph: str | None,
+    entry: str | None,
+    sizes: dict[str, int],
+    model: str | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Explain a model file or a bundle.
+
+    Without options: its parameters, entries, kernels and memory.
+    """
+    from wgcc.cli.subject import open_subject
+
+    if sum((kernel is not None, memory, graph is not None)) > 1:
+        raise click.UsageError("choose one of --kernel, --memory and --graph.")
+    subject = open_subject(path, sizes, model, seed, entry)
+    if as_json:
+        _show_json(subject, stage, kernel, memory, graph)
+    elif kernel is not None:
+        show(subject.kernel_text(kernel).rstrip("\n"))
+    elif memory:
+        from wgcc.cli.memory import memory_text
+
+        show(memory_text(subject))
+    elif graph is not None:
+        show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
+    elif stage is not None:
+        show(_stage_text(subject, stage).rstrip("\n"))
+    else:
+        from wgcc.cli.overview import overview
+
+        show(overview(subject.plan))
+
+
+def _show_json(
+    subject: Subject, stage: str | None, kernel: str | None, memory: bool, graph: str | None
+) -> None:
+    if kernel is not None or graph is not None or stage not in (None, "plan"):
+        raise click.UsageError("--json goes with --memory, with --stage plan, or alone.")
+    if memory:
+        from wgcc.cli.memory import memory_facts
+
+        show_json(memory_facts(subject))
+    elif stage == "plan":
+        show_json(subject.plan)
+    else:
+        from wgcc.cli.overview import overview_facts
+
+        show_json(overview_facts(subject.plan))
+
+
+def _stage_text(subject: Subject, stage: str) -> str:
+    if stage == "ast":
+        return subject.tree_text()
+    if stage in IR_STAGES:
+        from wgcc.ir.text import program_text
+
+        return program_text(subject.program(stage))
+    if stage == "plan":
+        from wgcc.bundle.plan import plan_text
+
+        return plan_text(subject.plan)
+    from wgcc.cli.fused import fused_text
+
+    return fused_text(subject)
+
+
+def _drawn(subject: Subject, stage: str, form: str) -> str:
+    from wgcc.cli.drawing import draw, graph_drawing, plan_drawing
+
+    if stage in IR_STAGES:
+        graphs = subject.program(stage).entries
+        drawings = [graph_drawing(graph) for graph in graphs.values()]
+    elif stage == "fused":
+        drawings = [plan_drawing(subject.plan, name) for name in subject.plan["entries"]]
+    else:
+        raise click.UsageError(f"--graph cannot draw the stage {stage}.")
+    return draw(drawings, form)

@@ -1,0 +1,147 @@
+"""What `wgcc show` was pointed at: a model file, compiled as far as needed, or a bundle."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from wgcc.compiler import Compiled, compile_program, read_program
+from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.ir.program import Program
+from wgcc.passes.pipeline import run_passes
+from wgcc.spelling import did_you_mean
+
+
+def open_subject(
+    path: Path,
+    sizes: Mapping[str, int],
+    model: str | None,
+    seed: int | None,
+    entry: str | None,
+) -> Subject:
+    if path.is_dir():
+        if sizes or model or seed is not None:
+            raise WgError(
+                f"{path} is built already: --set, --model and --seed go with a model file"
+            )
+        return Bundle(path, entry)
+    return ModelFile(path, sizes, model, seed, entry)
+
+
+class Subject:
+    """`plan` has only the entry that was asked for, if one was."""
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def compiled(self) -> Compiled | None:
+        return None
+
+    def tree_text(self) -> str:
+        raise WgError("a bundle holds only the plan: for other stages show the model file")
+
+    def program(self, stage: str) -> Program:
+        raise WgError(f"a bundle holds only the plan: for the stage {stage} show the model file")
+
+    def kernel_text(self, name: str) -> str:
+        texts = self._kernel_texts()
+        name = name.removesuffix(".wgsl")
+        if name not in texts:
+            near = did_you_mean(name, texts)
+            advice = f"did you mean {near[0]}?" if near else f"there are: {', '.join(texts)}"
+            raise WgError(f"there is no kernel {name}; {advice}")
+        return texts[name]
+
+    def _kernel_texts(self) -> Mapping[str, str]:
+        raise NotImplementedError
+
+
+class ModelFile(Subject):
+    def __init__(
+        self,
+        path: Path,
+        sizes: Mapping[str, int],
+        model: str | None,
+        seed: int | None,
+        entry: str | None,
+    ) -> None:
+        self._path = path
+        self._options: dict[str, Any] = {"sizes": sizes, "model": model, "seed": seed}
+        self._entry = entry
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        return self.compiled.planned.plan
+
+    @functools.cached_property
+    def _read(self) -> tuple[Source, Program, Diagnostics]:
+        entries = None if self._entry is None else [self._entry]
+        return read_program(self._path, entries=entries, **self._options)
+
+    @property
+    def compiled(self) -> Compiled:
+        return self._compiled
+
+    @functools.cached_property
+    def _compiled(self) -> Compiled:
+        return compile_program(*self._read)
+
+    def tree_text(self) -> str:
+        """Of the file as it stands: what follows in the file may have errors."""
+        from wgcc.syntax.parser import parse
+        from wgcc.syntax.text import tree_text
+
+        diagnostics = Diagnostics()
+        text = self._path.read_bytes().decode("utf-8", errors="replace")
+        tree = parse(Source(self._path.name, text), diagnostics)
+        if diagnostics.errors:
+            raise WgError("the file does not parse", diagnostics)
+        return tree_text(tree)
+
+    def program(self, stage: str) -> Program:
+        return run_passes(self._read[1], until=stage)
+
+    def _kernel_texts(self) -> Mapping[str, str]:
+        return {kernel.name: kernel.text for kernel in self.compiled.planned.kernels}
+
+
+class Bundle(Subject):
+    def __init__(self, folder: Path, entry: str | None) -> None:
+        self._folder = folder
+        self._plan = _only(_read_plan(folder), entry)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        return self._plan
+
+    def _kernel_texts(self) -> Mapping[str, str]:
+        files = self._folder / "kernels"
+        return {
+            kernel["name"]: (files / Path(kernel["file"]).name).read_text(encoding="utf-8")
+            for kernel in self._plan["kernels"]
+        }
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    """Checked as the runtime does it, so that all views can rely on every field."""
+    if not (folder / "plan.json").is_file():
+        raise WgError(f"{folder} is not a bundle: it has no plan.json")
+    from wgcc_runtime import load_plan
+
+    load_plan(folder)
+    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    return plan
+
+
+def _only(plan: dict[str, Any], entry: str | None) -> dict[str, Any]:
+    if entry is None:
+        return plan
+    entries = plan["entries"]
+    if entry not in entries:
+        raise WgError(f"there is no entry {entry}; there are: {', '.join(entries)}")
+    return {**plan, "entries": {entry: entries[entry]}}

@@ -1,0 +1,50 @@
+"""The syntax tree as text: what `wgcc show --stage ast` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from wgcc.syntax import ast
+
+
+def tree_text(node: ast.Syntax) -> str:
+    """One node a line, its parts below it; words and numbers stand behind the node's kind."""
+    return "\n".join(_lines(node, "", 0)) + "\n"
+
+
+def _lines(node: ast.Syntax, role: str, depth: int) -> Iterator[str]:
+    words = [type(node).__name__]
+    below: list[tuple[str, ast.Syntax]] = []
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, ast.Identifier):
+            words.append(f"{field.name}={value.text}")
+        elif isinstance(value, ast.Syntax):
+            below.append((field.name, value))
+        elif isinstance(value, tuple):
+            inline, nested = _parts(field.name, value)
+            words += inline
+            below += nested
+        elif field.name not in ("span", "op_span") and _says_something(node, value):
+            words.append(f"{field.name}={value!r}")
+    label = f"{role}: " if role else ""
+    yield f"{'  ' * depth}{label}{' '.join(words)}  // {node.span.place}"
+    for name, part in below:
+        yield from _lines(part, name, depth + 1)
+
+
+def _parts(name: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple[str, ast.Syntax]]]:
+    """A list of names stands on the line itself, a list of nodes below it."""
+    identifiers = [value.text for value in values if isinstance(value, ast.Identifier)]
+    inline = [f"{name}={', '.join(identifiers)}"] if identifiers else []
+    nested = [
+        (name, value)
+        for value in values
+        if isinstance(value, ast.Syntax) and not isinstance(value, ast.Identifier)
+    ]
+    return inline, nested
+
+
+def _says_something(node: ast.Syntax, value: object) -> bool:
+    return isinstance(node, ast.Bool) or (value is not None and value is not False and value != "")
