@@ -20,7 +20,7 @@ GOOD_ENOUGH = 0.05  # largest error of a prediction; below the eye's notice in a
 def main(bundle: str) -> int:
     model = wg.load(bundle)
     print(f"on {model.device_name}")
-    model.fit(points, steps=STEPS, every=STEPS // 10, callbacks=[show])
+    model.fit(points, steps=STEPS, every=STEPS // 20, callbacks=[show])
 
     x = np.linspace(-np.pi, np.pi, 100, dtype=np.float32)[:, None]
     y = model.predict(x=x)["y"]
