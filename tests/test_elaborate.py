@@ -15,6 +15,7 @@ from wgcc.evaluate import Session
 from wgcc.ir.text import graph_text
 from wgcc.ir.verify import verify_program
 from wgcc.ops import infer_types
+from wgcc.passes.autograd import autograd
 
 PROGRAMS = sorted((Path(__file__).parent / "filetests" / "programs").glob("*.wg"))
 
@@ -322,6 +323,20 @@ test "values" {
     assert problems(text) == ["WG0403 13 and not at four"]
 
 
+def test_tests_may_differentiate() -> None:
+    text = """
+fn cube(x: f32) -> f32 = x ** 3
+test "slope" {
+  x = f32(arange(3))[2]
+  assert close(grad(cube(x), x), 12.0), "three squares"
+  assert close(grad(cube(x), x), 8.0), "not this"
+}
+model M { entry f(x: f32) -> (y: f32) = cube(x) }
+"""
+    assert problems(text, prepare=autograd) == ["WG0403 6 not this"]
+    assert [line[:6] for line in problems(text)] == ["WG0421"]
+
+
 def test_deep_programs_do_not_exhaust_the_stack() -> None:
     text = "model A {{ entry f(x: f32) -> (y: f32) = {} }}"
     assert len(program(text.format(" + ".join(["x"] * 100))).entries["f"].nodes) == 99
@@ -330,6 +345,31 @@ def test_deep_programs_do_not_exhaust_the_stack() -> None:
     last = "fn g400(x: f32) -> f32 = x"
     found = problems("\n".join([*chain, last, text.format("g0(x)")]))
     assert {line.split(" ")[0] for line in found} == {"WG0803"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in 0..4000 { for j in 0..4000 { x = x } }\n    return x",
+        "return f40(x)",
+    ],
+)
+def test_programs_that_unroll_without_end_are_refused(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wgcc.elaborate.context.MOST_UNROLLED", 5000)
+    doubling = [f"fn f{i + 1}_(x: f32) -> f32 = f{i}_(f{i}_(x))" for i in range(40)]
+    text = (
+        "\n".join(["fn f0_(x: f32) -> f32 = x", *doubling])
+        + f"""
+model M {{
+  entry f(x: f32) -> (y: f32) {{
+    {body.replace("f40(", "f40_(")}
+  }}
+}}
+"""
+    )
+    assert {line[:6] for line in problems(text)} == {"WG0804"}
 
 
 def test_huge_numbers_do_not_take_forever() -> None:

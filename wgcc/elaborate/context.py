@@ -27,6 +27,8 @@ from wgcc.elaborate.values import (
 from wgcc.errors import Span
 from wgcc.syntax import ast
 
+MOST_UNROLLED = 50_000
+
 
 @dataclass
 class Replacement:
@@ -76,18 +78,22 @@ class Context(Tracer):
         self.called: set[int] = set()
         self.instantiated: set[int] = set()
         self.linted: set[int] = set()
+        self._spent = 0
+        self._spent_unused = 0
 
     @contextmanager
     def separate(self, parts: Parts, trace: Trace, scope: Scope) -> Iterator[None]:
         """Work on another model or graph; what belongs to the current one comes back afterwards."""
-        saved = self.parts, self.trace, self.training, self.functions, self.building
+        saved = self.parts, self.trace, self.training
+        stacks = self.functions, self.building, self._spent
         self.parts, self.trace, self.training = parts, trace, False
-        self.functions, self.building = [], []
+        self.functions, self.building, self._spent = [], [], 0
         try:
             with self.within(scope, ""):
                 yield
         finally:
-            self.parts, self.trace, self.training, self.functions, self.building = saved
+            self.parts, self.trace, self.training = saved
+            self.functions, self.building, self._spent = stacks
 
     @contextmanager
     def scratch(self) -> Iterator[Trace]:
@@ -98,6 +104,21 @@ class Context(Tracer):
             yield self.trace
         finally:
             self.trace = saved
+
+    def spend(self, at: Span, amount: int = 1) -> None:
+        """Everything is unrolled and inlined, so what a program asks for must stay within reason.
+
+        All checks of unused code share one account; when that is used up they end silently.
+        """
+        if self.generic:
+            self._spent_unused += amount
+            if self._spent_unused > MOST_UNROLLED:
+                raise Stop
+            return
+        self._spent += amount
+        if self._spent > MOST_UNROLLED:
+            text = f"this unrolls to more than {MOST_UNROLLED:,} calls, layers and rounds of loops"
+            raise Stop(self.report.error("WG0804", text, at))
 
     @contextmanager
     def bounded(self, at: Span) -> Iterator[None]:

@@ -18,6 +18,7 @@ from wgcc.elaborate.values import (
     TupleValue,
 )
 from wgcc.elaborate.walk import walk
+from wgcc.errors import Diagnostic
 from wgcc.ir.graph import Graph, Value
 from wgcc.syntax import ast
 
@@ -149,7 +150,7 @@ def _named_fields(
     return result.fields
 
 
-def _never_returns(context: Context, entry: ast.Function) -> object:
+def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
     if any(isinstance(piece, ast.Broken) for piece in walk(entry)):
         return None
     assert entry.result is not None

@@ -27,6 +27,7 @@ from wgcc.elaborate.values import (
     TupleValue,
     TypeValue,
 )
+from wgcc.errors import Diagnostic
 from wgcc.syntax import ast
 
 # Sizes and counts stay far below; what is larger would only make the compiler slow.
@@ -56,7 +57,7 @@ def _name(context: Context, node: ast.Name) -> AnyValue:
     return context.read(value) if isinstance(value, TrainingFlag) else value
 
 
-def _unknown_name(context: Context, node: ast.Name) -> object:
+def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
     if context.scope.awaits(node.text):
         text = f"`{node.text}` is used before the line that defines it"
         return context.report.error("WG0201", text, node)

@@ -30,6 +30,7 @@ def call_function(
 ) -> AnyValue:
     """`shown` is what messages call it; `layer` is given when a layer itself is called."""
     node = function.node
+    context.spend(at)
     _refuse_recursion(context, function, at)
     context.called.add(id(node))
     given = _by_parameter(context, node, arguments, shown)

@@ -41,6 +41,7 @@ def instantiate(
 ) -> LayerValue:
     """A new instance at `path`; `at` is the place that asks for it."""
     definition = layer.definition
+    context.spend(at)
     _refuse_nesting(context, layer, at)
     scope = Scope(definition.file.scope)
     created = LayerValue(definition, path, scope, at)

@@ -16,6 +16,7 @@ from wgcc.elaborate.optimizers import (
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.selectors import listing, select
 from wgcc.elaborate.values import AnyValue, Number, OptimizerValue, ParamRef, Tensor, describe
+from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.syntax import ast
 
@@ -111,7 +112,7 @@ def _refuse_outdated(context: Context, node: ast.Minimize, paths: set[str]) -> N
     )
 
 
-def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) -> object:
+def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) -> Diagnostic:
     text = "there is nothing to train: no trainable parameter reaches this loss"
     found = context.report.error("WG0310", text, node.value)
     frozen = [path for path, ref in context.parts.params.items() if ref.frozen]

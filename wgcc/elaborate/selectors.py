@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from wgcc.elaborate.context import Context, Replacement
 from wgcc.elaborate.report import Stop
+from wgcc.errors import Diagnostic
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
 
@@ -42,7 +43,7 @@ def listing(names: Iterable[str], most: int = 3) -> str:
     return ", ".join(every[:most]) + more
 
 
-def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> object:
+def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> Diagnostic:
     pattern = selector.value
     found = context.report.error("WG0219", f'no parameter matches "{pattern}"', selector)
     shown = ", ".join(names[:SHOWN]) + (

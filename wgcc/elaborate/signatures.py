@@ -25,7 +25,7 @@ from wgcc.elaborate.values import (
     describe,
     type_text,
 )
-from wgcc.errors import Span
+from wgcc.errors import Diagnostic, Span
 from wgcc.ir.graph import DTYPES, FLOATS, INTEGERS, TensorType
 from wgcc.syntax import ast
 
@@ -286,7 +286,7 @@ def _wrong_result(
     value: Tensor,
     at: Place,
     what: str,
-) -> object:
+) -> Diagnostic:
     shown = ", ".join("_" if dim is None else str(dim) for dim in wanted)
     text = f"{dtype}[{shown}]" if wanted else dtype
     message = f"{what} must be {text}, but this is {value}"

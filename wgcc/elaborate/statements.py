@@ -27,7 +27,7 @@ from wgcc.elaborate.values import (
     describe,
     type_text,
 )
-from wgcc.errors import Span
+from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
 
 MOST_ROUNDS = 4096
@@ -162,7 +162,7 @@ def _write(context: Context, node: ast.Write) -> None:
     context.trace.write(target, new)
 
 
-def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> object:
+def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> Diagnostic:
     name = base.span.text
     text = f"`{name}` is not state, so it cannot be written with `:=`"
     found = context.report.error("WG0303", text, base, describe(value))
@@ -215,6 +215,7 @@ def _rounds(context: Context, node: ast.For) -> Sequence[AnyValue]:
         limit = f"loops are unrolled, so at most {MOST_ROUNDS} are allowed"
         text = f"this loop runs {count} times; {limit}"
         raise Stop(context.report.error("WG0308", text, node.iterable))
+    context.spend(node.iterable.span, max(count, 0))
     return [Dim.literal(value.low.size + position) for position in range(count)]
 
 
