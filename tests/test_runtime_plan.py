@@ -6,10 +6,13 @@ import copy
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import line_bundle
 from wgcc_runtime.errors import WgccError
@@ -212,6 +215,45 @@ def test_bad_json_is_refused(name: str) -> None:
     with pytest.raises(WgccError) as caught:
         read_plan(BAD_TEXTS[name])
     assert caught.value.code == "plan"
+
+
+def leaves(value: Any, path: str = "") -> Iterator[str]:
+    """Dotted paths of all values inside, containers included."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, inner in items:
+        yield f"{path}{key}"
+        if isinstance(inner, (dict, list)):
+            yield from leaves(inner, f"{path}{key}.")
+
+
+PLAN = line_bundle.make_plan()
+PATHS = sorted(path for path in leaves(PLAN) if ".wgsl" not in path)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=st.sampled_from(PATHS), value=JSON | st.just(REMOVED))
+def test_no_plan_breaks_the_reader(path: str, value: Any) -> None:
+    """Whatever stands in a field, the plan is either sound or refused with the project's error."""
+    try:
+        read_plan(encode(change(PLAN, path, value)))
+    except WgccError as error:
+        assert error.code in ("plan", "limit", "version")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    with pytest.raises(WgccError):
+        read_plan(data)
 
 
 def test_too_many_tensors_are_refused() -> None:
