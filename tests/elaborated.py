@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from wgcc.elaborate import elaborate
+from wgcc.elaborate import check, elaborate
 from wgcc.errors import Diagnostics, Source
 from wgcc.errors_text import render_run
 from wgcc.ir.graph import Graph, Node
 from wgcc.ir.program import Program
 from wgcc.ir.verify import verify_program
 from wgcc.ops import infer_types
+from wgcc.passes.autograd import autograd
 
 
 def program(text: str, **options: Any) -> Program:
@@ -25,7 +26,7 @@ def program(text: str, **options: Any) -> Program:
 def problems(text: str, **options: Any) -> list[str]:
     """`CODE LINE MESSAGE` of every problem of a text, in the order of its lines."""
     diagnostics = Diagnostics()
-    elaborate(Source("test.wg", text), diagnostics, **options)
+    check(Source("test.wg", text), diagnostics, prepare=autograd, **options)
     items = sorted(diagnostics, key=lambda item: item.span.start)
     return [f"{item.code} {item.span.line} {item.message}" for item in items]
 

@@ -10,6 +10,7 @@ import golden
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics
 from wgcc.errors_text import render_run
+from wgcc.passes.autograd import autograd
 
 FOLDER = Path(__file__).parent / "filetests" / "diagnostics"
 # Imported by one of the others.
@@ -20,7 +21,7 @@ PROGRAMS = sorted(path for path in FOLDER.glob("*.wg") if path.name not in PARTS
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_diagnostic(program: Path, bless: bool) -> None:
     diagnostics = Diagnostics()
-    check(program, diagnostics)
+    check(program, diagnostics, prepare=autograd)
     golden.check_text(program.with_suffix(".txt"), render_run(diagnostics) + "\n", bless)
 
 

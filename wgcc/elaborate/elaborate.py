@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,14 +15,11 @@ from wgcc.elaborate.generic import check_unused
 from wgcc.elaborate.models import LARGEST_SEED, elaborate_model
 from wgcc.elaborate.report import Report
 from wgcc.elaborate.scope import Scope
-from wgcc.elaborate.tests import check_test
+from wgcc.elaborate.tests import Prepare, check_test
 from wgcc.elaborate.values import Builtin, Number, TrainingFlag
 from wgcc.errors import Diagnostics, Source, Span, WgError
-from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean
-
-Prepare = Callable[[Graph], Graph]
 
 
 def elaborate(
@@ -32,13 +29,12 @@ def elaborate(
     sizes: Mapping[str, int] | None = None,
     model: str | None = None,
     seed: int | None = None,
-    prepare: Prepare | None = None,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
     None where there are errors. `sizes` are values for dims; `seed` wins over the model's own.
     """
-    programs = check(root, diagnostics, sizes=sizes, seed=seed, prepare=prepare)
+    programs = check(root, diagnostics, sizes=sizes, seed=seed)
     if diagnostics.errors:
         return None
     names = ", ".join(programs)
@@ -63,8 +59,8 @@ def check(
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; the programs of its models without errors.
 
-    `prepare` turns a graph with `grad` into one that can be evaluated; tests that use `grad` to
-    compute values need it.
+    Facts about values in tests are computed only with `prepare`, which turns a graph with `grad`
+    into one that can be evaluated.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
@@ -80,7 +76,7 @@ def check(
         if program is not None:
             programs[definition.name] = program
     for test in file.tests:
-        check_test(context, file, test, prepare or (lambda graph: graph))
+        check_test(context, file, test, prepare)
     check_unused(context, file)
     return programs
 

@@ -18,13 +18,13 @@ from wgcc.ir.graph import Graph, Value
 from wgcc.lazy_numpy import Array
 from wgcc.syntax import ast
 
+Prepare = Callable[[Graph], Graph]
 TEST_SEED = 0
 
 
-def check_test(
-    context: Context, file: LoadedFile, test: ast.Test, prepare: Callable[[Graph], Graph]
-) -> None:
-    """`prepare` replaces what has no value of its own (`grad`) before a graph is evaluated."""
+def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prepare | None) -> None:
+    """`prepare` replaces what has no value of its own (`grad`) before a graph is evaluated; without
+    it facts about values are not computed."""
     parts, trace = Parts(), Trace()
     before = len(context.report.diagnostics.errors)
     with context.separate(parts, trace, Scope(file.scope)):
@@ -36,11 +36,11 @@ def check_test(
             return
         finally:
             context.in_test = False
-        if len(context.report.diagnostics.errors) == before:
+        if prepare is not None and len(context.report.diagnostics.errors) == before:
             _check_values(context, test, prepare)
 
 
-def _check_values(context: Context, test: ast.Test, prepare: Callable[[Graph], Graph]) -> None:
+def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     if not context.facts:
         return
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
