@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from wgcc.cli.options import all_errors_option, json_option, model_options
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
 
 if TYPE_CHECKING:
-    from wgcc.errors import Diagnostics
+    from wgcc.cli.checking import Checked
     from wgcc.ir.program import Program
 
 WORD = 4
@@ -44,22 +44,14 @@ def command(
     FILES are .wg files, or folders of them. A file that checks also builds.
     """
     from wgcc.cli.checking import check_file
-    from wgcc.errors import Diagnostics
 
-    failed = False
-    records: list[dict[str, Any]] = []
-    for path in _models(files):
-        diagnostics = Diagnostics()
-        programs = check_file(path, diagnostics, sizes, model, seed)
-        failed = failed or bool(diagnostics.errors)
-        if as_json:
-            records.append(_record(path, programs, diagnostics))
-        else:
-            say_diagnostics(diagnostics, all_errors)
-            _say_programs(path, programs, diagnostics)
+    results = [check_file(path, sizes, model, seed) for path in _models(files)]
     if as_json:
-        show_json(records)
-    ctx.exit(1 if failed else 0)
+        show_json([_record(result) for result in results])
+    else:
+        for result in results:
+            _say(result, all_errors)
+    ctx.exit(0 if all(result.is_right for result in results) else 1)
 
 
 def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
@@ -70,44 +62,42 @@ def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
         yield from inside
 
 
-def _say_programs(path: Path, programs: Mapping[str, Program], diagnostics: Diagnostics) -> None:
-    """One line for each model that is right."""
-    if diagnostics.errors:
+def _say(result: Checked, all_errors: bool) -> None:
+    """What is wrong, or one line for each model that is right."""
+    say_diagnostics(result.diagnostics, all_errors)
+    if result.problem:
+        say(f"{result.path}: {result.problem}", style="error")
+    if not result.is_right:
         return
-    for name, program in programs.items():
+    for name, program in result.programs.items():
         parameters = _parameters(program)
-        entries = ", ".join(program.entries)
+        entries = "entry" if len(program.entries) == 1 else "entries"
         say(
-            f"{path}: {name} is right: {plural(parameters, 'parameter')} "
-            f"({size(parameters * WORD)}), {_entries(program)} {entries}",
+            f"{result.path}: {name} is right: {plural(parameters, 'parameter')} "
+            f"({size(parameters * WORD)}), {entries} {', '.join(program.entries)}",
             style="good",
         )
-    if not programs:
-        say(f"{path}: no errors, and no model to build", style="good")
-
-
-def _entries(program: Program) -> str:
-    return "entry" if len(program.entries) == 1 else "entries"
+    if not result.programs:
+        say(f"{result.path}: no errors, and no model to build", style="good")
 
 
 def _parameters(program: Program) -> int:
     return sum(tensor.type.size for tensor in program.params.values())
 
 
-def _record(
-    path: Path, programs: Mapping[str, Program], diagnostics: Diagnostics
-) -> dict[str, Any]:
+def _record(result: Checked) -> dict[str, Any]:
     models = {
         name: {
             "parameters": _parameters(program),
             "bytes": _parameters(program) * WORD,
             "entries": list(program.entries),
         }
-        for name, program in programs.items()
+        for name, program in result.programs.items()
     }
     return {
-        "file": str(path),
-        "ok": not diagnostics.errors,
-        "models": {} if diagnostics.errors else models,
-        "diagnostics": [item.as_json() for item in diagnostics],
+        "file": str(result.path),
+        "ok": result.is_right,
+        "problem": result.problem,
+        "models": models if result.is_right else {},
+        "diagnostics": [item.as_json() for item in result.diagnostics],
     }

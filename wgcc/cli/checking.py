@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from wgcc.elaborate import check
-from wgcc.errors import Diagnostics, Source, Span, WgError
+from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
 from wgcc.passes.pipeline import run_passes
 from wgcc.schedule.schedule import schedule
 
 
+@dataclass(slots=True)
+class Checked:
+    """`problem` is what is wrong with the file but at no place of it."""
+
+    path: Path
+    programs: dict[str, Program] = field(default_factory=dict)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    problem: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        return not self.problem and not self.diagnostics.errors
+
+
 def check_file(
-    path: Path,
-    diagnostics: Diagnostics,
-    sizes: Mapping[str, int],
-    model: str | None,
-    seed: int | None,
-) -> dict[str, Program]:
-    """The file's models (or the one called `model`); what is wrong goes to `diagnostics`."""
-    programs = check(path, diagnostics, sizes=sizes, seed=seed, prepare=autograd)
-    if model is not None:
-        if model not in programs and not diagnostics.errors:
-            raise WgError(f"there is no model {model} in {path.name}")
-        programs = {name: program for name, program in programs.items() if name == model}
-    if not diagnostics.errors:
-        for program in programs.values():
-            _check_back_end(path, program, diagnostics)
-    return programs
-
-
-def _check_back_end(path: Path, program: Program, diagnostics: Diagnostics) -> None:
-    """Everything up to the kernels: limits of WebGPU are only known then."""
+    path: Path, sizes: Mapping[str, int], model: str | None, seed: int | None
+) -> Checked:
+    """All models of a file, or the one called `model`."""
+    result = Checked(path)
     try:
-        schedule(run_passes(program))
+        found = check(path, result.diagnostics, sizes=sizes, seed=seed, prepare=autograd)
+        if model is not None and model not in found and not result.diagnostics.errors:
+            raise WgError(f"there is no model {model}")
+        for name, program in found.items():
+            if model in (None, name) and not result.diagnostics.errors:
+                # Limits of WebGPU are only known when there are kernels.
+                schedule(run_passes(program))
+                result.programs[name] = program
     except WgError as error:
-        diagnostics.items += error.diagnostics.items
-        if not error.diagnostics.errors:
-            start = Span(Source(path.name, path.read_text(encoding="utf-8")), 0, 0)
-            diagnostics.error("WG0600", str(error), start)
+        if error.diagnostics.errors:
+            result.diagnostics.items += error.diagnostics.items
+        else:
+            result.problem = str(error)
+    return result
