@@ -17,6 +17,8 @@ from wgcc_runtime.plan import Entry
 from wgcc_runtime.threefry import random_words
 
 Batch = dict[str, Array]
+# Arrays up to this size are checked and converted once, larger ones row by row.
+CONVERT_BYTES = 256 << 20
 
 
 class Source(ABC):
@@ -90,6 +92,7 @@ class ArraySource(Source):
         self._seed = seed
         self._fixed: Batch = {}
         self._rows: Batch = {}
+        self._converted: dict[str, bool] = {}
         for name, value in data.items():
             self._add(name, as_array(value, f"{entry.name}: `{name}`"))
         self.count, self.batch = self._sizes()
@@ -101,11 +104,11 @@ class ArraySource(Source):
 
     def _add(self, name: str, array: Array) -> None:
         tensor, what = self.entry.inputs[name], f"{self.entry.name}: `{name}`"
-        words = convert(array, tensor.dtype, what, self.entry.ranges.get(name))
         if array.shape == tensor.shape:
-            self._fixed[name] = words
+            self._fixed[name] = self._words(name, array)
         elif array.ndim and tensor.shape and array.shape[1:] == tensor.shape[1:]:
-            self._rows[name] = words
+            self._converted[name] = array.nbytes <= CONVERT_BYTES
+            self._rows[name] = self._words(name, array) if self._converted[name] else array
         else:
             raise WgccError(
                 "shape",
@@ -113,6 +116,10 @@ class ArraySource(Source):
                 "more rows of that",
                 what,
             )
+
+    def _words(self, name: str, array: Array) -> Array:
+        what, allowed = f"{self.entry.name}: `{name}`", self.entry.ranges.get(name)
+        return convert(array, self.entry.inputs[name].dtype, what, allowed)
 
     def _sizes(self) -> tuple[int, int]:
         rows = {name: len(words) for name, words in self._rows.items()}
@@ -138,8 +145,11 @@ class ArraySource(Source):
             keys = random_words(self._seed, "shuffle", self.count, epoch)
             self._epoch, self._order = epoch, np.argsort(keys, kind="stable")
         rows = self._order[index * self.batch : (index + 1) * self.batch]
-        chosen = {name: words[rows] for name, words in self._rows.items()}
-        return {**self._fixed, **chosen}
+        batch = dict(self._fixed)
+        for name, array in self._rows.items():
+            chosen = array[rows]
+            batch[name] = chosen if self._converted[name] else self._words(name, chosen)
+        return batch
 
 
 class IterableSource(Source):

@@ -83,15 +83,13 @@ def fit(
     _check_counts(
         steps=steps, every=every, eval_every=eval_every, checkpoint_every=checkpoint_every
     )
-    position = _resume(model, checkpoint, resume)
-    if seed is not None:
-        model.progress.seed = seed
-    done = model.progress.step(entry)
-    last = steps if steps is None or resume else done + steps
-    if isinstance(batches, Mapping) and last is None:
+    if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
-    source = open_source(batches, spec, model.progress.seed, done, position, last is not None)
-    model.progress.position = position
+    position = _resume(model, checkpoint, resume)
+    progress, done = model.progress, model.progress.step(entry)
+    progress.position, progress.seed = position, progress.seed if seed is None else seed
+    last = steps if steps is None or resume else done + steps
+    source = open_source(batches, spec, progress.seed, done, position, last is not None)
     loop = _Loop(
         model=model,
         entry=spec,
@@ -157,6 +155,7 @@ class _Loop:
         self._runner = model.runner(entry.name, watched)
         self._history = History()
         self._log: Log | None = None
+        self._failure: BaseException | None = None
         self._submit_steps = 1
         self._ms = 0.0
         self._saved_at = time.monotonic()
@@ -189,15 +188,24 @@ class _Loop:
             if self._after(outputs[-1]):
                 return
             batches = following
-        if self._step != self._schedule.last:
+        if self._failure:
+            raise self._failure
+        if self._schedule.last is None or self._step < self._schedule.last:
             self._history.stopped = "data"
 
     def _take(self, step: int) -> list[Batch]:
-        """The batches of the submit that follows `step` steps."""
+        """The batches of the submit that follows `step` steps.
+
+        What goes wrong here waits until the steps before it are made and counted.
+        """
         count = min(self._submit_steps, self._schedule.until_next(step))
         found: list[Batch] = []
-        while len(found) < count:
-            batch = self._source.take()
+        while len(found) < count and not self._failure:
+            try:
+                batch = self._source.take()
+            except BaseException as failure:
+                self._failure = failure
+                break
             if batch is None:
                 break
             found.append(batch)

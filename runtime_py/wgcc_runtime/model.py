@@ -19,6 +19,7 @@ from wgcc_runtime.checkpoint import (
     save_checkpoint,
 )
 from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import NotFiniteError, Runner
@@ -42,6 +43,7 @@ class Model:
         self._values = values
         self._sources = sources
         self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
+        self._guards: dict[str, Guard] = {}
         self.progress = Progress()
         self._seed = seed
         self._write(values.constants)
@@ -173,7 +175,9 @@ class Model:
         """Frees the GPU memory."""
         for runner in self._runners.values():
             runner.close()
-        self._runners = {}
+        for guard in self._guards.values():
+            guard.close()
+        self._runners, self._guards = {}, {}
         self._machine.close()
 
     def __enter__(self) -> Model:
@@ -195,8 +199,14 @@ class Model:
             raise WgccError("closed", "the model was closed")
         key = entry, tuple(outputs), self.check_finite
         if key not in self._runners:
-            self._runners[key] = Runner(self._machine, entry, key[1], self.check_finite)
+            guard = self._guard(entry) if self.check_finite else None
+            self._runners[key] = Runner(self._machine, entry, key[1], guard)
         return self._runners[key]
+
+    def _guard(self, entry: str) -> Guard | None:
+        if entry not in self._guards and self.plan.entries[entry].training:
+            self._guards[entry] = Guard(self._machine, entry)
+        return self._guards.get(entry)
 
     def _read(self, tensors: Iterable[Tensor]) -> dict[str, Array]:
         """Buffer by buffer, because one long copy is cheaper than many short ones."""

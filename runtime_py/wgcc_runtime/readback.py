@@ -12,12 +12,9 @@ class Readback:
     """Copies are recorded into an encoder; `fetch` waits for the submitted work and reads."""
 
     def __init__(self, device: Device, size: int) -> None:
-        usage = wgpu().BufferUsage
         self.bytes = size
-        with gpu_errors(f"a readback buffer of {size:,} bytes"):
-            self._buffer = device.gpu.create_buffer(
-                size=size, usage=usage.MAP_READ | usage.COPY_DST, label="readback"
-            )
+        self._device = device
+        self._buffer = self._make()
 
     def copy(self, encoder: Any, source: Any, offset: int, size: int, at: int = 0) -> None:
         encoder.copy_buffer_to_buffer(source, offset, self._buffer, at, size)
@@ -25,7 +22,7 @@ class Readback:
     def fetch(self, size: int) -> memoryview:
         """The first `size` bytes. No step counts as done before this returned."""
         with gpu_errors("waiting for results"):
-            wait(self._buffer.map_async("READ", 0, size), "the submitted work")
+            self._wait(size)
             try:
                 return memoryview(self._buffer.read_mapped(0, size))
             finally:
@@ -33,3 +30,18 @@ class Readback:
 
     def close(self) -> None:
         self._buffer.destroy()
+
+    def _make(self) -> Any:
+        usage = wgpu().BufferUsage
+        with gpu_errors(f"a readback buffer of {self.bytes:,} bytes"):
+            return self._device.gpu.create_buffer(
+                size=self.bytes, usage=usage.MAP_READ | usage.COPY_DST, label="readback"
+            )
+
+    def _wait(self, size: int) -> None:
+        try:
+            wait(self._buffer.map_async("READ", 0, size), "the submitted work")
+        except KeyboardInterrupt:
+            # A buffer whose mapping was not waited for can never be mapped again.
+            self._buffer = self._make()
+            raise

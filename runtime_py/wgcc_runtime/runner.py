@@ -22,13 +22,15 @@ Batch = Mapping[str, Array]
 class Runner:
     """`submit` a few batches, do something else, `collect` their outputs."""
 
-    def __init__(self, machine: Machine, entry: str, outputs: Iterable[str], check: bool) -> None:
+    def __init__(
+        self, machine: Machine, entry: str, outputs: Iterable[str], guard: Guard | None
+    ) -> None:
         self._machine = machine
+        self._guard = guard
         self._entry = entry
         spec = machine.plan.entries[entry]
         self._inputs = dict(spec.inputs)
         self._outputs = {name: spec.outputs[name] for name in outputs}
-        self._guard = Guard(machine, entry) if check and spec.training else None
         self._input_bytes = sum(tensor.bytes for tensor in self._inputs.values())
         self._output_bytes = sum(tensor.bytes for tensor in self._outputs.values())
         self._capacity = 0
@@ -61,18 +63,26 @@ class Runner:
         `NotFiniteError`.
         """
         batches, self._pending = self._pending, ()
-        assert self._readback is not None
-        data = self._readback.fetch(len(batches) * self._output_bytes + WORD)
+        data = self._fetch(len(batches) * self._output_bytes + WORD)
         results = [self._decode(data, i) for i in range(len(batches))]
         flagged = any(data[-WORD:])
         if self._guard and (flagged or any(self._bad_output(result) for result in results)):
             self._find_bad(batches, results)
         return results
 
+    def _fetch(self, size: int) -> memoryview:
+        assert self._readback is not None
+        try:
+            return self._readback.fetch(size)
+        except KeyboardInterrupt:
+            # Nobody will count these calls, so they must not have happened.
+            if self._guard:
+                self._guard.restore()
+            raise
+
     def close(self) -> None:
-        for item in (self._guard, self._readback):
-            if item:
-                item.close()
+        if self._readback:
+            self._readback.close()
         if self._staging:
             self._staging.destroy()
 

@@ -164,7 +164,7 @@ def _summary(model: Model, job: Job, history: History, seconds: float, as_json: 
             **(last.as_json() if last else {}),
         }
         show_json(facts)
-    if last is None:
+    if last is None and history.stopped == "steps":
         say(f"nothing to do: {done} steps were made already (--steps counts all of them)")
     say(f"{done} steps in {seconds:.1f} s; saved {job.out}")
     if history.stopped == "stop":

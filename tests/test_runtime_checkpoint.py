@@ -1,0 +1,218 @@
+"""Checkpoints: resuming to the bit, damaged files, logs, and files that survive a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import line_bundle
+import wgcc_runtime
+from line_training import assert_same, batches, data, everything, refused
+from wgcc_runtime import Model
+from wgcc_runtime.replace_file import previous, replace_file
+from wgcc_runtime.weights import load_weights
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return line_bundle.write_bundle(tmp_path_factory.mktemp("fit") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def shared(bundle: Path, adapter: str) -> Model:
+    return wgcc_runtime.load(bundle, device=adapter)
+
+
+@pytest.fixture
+def model(shared: Model) -> Model:
+    shared.reset()
+    return shared
+
+
+@pytest.mark.parametrize("kind", ["arrays", "list", "function"])
+def test_resume_is_exact(bundle: Path, model: Model, tmp_path: Path, kind: str) -> None:
+    items = batches(13)
+    source = {"arrays": data(), "list": items, "function": lambda step: items[step % 13]}[kind]
+    model.fit(source, steps=60, every=7, seed=4)
+    straight = everything(model)
+    path = tmp_path / "ck.safetensors"
+    model.reset()
+    model.fit(source, steps=25, every=10, seed=4, checkpoint=path)
+    with wgcc_runtime.load(bundle, device=model.device_name) as fresh:
+        history = fresh.fit(source, steps=60, every=10, checkpoint=path, resume=True)
+        assert fresh.steps_done == 60
+        assert history.steps == [30, 40, 50, 60]
+        assert_same(everything(fresh), straight)
+        assert fresh.fit(source, steps=60, checkpoint=path, resume=True).reports == []
+
+
+def test_generator_is_skipped_to_where_it_was(model: Model, tmp_path: Path) -> None:
+    def stream() -> Iterator[Any]:
+        yield from batches(30)
+
+    path = tmp_path / "ck.safetensors"
+    model.fit(stream(), steps=30, every=10)
+    straight = everything(model)
+    model.reset()
+    model.fit(stream(), steps=11, every=10, checkpoint=path)
+    model.reset()
+    model.fit(stream(), steps=30, every=10, resume=path)
+    assert_same(everything(model), straight)
+    model.load(path)
+    with refused("data", "ended before batch 11"):
+        model.fit(iter(batches(5)), steps=30, resume=path)
+
+
+def test_save_and_load_and_train_on(model: Model, tmp_path: Path) -> None:
+    model.fit(data(), steps=20, every=10)
+    path = tmp_path / "w.safetensors"
+    model.save(path)
+    model.fit(data(), steps=20, every=10)
+    straight = everything(model)
+    model.reset()
+    model.load(path)
+    assert model.steps_done == 20
+    model.fit(data(), steps=20, every=10)
+    assert_same(everything(model), straight)
+
+
+def test_weights_without_optimizer(bundle: Path, model: Model, tmp_path: Path) -> None:
+    model.fit(data(), steps=20, every=10)
+    path = tmp_path / "w.safetensors"
+    model.save(path, optimizer=False)
+    assert set(load_weights(path)[0]) == {"w", "rng/seed"}
+    w = model.params()["w"]
+    model.load(path)
+    assert (model.steps_done, int(model.state()["opt/opt/step"])) == (0, 0)
+    np.testing.assert_array_equal(model.params()["w"], w)
+    with wgcc_runtime.load(bundle, device=model.device_name, weights=path) as other:
+        np.testing.assert_array_equal(other.params()["w"], w)
+
+
+def test_same_state_gives_the_same_file(model: Model, tmp_path: Path) -> None:
+    model.fit(data(), steps=3)
+    for name in ("a", "b"):
+        model.save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "ck.safetensors"
+    model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 0xFF
+    path.write_bytes(content)
+    with refused("weights", "checksum"):
+        model.load(path)
+    model.fit(data(), steps=20, every=10, checkpoint=path, resume=True)
+    assert model.steps_done == 20
+    previous(path).unlink()
+    path.write_bytes(path.read_bytes()[:100])
+    with refused("weights"):
+        model.fit(data(), steps=20, checkpoint=path, resume=True)
+
+
+def test_checkpoint_of_another_model(model: Model, tmp_path: Path) -> None:
+    from wgcc_runtime.weights import save_weights
+
+    path = tmp_path / "ck.safetensors"
+    save_weights(path, {"q": np.zeros(3)}, {"steps": {}})
+    with refused("weights", "no `q`"):
+        model.load(path)
+    save_weights(path, {"w": np.zeros(4)}, {"steps": {"train": -1}})
+    with refused("weights", "lacks `rng/seed`"):
+        model.load(path)
+    save_weights(path, {"w": np.zeros(4), "rng/seed": np.uint32(0)}, {"steps": {"train": -1}})
+    with refused("weights", "impossible step"):
+        model.load(path)
+    save_weights(path, {"w": np.zeros(4)}, {"version": 9})
+    with refused("version"):
+        model.load(path)
+
+
+def test_log_is_lines_of_json_and_survives_resuming(model: Model, tmp_path: Path) -> None:
+    log, path = tmp_path / "log.jsonl", tmp_path / "ck.safetensors"
+    model.fit(data(), steps=20, every=5, log=log, checkpoint=path)
+    model.fit(data(), steps=20, every=5, log=log)
+    model.reset()
+    log.write_text(log.read_text() + '{"step": 25, "loss": 1}\nnot json\n')
+    model.fit(data(), steps=20, every=5, log=log, checkpoint=path)
+    model.fit(data(), steps=30, every=5, log=log, checkpoint=path, resume=True)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["step"] for line in lines] == [5, 10, 15, 20, 25, 30]
+    assert set(lines[0]) == {"step", "loss", "ms"}
+
+
+# ---- files survive a crash
+
+
+def test_strays_are_swept(tmp_path: Path) -> None:
+    target = tmp_path / "w[1].safetensors"
+    dead = tmp_path / f".{target.name}.999999999-ab.tmp"
+    old = tmp_path / f".{target.name}.{os.getpid()}-cd.tmp"
+    mine = tmp_path / f".{target.name}.{os.getpid()}-ef.tmp"
+    for stray in (dead, old, mine):
+        stray.write_bytes(b"half")
+    os.utime(old, (time.time() - 3600,) * 2)
+    replace_file(target, b"whole")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([target.name, mine.name])
+
+
+def test_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "w"
+    target.write_bytes(b"old")
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(target, b"new")
+    assert [p.name for p in tmp_path.iterdir()] == ["w"]
+    assert target.read_bytes() == b"old"
+
+
+SAVE_FOR_EVER = """
+import sys
+import numpy as np
+from wgcc_runtime.weights import save_weights
+arrays = {"w": np.zeros(500_000, np.float32)}
+for number in range(10_000):
+    arrays["w"][:] = number
+    save_weights(sys.argv[1], arrays, {"steps": {"train": number}}, keep_previous=True)
+    print(number, flush=True)
+"""
+
+
+def test_kill_during_save_leaves_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "ck.safetensors"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runtime_py")}
+    for wait in (0.0, 0.003, 0.007, 0.011, 0.017):
+        process = subprocess.Popen(
+            [sys.executable, "-c", SAVE_FOR_EVER, str(path)],
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(wait)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        arrays, facts = load_weights(path)
+        assert (arrays["w"] == facts["steps"]["train"]).all()
+        assert load_weights(previous(path))[0]["w"].size if previous(path).exists() else True
+    replace_file(path, b"done")
+    assert not list(tmp_path.glob(".*.tmp"))
