@@ -235,6 +235,27 @@ def test_damaged_lines_and_broken_names() -> None:
     assert {"A", "D"} <= names
 
 
+def test_a_missing_value_keeps_its_place() -> None:
+    file, diagnostics = read("const x = f(a, , b)\n")
+    assert [item.message for item in diagnostics] == [
+        "expected a value or `)` after `,`, found `,`"
+    ]
+    (item,) = file.items
+    assert isinstance(item, ast.Const) and isinstance(item.value, ast.Call)
+    kinds = [type(argument.value) for argument in item.value.arguments]
+    assert kinds == [ast.Name, ast.Broken, ast.Name]
+
+
+def test_a_doubtful_repair_is_not_relied_on() -> None:
+    file, diagnostics = read("fn f() {\n  a, b = g h\n  c = a\n}\n")
+    assert len(diagnostics.errors) == 1
+    (function,) = file.items
+    assert isinstance(function, ast.Function) and isinstance(function.body, ast.Block)
+    broken, bind = function.body.statements
+    assert isinstance(broken, ast.Broken) and {"a", "b"} <= set(broken.names)
+    assert isinstance(bind, ast.Bind)
+
+
 ODD = {
     "empty": "",
     "nothing but a comment": "// x",

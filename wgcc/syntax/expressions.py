@@ -9,7 +9,7 @@ from typing import Any
 
 from wgcc.syntax import ast
 from wgcc.syntax.reading import DEEPEST, Reading
-from wgcc.syntax.tokens import Node, Token
+from wgcc.syntax.tokens import MISSING_VALUE, Node, Token
 
 # More digits than any size or constant can use; Python itself refuses much longer ones.
 _LONGEST_INT = 40
@@ -74,7 +74,10 @@ def _rest_or_expression(reading: Reading, node: Node) -> ast.Expr | ast.Rest:
 
 
 def _name(reading: Reading, node: Node) -> ast.Expr:
-    return ast.Name(reading.span(node), node.children[0].text)
+    text = node.children[0].text
+    if text == MISSING_VALUE:
+        return ast.Broken(reading.span(node))
+    return ast.Name(reading.span(node), text)
 
 
 def _dtype(reading: Reading, node: Node) -> ast.Expr:

@@ -7,13 +7,15 @@ from typing import Any
 
 from wgcc.syntax import ast
 from wgcc.syntax.expressions import string
-from wgcc.syntax.members import const, dims, function, member, size_params, value_params
+from wgcc.syntax.members import ONE_LINE, const, dims, function, member, size_params, value_params
 from wgcc.syntax.reading import Reading
 from wgcc.syntax.statements import assertion, block
 from wgcc.syntax.tokens import Node
 
 
 def item(reading: Reading, node: Node) -> ast.Item:
+    if node.rule in ONE_LINE and reading.is_doubtful(node):
+        return reading.doubted(node)
     return _ITEMS[node.rule](reading, node)
 
 

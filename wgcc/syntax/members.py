@@ -16,10 +16,18 @@ from wgcc.syntax.expressions import (
 )
 from wgcc.syntax.reading import Reading
 from wgcc.syntax.statements import assertion, block
-from wgcc.syntax.tokens import Node, Token
+from wgcc.syntax.tokens import Node, Token, words
+
+# Rules without a block: where a repair is doubtful, the whole is given up.
+ONE_LINE = words(
+    "param state submodule setting dims const replace assertion import_names import_module "
+    "dtype_alias"
+)
 
 
 def member(reading: Reading, node: Node) -> ast.LayerMember:
+    if node.rule in ONE_LINE and reading.is_doubtful(node):
+        return reading.doubted(node)
     return _MEMBERS[node.rule](reading, node)
 
 

@@ -24,9 +24,9 @@ def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     """Always a tree; where the text could not be read it has `Broken`, and an error is reported."""
     raw = grammar().lex(source.text)
     warn_of_divisions(source, raw, diagnostics)
-    tree = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
+    tree, doubtful = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
     docs = find_docs(raw)
-    reading = Reading(source, diagnostics, docs.by_line)
+    reading = Reading(source, diagnostics, docs.by_line, doubtful)
     items = tuple(item(reading, node) for node in tree.children if node is not None)
     one_error_per_line(diagnostics, source)
     return ast.File(Span(source, 0, len(source.text)), items, docs.file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
@@ -18,6 +19,7 @@ class Reading:
     source: Source
     diagnostics: Diagnostics
     docs: Mapping[int, str] = field(default_factory=dict)
+    doubtful: list[int] = field(default_factory=list)
     depth: int = 0
 
     def span(self, piece: Node | Token) -> Span:
@@ -35,6 +37,21 @@ class Reading:
 
     def broken(self, node: Node) -> ast.Broken:
         return ast.Broken(self.span(node), tuple(token.text for token in node.children))
+
+    def is_doubtful(self, node: Node) -> bool:
+        """Was something in it repaired in a way that may have changed what was meant?"""
+        return any(node.start <= place <= node.end for place in self.doubtful)
+
+    def doubted(self, node: Node) -> ast.Broken:
+        names: list[str] = []
+        todo: list[Any] = [node]
+        while todo:
+            piece = todo.pop()
+            if isinstance(piece, Node):
+                todo += piece.children
+            elif piece is not None and piece.type == "NAME":
+                names.append(piece.text)
+        return ast.Broken(self.span(node), tuple(dict.fromkeys(names)))
 
     def too_deep(self, node: Node) -> ast.Broken:
         self.diagnostics.error(

@@ -10,7 +10,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.explain import Accident, explain
 from wgcc.syntax.grammar import END, Frame, grammar
 from wgcc.syntax.layout import starts_item
-from wgcc.syntax.tokens import CLOSERS, OPENERS, SOFT, Node, Token, inserted
+from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, Node, Token, inserted
 
 # Tokens that must go well before another accident is worth a report (yacc's rule).
 _CALM = 3
@@ -22,9 +22,15 @@ _INSERTABLE = ("COLON", "COMMA", "EQUAL", "_NL")
 _KEPT = (*OPENERS, *CLOSERS)
 
 
-def parse_tokens(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> Node:
-    """The raw tree of a file, with `broken` nodes where something could not be read."""
-    return _Parse(source, tokens, diagnostics).run()
+def parse_tokens(
+    source: Source, tokens: list[Token], diagnostics: Diagnostics
+) -> tuple[Node, list[int]]:
+    """The raw tree of a file, with `broken` nodes where something could not be read.
+
+    Beside it the places where a repair may have changed what was meant.
+    """
+    parse = _Parse(source, tokens, diagnostics)
+    return parse.run(), parse.doubtful
 
 
 class _Parse:
@@ -37,6 +43,7 @@ class _Parse:
         self.machine = grammar().machine()
         self.at = 0
         self.calm = _CALM
+        self.doubtful: list[int] = []
 
     def run(self) -> Node:
         accidents = 0
@@ -94,17 +101,29 @@ class _Parse:
             self.tokens[self.at] = name
             return True
         accepts = self.machine.accepts()
-        for type_ in _INSERTABLE:
-            if type_ in accepts:
-                extra = inserted(type_, grammar().texts.get(type_, "\n"), self._token(-1))
-                if self._goes_well([extra, *rest]):
-                    self.tokens.insert(self.at, extra)
-                    return True
+        for extra in self._insertable(accepts):
+            if self._goes_well([extra, *rest]):
+                self.tokens.insert(self.at, extra)
+                if extra.type == "COMMA":
+                    self.doubtful.append(extra.start)
+                return True
         droppable = self._token(0).text not in _KEPT and self._token(0).type not in ("_NL", END)
         if droppable and self._goes_well(rest[1:]):
+            self.doubtful.append(rest[0].start)
             del self.tokens[self.at]
             return True
         return False
+
+    def _insertable(self, accepts: set[str]) -> list[Token]:
+        before = self._token(-1)
+        extras = [
+            inserted(type_, grammar().texts.get(type_, "\n"), before)
+            for type_ in _INSERTABLE
+            if type_ in accepts
+        ]
+        if {"NAME", "INT", "FLOAT"} <= accepts:
+            extras.append(inserted("NAME", MISSING_VALUE, before))
+        return extras
 
     def _goes_well(self, tokens: list[Token], proof: int = _PROOF) -> bool:
         wanted = [token for token in tokens if token.type != END]

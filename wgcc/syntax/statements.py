@@ -26,6 +26,8 @@ def assertion(reading: Reading, node: Node) -> ast.Assert:
 
 
 def _statement(reading: Reading, node: Node) -> ast.Statement:
+    if node.rule not in ("for_stmt", "if_stmt") and reading.is_doubtful(node):
+        return reading.doubted(node)
     return _STATEMENTS[node.rule](reading, node)
 
 

@@ -45,6 +45,9 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# The text of a name that stands where a value was missing.
+MISSING_VALUE = ""
+
 OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
 CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
