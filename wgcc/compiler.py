@@ -13,6 +13,7 @@ from wgcc.bundle.selftest import make_selftest
 from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
+from wgcc.lazy_numpy import Array
 from wgcc.passes.pipeline import run_passes
 from wgcc.schedule.kernel import Schedule
 from wgcc.schedule.schedule import schedule
@@ -28,14 +29,12 @@ class Compiled:
     planned: Planned
     diagnostics: Diagnostics
 
-    def files(self, weights: Mapping[str, object] | None = None) -> dict[str, bytes]:
+    def files(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The bundle's files. `weights` replaces first values, by parameter name."""
         values = {**initial_weights(self.program), **(weights or {})}
-        return bundle_files(
-            self.planned, self.program, self.source.name, self.source.text, values
-        )
+        return bundle_files(self.planned, self.program, self.source.name, self.source.text, values)
 
-    def write(self, folder: str | Path, weights: Mapping[str, object] | None = None) -> None:
+    def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         write_files(self.files(weights), Path(folder))
 
 

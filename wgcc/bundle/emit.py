@@ -1,4 +1,4 @@
-"""The files of a bundle: plan, kernels, first weights, constants and the source, as bytes by name."""
+"""The files of a bundle by name: plan, kernels, first weights, constants and the source."""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ class Planned:
     constants: Mapping[str, Constant] = field(default_factory=dict)
 
 
-def make_plan(program: Program, schedule: Schedule, source: str, text: str, generator: str) -> Planned:
+def make_plan(
+    program: Program, schedule: Schedule, source: str, text: str, generator: str
+) -> Planned:
     """`source` and `text` are the name and content of the model file."""
     files = kernel_files(schedule)
     numbers = {kernel: number for number, file in enumerate(files) for kernel in file.kernels}

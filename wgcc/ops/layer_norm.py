@@ -62,7 +62,7 @@ def centred_rows(x: Term) -> Term:
     return x - x.mean(row).spread(row, x.shape)
 
 
-_SHAPES: tuple[tuple[int, ...], ...] = ((3,), (5, 7), (64, 65), (257, 3), (2, 3, 4), (2, 3, 2, 5))
+_SHAPES: tuple[tuple[int, ...], ...] = ((3,), (5, 7), (64, 65), (257, 7), (2, 3, 4), (2, 3, 2, 5))
 
 OPS = (
     Op(

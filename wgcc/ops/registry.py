@@ -135,12 +135,10 @@ class Update:
 class ReduceMany:
     """All elements of all inputs (f32) combined into one scalar.
 
-    `element` is WGSL of one element `{0}`; `start` and `combine` (`{0}` the accumulator, `{1}` such
-    an element) form an associative pair.
+    `flat(b, x)` builds it for one long vector x; `combine` is the op that joins two such results.
     """
 
-    element: str
-    start: str
+    flat: Callable[[Builder, Value], Value]
     combine: str
 
 

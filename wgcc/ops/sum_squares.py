@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from wgcc.ir.graph import TensorType
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.registry import Op, ReduceMany, Sample, ShapeError
@@ -20,12 +21,16 @@ def reference(*tensors: Array, n: int) -> Array:
     return np.asarray(sum(np.square(tensor).sum() for tensor in tensors))
 
 
+def flat(b: Builder, x: Value) -> Value:
+    return b.apply("sum", b.apply("square", x), axes=(0,))
+
+
 OPS = (
     Op(
         "sum_squares",
         infer,
         reference,
-        ReduceMany("({0} * {0})", "0.0f", "({0} + {1})"),
+        ReduceMany(flat, "add"),
         samples=[
             Sample([()], {"n": 1}, differentiable=False),
             Sample([(65,), (3, 5), (), (257,)], {"n": 4}, differentiable=False),

@@ -70,7 +70,7 @@ class _Chooser:
         return tree
 
     def _computed(self, value: Value) -> list[Value]:
-        """What could be kept instead of computed here; views are not kept, but what they look at."""
+        """What could be kept instead of computed here: not views, but what they look at."""
         node = self.flow.producers.get(value.name)
         if node is None or value.name in self.anchors:
             return []

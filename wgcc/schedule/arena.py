@@ -39,7 +39,7 @@ def scalars_of(node: Node) -> dict[str, Value]:
 def replaced_by(node: Node) -> dict[str, Value]:
     """For each output of an update, by name, the tensor whose content it replaces."""
     lists, n = lists_of(node), node.attrs["n"]
-    found = {}
+    found: dict[str, Value] = {}
     for i, name in enumerate(form_of(node).writes):
         outputs = node.outputs[i * n : (i + 1) * n]
         found |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
@@ -47,7 +47,7 @@ def replaced_by(node: Node) -> dict[str, Value]:
 
 
 def partners(nodes: Iterable[Node]) -> dict[str, str]:
-    """The parameter each tensor of the updates belongs to: the k-th of all lists belong together."""
+    """The parameter each tensor of an update belongs to: the k-th of all lists go together."""
     updates = [node for node in nodes if is_update(node)]
     found: dict[str, str] = {}
     for node in updates:

@@ -1,4 +1,4 @@
-"""The storage variables of one kernel: each region it touches gets one name, element type and access."""
+"""The storage variables of one kernel: name, element type and access of each region it touches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCALARS = "scalars"
 
 
 class Bindings:
-    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written first."""
+    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written."""
 
     def __init__(self, place: Callable[[Value], Place], scalar_words: int) -> None:
         self._place = place
@@ -55,7 +55,7 @@ class Bindings:
         return tuple(self._names)
 
     def declared(self) -> tuple[Binding, ...]:
-        """A buffer that is written anywhere in a dispatch must be bound read_write everywhere in it."""
+        """A buffer that is written in a dispatch must be bound read_write wherever it is bound."""
         written = {region.buffer for region in self._written}
         return tuple(
             Binding(

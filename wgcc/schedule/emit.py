@@ -178,7 +178,7 @@ class Emitter:
         return result
 
     def _safe(self, index: Index, extent: int, inside: str, coordinates: Coordinates) -> Index:
-        if 0 <= index.low and index.high < extent:
+        if index.low >= 0 and index.high < extent:
             return index
         name = self.let("at", f"select(0u, {index.wgsl()}, {inside})", coordinates)
         return self._named(name, extent, coordinates)

@@ -26,7 +26,7 @@ SMALL = 4096
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """One kernel to be. `kind` is `loop` or a family; `space` is None for families but `matmul`'s output."""
+    """One kernel to be: what it makes (`roots`), needs and reads. `kind` is `loop` or a family."""
 
     kind: str
     roots: list[Node]
@@ -258,17 +258,15 @@ def _anchor_readers(flow: Flow, anchors: set[str]) -> dict[str, set[str]]:
     readers: dict[str, set[str]] = {}
     for node in reversed(flow.graph.nodes):
         for value in node.outputs:
-            if value.name in anchors:
-                reached = {value.name}
-            else:
-                reached = readers.get(value.name, set())
+            kept = value.name in anchors
+            reached = {value.name} if kept else readers.get(value.name, set())
             for operand in node.inputs:
                 readers.setdefault(operand.name, set()).update(reached)
     return readers
 
 
 def _bound_alone(graph: Graph) -> set[str]:
-    """What takes a binding of its own: everything but values of one element that are not parameters."""
+    """What takes a binding of its own: all but values of one element that are not parameters."""
     values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
     lone = {value.name for value in values if value.type.size == 1}
     return {value.name for value in values} - lone | {value.name for value in graph.params}

@@ -16,5 +16,5 @@ def grid_of(workgroups: int) -> Grid:
 
 
 def thread_index(grid: Grid, threads: int) -> str:
-    """The number of a thread (`id`: global_invocation_id), or of a workgroup when `threads` is 1."""
+    """The number of a thread (`id`: global_invocation_id), or of a workgroup (`threads` = 1)."""
     return "id.x" if grid[1] == 1 else f"id.y * {grid[0] * threads}u + id.x"

@@ -111,7 +111,7 @@ class Index:
         whole = [(a, f // divisor) for a, f in self.terms if f % divisor == 0]
         rest = [(a, f) for a, f in self.terms if f % divisor]
         least = sum(f * _high(a) for a, f in rest if f < 0)
-        # The rest must not be negative: take as many whole divisors out of the offset as leave it so.
+        # The rest must not be negative: the offset gives up as many divisors as leave it so.
         moved = (self.offset + least) // divisor
         return _sum(whole, moved), _sum(rest, self.offset - moved * divisor)
 
@@ -198,7 +198,7 @@ def _rejoin(index: Index) -> Index:
 
 
 def _quotient(rest: Index, divisor: int) -> Index:
-    if 0 <= rest.low and rest.high < divisor:
+    if rest.low >= 0 and rest.high < divisor:
         return constant(0)
     shared = gcd(divisor, *(f for _, f in rest.terms))
     if shared > 1:
@@ -215,7 +215,7 @@ def _quotient(rest: Index, divisor: int) -> Index:
 
 
 def _remainder(rest: Index, divisor: int) -> Index:
-    if 0 <= rest.low and rest.high < divisor:
+    if rest.low >= 0 and rest.high < divisor:
         return rest
     if len(rest.terms) == 1 and rest.offset == 0:
         atom, factor = rest.terms[0]

@@ -1,4 +1,4 @@
-"""What the scheduler hands to the bundle: kernels to render, where their tensors lie, in what order they run."""
+"""What the scheduler hands to the bundle: kernels, places of tensors, the order of dispatches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wgcc.errors import Span
+from wgcc.ir.graph import Constant
 from wgcc.ops.flat import ALIGNMENT
 
 __all__ = [
@@ -109,4 +110,4 @@ class Schedule:
     buffers: tuple[Buffer, ...]
     tensors: Mapping[str, Place]
     entries: Mapping[str, EntrySchedule]
-    constants: Mapping[str, object] = field(default_factory=dict)
+    constants: Mapping[str, tuple[Constant, Place]] = field(default_factory=dict)

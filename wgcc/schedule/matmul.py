@@ -1,4 +1,4 @@
-"""Matrix products, with what is computed on their operands while loading and on their results while storing.
+"""Matrix products, with what is computed on operands while loading and on results while storing.
 
 `registers` keeps a block of results per thread in registers and reads memory directly (best where
 a workgroup runs on one CPU core); `tiles` shares blocks of both operands through workgroup memory.

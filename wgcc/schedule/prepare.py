@@ -142,8 +142,8 @@ def _arena_rules(graph: Graph, layout: Layout) -> dict[str, Rule]:
         lower = lowering(node)
         assert isinstance(lower, ReduceMany)
         parts = [[node.inputs[i] for i in run] for run in cut(node.inputs)]
-        sums = [Term(b, _flat(b, part)).square().sum((0,)) for part in parts]
-        return [reduce(lambda total, more: total + more, sums).value]
+        found = [lower.flat(b, _flat(b, part)) for part in parts]
+        return [reduce(partial(b.apply, lower.combine), found)]
 
     def update_runs(b: Builder, node: Node) -> Sequence[Value] | None:
         return _update_runs(b, node, cut(next(iter(lists_of(node).values()))))

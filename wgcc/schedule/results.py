@@ -12,7 +12,7 @@ from wgcc.schedule.flow import lowering, moves
 
 
 def place_results(graph: Graph) -> Graph:
-    """Copy what has no place of its own to give: sources, views, and values wanted in two places."""
+    """Copy what has no place of its own: sources, views, and values wanted in two places."""
     return _Placer(graph).run()
 
 
@@ -36,9 +36,7 @@ class _Placer:
         """Gradients go to their arena; what comes from another update lies in one already."""
         lists = lists_of(node)
         gradients = {
-            v.name: self._own(v, v.name)
-            for v in lists.get("g", ())
-            if not self._is_updated(v)
+            v.name: self._own(v, v.name) for v in lists.get("g", ()) if not self._is_updated(v)
         }
         return replace(node, inputs=tuple(gradients.get(v.name, v) for v in node.inputs))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Constant, Value
 from wgcc.ir.program import Program
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.context import Context, GroupCode
@@ -71,13 +71,13 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatc
     return Dispatch(stored[-1].name, code.regions, code.launches, code.shows, span)
 
 
-def _constants(planned: dict[str, PlannedEntry], layout: Layout) -> dict[str, object]:
+def _constants(
+    planned: dict[str, PlannedEntry], layout: Layout
+) -> dict[str, tuple[Constant, Place]]:
     """The words of every distinct constant, by name, with its place."""
-    found: dict[str, object] = {}
+    found: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():
         for constant in entry.graph.constants:
             place = layout.places[f"{CONSTANTS}/{constant.words.hex()}"]
             found.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
     return found
-
-

@@ -44,7 +44,7 @@ class Space:
         return linear(coordinates, [size for _, size in self.runs])
 
     def coordinates(self, shape: Sequence[int]) -> tuple[Index, ...]:
-        """Where in a tensor of this shape the present element lies: one per (o, r), or one per o."""
+        """Where in a tensor of this shape the element at hand lies: one per (o, r), or per o."""
         size = prod(shape)
         if size == self.outer:
             return coordinates_of(variable(OUTER, self.outer), shape)

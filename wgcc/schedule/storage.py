@@ -1,4 +1,4 @@
-"""Where the values of one entry lie, and for how long: inputs, outputs, what is written, temporaries.
+"""Where the values of one entry lie, and for how long: inputs, outputs, temporaries.
 
 Temporaries whose lives do not meet share a buffer. A value that becomes a parameter or state is
 put there at once if nothing reads the old content later; otherwise it is copied at the end.
@@ -26,12 +26,12 @@ class Life:
 
 @dataclass(slots=True)
 class Slots:
-    """The temporary buffers of a program. Entries do not run at the same time, so they share them."""
+    """The temporary buffers of a program. Entries do not run at the same time and share them."""
 
     sizes: list[int] = field(default_factory=list)
 
     def assign(self, lives: Iterable[Life]) -> dict[str, Place]:
-        """Give each value a slot that no living value holds: the smallest that fits, or a grown one."""
+        """Give each value a slot no living value holds: the smallest that fits, or a grown one."""
         busy_until: dict[int, int] = {}
         places: dict[str, Place] = {}
         for life in sorted(lives, key=lambda life: (life.start, -life.value.type.size)):
@@ -73,10 +73,8 @@ def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
     return layout.append(name, role, value.type.size)
 
 
-def lives_of(
-    stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]]
-) -> list[Life]:
-    """`stored` maps names to (value, dispatch that makes it); `reads` lists what each dispatch reads."""
+def lives_of(stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]]) -> list[Life]:
+    """`stored` maps names to (value, its dispatch); `reads` lists what each dispatch reads."""
     last = {name: start for name, (_, start) in stored.items()}
     for dispatch, names in reads:
         for name in names & last.keys():

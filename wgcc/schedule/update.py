@@ -43,5 +43,3 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
         workgroup=(threads, 1, 1),
         grid=grid,
     )
-
-

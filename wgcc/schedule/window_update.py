@@ -1,4 +1,4 @@
-"""Writing a window of a tensor at a place found at run time: over the old content, or into a copy."""
+"""Writing a window of a tensor at a place found at run time: over the old one, or into a copy."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def _merge(node: Node, context: Context) -> Launch:
     here = coordinates_of(variable("o", base.type.size), base.shape)
     old = emitter.at(base, here)
     place = here[axis].wgsl()
-    inside = emitter.let("inside", f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u", here)
+    inside = emitter.let(
+        "inside", f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u", here
+    )
     at = emitter.let("at", f"select(0u, {place} - {start.wgsl()}, {inside})", here)
     there = (*here[:axis], variable(at, size), *here[axis + 1 :])
     new = emitter.at(update, there)

@@ -1,0 +1,94 @@
+"""Every op, every sample, on both adapters and in both profiles: kernels give what numpy gives.
+
+Gradients are compared with the same gradient graph in float64, which test_ops.py compares with
+central differences.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wgcc_runtime
+from op_bundles import forward_graph, gradient_graph, write_op_bundle
+from op_samples import Array, input_arrays, reference_of
+from wgcc.evaluate import evaluate
+from wgcc.ops import OPS, Op
+from wgcc.ops.registry import Expand, Marker, Pointwise, Reduce, ReduceMany, Sample, Update
+from wgcc.passes.autograd import autograd
+from wgcc.schedule.kernel import PROFILES
+
+# Promised for every op (trust.md). f16 values are rounded to 11 bits, not always the same way.
+FORWARD = {"f32": 1e-5, "f16": 2e-3}
+GRADIENT = 1e-4
+
+# Optimizer ops need arenas, which a lone node has not; test_training.py runs them.
+SWEPT = [
+    op
+    for op in OPS.values()
+    if not isinstance(op.lower, Marker | Update | ReduceMany) and op.samples
+]
+
+
+def _differentiates(op: Op, sample: Sample) -> bool:
+    graph = forward_graph("e", op, sample)
+    floats = all(v.dtype == "f32" for v in graph.outputs.values())
+    return sample.differentiable and floats and any(v.dtype == "f32" for v in graph.inputs)
+
+
+DIFFERENTIABLE = [
+    op for op in SWEPT if op.grad is not None and any(_differentiates(op, s) for s in op.samples)
+]
+
+
+@pytest.mark.parametrize("op", SWEPT, ids=lambda op: op.name)
+def test_kernels_give_the_reference(op: Op, device: Any, tmp_path: Path) -> None:
+    samples = list(op.samples)
+    bundle = write_op_bundle(op, samples, forward_graph, tmp_path / "bundle")
+    for profile in PROFILES:
+        model = wgcc_runtime.load(bundle, device=device, profile=profile)
+        for i, sample in enumerate(samples):
+            arrays = input_arrays(op, sample)
+            found = _call(model, i, arrays)
+            for got, wanted in zip(found, reference_of(op, sample, arrays), strict=True):
+                dtype = forward_graph("e", op, sample).outputs["out0"].dtype
+                _compare(got, wanted, FORWARD.get(dtype, 0.0), f"{profile} {sample}")
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
+def test_gradient_kernels(op: Op, device: Any, tmp_path: Path) -> None:
+    samples = _few([s for s in op.samples if _differentiates(op, s)], op)
+    bundle = write_op_bundle(op, samples, gradient_graph, tmp_path / "bundle")
+    for profile in PROFILES:
+        model = wgcc_runtime.load(bundle, device=device, profile=profile)
+        for i, sample in enumerate(samples):
+            arrays = input_arrays(op, sample)
+            graph = autograd(gradient_graph("e", op, sample))
+            given = {v.name: a for v, a in zip(graph.inputs, arrays, strict=True)}
+            wanted = evaluate(graph, given).outputs.values()
+            for got, expected in zip(_call(model, i, arrays), wanted, strict=True):
+                _compare(got, expected, GRADIENT, f"{profile} {sample}")
+
+
+def _few(samples: list[Sample], op: Op) -> list[Sample]:
+    """Element-wise rules do not depend on the shape: three of them say as much as nine."""
+    return samples[-3:] if isinstance(op.lower, Pointwise | Reduce | Expand) else samples
+
+
+def _call(model: Any, number: int, arrays: list[Array]) -> list[Array]:
+    inputs = {f"in{i}": _as_given(array) for i, array in enumerate(arrays)}
+    return list(model.call(f"sample{number}", **inputs).values())
+
+
+def _as_given(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
+
+
+def _compare(got: Array, wanted: Array, tolerance: float, what: str) -> None:
+    assert got.shape == wanted.shape, what
+    expected = wanted.astype(np.float64)
+    error = np.abs(got.astype(np.float64) - expected) / (1 + np.abs(expected))
+    assert np.max(error, initial=0.0) <= tolerance, f"{what}: error {np.max(error)}"
