@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 import line_bundle
 import wgcc_runtime
 from line_bundle import COLS, ROWS, Reference
-from wgcc_runtime import Model, WgccError, run_selftest
+from wgcc_runtime import Model, WgccError, gpu_errors, run_selftest, timing
+from wgcc_runtime.device import open_device
 from wgcc_runtime.weights import save_arrays
 
 
@@ -364,5 +366,22 @@ def test_profile_has_a_row_per_dispatch(model: Model) -> None:
     profile = model.profile("train", repeat=2)
     assert [row.kernel for row in profile.rows] == ["predict_cpu", "gradient", "update"]
     assert profile.rows[1].at == "line.wg:2"
-    assert "timestamps" in profile.method or "submit" in profile.method
+    assert profile.method.startswith("GPU timestamps")
     assert profile.total_ms >= 0
+
+
+def test_profile_without_timestamps_says_so(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        timing, "open_device", lambda adapter, plan, **_: open_device(adapter, plan)
+    )
+    profile = model.profile("train", repeat=2)
+    assert profile.method.startswith("one submit per kernel")
+    assert len(profile.rows) == 3
+
+
+def test_endless_work_times_out() -> None:
+    class Never:
+        _thread_event = threading.Event()
+
+    with refused("time-out", "within 0 s"):
+        gpu_errors.wait(Never(), "this", seconds=0.01)

@@ -10,6 +10,7 @@ from typing import Any
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.device import Device
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.readback import Readback
@@ -38,7 +39,7 @@ class Machine:
                 for name in plan.entries
             }
         self._readback: Readback | None = None
-        self.is_open = True
+        self._is_open = True
 
     def storage(self, size: int, label: str) -> Any:
         """A new zeroed buffer that kernels can bind and copies can fill or read."""
@@ -63,12 +64,14 @@ class Machine:
         return self._commands[entry]
 
     def write(self, tensor: Tensor, words: Array) -> None:
+        self.check_open()
         with gpu_errors(f"writing `{tensor.name}`"):
             buffer = self.buffers[tensor.buffer]
             self.device.queue.write_buffer(buffer, tensor.offset, words.reshape(-1))
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:
         """Bytes of a buffer, after all work submitted so far."""
+        self.check_open()
         if self._readback is None:
             self._readback = Readback(self.device, min(READ_BYTES, max(map(_size, self.buffers))))
         pieces = []
@@ -81,10 +84,14 @@ class Machine:
                 pieces.append(self._readback.fetch(length))
         return b"".join(pieces)
 
+    def check_open(self) -> None:
+        if not self._is_open:
+            raise WgccError("closed", "the model was closed")
+
     def close(self) -> None:
         for buffer in self.buffers:
             buffer.destroy()
-        self.is_open = False
+        self._is_open = False
 
     def _command(self, dispatch: Dispatch) -> Command:
         access = self.plan.kernels[dispatch.kernel].access

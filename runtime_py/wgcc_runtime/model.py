@@ -49,9 +49,7 @@ class Model:
         self._write(values.constants)
         self.reset()
 
-    # ---- running
-
-    def call(self, entry: str, **inputs: Any) -> dict[str, Array]:
+    def call(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """Runs an entry once: arrays (or numbers) in, numpy arrays out."""
         spec = self.entry(entry)
         batch = check_batch(inputs, spec)
@@ -65,7 +63,7 @@ class Model:
             self.progress.steps[entry] = step
         return outputs
 
-    def map(self, entry: str, **inputs: Any) -> dict[str, Array]:
+    def map(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """Runs an entry over any number of rows, batch by batch, and joins the outputs.
 
         Arrays whose first axis is longer than the entry's are cut into batches; the last one is
@@ -98,8 +96,6 @@ class Model:
     def __dir__(self) -> Iterable[str]:
         return sorted({*super().__dir__(), *self.plan.entries})
 
-    # ---- what is known of it
-
     @property
     def plan(self) -> Plan:
         return self._machine.plan
@@ -122,8 +118,6 @@ class Model:
             near = did_you_mean(name, self.plan.entries)
             raise WgccError("name", f"the model has no entry `{name}`{near}", name)
         return self.plan.entries[name]
-
-    # ---- values
 
     def params(self) -> dict[str, Array]:
         """All parameters by name, as copies."""
@@ -169,8 +163,6 @@ class Model:
         self._write(words)
         self.progress = progress
 
-    # ---- ending
-
     def close(self) -> None:
         """Frees the GPU memory."""
         for runner in self._runners.values():
@@ -191,12 +183,9 @@ class Model:
     ) -> None:
         self.close()
 
-    # ---- for the other modules of this package
-
     def runner(self, entry: str, outputs: Iterable[str]) -> Runner:
         """Runs the entry and reads these outputs; made once."""
-        if not self._machine.is_open:
-            raise WgccError("closed", "the model was closed")
+        self._machine.check_open()
         key = entry, tuple(outputs), self.check_finite
         if key not in self._runners:
             guard = self._guard(entry) if self.check_finite else None

@@ -6,6 +6,7 @@ import importlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -124,8 +125,9 @@ def _by_submits(machine: Machine, commands: Sequence[Command], repeat: int) -> l
         readback.fetch(4)
 
     with gpu_errors("measuring"):
-        empty = _median_ms(lambda: run(None), repeat)
-        return [max(0.0, _median_ms(lambda c=c: run(c), repeat) - empty) for c in commands]  # type: ignore[misc]
+        empty = _median_ms(partial(run, None), repeat)
+        times = [_median_ms(partial(run, command), repeat) for command in commands]
+    return [max(0.0, ms - empty) for ms in times]
 
 
 def _median_ms(action: Callable[[], None], repeat: int) -> float:
