@@ -327,8 +327,9 @@ def test_lost_device_is_an_error(bundle: Path, adapter: str) -> None:
 def test_closed_model_says_so(bundle: Path, adapter: str) -> None:
     with wgcc_runtime.load(bundle, device=adapter) as model:
         pass
-    with refused("closed"):
-        model.train(**batch())
+    for use in (lambda: model.train(**batch()), model.params, model.reset):
+        with refused("closed"):
+            use()
 
 
 def test_unknown_adapter_and_profile(bundle: Path) -> None:

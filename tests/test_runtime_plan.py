@@ -166,7 +166,7 @@ MALFORMED: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(
     ("path", "value", "field"),
     MALFORMED,
-    ids=[f"{path}={str(value)[:30]}" for path, value, _ in MALFORMED],
+    ids=[f"{path}={'' if v is REMOVED else str(v)[:30]}" for path, v, _ in MALFORMED],
 )
 def test_malformed_plan_is_refused(path: str, value: Any, field: str) -> None:
     plan = change(line_bundle.make_plan(), path, value)
