@@ -1,0 +1,24 @@
+// newest.copy
+// from memory.wg:13
+// 1 x 1 x 1 workgroups of 64 threads (cpu)
+//   scalars: values of one element
+//   x0: window_update f32[6, 3]
+//   y0: newest.copy f32[3]
+@group(0) @binding(0) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(1) var<storage, read> x0: array<f32, 18>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 3>;
+
+const OUTER = 3u;
+const INNER = 1u;
+const WORKGROUP = 64u;
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = id.x;
+  if (o >= OUTER) { return; }
+  let x_0 = bitcast<i32>(scalars[0u]);
+  let row_0 = u32(clamp(x_0, 0, 5));
+  let x_1 = x0[row_0 * 3u + o];
+  let copy_0 = x_1;
+  y0[o] = copy_0;
+}

@@ -1,0 +1,22 @@
+// window_update
+// from memory.wg:12
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
+//   scalars: values of one element
+//   x0: mul f32[3]
+//   y0: window_update f32[6, 3]
+@group(0) @binding(0) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(1) var<storage, read> x0: array<f32, 3>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 18>;
+
+const OUTER = 3u;
+const WORKGROUP = 64u;
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = id.x;
+  if (o >= OUTER) { return; }
+  let x_0 = bitcast<i32>(scalars[0u]);
+  let start_0 = u32(clamp(x_0, 0, 5));
+  let x_1 = x0[o];
+  y0[start_0 * 3u + o] = x_1;
+}

@@ -1,0 +1,50 @@
+// argmax
+// from tokens.wg:29
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
+//   x0: matmul f32[10, 7]
+//   x1: loss.max f32[2, 5]
+//   y0: loss.add_2 f32[2, 5]
+//   y1: argmax i32[2, 5]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 70>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 10>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 10>;
+@group(0) @binding(3) var<storage, read_write> y1: array<i32, 10>;
+
+const OUTER = 10u;
+const INNER = 7u;
+const WORKGROUP = 64u;
+
+// log x. Some adapters give a finite number for x <= 0, which would hide mistakes: here 0 gives
+// -infinity and anything below (or NaN) NaN. The bits are a variable because no constant may be
+// infinite.
+fn wg_log(x: f32) -> f32 {
+  if (x > 0.0f) {
+    return log(x);
+  }
+  var bits = select(0x7fc00000u, 0xff800000u, x == 0.0f);
+  return bitcast<f32>(bits);
+}
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = id.x;
+  if (o >= OUTER) { return; }
+  var sum_0: f32 = 0.0f;
+  var min_0: i32 = 2147483647i;
+  for (var r = 0u; r < INNER; r++) {
+    let x_0 = x0[((o * 7u + r) / 35u) * 35u + (o % 5u) * 7u + r];
+    let x_1 = x1[((o * 7u + r) / 35u) * 5u + (o % 5u)];
+    let sub_0 = (x_0 - x_1);
+    let exp_0 = exp(sub_0);
+    let eq_0 = (x_0 == x_1);
+    let iota_0 = i32((r));
+    let where_0 = select(6i, iota_0, eq_0);
+    sum_0 = (sum_0 + exp_0);
+    min_0 = min(min_0, where_0);
+  }
+  let log_0 = wg_log(sum_0);
+  let x_2 = x1[o];
+  let add_0 = (log_0 + x_2);
+  y0[o] = add_0;
+  y1[o] = min_0;
+}

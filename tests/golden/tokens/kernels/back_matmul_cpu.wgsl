@@ -1,0 +1,93 @@
+// back.matmul
+// from tokens.wg:13
+// 1 x 1 x 1 workgroups of 8 threads (cpu)
+//   x0: gelu f32[2, 5, 8]
+//   x1: back.w f32[8, 4]
+//   y0: back.matmul f32[10, 4]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
+
+const ROWS = 10u;
+const COLS = 4u;
+const DEPTH = 8u;
+const LANES_M = 8u;
+const LANES_N = 1u;
+const TM = 2u;
+const TN = 4u;
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[m * 8u + k];
+  return x_0;
+}
+
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 4u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  y0[m * 4u + n] = product;
+}
+
+// Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
+// interleaved along the longer side. Loads past an edge repeat the last row or column.
+@compute @workgroup_size(LANES_N, LANES_M)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u) {
+  let z = group.z;
+  let m0 = group.y * (TM * LANES_M) + lane.y;
+  let n0 = group.x * (TN * LANES_N) + lane.x;
+  let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
+  let n1_in = min(n0 + 1u * LANES_N, COLS - 1u);
+  let n2_in = min(n0 + 2u * LANES_N, COLS - 1u);
+  let n3_in = min(n0 + 3u * LANES_N, COLS - 1u);
+  var c00 = 0.0;
+  var c01 = 0.0;
+  var c02 = 0.0;
+  var c03 = 0.0;
+  var c10 = 0.0;
+  var c11 = 0.0;
+  var c12 = 0.0;
+  var c13 = 0.0;
+  for (var k = 0u; k < DEPTH; k++) {
+    let a0 = left(z, m0_in, k);
+    let a1 = left(z, m1_in, k);
+    let b0 = right(z, k, n0_in);
+    let b1 = right(z, k, n1_in);
+    let b2 = right(z, k, n2_in);
+    let b3 = right(z, k, n3_in);
+    c00 = fma(a0, b0, c00);
+    c01 = fma(a0, b1, c01);
+    c02 = fma(a0, b2, c02);
+    c03 = fma(a0, b3, c03);
+    c10 = fma(a1, b0, c10);
+    c11 = fma(a1, b1, c11);
+    c12 = fma(a1, b2, c12);
+    c13 = fma(a1, b3, c13);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 0u * LANES_N, c00);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 1u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 1u * LANES_N, c01);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 2u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 2u * LANES_N, c02);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 3u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 3u * LANES_N, c03);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 0u * LANES_N, c10);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 1u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 1u * LANES_N, c11);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 2u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 2u * LANES_N, c12);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 3u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 3u * LANES_N, c13);
+  }
+}

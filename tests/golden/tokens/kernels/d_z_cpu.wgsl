@@ -1,0 +1,35 @@
+// d.z
+// from tokens.wg:27
+// 2 x 1 x 1 workgroups of 64 threads (cpu)
+//   x0: matmul f32[10, 7]
+//   x1: loss.add_2 f32[2, 5]
+//   x2: labels i32[2, 5]
+//   x3: d.loss.where f32[2, 5]
+//   y0: d.z f32[2, 5, 7]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 70>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 10>;
+@group(0) @binding(2) var<storage, read> x2: array<i32, 10>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 10>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 70>;
+
+const OUTER = 70u;
+const INNER = 1u;
+const WORKGROUP = 64u;
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = id.x;
+  if (o >= OUTER) { return; }
+  let x_0 = x0[o];
+  let x_1 = x1[(o / 7u)];
+  let sub_0 = (x_0 - x_1);
+  let exp_0 = exp(sub_0);
+  let iota_0 = i32(((o % 7u)));
+  let x_2 = x2[(o / 7u)];
+  let eq_0 = (iota_0 == x_2);
+  let where_0 = select(0.014285714285714287f, 0.9142857142857143f, eq_0);
+  let sub_1 = (exp_0 - where_0);
+  let x_3 = x3[(o / 7u)];
+  let mul_0 = (sub_1 * x_3);
+  y0[o] = mul_0;
+}

@@ -1,0 +1,42 @@
+// opt/opt/exp_avg_sq/mix.b.new
+// from tokens.wg:28
+// 1 x 1 x 1 workgroups of 256 threads (gpu)
+//   y0: p: norm.g, norm.b, mix.b
+//   x0: g: d.norm.g, d.norm.b, d.mix.b
+//   y1: m: opt/opt/exp_avg/norm.g, opt/opt/exp_avg/norm.b, opt/opt/exp_avg/mix.b
+//   y2: v: opt/opt/exp_avg_sq/norm.g, opt/opt/exp_avg_sq/norm.b, opt/opt/exp_avg_sq/mix.b
+//   scalars: values of one element
+@group(0) @binding(0) var<storage, read_write> y0: array<f32, 136>;
+@group(0) @binding(1) var<storage, read> x0: array<f32, 136>;
+@group(0) @binding(2) var<storage, read_write> y1: array<f32, 136>;
+@group(0) @binding(3) var<storage, read_write> y2: array<f32, 136>;
+@group(0) @binding(4) var<storage, read> scalars: array<u32, 8>;
+
+const SIZE = 136u;
+const WORKGROUP = 256u;
+// One thread per word of the arenas.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let i = id.x;
+  if (i >= SIZE) { return; }
+  let x_0 = bitcast<f32>(scalars[5u]);
+  let x_1 = bitcast<f32>(scalars[6u]);
+  let x_2 = bitcast<f32>(scalars[3u]);
+  let add_0 = (x_2 + 1e-06f);
+  let reciprocal_0 = (1.0f / add_0);
+  let minimum_0 = min(reciprocal_0, 1.0f);
+  let step_size = x_0;
+  let correction = x_1;
+  let scale = minimum_0;
+  var p = y0[i];
+  var g = x0[i];
+  var m = y1[i];
+  var v = y2[i];
+  g = g * scale;
+  m = m + 0.09999999999999998f * (g - m);
+  v = 0.999f * v + 0.0010000000000000009f * g * g;
+  p = p - step_size * m / (sqrt(v) / correction + 1e-08f);
+  y0[i] = p;
+  y1[i] = m;
+  y2[i] = v;
+}

@@ -1,0 +1,87 @@
+"""Whole bundles, to the byte; every kernel that wgcc writes is taken by naga and by Tint."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import golden
+from adapters import ROOT
+from building import build
+from tint_compiler import compile_all
+from wgcc.compiler import compile_file
+from wgcc_runtime import load, load_plan
+
+CASES = sorted((ROOT / "tests" / "golden").glob("*.wg"))
+MODELS = [
+    *CASES,
+    *sorted((ROOT / "examples").glob("*/*.wg")),
+    *sorted((ROOT / "tests" / "curves").glob("*.wg")),
+]
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.stem}"
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
+    folder = tmp_path_factory.mktemp("bundles")
+    return {model: build(model, folder / name_of(model)) for model in MODELS}
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_bundle_is_as_expected(case: Path, bless: bool) -> None:
+    golden.check(case.with_suffix(""), compile_file(case).files(), bless)
+
+
+def test_no_golden_folder_without_its_model() -> None:
+    folders = {path.name for path in (ROOT / "tests" / "golden").iterdir() if path.is_dir()}
+    assert folders == {case.stem for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_plan_is_valid(case: Path) -> None:
+    assert load_plan(case.with_suffix("")).entries
+
+
+def test_tint_takes_every_kernel(bundles: dict[Path, Path]) -> None:
+    kernels = [kernel for bundle in bundles.values() for kernel in bundle.glob("kernels/*.wgsl")]
+    refused = {path: messages for path, messages in compile_all(kernels).items() if messages}
+    assert kernels
+    assert not refused, refused
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+@pytest.mark.parametrize("profile", ["gpu", "cpu"])
+def test_naga_takes_every_kernel(
+    model: Path, profile: str, bundles: dict[Path, Path], lavapipe: Any
+) -> None:
+    load(bundles[model], device=lavapipe, profile=profile).close()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=name_of)
+def test_building_again_gives_the_same_bytes(model: Path) -> None:
+    """In other processes, where sets and dicts of strings have another order."""
+    code = (
+        "import hashlib, sys; from wgcc.compiler import compile_file\n"
+        "files = compile_file(sys.argv[1]).files()\n"
+        "print({name: hashlib.sha256(data).hexdigest() for name, data in files.items()})"
+    )
+    here = {name: _hash(data) for name, data in compile_file(model).files().items()}
+    for seed in ("1", "2"):
+        path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        command = [sys.executable, "-c", code, str(model)]
+        there = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+        assert there.strip() == str(here), f"PYTHONHASHSEED={seed}"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
