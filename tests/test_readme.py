@@ -1,0 +1,55 @@
+"""What the README shows is what wgcc does: its model, one kernel, one diagnostic."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import golden
+from adapters import ROOT
+from wgcc.compiler import Compiled, compile_file
+from wgcc.errors import WgError
+from wgcc.errors_text import render
+
+README = ROOT / "README.md"
+KERNEL = re.compile(r"(<!-- kernel (\w+) -->\n```wgsl\n)(.*?)(```)", re.DOTALL)
+DIAGNOSTIC = re.compile(r"(<!-- diagnostic -->\n```\n)(.*?)(```)", re.DOTALL)
+
+
+def text() -> str:
+    return README.read_text(encoding="utf-8")
+
+
+def model() -> str:
+    (found,) = re.findall(r"```wg\n(.*?)```", text(), re.DOTALL)
+    return str(found)
+
+
+def compiled(source: str, folder: Path) -> Compiled:
+    path = folder / "model.wg"
+    path.write_text(source, encoding="utf-8")
+    return compile_file(path)
+
+
+def test_blocks_are_what_wgcc_prints(tmp_path: Path, bless: bool) -> None:
+    files = compiled(model(), tmp_path).files()
+    with pytest.raises(WgError) as raised:
+        compiled(model().replace("Linear[H, 1]", "Linear[32, 1]"), tmp_path)
+    diagnostic = render(raised.value.diagnostics.errors[0])
+    produced = KERNEL.sub(lambda m: f"{m[1]}{files[f'kernels/{m[2]}.wgsl'].decode()}{m[4]}", text())
+    produced = DIAGNOSTIC.sub(lambda m: f"{m[1]}{diagnostic.rstrip()}\n{m[3]}", produced)
+    golden.check_text(README, produced, bless)
+
+
+def test_number_of_kernels(tmp_path: Path) -> None:
+    (stated,) = re.findall(r"one of the (\d+) kernels of its training step", text())
+    dispatches = compiled(model(), tmp_path).planned.plan["entries"]["train"]["dispatches"]
+    assert len(dispatches) == int(stated)
+
+
+def test_links_lead_somewhere() -> None:
+    for document in ROOT.glob("*.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (ROOT / target).exists(), f"{document.name}: {target}"
