@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     if sys.version_info < (3, 10):  # noqa: UP036 (who runs this may have an older one)
         print("dev.py: needs Python 3.10 or newer", file=sys.stderr)
         return 1
+    for stream in (sys.stdout, sys.stderr):  # a terminal without UTF-8 gets "?" for a bullet
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         return commands[arguments[0]](arguments[1:])
     except StuckError as failure:
