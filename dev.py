@@ -24,8 +24,12 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 NODE = ROOT / ".cache" / "node"
-# Dawn for Node: it holds Tint, the WGSL compiler of Chromium, which judges every kernel.
-NODE_PACKAGES = ("webgpu@0.6",)
+# webgpu is Dawn for Node: it holds Tint, the WGSL compiler of Chromium, which judges every kernel.
+# The others run bundles as their users do: in a browser, in Deno, in a vite app, under TypeScript.
+NODE_PACKAGES = (
+    "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28",
+    "typescript@7", "typescript54@npm:typescript@5.4", "@webgpu/types@0.1",
+)  # fmt: skip
 
 
 class StuckError(Exception):
@@ -172,7 +176,7 @@ def need_test_tools() -> None:
     stamp = NODE / "installed"
     wanted = "\n".join(NODE_PACKAGES)
     if not stamp.is_file() or stamp.read_text() != wanted:
-        say("installing Dawn for Node into .cache/node")
+        say("installing Dawn for Node, Deno and web tools into .cache/node")
         NODE.mkdir(parents=True, exist_ok=True)
         quiet = ("--no-audit", "--no-fund", "--no-save", "--loglevel=error")
         run_hidden(["npm", "install", *quiet, "--prefix", str(NODE), *NODE_PACKAGES])
