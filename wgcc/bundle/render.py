@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,14 +19,18 @@ def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
     """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
     comment = "".join(f"// {note}\n" for note in notes)
     template = _environment().get_template(kernel.template)
-    values = {**dict(kernel.constants), **dict(kernel.holes), "header": _header(kernel)}
-    return comment + template.render(values).rstrip() + "\n"
+    values = {**dict(kernel.constants), **dict(kernel.holes)}
+    body = template.render(values).strip()
+    return f"{comment}{_header(kernel, body)}\n\n{body}\n"
 
 
-def _header(kernel: Kernel) -> str:
+def _header(kernel: Kernel, body: str) -> str:
+    """Bindings, the constants that the body names, and the functions it calls."""
+    named = set(re.findall(r"\b[A-Z][A-Z_]*\b", body))
+    constants = [f"const {name} = {n}u;" for name, n in kernel.constants if name in named]
     parts = [
         "\n".join(_declaration(i, binding) for i, binding in enumerate(kernel.bindings)),
-        "\n".join(f"const {name} = {value}u;" for name, value in kernel.constants),
+        "\n".join(constants),
         source_of(kernel.functions).strip(),
     ]
     return "\n\n".join(part for part in parts if part)

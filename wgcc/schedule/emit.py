@@ -71,6 +71,10 @@ class Emitter:
         self._counts[stem] = self._counts.get(stem, -1) + 1
         return f"{stem}_{self._counts[stem]}"
 
+    def rounded_to_f16(self, text: str) -> str:
+        self.functions["round_f16"] = None
+        return f"wg_round_f16({text})"
+
     def open_loop(self, variables: frozenset[Variable]) -> Scope:
         self.inner, self.inner_variables = Scope(), variables
         return self.inner
@@ -124,7 +128,7 @@ class Emitter:
         text = pattern.format(*operands, **{**node.attrs, **extra})
         dtype = node.output.dtype
         if dtype == "f16":
-            text = f"quantizeToF16({text})"
+            text = self.rounded_to_f16(text)
         if dtype == "u8":
             text = f"({text}) & 255u"
         return self.let(node.op, text, coordinates)

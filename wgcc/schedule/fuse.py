@@ -119,10 +119,7 @@ class _Fuser:
         space = own_space(node)
         if space.outer == 1 and group.space.outer == 1:
             return True
-        if not (space.folds() and space == group.space):
-            return False
-        leaves = set(self._touched(node))
-        return any(leaves & set(self._touched(root)) for root in group.roots)
+        return space.folds() and space == group.space
 
     def _merged(self, node: Node, group: Group) -> Space | None:
         """The space of the group with this node in it, or None where it does not fit."""

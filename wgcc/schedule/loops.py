@@ -33,12 +33,11 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     shared = group.space.folds() and group.space.inner >= MIN_SHARED_ROW
     by_thread = _Writer(group, context, shared=False)
     body = by_thread.body()
-    launches = {"cpu": _thread_per_result(by_thread, body, "cpu")}
-    if shared:
-        launches["gpu"] = _workgroup_per_result(group, context)
-    else:
-        launches["gpu"] = _thread_per_result(by_thread, body, "gpu")
-    return context.code(launches)
+    cpu = _thread_per_result(by_thread, body, "cpu")
+    gpu = _thread_per_result(by_thread, body, "gpu")
+    return context.code(
+        {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}
+    )
 
 
 @dataclass(frozen=True, slots=True)

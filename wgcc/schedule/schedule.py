@@ -12,6 +12,7 @@ from wgcc.schedule.flow import moves
 from wgcc.schedule.fuse import Group
 from wgcc.schedule.kernel import Dispatch, EntrySchedule, Place, Schedule
 from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
+from wgcc.schedule.limits import check_limits
 from wgcc.schedule.loops import loop_code
 from wgcc.schedule.matmul import matmul_code
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
@@ -41,7 +42,10 @@ def schedule(program: Program) -> Schedule:
     slots.reserve_in(layout)
     entries = {name: _write_entry(entry, layout) for name, entry in planned.items()}
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
-    return Schedule(tuple(layout.buffers()), tensors, entries, _constants(planned, layout))
+    constants = _constants(planned, layout)
+    scheduled = Schedule(tuple(layout.buffers()), tensors, entries, constants)
+    check_limits(program, scheduled)
+    return scheduled
 
 
 def _write_entry(planned: PlannedEntry, layout: Layout) -> EntrySchedule:
@@ -66,9 +70,16 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatc
 
     context = Context(planned.fused.inlined, place, planned.is_stored, layout.words(SCALARS))
     code = WRITERS[group.kind](group, context)
-    stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]
     span = next((root.span for root in reversed(group.roots) if root.span), None)
-    return Dispatch(stored[-1].name, code.regions, code.launches, code.shows, span)
+    return Dispatch(_label(group, planned), code.regions, code.launches, code.shows, span)
+
+
+def _label(group: Group, planned: PlannedEntry) -> str:
+    """What a group computes, in the words of the source: the last thing it keeps."""
+    if group.kind == "update":
+        return group.roots[0].op
+    stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]
+    return stored[-1].name.removesuffix(".copy").removesuffix(".write")
 
 
 def _constants(

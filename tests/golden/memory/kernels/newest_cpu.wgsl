@@ -1,4 +1,4 @@
-// newest.copy
+// newest
 // from memory.wg:13
 // 1 x 1 x 1 workgroups of 64 threads (cpu)
 //   scalars: values of one element

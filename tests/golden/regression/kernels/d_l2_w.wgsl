@@ -1,4 +1,4 @@
-// d.l2.w.copy
+// d.l2.w
 // from regression.wg:9
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: tanh f32[6, 5]

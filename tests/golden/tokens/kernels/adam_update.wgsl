@@ -1,6 +1,6 @@
-// opt/opt/exp_avg_sq/back.w.new
+// adam_update
 // from tokens.wg:28
-// 3 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 256 threads (gpu)
 //   y0: p: tok.w, mix.w, back.w
 //   x0: g: d.tok.w, d.mix.w, d.back.w
 //   y1: m: opt/opt/exp_avg/tok.w, opt/opt/exp_avg/mix.w, opt/opt/exp_avg/back.w
@@ -13,7 +13,7 @@
 @group(0) @binding(4) var<storage, read> scalars: array<u32, 8>;
 
 const SIZE = 160u;
-const WORKGROUP = 64u;
+const WORKGROUP = 256u;
 // One thread per word of the arenas.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

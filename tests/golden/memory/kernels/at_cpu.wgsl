@@ -1,10 +1,10 @@
-// ring.copy
+// at
 // from memory.wg:25
 // 1 x 1 x 1 workgroups of 64 threads (cpu)
-//   y0: ring.copy f32[6, 3]
-@group(0) @binding(0) var<storage, read_write> y0: array<f32, 18>;
+//   scalars: values of one element
+@group(0) @binding(0) var<storage, read_write> scalars: array<u32, 4>;
 
-const OUTER = 18u;
+const OUTER = 1u;
 const INNER = 1u;
 const WORKGROUP = 64u;
 // One thread per result.
@@ -12,6 +12,6 @@ const WORKGROUP = 64u;
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  let copy_0 = 0.0f;
-  y0[o] = copy_0;
+  let copy_0 = 0i;
+  scalars[0u] = bitcast<u32>(copy_0);
 }

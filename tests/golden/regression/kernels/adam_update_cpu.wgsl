@@ -1,6 +1,6 @@
-// opt/opt/exp_avg_sq/l2.b.new
+// adam_update
 // from regression.wg:15
-// 1 x 1 x 1 workgroups of 256 threads (gpu)
+// 4 x 1 x 1 workgroups of 64 threads (cpu)
 //   y0: p: l1.w, l1.b, l2.w, l2.b
 //   x0: g: d.l1.w, d.l1.b, d.l2.w.copy, d.l2.b
 //   y1: m: opt/opt/exp_avg/l1.w, opt/opt/exp_avg/l1.b, opt/opt/exp_avg/l2.w, opt/opt/exp_avg/l2.b
@@ -13,7 +13,7 @@
 @group(0) @binding(4) var<storage, read> scalars: array<u32, 4>;
 
 const SIZE = 193u;
-const WORKGROUP = 256u;
+const WORKGROUP = 64u;
 // One thread per word of the arenas.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

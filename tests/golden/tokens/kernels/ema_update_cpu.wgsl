@@ -1,4 +1,4 @@
-// opt/opt/ema/mix.b.new
+// ema_update
 // from tokens.wg:28
 // 6 x 1 x 1 workgroups of 64 threads (cpu)
 //   y0: e: opt/opt/ema/tok.w, opt/opt/ema/mix.w, opt/opt/ema/back.w, opt/opt/ema/norm.g, opt/opt/ema/norm.b, opt/opt/ema/mix.b

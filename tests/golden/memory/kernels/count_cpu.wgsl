@@ -1,4 +1,4 @@
-// count.copy
+// count
 // from memory.wg:14
 // 1 x 1 x 1 workgroups of 64 threads (cpu)
 //   scalars: values of one element

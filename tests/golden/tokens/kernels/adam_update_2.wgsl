@@ -1,4 +1,4 @@
-// opt/opt/exp_avg_sq/mix.b.new
+// adam_update
 // from tokens.wg:28
 // 1 x 1 x 1 workgroups of 256 threads (gpu)
 //   y0: p: norm.g, norm.b, mix.b

@@ -1,0 +1,72 @@
+"""WebGPU's default limits, checked once kernels and buffers are known; errors name the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wgcc.errors import Diagnostics, Span, WgError
+from wgcc.ir.program import Program
+from wgcc.schedule.kernel import (
+    MAX_BINDINGS,
+    MAX_WORKGROUPS,
+    WORD,
+    Buffer,
+    Dispatch,
+    Schedule,
+)
+
+MIB = 1 << 20
+MAX_BINDING = 128 * MIB
+MAX_BUFFER = 256 * MIB
+MAX_THREADS = 256
+MAX_WORKGROUP_WORDS = 16_384 // WORD
+
+
+def check_limits(program: Program, schedule: Schedule) -> None:
+    """Raise one error with every dispatch and buffer that no browser would take."""
+    diagnostics = Diagnostics()
+    for entry in schedule.entries.values():
+        for dispatch in entry.dispatches:
+            if dispatch.span is not None:
+                _check_dispatch(diagnostics, dispatch, dispatch.span)
+    if diagnostics.errors:
+        raise WgError("the model does not fit WebGPU's limits", diagnostics)
+    for buffer in schedule.buffers:
+        if buffer.words * WORD > MAX_BUFFER:
+            raise WgError(_too_large(buffer, program))
+
+
+def _check_dispatch(diagnostics: Diagnostics, dispatch: Dispatch, span: Span) -> None:
+    for text, advice in _problems(dispatch):
+        diagnostics.error("WG1001", text, span, f"in `{dispatch.label}`").help(advice)
+
+
+def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
+    if len(dispatch.regions) > MAX_BINDINGS:
+        yield (
+            f"this needs {len(dispatch.regions)} tensors at once; a kernel can use {MAX_BINDINGS}",
+            "compute it in several statements",
+        )
+    largest = max(region.count for region in dispatch.regions) * WORD
+    if largest > MAX_BINDING:
+        yield (
+            f"this needs {largest / MIB:.0f} MiB at once; a kernel can use {MAX_BINDING // MIB}",
+            "make the batch or the tensor smaller",
+        )
+    grid = max(max(launch.grid) for launch in dispatch.launches.values())
+    if grid > MAX_WORKGROUPS:
+        yield (
+            f"this needs {grid} workgroups along one axis; WebGPU runs at most {MAX_WORKGROUPS}",
+            "make the batch smaller",
+        )
+
+
+def _too_large(buffer: Buffer, program: Program) -> str:
+    size = buffer.words * WORD / MIB
+    sizes = {name: t.type.size for name, t in program.params.items()}
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+    named = f"; the largest parameters are {', '.join(largest)}" if largest else ""
+    return (
+        f"{buffer.name} would take {size:.0f} MiB, but a WebGPU buffer holds at most "
+        f"{MAX_BUFFER // MIB}{named}"
+    )
