@@ -1,0 +1,182 @@
+"""patches(x; out, stride, pad, dilation): what each window of an image sees; unpatches turns back.
+
+Both only say where elements lie: [N, H, W, KH, KW, C] holds a copy of the image for every place of
+a kernel (spread, so nothing is stored), [N, OH, OW, KH, KW, C] holds one kernel's view per window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.checks import check_sizes
+from wgcc.ops.registry import Op, Sample, ShapeError, View
+
+Pair = tuple[int, int]
+Conditions = list[tuple[int, Any, int]]
+
+
+def infer(x: TensorType, out: Pair, stride: Pair, pad: Pair, dilation: Pair) -> TensorType:
+    return _infer("patches", x, out, stride, pad, dilation)
+
+
+def infer_unpatches(
+    x: TensorType, size: Pair, stride: Pair, pad: Pair, dilation: Pair
+) -> TensorType:
+    return _infer("unpatches", x, size, stride, pad, dilation)
+
+
+def _infer(
+    op: str, x: TensorType, pixels: Pair, stride: Pair, pad: Pair, dilation: Pair
+) -> TensorType:
+    check_sizes(op, (*pixels, *stride, *dilation))
+    if x.rank != 6 or min(pad) < 0:
+        raise ShapeError(f"{op} takes [N, H, W, KH, KW, C] and no negative pad, not {x}, {pad}")
+    return TensorType((x.shape[0], *pixels, *x.shape[3:]), x.dtype)
+
+
+# ---- in numpy: place after place of the kernel
+
+
+def reference(x: Array, out: Pair, stride: Pair, pad: Pair, dilation: Pair) -> Array:
+    found = np.zeros((x.shape[0], *out, *x.shape[3:]), x.dtype)
+    for i, j, windows, pixels in _places(x.shape[3:5], x.shape[1:3], out, stride, pad, dilation):
+        found[:, windows[0], windows[1], i, j] = x[:, pixels[0], pixels[1], i, j]
+    return found
+
+
+def reference_unpatches(x: Array, size: Pair, stride: Pair, pad: Pair, dilation: Pair) -> Array:
+    found = np.zeros((x.shape[0], *size, *x.shape[3:]), x.dtype)
+    for i, j, windows, pixels in _places(x.shape[3:5], size, x.shape[1:3], stride, pad, dilation):
+        found[:, pixels[0], pixels[1], i, j] = x[:, windows[0], windows[1], i, j]
+    return found
+
+
+def _places(
+    kernel: Pair, size: Pair, out: Pair, stride: Pair, pad: Pair, dilation: Pair
+) -> list[tuple[int, int, list[slice], list[slice]]]:
+    """For each place of the kernel the windows that see a pixel from there, and those pixels."""
+    found = []
+    for place in np.ndindex(*kernel):
+        axes = zip(size, out, stride, pad, place, dilation, strict=True)
+        pairs = [overlap(n, m, s, i * d - p) for n, m, s, p, i, d in axes]
+        windows, pixels = ([pair[k] for pair in pairs] for k in (0, 1))
+        found.append((int(place[0]), int(place[1]), windows, pixels))
+    return found
+
+
+def overlap(size: int, out: int, stride: int, start: int) -> tuple[slice, slice]:
+    """The windows k whose pixel `k * stride + start` exists, and those pixels."""
+    first = max(0, -(start // stride))
+    last = min(out - 1, (size - 1 - start) // stride)
+    if last < first:
+        return slice(0, 0), slice(0, 0)
+    return slice(first, last + 1), slice(first * stride + start, last * stride + start + 1, stride)
+
+
+# ---- as index arithmetic; nothing that is divided or compared falls below zero
+
+
+def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
+    pads = node.attrs["pad"]
+    rows, columns = (at - pad for at, pad in zip(_seen(node, position), pads, strict=True))
+    return (position[0], rows, columns, *position[3:])
+
+
+def inside(node: Node, position: tuple[Any, ...]) -> Conditions:
+    axes = zip(_seen(node, position), node.attrs["pad"], node.inputs[0].shape[1:3], strict=True)
+    return [(pad, at, pad + size) for at, pad, size in axes]
+
+
+def _seen(node: Node, position: tuple[Any, ...]) -> list[Any]:
+    """Row and column in the padded image."""
+    axes = zip(
+        position[1:3], position[3:5], node.attrs["stride"], node.attrs["dilation"], strict=True
+    )
+    return [window * stride + place * dilation for window, place, stride, dilation in axes]
+
+
+def index_unpatches(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
+    rows, columns = (
+        at // stride - more
+        for (at, more), stride in zip(_ahead(node, position), node.attrs["stride"], strict=True)
+    )
+    return (position[0], rows, columns, *position[3:])
+
+
+def inside_unpatches(node: Node, position: tuple[Any, ...]) -> Conditions:
+    found: Conditions = []
+    strides, windows = node.attrs["stride"], node.inputs[0].shape[1:3]
+    for (at, more), stride, count in zip(_ahead(node, position), strides, windows, strict=True):
+        if stride > 1:
+            found.append((0, at % stride, 1))
+        found.append((more, at // stride, more + count))
+    return found
+
+
+def _ahead(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """`stride * window`, moved ahead by so many windows that it is never negative."""
+    found = []
+    kernel, attrs = node.output.shape[3:5], node.attrs
+    for k in (0, 1):
+        stride, dilation = attrs["stride"][k], attrs["dilation"][k]
+        more = -(-(kernel[k] - 1) * dilation // stride)
+        at = position[1 + k] - position[3 + k] * dilation + (attrs["pad"][k] + more * stride)
+        found.append((at, more))
+    return found
+
+
+# ---- gradients
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g, each element back at its pixel
+    return [_turned(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1:3])]
+
+
+def grad_unpatches(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = what the windows see of g
+    return [_turned(b, "patches", node, gs[0], out=node.inputs[0].shape[1:3])]
+
+
+def _turned(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
+    shared = {name: node.attrs[name] for name in ("stride", "pad", "dilation")}
+    return None if g is None else b.apply(op, g, **pixels, **shared)
+
+
+# (N, C), image, kernel, out, stride, pad, dilation
+_CASES: tuple[tuple[Pair, Pair, Pair, Pair, Pair, Pair, Pair], ...] = (
+    ((1, 1), (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+    ((2, 3), (5, 7), (3, 2), (3, 6), (1, 1), (0, 0), (1, 1)),
+    ((2, 3), (5, 4), (3, 3), (5, 4), (1, 1), (1, 1), (1, 1)),
+    ((1, 5), (7, 6), (3, 3), (4, 3), (2, 2), (1, 1), (1, 1)),
+    ((3, 1), (9, 7), (2, 3), (4, 3), (3, 2), (2, 1), (2, 3)),
+    ((1, 2), (4, 6), (2, 3), (2, 2), (2, 3), (0, 0), (1, 1)),
+    ((2, 7), (5, 1), (4, 1), (5, 1), (1, 1), (3, 0), (1, 1)),
+    ((1, 1), (2, 3), (1, 1), (6, 5), (1, 1), (2, 1), (1, 1)),
+)
+
+
+def _samples(name: str) -> list[Sample]:
+    found = []
+    for (batch, channels), image, kernel, out, stride, pad, dilation in _CASES:
+        before, after = (image, out) if name == "out" else (out, image)
+        attrs = {name: after, "stride": stride, "pad": pad, "dilation": dilation}
+        found.append(Sample([(batch, *before, *kernel, channels)], attrs))
+    return found
+
+
+OPS = (
+    Op("patches", infer, reference, View(index, inside), grad, _samples("out")),
+    Op(
+        "unpatches",
+        infer_unpatches,
+        reference_unpatches,
+        View(index_unpatches, inside_unpatches),
+        grad_unpatches,
+        _samples("size"),
+    ),
+)

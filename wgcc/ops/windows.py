@@ -1,0 +1,74 @@
+"""Windows over an image as formulas: what each of them sees, and the image it was seen in.
+
+Images are [N, H, W, C], what is seen is [N, OH, OW, KH, KW, C]. Knows the two views that move
+pixels, not what is computed with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.ops.formula import Term
+from wgcc.ops.registry import ShapeError
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A kernel lies over a padded image once for each pixel of `out`; `pad` counts before it."""
+
+    kernel: Pair
+    stride: Pair
+    pad: Pair
+    dilation: Pair
+    out: Pair
+
+    @property
+    def are_pixels(self) -> bool:
+        """Each window is one pixel, the next pixel each time."""
+        return self.kernel == self.stride == (1, 1) and self.pad == (0, 0)
+
+    @property
+    def are_tiles(self) -> bool:
+        """The windows lie side by side and begin with the image."""
+        return self.kernel == self.stride and self.dilation == (1, 1) and self.pad == (0, 0)
+
+    def seen(self, image: Term) -> Term:
+        batch, *size, channels = image.shape
+        spread = image.reshape((batch, *size, 1, 1, channels))
+        if self.are_pixels and tuple(size) == self.out:
+            return spread
+        spread = spread.broadcast((batch, *size, *self.kernel, channels))
+        return spread.apply(
+            "patches", out=self.out, stride=self.stride, pad=self.pad, dilation=self.dilation
+        )
+
+    def put_back(self, seen: Term, size: Pair) -> Term:
+        """The image whose pixels are the sums of all that windows hold of them."""
+        batch, channels = seen.shape[0], seen.shape[5]
+        if self.are_pixels and size == self.out:
+            return seen.reshape((batch, *size, channels))
+        if self.are_tiles:
+            return self._put_tiles_back(seen, (batch, *size, channels))
+        spread = seen.apply(
+            "unpatches", size=size, stride=self.stride, pad=self.pad, dilation=self.dilation
+        )
+        return spread.sum((3, 4))
+
+    def _put_tiles_back(self, seen: Term, shape: tuple[int, ...]) -> Term:
+        batch, *_, channels = shape
+        rows, columns = (out * kernel for out, kernel in zip(self.out, self.kernel, strict=True))
+        ordered = seen.apply("transpose", perm=(0, 1, 3, 2, 4, 5))
+        covered = ordered.reshape((batch, rows, columns, channels))
+        if covered.shape == shape:
+            return covered
+        return covered.apply("unslice", shape=shape, starts=(0,) * 4, steps=(1,) * 4)
+
+
+def check_windows(op: str, windows: Windows) -> None:
+    for name in ("kernel", "stride", "dilation", "out"):
+        if min(getattr(windows, name)) < 1:
+            raise ShapeError(f"{op}: {name} must be at least 1, not {getattr(windows, name)}")
+    if min(windows.pad) < 0:
+        raise ShapeError(f"{op}: pad must not be negative, not {windows.pad}")
