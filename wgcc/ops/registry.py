@@ -99,9 +99,14 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A kernel family of its own; `family` names the module of `wgcc/schedule/` that knows it."""
+    """A kernel family of its own; `family` names the module of `wgcc/schedule/` that knows it.
+
+    `inlines` says whether operands may be computed while they are read. A family that needs nearly
+    all bindings there are takes one per operand and no more.
+    """
 
     family: str
+    inlines: bool = True
 
 
 @dataclass(frozen=True, slots=True)

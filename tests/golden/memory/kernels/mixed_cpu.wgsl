@@ -11,6 +11,7 @@
 const OUTER = 6u;
 const INNER = 3u;
 const WORKGROUP = 8u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -19,6 +19,7 @@
 const OUTER = 6u;
 const INNER = 5u;
 const WORKGROUP = 8u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

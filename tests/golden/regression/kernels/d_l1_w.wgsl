@@ -16,6 +16,7 @@ const TM = 2u;
 const TN = 2u;
 const TILE = 16u;
 const TK = 16u;
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[k * 3u + m];
   return x_0;

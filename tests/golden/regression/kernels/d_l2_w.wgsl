@@ -11,6 +11,7 @@
 const OUTER = 5u;
 const INNER = 6u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

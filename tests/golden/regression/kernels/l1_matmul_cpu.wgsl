@@ -15,6 +15,7 @@ const LANES_M = 1u;
 const LANES_N = 8u;
 const TM = 2u;
 const TN = 1u;
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 3u + k];
   return x_0;

@@ -27,6 +27,7 @@ fn wg_expm1(x: f32) -> f32 {
   p = p * x + 0.5f;
   return select(x + x * x * p, exp(x) - 1.0f, abs(x) >= 0.5f);
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -32,6 +32,7 @@ fn wg_tanh(x: f32) -> f32 {
   let far = 1.0f - 2.0f / (e + 1.0f);
   return select(x + x * z * p, select(far, -far, x < 0.0f), a >= 0.6f);
 }
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 3u + k];
   return x_0;

@@ -29,6 +29,7 @@ fn wg_tanh(x: f32) -> f32 {
   let far = 1.0f - 2.0f / (e + 1.0f);
   return select(x + x * z * p, select(far, -far, x < 0.0f), a >= 0.6f);
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

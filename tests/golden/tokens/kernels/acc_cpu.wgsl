@@ -82,6 +82,7 @@ fn wg_cos_near(x: f32) -> f32 {
   let z = x * x;
   return 1.0f - 0.5f * z + z * z * ((0.000024423889f * z - 0.0013887243f) * z + 0.041666646f);
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -14,6 +14,7 @@
 
 const SIZE = 160u;
 const WORKGROUP = 256u;
+
 // One thread per word of the arenas.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

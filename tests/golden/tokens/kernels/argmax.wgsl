@@ -24,6 +24,7 @@ fn wg_log(x: f32) -> f32 {
   var bits = select(0x7fc00000u, 0xff800000u, x == 0.0f);
   return bitcast<f32>(bits);
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

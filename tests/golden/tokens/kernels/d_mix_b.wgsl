@@ -36,6 +36,7 @@ fn wg_erf(x: f32) -> f32 {
   let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
   return select(y, -y, x < 0.0f);
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -13,6 +13,7 @@
 const OUTER = 4u;
 const INNER = 10u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -15,6 +15,7 @@ const LANES_M = 1u;
 const LANES_N = 8u;
 const TM = 4u;
 const TN = 1u;
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[k * 4u + m];
   return x_0;

@@ -8,6 +8,7 @@
 
 const SIZE = 328u;
 const WORKGROUP = 64u;
+
 // One thread per word of the arenas.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

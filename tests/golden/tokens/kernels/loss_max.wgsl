@@ -15,6 +15,7 @@
 const OUTER = 10u;
 const INNER = 7u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -15,6 +15,7 @@ const LANES_M = 8u;
 const LANES_N = 1u;
 const TM = 2u;
 const TN = 4u;
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 4u + k];
   return x_0;

@@ -9,6 +9,7 @@
 const OUTER = 1u;
 const INNER = 328u;
 const LANES = 64u;
+
 // One workgroup per result: its lanes share the row, then combine what they found by halves.
 var<workgroup> shared_sum_0: array<f32, LANES>;
 

@@ -9,6 +9,7 @@
 const OUTER = 10u;
 const INNER = 7u;
 const WORKGROUP = 8u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -1,6 +1,6 @@
 // mul
 // from memory.wg:12
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: row f32[3]
 //   x1: scale f32[3]
 //   y0: mul f32[3]
@@ -9,8 +9,8 @@
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 3>;
 
 const OUTER = 3u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

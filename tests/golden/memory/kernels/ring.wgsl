@@ -1,12 +1,12 @@
 // ring
 // from memory.wg:25
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   y0: ring.copy f32[6, 3]
 @group(0) @binding(0) var<storage, read_write> y0: array<f32, 18>;
 
 const OUTER = 18u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

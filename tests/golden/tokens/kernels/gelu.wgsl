@@ -1,6 +1,6 @@
 // gelu
 // from tokens.wg:13
-// 2 x 1 x 1 workgroups of 64 threads (cpu)
+// 2 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: mix.matmul f32[10, 8]
 //   x1: mix.b f32[8]
 //   y0: gelu f32[2, 5, 8]
@@ -9,7 +9,6 @@
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 80>;
 
 const OUTER = 80u;
-const INNER = 1u;
 const WORKGROUP = 64u;
 
 // erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
@@ -37,6 +36,7 @@ fn wg_erf(x: f32) -> f32 {
 fn wg_gelu(x: f32) -> f32 {
   return 0.5f * x * (1.0f + wg_erf(x * 0.70710678f));
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -1,6 +1,6 @@
 // x_2
 // from tokens.wg:13
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: ids i32[2, 5]
 //   x1: tok.w f32[7, 4]
 //   x2: back.matmul f32[10, 4]
@@ -11,8 +11,8 @@
 @group(0) @binding(3) var<storage, read_write> y0: array<f32, 40>;
 
 const OUTER = 40u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

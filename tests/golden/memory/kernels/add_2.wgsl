@@ -1,12 +1,12 @@
 // add_2
 // from memory.wg:22
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   scalars: values of one element
 @group(0) @binding(0) var<storage, read_write> scalars: array<u32, 4>;
 
 const OUTER = 1u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

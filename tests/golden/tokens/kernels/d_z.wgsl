@@ -1,6 +1,6 @@
 // d.z
 // from tokens.wg:27
-// 2 x 1 x 1 workgroups of 64 threads (cpu)
+// 2 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: matmul f32[10, 7]
 //   x1: loss.add_2 f32[2, 5]
 //   x2: labels i32[2, 5]
@@ -13,8 +13,8 @@
 @group(0) @binding(4) var<storage, read_write> y0: array<f32, 70>;
 
 const OUTER = 70u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -1,11 +1,10 @@
 // count
 // from memory.wg:14
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   scalars: values of one element
 @group(0) @binding(0) var<storage, read_write> scalars: array<u32, 4>;
 
 const OUTER = 1u;
-const INNER = 1u;
 const WORKGROUP = 64u;
 
 // The remainder that has the divisor's sign.
@@ -19,6 +18,7 @@ fn wg_mod_i32(x: i32, z: i32) -> i32 {
   let r = x % z;
   return select(r, r + z, r != 0 && (r < 0) != (z < 0));
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -1,6 +1,6 @@
 // d.x
 // from tokens.wg:13
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: d.reshape f32[10, 4]
 //   x1: d.mix.reshape f32[10, 4]
 //   x2: norm.g f32[4]
@@ -19,8 +19,8 @@
 @group(0) @binding(7) var<storage, read_write> y0: array<f32, 40>;
 
 const OUTER = 40u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

@@ -1,6 +1,6 @@
 // d.tok.w
 // from tokens.wg:12
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: d.transpose f32[4, 7]
 //   x1: d.x.gather_grad f32[7, 4]
 //   y0: d.tok.w f32[7, 4]
@@ -9,8 +9,8 @@
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 28>;
 
 const OUTER = 28u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

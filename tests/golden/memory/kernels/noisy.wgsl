@@ -1,6 +1,6 @@
 // noisy
 // from memory.wg:22
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: keep bool[6]
 //   x1: ring f32[6, 3]
 //   scalars: values of one element
@@ -11,7 +11,6 @@
 @group(0) @binding(3) var<storage, read_write> y0: array<f32, 18>;
 
 const OUTER = 18u;
-const INNER = 1u;
 const WORKGROUP = 64u;
 
 // The inverse of erf for -1 < x < 1, by Giles' polynomials for single precision.
@@ -80,6 +79,7 @@ fn wg_uniform(seed: u32, site: u32, call: u32, index: u32) -> f32 {
   let bits = wg_threefry(vec2<u32>(seed, site), vec2<u32>(call, index)).x;
   return f32(bits >> 8u) * 5.9604644775390625e-8f;
 }
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {

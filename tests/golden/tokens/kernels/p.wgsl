@@ -1,6 +1,6 @@
 // p
 // from tokens.wg:32
-// 2 x 1 x 1 workgroups of 64 threads (cpu)
+// 2 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: p.exp f32[2, 5, 7]
 //   x1: p.sum f32[2, 5]
 //   y0: p f32[2, 5, 7]
@@ -9,8 +9,8 @@
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 70>;
 
 const OUTER = 70u;
-const INNER = 1u;
 const WORKGROUP = 64u;
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
