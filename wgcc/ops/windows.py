@@ -34,6 +34,12 @@ class Windows:
         """The windows lie side by side and begin with the image."""
         return self.kernel == self.stride and self.dilation == (1, 1) and self.pad == (0, 0)
 
+    def fit_in(self, size: Pair) -> bool:
+        """Whether no window looks beyond an image of this size."""
+        last = zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
+        ends = [(out - 1) * stride + (k - 1) * by + 1 for out, stride, k, by in last]
+        return self.pad == (0, 0) and ends[0] <= size[0] and ends[1] <= size[1]
+
     def seen(self, image: Term) -> Term:
         batch, *size, channels = image.shape
         spread = image.reshape((batch, *size, 1, 1, channels))
@@ -49,7 +55,7 @@ class Windows:
         batch, channels = seen.shape[0], seen.shape[5]
         if self.are_pixels and size == self.out:
             return seen.reshape((batch, *size, channels))
-        if self.are_tiles:
+        if self.are_tiles and self.fit_in(size):
             return self._put_tiles_back(seen, (batch, *size, channels))
         spread = seen.apply(
             "unpatches", size=size, stride=self.stride, pad=self.pad, dilation=self.dilation
