@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ops.registry import Indirect, Pointwise, Source, Special
+from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
 from wgcc.schedule.arena import is_update, lists_of
 from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
 
@@ -102,6 +102,8 @@ class _Chooser:
         value = node.output
         if value.name in self.flow.results:
             return True
+        if any(_takes_one_binding_each(n) for n in self.flow.readers(value)):
+            return bool(node.inputs) and not isinstance(lowering(node), View)
         if moves(node) or not isinstance(lowering(node), Pointwise | Indirect):
             return False
         readers = list(dict.fromkeys(id(n) for n in self.flow.readers(value)))
@@ -111,3 +113,8 @@ class _Chooser:
         light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
         repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
         return (len(readers) > 1 or repeated) and not light
+
+
+def _takes_one_binding_each(node: Node) -> bool:
+    lower = lowering(node)
+    return isinstance(lower, Special) and not lower.inlines

@@ -19,6 +19,13 @@ from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
 from wgcc.schedule.prepare import prepare
 from wgcc.schedule.scan import scan_code
 from wgcc.schedule.scatter import scatter_code
+from wgcc.schedule.state_space import (
+    state_ends_code,
+    state_grad_channels_code,
+    state_grad_states_code,
+    state_output_code,
+    state_scan_code,
+)
 from wgcc.schedule.storage import Slots
 from wgcc.schedule.update import update_code
 from wgcc.schedule.window_update import window_update_code
@@ -29,6 +36,11 @@ WRITERS: dict[str, Writer] = {
     "matmul": matmul_code,
     "scan": scan_code,
     "scatter": scatter_code,
+    "state_ends": state_ends_code,
+    "state_grad_channels": state_grad_channels_code,
+    "state_grad_states": state_grad_states_code,
+    "state_output": state_output_code,
+    "state_scan": state_scan_code,
     "update": update_code,
     "window_update": window_update_code,
 }

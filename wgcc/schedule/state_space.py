@@ -196,7 +196,8 @@ def _arguments(places: str) -> str:
 
 def _sizes(node: Node, channelled: Value) -> Sizes:
     a = node.inputs[_INPUTS[node.op].split().index("a")]
-    return Sizes(*channelled.shape, a.shape[1], int(node.attrs["chunk"]))
+    batch, times, channels = channelled.shape
+    return Sizes(batch, times, channels, a.shape[1], int(node.attrs["chunk"]))
 
 
 def _divisor(number: int, most: int) -> int:

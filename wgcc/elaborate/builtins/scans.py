@@ -28,14 +28,9 @@ def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         name: parameters.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
     }
     _check(tracer, tensors, at)
-    u, dt, a, b, c = (Term(tracer, tensor).cast("f32") for tensor in tensors.values())
-    decay = (dt.new_axis(3) * a).apply("exp")
-    inflow = (dt * u).new_axis(3) * b.new_axis(2)
-    h = tracer.emit(
-        "scan", decay.tensor, inflow.tensor, dims=decay.dims, dtype="f32", axis=1, reverse=False
-    )
-    y = (Term(tracer, h) * c.new_axis(2)).sum([3])
-    return y.cast(tensors["u"].dtype).tensor
+    operands = [Term(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
+    y = tracer.emit("selective_scan", *operands, dims=tensors["u"].dims, dtype="f32")
+    return Term(tracer, y).cast(tensors["u"].dtype).tensor
 
 
 def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:

@@ -1,0 +1,256 @@
+"""The steps that selective_scan and its gradient are made of, each one kernel.
+
+Time is cut into chunks of `chunk` steps; only the hidden state at each chunk's start (`starts`) and
+the gradient that reaches its end (`ends`) are kept, both [batch, chunks, states, channels], and
+what lies between is computed again. `bc` is b and c side by side: a kernel has only 8 bindings.
+"""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import TensorType
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.registry import Op, Sample, ShapeError, Special
+
+Type = TensorType
+
+
+def chunks_of(times: int, chunk: int) -> int:
+    return -(-times // chunk)
+
+
+def reference_scan(
+    u: Array, dt: Array, a: Array, bc: Array, chunk: int, with_output: bool
+) -> Array | tuple[Array, Array]:
+    starts = reference_starts(u, dt, a, bc, chunk)
+    return (reference_output(u, dt, a, bc, starts, chunk), starts) if with_output else starts
+
+
+def reference_starts(u: Array, dt: Array, a: Array, bc: Array, chunk: int) -> Array:
+    batch, times, channels = u.shape
+    states = a.shape[1]
+    h = np.zeros((batch, states, channels), u.dtype)
+    starts = np.zeros((batch, chunks_of(times, chunk), states, channels), u.dtype)
+    for t in range(times):
+        if t % chunk == 0:
+            starts[:, t // chunk] = h
+        inflow = (dt[:, t] * u[:, t])[:, None] * bc[:, t, :states, None]
+        h = np.exp(dt[:, t, None] * a.T) * h + inflow
+    return starts
+
+
+def reference_output(u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int) -> Array:
+    h, _ = _trajectory(u, dt, a, bc, starts, chunk)
+    return np.asarray(np.einsum("btne,btn->bte", h, bc[:, :, a.shape[1] :]))
+
+
+def reference_ends(dt: Array, a: Array, bc: Array, g: Array, chunk: int) -> Array:
+    batch, times, channels = g.shape
+    states = a.shape[1]
+    v = np.zeros((batch, states, channels), g.dtype)
+    ends = np.zeros((batch, chunks_of(times, chunk), states, channels), g.dtype)
+    for t in reversed(range(times)):
+        if t == times - 1 or (t + 1) % chunk == 0:
+            ends[:, t // chunk] = v
+        v = np.exp(dt[:, t, None] * a.T) * (v + bc[:, t, states:, None] * g[:, t, None])
+    return ends
+
+
+def reference_grad_channels(
+    u: Array, dt: Array, a: Array, bc: Array, g: Array, starts: Array, ends: Array, chunk: int
+) -> Array:
+    """[batch, chunks, 2 chunk + states, channels]: rows of du, of ddt, then a part of da."""
+    batch, times, channels = u.shape
+    states, chunks = a.shape[1], starts.shape[1]
+    _, before = _trajectory(u, dt, a, bc, starts, chunk)
+    v = _adjoints(dt, a, bc, g, ends, chunk)
+    through_b = (v * bc[:, :, :states, None]).sum(2)
+    through_decay = before * v
+    rows = np.zeros((batch, chunks * chunk, 2, channels), u.dtype)
+    rows[:, :times, 0] = dt * through_b
+    rows[:, :times, 1] = u * through_b + (through_decay * a.T).sum(2)
+    da = np.zeros((batch, chunks * chunk, states, channels), u.dtype)
+    da[:, :times] = dt[:, :, None] * through_decay
+    by_chunk = rows.reshape(batch, chunks, chunk, 2, channels).swapaxes(2, 3)
+    return np.concatenate(
+        [
+            by_chunk.reshape(batch, chunks, 2 * chunk, channels),
+            da.reshape(batch, chunks, chunk, states, channels).sum(2),
+        ],
+        axis=2,
+    )
+
+
+def reference_grad_states(
+    u: Array,
+    dt: Array,
+    a: Array,
+    bc: Array,
+    g: Array,
+    starts: Array,
+    ends: Array,
+    chunk: int,
+    parts: int,
+) -> Array:
+    """[parts, batch, times, 2 states]: db and dc, each part summed over some of the channels."""
+    h, _ = _trajectory(u, dt, a, bc, starts, chunk)
+    v = _adjoints(dt, a, bc, g, ends, chunk)
+    db = v * (dt * u)[:, :, None]
+    dc = h * g[:, :, None]
+    both = np.concatenate([db, dc], axis=2)
+    split = both.reshape(*both.shape[:3], parts, both.shape[3] // parts)
+    return np.asarray(np.moveaxis(split.sum(4), 3, 0))
+
+
+def _trajectory(
+    u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int
+) -> tuple[Array, Array]:
+    """h_t and what decay leaves of h_{t-1}, [batch, times, states, channels]."""
+    states = a.shape[1]
+    hs, before, h = [], [], starts[:, 0]
+    for t in range(u.shape[1]):
+        h = starts[:, t // chunk] if t % chunk == 0 else h
+        before.append(np.exp(dt[:, t, None] * a.T) * h)
+        h = before[-1] + (dt[:, t] * u[:, t])[:, None] * bc[:, t, :states, None]
+        hs.append(h)
+    return np.stack(hs, 1), np.stack(before, 1)
+
+
+def _adjoints(dt: Array, a: Array, bc: Array, g: Array, ends: Array, chunk: int) -> Array:
+    """The gradient of h_t, [batch, times, states, channels]."""
+    states, times = a.shape[1], dt.shape[1]
+    found, v = [], ends[:, -1]
+    for t in reversed(range(times)):
+        v = ends[:, t // chunk] if t == times - 1 or (t + 1) % chunk == 0 else v
+        v = v + bc[:, t, states:, None] * g[:, t, None]
+        found.append(v)
+        v = v * np.exp(dt[:, t, None] * a.T)
+    return np.stack(found[::-1], 1)
+
+
+def infer_scan(
+    u: Type, dt: Type, a: Type, bc: Type, chunk: int, with_output: bool
+) -> Type | tuple[Type, Type]:
+    _check("state_scan", a, bc, u, dt)
+    starts = _carries(u, a, chunk)
+    return (u, starts) if with_output else starts
+
+
+def infer_output(u: Type, dt: Type, a: Type, bc: Type, starts: Type, chunk: int) -> Type:
+    _check("state_output", a, bc, u, dt)
+    _check_carries("state_output", starts, u, a, chunk)
+    return u
+
+
+def infer_ends(dt: Type, a: Type, bc: Type, g: Type, chunk: int) -> Type:
+    _check("state_ends", a, bc, dt, g)
+    return _carries(dt, a, chunk)
+
+
+def infer_grad_channels(
+    u: Type, dt: Type, a: Type, bc: Type, g: Type, starts: Type, ends: Type, chunk: int
+) -> Type:
+    _check("state_grad_channels", a, bc, u, dt, g)
+    for carries in (starts, ends):
+        _check_carries("state_grad_channels", carries, u, a, chunk)
+    batch, chunks, states, channels = starts.shape
+    return Type((batch, chunks, 2 * chunk + states, channels))
+
+
+def infer_grad_states(
+    u: Type, dt: Type, a: Type, bc: Type, g: Type, starts: Type, ends: Type, chunk: int, parts: int
+) -> Type:
+    _check("state_grad_states", a, bc, u, dt, g)
+    for carries in (starts, ends):
+        _check_carries("state_grad_states", carries, u, a, chunk)
+    if u.shape[2] % parts:
+        raise ShapeError(f"state_grad_states: {parts} parts do not divide {u.shape[2]} channels")
+    return Type((parts, *bc.shape))
+
+
+def _check(op: str, a: Type, bc: Type, *channelled: Type) -> None:
+    """All f32; u, dt and g [batch, times, channels]; a [channels, states]; bc twice the states."""
+    types = (a, bc, *channelled)
+    fits = all(type_.dtype == "f32" for type_ in types) and len({t.shape for t in channelled}) == 1
+    if fits and channelled[0].rank == 3 and a.rank == 2:
+        batch, times, channels = channelled[0].shape
+        fits = a.shape[0] == channels and bc.shape == (batch, times, 2 * a.shape[1])
+        if fits:
+            return
+    raise ShapeError(f"{op}: {', '.join(map(str, types))} do not fit together")
+
+
+def _carries(u: Type, a: Type, chunk: int) -> Type:
+    batch, times, channels = u.shape
+    return Type((batch, chunks_of(times, chunk), a.shape[1], channels))
+
+
+def _check_carries(op: str, carries: Type, u: Type, a: Type, chunk: int) -> None:
+    if carries != _carries(u, a, chunk):
+        raise ShapeError(f"{op}: {carries} should be {_carries(u, a, chunk)}")
+
+
+# batch, times, channels, states, chunk
+_CASES = (
+    (1, 1, 1, 1, 1),
+    (2, 5, 3, 4, 8),
+    (1, 17, 5, 3, 8),
+    (3, 16, 65, 2, 4),
+    (1, 33, 7, 16, 16),
+)
+
+
+def _sample(case: tuple[int, ...], names: str, **attrs: int | bool) -> Sample:
+    batch, times, channels, states, chunk = case
+    along, carries = (batch, times, channels), (batch, chunks_of(times, chunk), states, channels)
+    shapes = {"a": (channels, states), "bc": (batch, times, 2 * states)}
+    shapes |= {"u": along, "dt": along, "g": along, "starts": carries, "ends": carries}
+    inputs = [shapes[name] for name in names.split()]
+    return Sample(inputs, {"chunk": chunk, **attrs}, -0.8, 0.8)
+
+
+_GRAD_INPUTS = "u dt a bc g starts ends"
+
+OPS = (
+    Op(
+        "state_scan",
+        infer_scan,
+        reference_scan,
+        Special("state_scan", inlines=False),
+        samples=[
+            _sample(case, "u dt a bc", with_output=kept)
+            for case in _CASES
+            for kept in (True, False)
+        ],
+    ),
+    Op(
+        "state_output",
+        infer_output,
+        reference_output,
+        Special("state_output", inlines=False),
+        samples=[_sample(case, "u dt a bc starts") for case in _CASES],
+    ),
+    Op(
+        "state_ends",
+        infer_ends,
+        reference_ends,
+        Special("state_ends", inlines=False),
+        samples=[_sample(case, "dt a bc g") for case in _CASES],
+    ),
+    Op(
+        "state_grad_channels",
+        infer_grad_channels,
+        reference_grad_channels,
+        Special("state_grad_channels", inlines=False),
+        samples=[_sample(case, _GRAD_INPUTS) for case in _CASES],
+    ),
+    Op(
+        "state_grad_states",
+        infer_grad_states,
+        reference_grad_states,
+        Special("state_grad_states", inlines=False),
+        samples=[
+            *(_sample(case, _GRAD_INPUTS, parts=1) for case in _CASES),
+            _sample(_CASES[3], _GRAD_INPUTS, parts=5),
+        ],
+    ),
+)
