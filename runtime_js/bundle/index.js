@@ -1,0 +1,29 @@
+// The model __MODEL__, compiled from __SOURCE__ by __GENERATOR__. Written by `wgcc build`; do not edit.
+import { open, WgccError } from './wgcc.js';
+
+export { WgccError };
+
+/** Loads the model onto a GPU: see index.d.ts for options and methods. */
+export const load = options => open({ plan, kernels, weights, constants }, options);
+
+/** A typed array that knows its shape. */
+export const tensor = (data, shape) => Object.assign(data, { shape });
+
+const plan = __PLAN__;
+
+const kernels = __KERNELS__;
+
+const weights = __WEIGHTS__;
+
+const constants = __CONSTANTS__;
+
+const typed = names => Object.fromEntries(Object.entries(names).map(([name, key]) => [name, { dtype: plan.tensors[key].dtype, shape: plan.tensors[key].shape }]));
+
+/** What the model takes and gives: dtype and shape of every input, output and parameter. */
+export const meta = {
+  name: plan.model.name,
+  generator: plan.generator,
+  entries: Object.fromEntries(Object.entries(plan.entries).map(([name, { inputs, outputs, training }]) => [name, { inputs: typed(inputs), outputs: typed(outputs), training }])),
+  params: typed(Object.fromEntries(Object.keys(plan.tensors).filter(name => plan.tensors[name].role == 'param').map(name => [name, name]))),
+  memory: plan.memory,
+};

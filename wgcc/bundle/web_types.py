@@ -1,0 +1,114 @@
+"""index.d.ts: the types of one model, so that a wrong name, shape or element type does not compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from wgcc.paths import data_dir
+
+Plan = Mapping[str, Any]
+
+ARRAYS = {
+    "f32": "Float32Array",
+    "f16": "Float32Array",
+    "i32": "Int32Array",
+    "u32": "Uint32Array",
+    "u8": "Uint8Array",
+    "bool": "Uint8Array",
+}
+# What every model has; an entry of the same name is reached by `call` alone.
+MEMBERS = {
+    "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
+    "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
+    "profile", "dispose", "constructor",
+}  # fmt: skip
+
+
+def declarations(plan: Plan) -> str:
+    template = (data_dir("runtime_js") / "bundle" / "index.d.ts").read_text(encoding="utf-8")
+    head, tail = template.split("// MODEL\n")
+    return "\n".join(
+        [
+            f"// Types of the model {plan['model']['name']}, written by {plan['generator']}; do not edit.",
+            head,
+            *_ports(plan, "Inputs", "inputs", "In"),
+            *_ports(plan, "Outputs", "outputs", "Out"),
+            *_tensors(plan, "Params", "param"),
+            *_tensors(plan, "State", "state"),
+            *_meta(plan),
+            *_methods(plan),
+            tail,
+        ]
+    )
+
+
+def _ports(plan: Plan, name: str, side: str, wrapper: str) -> Iterable[str]:
+    yield f"/** The {side} of every entry. */"
+    yield f"export interface {name} {{"
+    for entry, spec in plan["entries"].items():
+        fields = [
+            f"readonly {port}: {_type(plan['tensors'][key], wrapper)}"
+            for port, key in spec[side].items()
+        ]
+        yield f"  {entry}: {{ {'; '.join(fields)} }};" if fields else f"  {entry}: {{}};"
+    yield "}\n"
+
+
+def _tensors(plan: Plan, name: str, role: str) -> Iterable[str]:
+    yield f"export interface {name} {{"
+    for key, tensor in plan["tensors"].items():
+        if tensor["role"] == role:
+            yield f"  readonly '{key}': {_type(tensor, 'Out')};"
+    yield "}\n"
+
+
+def _type(tensor: Mapping[str, Any], wrapper: str) -> str:
+    return f"{wrapper}<{ARRAYS[tensor['dtype']]}, {_shape(tensor)}>"
+
+
+def _shape(tensor: Mapping[str, Any]) -> str:
+    return f"readonly [{', '.join(map(str, tensor['shape']))}]"
+
+
+def _meta(plan: Plan) -> Iterable[str]:
+    def typed(keys: Mapping[str, str]) -> str:
+        fields = [
+            f"readonly '{name}': {{ readonly dtype: '{plan['tensors'][key]['dtype']}'; "
+            f"readonly shape: {_shape(plan['tensors'][key])} }}"
+            for name, key in keys.items()
+        ]
+        return f"{{ {'; '.join(fields)} }}" if fields else "{}"
+
+    yield "/** What the model takes and gives. */"
+    yield "export declare const meta: {"
+    yield f"  readonly name: '{plan['model']['name']}';"
+    yield "  readonly generator: string;"
+    yield "  readonly entries: {"
+    for entry, spec in plan["entries"].items():
+        training = "true" if spec["training"] else "false"
+        yield f"    readonly {entry}: {{ readonly training: {training};"
+        yield f"      readonly inputs: {typed(spec['inputs'])};"
+        yield f"      readonly outputs: {typed(spec['outputs'])} }};"
+    yield "  };"
+    params = {key: key for key, tensor in plan["tensors"].items() if tensor["role"] == "param"}
+    yield f"  readonly params: {typed(params)};"
+    yield "  readonly memory: Readonly<Record<string, number>>;"
+    yield "};\n"
+
+
+def _methods(plan: Plan) -> Iterable[str]:
+    training = [name for name, spec in plan["entries"].items() if spec["training"]]
+    yield "/** Entries that train. */"
+    yield f"export type Training = {' | '.join(map(repr, training)) or 'never'};\n"
+    yield "/** The loaded model: every entry is a method. */"
+    yield f"export interface {plan['model']['name']} extends Loaded {{"
+    for entry, spec in plan["entries"].items():
+        if entry in MEMBERS:
+            continue
+        if spec.get("doc"):
+            yield f"  /** {' '.join(spec['doc'].split()).replace('*/', '* /')} */"
+        optional = "" if spec["inputs"] else "?"
+        yield f"  {entry}(inputs{optional}: Exact<Inputs['{entry}']>): Promise<Outputs['{entry}']>;"
+    yield "}\n"
+    yield f"export declare function load(options?: LoadOptions): Promise<{plan['model']['name']}>;"
