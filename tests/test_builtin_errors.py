@@ -126,8 +126,12 @@ sample(zeros(f32[99, 4000]), top_p = 0.5) | 0.5 | WG0421 | `top_p` works for at 
 sample(v, top_p = 1.5) | 1.5 | WG0503 | `top_p` must be above 0 and at most 1, but it is 1.5
 grad(m, m) | m | WG0305 | `grad` differentiates one number, but this is f32[B, C] | reduce it first, e.g. `sum(m)`
 grad(s, k) | k | WG0501 | `wrt` must be floats, but this is i32
-conv2d(zeros(f32[1, 99, 99, 1]), zeros(f32[40, 40, 1, 1])) | conv2d(zeros(f32[1, 99, 99, 1]), zeros(f32[40, 40, 1, 1])) | WG0417 | a kernel of 40 x 40 pixels is too large, at most 1024 are possible
-causal_conv1d(m, zeros(f32[999, C])) | zeros(f32[999, C]) | WG0417 | a window of 999 is too long, at most 256 are possible
+conv2d(zeros(f32[1, 500, 500, 1]), zeros(f32[260, 260, 1, 1])) | conv2d(zeros(f32[1, 500, 500, 1]), zeros(f32[260, 260, 1, 1])) | WG0417 | a kernel of 260 x 260 pixels is too large, at most 65,536 are possible
+conv2d(zeros(f32[1, 999, 999, 1]), zeros(f32[80, 80, 1, 8])) | conv2d(zeros(f32[1, 999, 999, 1]), zeros(f32[80, 80, 1, 8])) | WG0417 | all windows together see 51,097,651,200 values, which is too many | use a smaller kernel, a larger `stride` or fewer images at a time
+causal_conv1d(m, zeros(f32[99999, C])) | zeros(f32[99999, C]) | WG0417 | a window of 99999 is too long, at most 65,536 are possible
+max_pool2d(p, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but it is 2
+upsample(x) | x | WG0415 | `x` must have 4 axes, but this is f32[A, B, C]
+upsample(p, 4000) | upsample(p, 4000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
 split(zeros(f32[9999]), 9999, axis = 0) | 9999 | WG0308 | 9999 parts are too many, at most 4096 are possible
 arange(99999999) | arange(99999999) | WG0422 | i32[99999999] has 99,999,999 values, too many for one GPU buffer
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
@@ -154,7 +158,7 @@ GENERIC = """
 layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
   fn forward(x: f32[.., N, D], im: f32[2, 8, 8, D], w: f32[k, k, D, H], at: i32) -> f32[.., N, D] {
     a, b = split(x, 2, axis = -1)
-    y = conv2d(im, w, stride = 2, pad = 1) |> max_pool2d(2)
+    y = conv2d(im, w, stride = 2, pad = 1) |> max_pool2d(2) |> upsample(2) |> avg_pool2d(2, pad = 1)
     z = causal_conv1d(x, w[0, :, :, 0]) + x[.., at +: N, :] + sum(y) + mean(x[.., 1 :])
     q = rearrange(x, ".. n (H K) -> .. H n K")
     o = rearrange(attention(q, q, q, causal = true), ".. H n K -> .. n (H K)")

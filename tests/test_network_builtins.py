@@ -70,20 +70,6 @@ def test_conv2d_takes_rows_and_columns_apart() -> None:
     close(value_of("conv2d(x, w, (2, 1), (0, 1))", "f32[1, 3, 7, 1]", **types), expected)
 
 
-def test_a_large_convolution_is_done_in_parts() -> None:
-    graph = graph_of(
-        "conv2d(x, w, pad = 1)", "f32[64, 64, 64, 8]",
-        {"x": "f32[64, 64, 64, 32]", "w": "f32[3, 3, 32, 8]"},
-    )  # fmt: skip
-    assert sum(node.op == "matmul" for node in graph.nodes) == 3
-
-
-def test_patches_need_no_copy() -> None:
-    types = {"x": "f32[2, 64, 64, 3]", "w": "f32[16, 16, 3, 8]"}
-    graph = graph_of("conv2d(x, w, stride = 16)", "f32[2, 4, 4, 8]", types)
-    assert not any(node.op == "concat" for node in graph.nodes)
-
-
 def pools(x: Array, k: int, stride: int) -> Array:
     """[N, H', W', C, k * k]."""
     rows, columns = ((size - k) // stride + 1 for size in x.shape[1:3])

@@ -1,41 +1,61 @@
-"""`max_pool2d` and `avg_pool2d`, channels-last."""
+"""`max_pool2d`, `avg_pool2d` and `upsample`: images made smaller or larger, channels-last."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
 from wgcc.elaborate.builtins.windows import windows_over
 from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.report import Stop
 from wgcc.elaborate.terms import Term
 from wgcc.elaborate.tracer import Tracer
 from wgcc.elaborate.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
-Rule = Callable[[Term, list[int]], Term]
 
-
-def _pool(name: str, rule: Rule) -> BuiltinFunction:
+def _pool(name: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         x = parameters.tensor(tracer, args, "x", FLOATS, rank=4)
         kernel = parameters.pair(tracer, args, "k")
         stride = kernel if args["stride"] is None else parameters.pair(tracer, args, "stride")
-        none, one = (Dim.literal(0),) * 2, (Dim.literal(1),) * 2
-        windows = windows_over(tracer, at, x.dims[1:3], kernel, stride, none, one)
+        pad = parameters.pair(tracer, args, "pad", least=0)
+        _check_pad(tracer, args, kernel, pad)
+        one = (Dim.literal(1),) * 2
+        windows = windows_over(tracer, at, x.dims, kernel, stride, pad, one)
         dims = (x.dims[0], *windows.out, x.dims[3])
-        if tracer.generic:
-            return tracer.emit(name, x, dims=dims, dtype=x.dtype)
-        image = Term(tracer, x)
-        if windows.are_tiles:
-            return rule(windows.tiles(image), [2, 4]).reshape(dims).tensor
-        return rule(windows.stacked(image, windows.places), [3]).reshape(dims).tensor
+        attrs = {"kernel": windows.kernel, **windows.attrs()}
+        return tracer.emit(name, x, dims=dims, dtype=x.dtype, **attrs)
 
-    return BuiltinFunction(name, "x, k, stride=none", call)
+    return BuiltinFunction(name, "x, k, stride=none, pad=0", call)
+
+
+def _check_pad(
+    tracer: Tracer, args: BoundArgs, kernel: tuple[Dim, Dim], pad: tuple[Dim, Dim]
+) -> None:
+    """With more than half of a kernel, some windows would see nothing."""
+    for size, zeros in zip(kernel, pad, strict=True):
+        if 2 * zeros.size > size.size and not tracer.generic:
+            text = f"`pad` may be half of the kernel, {size.size // 2}, but it is {zeros.size}"
+            raise Stop(tracer.report.error("WG0417", text, args.span("pad")))
+
+
+def upsample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Each pixel of `[N, H, W, C]` as a block of `factor` equal ones (nearest neighbour)."""
+    x = parameters.tensor(tracer, args, "x", rank=4)
+    down, right = parameters.pair(tracer, args, "factor")
+    batch, rows, columns, channels = x.dims
+    one = Dim.literal(1)
+    blocks = Term(tracer, x).reshape([batch, rows, one, columns, one, channels])
+    spread = blocks.broadcast([batch, rows, down, columns, right, channels])
+    dims = (batch, rows * down, columns * right, channels)
+    result = spread.reshape(dims).tensor
+    tracer.check_size(result.value.type, str(result), at)
+    return result
 
 
 FUNCTIONS = (
-    _pool("max_pool2d", lambda x, axes: x.reduce("max", axes)),
-    _pool("avg_pool2d", lambda x, axes: x.mean(axes)),
+    _pool("max_pool2d"),
+    _pool("avg_pool2d"),
+    BuiltinFunction("upsample", "x, factor=2", upsample),
 )
