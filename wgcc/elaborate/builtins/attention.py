@@ -1,85 +1,89 @@
-"""`attention(q, k, v, causal, offset, scale)`, out of matrix products and a softmax."""
+"""`attention(q, k, v, causal, offset, scale, mask, window)`: one op, whatever the sizes."""
 
 from __future__ import annotations
 
 import math
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.broadcasting import aligned
 from wgcc.elaborate.builtins import parameters
 from wgcc.elaborate.dims import DIFF, Dim, compare, product
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term, iota
+from wgcc.elaborate.terms import Term
 from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Tensor
-from wgcc.elaborate.views import swap_last
+from wgcc.elaborate.values import Number, Tensor
 from wgcc.errors import Diagnostic, Span
 from wgcc.ir.graph import FLOATS
-
-# Finite, because WGSL has no infinity; its exponential is zero next to any real score.
-HIDDEN = -1e30
+from wgcc.ops.attention_rule import HIDDEN
 
 
 def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """softmax(q kᵀ · scale) v for `[.., heads, rows, head size]`.
+    """softmax(q kᵀ · scale + mask) v for `[.., heads, rows, head size]`.
 
-    With `causal` row i sees the rows up to `offset` + i. Where q has more heads than k and v,
+    With `causal` row i sees the rows up to `offset` + i, with `window` only those less than so
+    many positions away; a row that sees nothing gives zeros. Where q has more heads than k and v,
     neighbouring heads of q share one of theirs.
     """
     q, k, v = (parameters.tensor(tracer, args, name, FLOATS) for name in ("q", "k", "v"))
     _check(tracer, args, at, q, k, v)
-    shared = _divided(tracer, args, q, k)
-    stack = product(k.dims[:-2])
-    rows, keys = q.dims[-2], k.dims[-2]
-    # All heads that share keys become rows of one matrix: no key is copied.
-    tall = shared * rows
-    queries = Term(tracer, q).cast("f32").reshape([stack, tall, q.dims[-1]]) * _scale(
-        tracer, args, q
+    _check_sharing(tracer, args, q, k)
+    stack = product(q.dims[:-3])
+    scale, queries = _scaled(tracer, args, q)
+    inputs = [_four_axes(x, stack) for x in (queries, Term(tracer, k), Term(tracer, v))]
+    window = None if args["window"] is None else parameters.whole(tracer, args, "window").size
+    causal = parameters.flag(tracer, args, "causal")
+    if args["offset"] is not None and (causal or window is not None):
+        inputs.append(parameters.scalar(tracer, args, "offset", "i32"))
+    if args["mask"] is not None:
+        inputs.append(_mask(tracer, args, q, k, stack))
+    dims = (stack, *q.dims[-3:-1])
+    outputs = [((*dims, v.dims[-1]), "f32"), (dims, "f32")]
+    mixed, _ = tracer.emit_many(
+        "attention", *inputs, outputs=outputs, causal=causal, scale=scale, window=window
     )
-    scores = _multiply(queries, _flat(tracer, k, stack), transposed=True)
-    if parameters.flag(tracer, args, "causal"):
-        scores = scores.reshape([stack, shared, rows, keys])
-        scores = _visible(tracer, args, rows, keys).choose(scores, HIDDEN)
-        scores = scores.reshape([stack, tall, keys])
-    weights = tracer.emit("softmax", scores.tensor, dims=scores.dims, dtype="f32", axis=2)
-    mixed = _multiply(Term(tracer, weights), _flat(tracer, v, stack))
-    return mixed.reshape([*q.dims[:-1], v.dims[-1]]).cast(q.dtype).tensor
+    return Term(tracer, mixed).reshape([*q.dims[:-1], v.dims[-1]]).cast(q.dtype).tensor
 
 
-def _flat(tracer: Tracer, x: Tensor, stack: Dim) -> Term:
-    return Term(tracer, x).cast("f32").reshape([stack, x.dims[-2], x.dims[-1]])
+def _four_axes(x: Term, stack: Dim) -> Tensor:
+    return x.cast("f32").reshape([stack, *x.dims[-3:]]).tensor
 
 
-def _multiply(a: Term, b: Term, transposed: bool = False) -> Term:
-    tracer = a.tracer
-    other = swap_last(tracer, b.tensor) if transposed else b.tensor
-    dims = (a.dims[0], a.dims[1], other.dims[2])
-    return Term(tracer, tracer.emit("matmul", a.tensor, other, dims=dims, dtype="f32"))
-
-
-def _visible(tracer: Tracer, args: BoundArgs, rows: Dim, keys: Dim) -> Term:
-    row, key = iota(tracer, rows), iota(tracer, keys)
-    if args["offset"] is not None:
-        row = row + Term(tracer, parameters.scalar(tracer, args, "offset", "i32"))
-    return key.compare("le", row.new_axis(1))
-
-
-def _scale(tracer: Tracer, args: BoundArgs, q: Tensor) -> Term | float:
+def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, Term]:
+    """A scale known now is part of the op; one known at run time is multiplied with q."""
+    queries = Term(tracer, q)
     if args["scale"] is None:
-        return 1.0 / math.sqrt(q.dims[-1].size)
-    return Term(tracer, parameters.scalar(tracer, args, "scale", "f32"))
+        return 1.0 / math.sqrt(q.dims[-1].size), queries
+    if isinstance(args["scale"], (Dim, Number)):
+        return parameters.number(tracer, args, "scale"), queries
+    factor = Term(tracer, parameters.scalar(tracer, args, "scale", "f32"))
+    return 1.0, queries.cast("f32") * factor
 
 
-def _divided(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor) -> Dim:
-    """How many query heads share a key head."""
-    shared = q.dims[-3].divided_by(k.dims[-3])
-    if shared is None:
+def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> Tensor:
+    """What is added to the scores; a mask of bools hides the keys where it is false."""
+    mask = parameters.tensor(tracer, args, "mask", (*FLOATS, "bool"))
+    dims = (*q.dims[:-1], k.dims[-2])
+    scores = Tensor(q.value, dims)  # stands for the scores, which are never kept
+    given = parameters.given(args, "mask")
+    found = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
+    if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
+        text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"
+        raise Stop(tracer.report.error("WG0418", text, args.span("mask")))
+    term = Term(tracer, mask)
+    if mask.dtype == "bool":
+        zero = Term(tracer, tracer.constant(0.0, "f32"))
+        term = term.choose(zero, HIDDEN)
+    return _four_axes(term.cast("f32").broadcast(dims), stack)
+
+
+def _check_sharing(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor) -> None:
+    if q.dims[-3].divided_by(k.dims[-3]) is None:
         text = (
             f"attention: {q.dims[-3].full} query heads "
             f"cannot share {k.dims[-3].full} key/value heads evenly"
         )
         found = tracer.report.error("WG0418", text, args.call)
         raise Stop(found.also(args.span("q"), str(q)).also(args.span("k"), str(k)))
-    return shared
 
 
 def _check(tracer: Tracer, args: BoundArgs, at: Span, q: Tensor, k: Tensor, v: Tensor) -> None:
@@ -114,5 +118,9 @@ def _shown(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:
 
 
 FUNCTIONS = (
-    BuiltinFunction("attention", "q, k, v, causal=false, offset=none, scale=none", attention),
+    BuiltinFunction(
+        "attention",
+        "q, k, v, causal=false, offset=none, scale=none, mask=none, window=none",
+        attention,
+    ),
 )

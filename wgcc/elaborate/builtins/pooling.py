@@ -24,8 +24,9 @@ def _pool(name: str) -> BuiltinFunction:
         one = (Dim.literal(1),) * 2
         windows = windows_over(tracer, at, x.dims, kernel, stride, pad, one)
         dims = (x.dims[0], *windows.out, x.dims[3])
-        attrs = {"kernel": windows.kernel, **windows.attrs()}
-        return tracer.emit(name, x, dims=dims, dtype=x.dtype, **attrs)
+        return tracer.emit(
+            name, x, dims=dims, dtype=x.dtype, kernel=windows.kernel, **windows.attrs()
+        )
 
     return BuiltinFunction(name, "x, k, stride=none, pad=0", call)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wgcc.elaborate.dims import Dim, product
 from wgcc.elaborate.report import Stop
@@ -28,7 +29,7 @@ class Windows:
     dilation: Pair
     out: tuple[Dim, Dim]
 
-    def attrs(self) -> dict[str, Pair]:
+    def attrs(self) -> dict[str, Any]:
         """What ops call these numbers, but for the kernel's size."""
         out = (self.out[0].size, self.out[1].size)
         return {"stride": self.stride, "pad": self.pad, "out": out}
