@@ -1,7 +1,7 @@
-// Checks plan.json completely before the first GPU call: its form, then what a form cannot say (indices, ranges,
-// overlaps, aliases, totals). The twin of plan.schema.json and validate.py: same error codes, same fields.
+// Checks a bundle completely before the first GPU call: the plan's form, then what a form cannot say (indices, ranges,
+// overlaps, aliases, totals), and the kernels' hashes. The twin of plan.schema.json and validate.py: same error codes, same fields.
 
-/** @import { Plan, Tensor, Tensors, Entry, Binding, Range } from './wgcc.js' */
+/** @import { Bundle, Options, Plan, Tensor, Tensors, Entry, Binding, Range } from './wgcc.js' */
 
 /** A problem a caller can act on: `code` is one stable word, `field` the place in the plan or the argument. */
 export class WgccError extends Error {
@@ -17,6 +17,10 @@ export class WgccError extends Error {
 /** @type {(code: string, message: string, field?: string) => never} */
 export const fail = (code, message, field) => { throw new WgccError(code, message, field); };
 const { hasOwn, keys, entries, fromEntries } = Object;
+/** @param {string} text */
+export const encode = text => new TextEncoder().encode(text);
+/** @param {string} name @param {object} all */
+export const unknown = (name, all) => `\`${name}\`; there are: ${keys(all).slice(0, 12).join(', ')}`;
 /** @param {number[]} shape */
 export const product = shape => shape.reduce((a, b) => a * b, 1);
 /** @param {Tensor} tensor */
@@ -25,8 +29,6 @@ export const bytesOf = tensor => 4 * product(tensor.shape);
 export const isFloat = tensor => tensor.dtype[0] == 'f';
 /** @param {Tensor} tensor */
 export const isLasting = tensor => /param|state/.test(tensor?.role);
-/** @param {Plan} plan @returns {Tensors} */
-export const lastingOf = plan => fromEntries(entries(plan.tensors).filter(([, tensor]) => isLasting(tensor)));
 
 
 /** WebGPU's default limits, which every browser grants. @type {Record<string, number>} */
@@ -114,6 +116,19 @@ const PLAN = /** @type {Function} */ (record({
 const limitsOf = plan => fromEntries(entries(LIMITS).map(([key, value]) => [key, key < 'min' ? Math.max(value, plan.requires.limits[key] ?? 0) : value]));
 /** @param {any} range @returns {Range} */
 export const rangeOf = range => Array.isArray(range) ? { low: range[0], high: range[1] } : range;
+
+/** The checked plan of a bundle whose kernels are what the plan was written with. @param {Bundle} bundle @param {Options} options */
+export async function checkBundle({ plan: given, kernels }, { profile = 'gpu', signal, maxBytes = 2 ** 33 }) {
+  const plan = checkPlan(given), { peak } = plan.memory, profiles = { gpu: 1, ...plan.profiles };
+  if (peak > maxBytes) fail('memory', `the bundle needs ${peak} bytes on the GPU; load({maxBytes: ${peak}}) allows it`);
+  if (!hasOwn(profiles, profile)) fail('name', `the bundle has no profile ${unknown(profile, profiles)}`, profile);
+  for (const { file, sha256 } of plan.kernels) {
+    const text = kernels[file] ?? fail('bundle', `the bundle lacks kernels/${file}`, file), digest = new Uint8Array(await crypto.subtle.digest('SHA-256', encode(text)));
+    if (Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('') != sha256) fail('bundle', `kernels/${file} was changed after the bundle was built: build the model again`, file);
+  }
+  signal?.throwIfAborted();
+  return plan;
+}
 
 /** The plan, checked: a `WgccError` with code `plan`, `limit` or `version` names the first field that is wrong. @param {any} plan @returns {Plan} */
 export function checkPlan(plan) {
@@ -253,3 +268,16 @@ function checkSelftest(plan, test, key) {
     for (const port in all) need(hasOwn(outputs, port), `${field}.outputs[${i}].${port}`, 'names no output of the entry');
   });
 }
+
+// ---- checksums of files
+
+/** @param {Uint8Array} bytes @param {number} [crc] */
+export function crc32(bytes, crc = 0) {
+  crc = ~crc;
+  for (const byte of bytes) crc = CRC[(crc ^ byte) & 255] ^ crc >>> 8;
+  return ~crc >>> 0;
+}
+const CRC = new Uint32Array(256).map((_, n) => {
+  for (let k = 8; k--;) n = n & 1 ? 0xedb88320 ^ n >>> 1 : n >>> 1;
+  return n;
+});

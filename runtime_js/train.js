@@ -2,9 +2,9 @@
 // checkpoints, first values drawn from a seed, storage in the browser, times per kernel. First values use only the
 // arithmetic that IEEE 754 fixes, so that they are Python's to the bit.
 
-import { bytesOf, fail, isFloat, isLasting, LIMITS, product, WgccError } from './check.js';
+import { bytesOf, crc32, encode, fail, isFloat, isLasting, LIMITS, product, WgccError } from './check.js';
 import {
-  checkBatch, convert, crc32, dispatchesOf, eachInput, encode, entryOf, isScalar, lastingOf, listOf, locked, pass, read, readAll, run, scoped, storage, submit, TYPES, wordsOf,
+  build, checkBatch, convert, dispatchesOf, eachInput, entryOf, isScalar, lastingOf, listOf, locked, pass, read, readAll, readTensors, run, scoped, startOf, storage, submit, TYPES, wordsOf, writeAll,
 } from './wgcc.js';
 
 /** @import { Binding, Command, Context, Entry, FitOptions, Guard, Machine, Named, Plan, Progress, Report, Tensor, Tensors, Values, Words } from './wgcc.js' */
@@ -58,12 +58,6 @@ export async function* fit(c, data, { steps, every = 10, entry = 'train', seed, 
     if (next.status == 'rejected') throw next.reason;
     batches = next.value;
   }
-}
-
-/** @param {Context} c */
-export async function snapshot(c) {
-  const progress = structuredClone(c.progress), found = await readAll(c, () => true);
-  c.snapshot = { words: wordsOf(found, lastingOf(c.plan), 'snapshot'), progress, at: performance.now() };
 }
 
 // ---- data
@@ -217,11 +211,39 @@ async function blame(m, key) {
 
 // ---- checkpoints
 
-/** @param {Context} c @param {boolean} optimizer */
-export async function save(c, optimizer) {
+/** A safetensors file, the same as Python's; with `optimizer` it can be continued to the bit. @param {Context} c @param {{optimizer?: boolean}} [options] */
+export async function save(c, { optimizer = true } = {}) {
   const { plan } = c, { steps, position, seed } = structuredClone(c.progress), found = await readAll(c, (_, key) => optimizer || !/^opt\//.test(key));
   const facts = { format: 'wgcc-checkpoint', model: plan.model.name }, version = 1, resumes = optimizer || !keys(plan.optimizer ?? {})[0];
   return writeTensors(found, plan.tensors, resumes ? { data: { position, seed }, ...facts, steps: fromEntries(entries(steps).sort()), version } : { ...facts, version });
+}
+
+/** Puts back what `save` (here or in Python) wrote. @param {Context} c @param {ArrayBuffer | ArrayBufferView} bytes */
+export async function restore(c, bytes) {
+  const what = 'the checkpoint', { tensors, facts } = readTensors(bytes, what), words = wordsOf(tensors, lastingOf(c.plan), what);
+  const start = await startOf(c, c.options.seed), missing = keys(start).find(key => !words[key] && !/^opt\//.test(key));
+  if (missing) fail('weights', `${what} lacks \`${missing}\``, missing);
+  await writeAll(c, { ...start, ...words }, facts.progress);
+}
+
+/** Writes parameters (or state) by name; `strict`: all parameters, and no unknown name. @param {Context} c @param {Record<string, any>} given @param {{strict?: boolean}} [options] */
+export async function loadParams(c, given, { strict = true } = {}) {
+  const lasting = lastingOf(c.plan), missing = keys(lasting).find(key => strict && lasting[key].role == 'param' && !(key in given));
+  if (missing) fail('weights', `loadParams: \`${missing}\` is missing`, missing);
+  await writeAll(c, wordsOf(fromEntries(entries(given).filter(([key]) => strict || key in lasting)), lasting, 'loadParams'));
+}
+
+/** Remembers everything, for `recover`. `fit` does it now and then. @param {Context} c */
+export async function snapshot(c) {
+  const progress = structuredClone(c.progress), found = await readAll(c, () => true);
+  c.snapshot = { words: wordsOf(found, lastingOf(c.plan), 'snapshot'), progress, at: performance.now() };
+}
+
+/** After a device loss: a new device, everything as at the last snapshot. @param {Context} c @param {any} [device] a new one, where the first was not the browser's */
+export async function recover(c, device) {
+  const { words, progress } = c.snapshot, { device: old, ...options } = c.options;
+  if (c.m.isLost) c.m = await build(c.plan, c.bundle.kernels, { ...options, profile: c.m.profile, device: device ?? (old?.requestAdapter && old) });
+  await writeAll(c, { ...c.values[0], ...words }, progress);
 }
 
 /** Of a number that `half` leaves alone. @param {number} x */
@@ -253,14 +275,19 @@ function writeTensors(found, tensors, facts) {
   return bytes;
 }
 
-/** @param {Uint8Array} bytes @param {string} key @returns {Promise<boolean>} */
-export async function store(bytes, key) {
+/** Keeps a checkpoint in the browser (IndexedDB); whether the browser promised not to evict it. @param {Context} c @param {string} [key] @returns {Promise<boolean>} */
+export async function store(c, key = c.plan.model.name) {
+  const bytes = await save(c);
   await database('readwrite', checkpoints => checkpoints.put(bytes, key));
   return await globalThis.navigator?.storage?.persist?.() ?? false;
 }
 
-/** @param {string} key */
-export const stored = key => database('readonly', checkpoints => checkpoints.get(key));
+/** Restores what `store` kept; false when there is nothing. @param {Context} c @param {string} [key] */
+export async function recall(c, key = c.plan.model.name) {
+  const bytes = await database('readonly', checkpoints => checkpoints.get(key));
+  if (bytes) await restore(c, bytes);
+  return !!bytes;
+}
 
 /** One act on the store of checkpoints in IndexedDB. @param {IDBTransactionMode} mode @param {(store: IDBObjectStore) => IDBRequest} act @returns {Promise<any>} */
 const database = (mode, act) => new Promise((resolve, reject) => {
@@ -371,10 +398,12 @@ function orthogonal(matrix, rows) {
 
 // ---- times
 
-/** Median milliseconds per kernel of an entry. @param {Machine} m @param {string} key @param {number} repeat */
-export async function times(m, key, repeat) {
-  const stamped = m.device.features.has('timestamp-query'), commands = m.commands[key];
-  const ms = await (stamped ? byTimestamps : bySubmits)(m, commands, repeat);
+/** Median milliseconds of each kernel of an entry, by GPU timestamps where the adapter has them. @param {Context} c @param {string} [key] @param {number} [repeat] */
+export async function profile(c, key = 'train', repeat = 5) {
+  entryOf(c, key);
+  const { m } = c, before = await readAll(c, () => true), stamped = m.device.features.has('timestamp-query'), commands = m.commands[key];
+  const ms = await locked(c, () => (stamped ? byTimestamps : bySubmits)(m, commands, repeat));
+  await loadParams(c, before);
   const rows = dispatchesOf(m.plan, key, m.profile).map(({ kernel, label = '', at = '' }, i) => ({ kernel: m.plan.kernels[kernel].name, label, at, ms: ms[i] }));
   return { entry: key, method: stamped ? 'timestamps' : 'submits', rows };
 }

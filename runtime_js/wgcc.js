@@ -2,7 +2,7 @@
 // The twin of wgcc_runtime in Python: same checks (check.js), same error codes, same first values (more.js), same
 // checkpoint files. It knows plan.json and nothing of the compiler.
 
-import { bytesOf, checkPlan, fail, isFloat, isLasting, LIMITS, product, rangeOf, WgccError } from './check.js';
+import { bytesOf, checkBundle, crc32, encode, fail, isFloat, isLasting, LIMITS, product, rangeOf, unknown, WgccError } from './check.js';
 
 export { WgccError };
 
@@ -41,27 +41,10 @@ export { WgccError };
 const { assign, hasOwn, keys, values: valuesOf, entries: pairsOf, fromEntries: fromPairs } = Object;
 /** What pages that only predict do not need is loaded when first used. */
 const training = () => import('./train.js');
-/** @param {string} text */
-export const encode = text => new TextEncoder().encode(text);
-/** @param {string} name @param {object} all */
-export const unknown = (name, all) => `\`${name}\`; there are: ${keys(all).slice(0, 12).join(', ')}`;
 /** @param {Plan} plan @returns {Tensors} */
 export const lastingOf = plan => fromPairs(pairsOf(plan.tensors).filter(pair => isLasting(pair[1])));
 /** Whether it is one number to watch, as a loss is. @param {Tensor} tensor */
 export const isScalar = tensor => isFloat(tensor) && bytesOf(tensor) == 4;
-
-// ---- checksums
-
-/** @param {Uint8Array} bytes @param {number} [crc] */
-export function crc32(bytes, crc = 0) {
-  crc = ~crc;
-  for (const byte of bytes) crc = CRC[(crc ^ byte) & 255] ^ crc >>> 8;
-  return ~crc >>> 0;
-}
-const CRC = new Uint32Array(256).map((_, n) => {
-  for (let k = 8; k--;) n = n & 1 ? 0xedb88320 ^ n >>> 1 : n >>> 1;
-  return n;
-});
 
 // ---- arrays: what callers pass, words on the GPU, and back
 
@@ -71,7 +54,7 @@ export const wordType = dtype => dtype[0] == 'f' ? Float32Array : dtype == 'i32'
 const BOUNDS = { i32: [-(2 ** 31), 2 ** 31 - 1], u32: [0, 2 ** 32 - 1], u8: [0, 255], bool: [0, 1] };
 
 /** The nearest half-precision number. @param {number} x */
-export function half(x) {
+function half(x) {
   const unit = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(x)))) - 10), big = 1.5 * 2 ** 52, rounded = (x / unit + big - big) * unit;
   return x && (Math.abs(rounded) > 65504 ? Infinity : rounded);
 }
@@ -97,14 +80,14 @@ export function listOf(value, tensor, what) {
 }
 
 /** @param {any} value @param {Tensor} tensor @param {string} what @param {any} [allowed] @param {string} [code] */
-export function toWords(value, tensor, what, allowed, code = 'shape') {
+function toWords(value, tensor, what, allowed, code = 'shape') {
   const list = listOf(value, tensor, what), { shape } = tensor;
   if (list.length != product(shape) || value.shape && `${value.shape}` != `${shape}`) fail(code, `${what} has shape [${value.shape ?? list.length}], not [${shape}]`, what);
   return convert(list, tensor.dtype, what, allowed);
 }
 
 /** @param {ArrayBuffer} bytes @param {number} at @param {Tensor} tensor @returns {Values} */
-export function fromWords(bytes, at, { dtype, shape }) {
+function fromWords(bytes, at, { dtype, shape }) {
   const words = new (wordType(dtype))(bytes, at, product(shape));
   return assign(BOUNDS[dtype]?.[1] < 256 ? Uint8Array.from(words) : words.slice(), { shape });
 }
@@ -154,7 +137,7 @@ function factsOf(text, what) {
   let facts = { format: 'wgcc-checkpoint', version: 1 };
   try { facts = text ? JSON.parse(text) : facts; } catch { facts = {}; }
   const { steps = {}, data = {} } = facts, progress = { steps, position: data.position ?? 0, seed: data.seed ?? 0 };
-  if (facts.format != 'wgcc-checkpoint' || ![...valuesOf(steps), progress.position, progress.seed].every(n => n >= 0 && Number.isInteger(n))) fail('weights', `${what} has metadata this runtime does not know`, what);
+  if (facts.format != 'wgcc-checkpoint' || ![...valuesOf(steps), progress.position, progress.seed].every(n => n >= 0 && Number.isInteger(n))) fail('weights', `${what} has unknown metadata`, what);
   if (facts.version != 1) fail('version', `${what} is a checkpoint of version ${facts.version}, not 1`, what);
   return { crc32: facts.crc32, progress };
 }
@@ -167,12 +150,12 @@ const WAIT = 600; // seconds after which a step is taken for a shader that never
 
 /** `choice`: a GPU, adapter or device; default: the browser's. @param {any} choice @param {Plan} plan */
 async function openDevice(choice, { requires: { features, limits } }) {
-  const gpu = choice ?? globalThis.navigator?.gpu ?? fail('no-webgpu', 'there is no WebGPU here. Use a current Chrome, Edge, Safari or Firefox, over https or localhost; in Node: load({device: create([])}) of the npm package webgpu');
+  const gpu = choice ?? globalThis.navigator?.gpu ?? fail('no-webgpu', 'no WebGPU here: use a current browser, over https or localhost; in Node: load({device: create([])}) of the npm package webgpu');
   const adapter = gpu.requestAdapter ? await gpu.requestAdapter({ powerPreference: 'high-performance' }) : gpu;
-  if (!adapter) fail('no-adapter', 'WebGPU found no adapter: update the graphics driver, or allow software rendering');
+  if (!adapter) fail('no-adapter', 'WebGPU found no adapter: update the graphics driver');
   for (const key of features) if (!adapter.features.has(key)) fail('feature', `the adapter lacks ${key}`, key);
   const wanted = pairsOf(limits).filter(([key]) => key < 'min');
-  for (const [key, value] of wanted) if (adapter.limits[key] < value) fail('limit', `the bundle needs ${key} = ${value}; the adapter has ${adapter.limits[key]}`, key);
+  for (const [key, value] of wanted) if (adapter.limits[key] < value) fail('limit', `the adapter has ${key} = ${adapter.limits[key]}, not ${value}`, key);
   const device = adapter.requestDevice ? await adapter.requestDevice({
     requiredFeatures: [...features, 'timestamp-query'].filter(key => adapter.features.has(key)),
     requiredLimits: fromPairs(wanted.filter(([key, value]) => value > LIMITS[key])),
@@ -186,14 +169,14 @@ async function openDevice(choice, { requires: { features, limits } }) {
 async function wait(m, promise) {
   /** @type {any} */
   let timer;
-  const lost = m.lost.then(info => fail('device-lost', `the GPU device was lost (${info.message || info.reason}); nothing after the last result counts. recover() goes on from the last snapshot`));
-  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new WgccError('time-out', `the GPU did not finish within ${WAIT} s`)), 1e3 * WAIT); });
+  const lost = m.lost.then(info => fail('device-lost', `the GPU device was lost (${info.message || info.reason}): recover() goes back to the last snapshot`));
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new WgccError('time-out', 'the GPU did not finish')), 1e3 * WAIT); });
   try {
     return await /** @type {Promise<any>} */ (Promise.race([promise, lost, late]));
   } catch (error) {
     // A mapping may fail just before the loss is told.
     if (!(error instanceof WgccError)) await Promise.race([lost, new Promise(done => setTimeout(done, 50))]);
-    throw error instanceof WgccError ? error : new WgccError('gpu', `the GPU driver refused the work: ${error}`);
+    throw error instanceof WgccError ? error : new WgccError('gpu', `the GPU refused the work: ${error}`);
   } finally {
     clearTimeout(timer);
   }
@@ -204,8 +187,8 @@ export async function scoped(m, what, make) {
   m.device.pushErrorScope('out-of-memory');
   m.device.pushErrorScope('validation');
   const made = make(), [invalid, memory] = await wait(m, Promise.all([m.device.popErrorScope(), m.device.popErrorScope()]));
-  if (memory) fail('memory', `the GPU has not enough memory for ${what}`);
-  if (invalid) fail('gpu', `the GPU driver refused ${what}: ${invalid.message}`);
+  if (memory) fail('memory', `the GPU lacks memory for ${what}`);
+  if (invalid) fail('gpu', `the GPU refused ${what}: ${invalid.message}`);
   return made;
 }
 
@@ -213,14 +196,14 @@ export async function scoped(m, what, make) {
 export const storage = (m, size, usage = STORAGE) => m.device.createBuffer({ size, usage });
 
 /** A buffer for one purpose, kept and used again; a longer one replaces it. @param {Machine} m @param {string} use @param {number} size @param {number} [usage] */
-export function spare(m, use, size, usage) {
+function spare(m, use, size, usage) {
   if (m.spare[use]?.size >= size) return m.spare[use];
   m.spare[use]?.destroy();
   return m.spare[use] = storage(m, size, usage);
 }
 
 /** Buffers, pipelines and bind groups, each made once. @param {Plan} plan @param {Record<string, string>} kernels @param {Options} options @returns {Promise<Machine>} */
-async function build(plan, kernels, { device, profile, onProgress, signal }) {
+export async function build(plan, kernels, { device, profile, onProgress, signal }) {
   const opened = await openDevice(device, plan);
   /** @type {any} */
   const m = { plan, ...opened, profile: profile ?? opened.profile, buffers: [], commands: {}, guards: {}, spare: {} };
@@ -260,7 +243,7 @@ async function compile(m, kernels, onProgress) {
   }).then(made => {
     onProgress?.({ stage: 'kernels', done: ++done, total: keys(pipelines).length });
     return made;
-  }, error => fail('gpu', `the GPU driver refused the kernel \`${label}\`: ${error.message}`, label));
+  }, error => fail('gpu', `the GPU refused \`${label}\`: ${error.message}`, label));
   /** @param {Dispatch} dispatch @returns {Promise<Command>} */
   const command = async ({ kernel, bindings, grid }) => {
     const made = pipeline(plan.kernels[kernel]), group = device.createBindGroup({
@@ -268,7 +251,8 @@ async function compile(m, kernels, onProgress) {
     });
     return [await made, group, grid];
   };
-  for (const key in plan.entries) m.commands[key] = await wait(m, scoped(m, 'the kernels', () => Promise.all(dispatchesOf(plan, key, m.profile).map(command))));
+  m.commands = fromPairs(await wait(m, scoped(m, 'the kernels', () => Promise.all(keys(plan.entries).map(async key =>
+    [key, await Promise.all(dispatchesOf(plan, key, m.profile).map(command))])))));
 }
 
 /** What an entry runs under a profile (`gpu` is the plan itself). @param {Plan} plan @param {string} key @param {string} profile */
@@ -291,11 +275,11 @@ export function pass(encoder, commands, options) {
 
 /** Submits what `record` records, waits, and gives the first `size` bytes of the readback buffer. @param {Machine} m @param {number} size @param {(encoder: GPUCommandEncoder, readback: GPUBuffer) => void} record */
 export async function submit(m, size, record) {
-  const readback = spare(m, 'read', size, READ);
-  await scoped(m, 'the work', () => {
-    const encoder = m.device.createCommandEncoder();
-    record(encoder, readback);
+  const readback = await scoped(m, 'the work', () => {
+    const encoder = m.device.createCommandEncoder(), to = spare(m, 'read', size, READ);
+    record(encoder, to);
     m.device.queue.submit([encoder.finish()]);
+    return to;
   });
   await wait(m, readback.mapAsync(1, 0, size));
   const bytes = readback.getMappedRange(0, size).slice(0);
@@ -318,8 +302,7 @@ export async function read(m, buffer, offset, size) {
 /** @param {Plan} plan @param {string} key @param {any} batch @param {(port: string, tensor: Tensor, what: string, allowed: any) => any} visit */
 export function eachInput({ entries, tensors }, key, batch, visit) {
   const { inputs, ranges } = entries[key];
-  if (!batch || typeof batch != 'object') fail('data', `${key}: a batch is an object of arrays`);
-  for (const port of keys(batch)) if (!hasOwn(inputs, port)) fail('name', `\`${key}\` has no input ${unknown(port, inputs)}`, port);
+  for (const port of keys(typeof batch == 'object' ? batch : fail('data', `${key}: a batch is an object of arrays`))) if (!hasOwn(inputs, port)) fail('name', `\`${key}\` has no input ${unknown(port, inputs)}`, port);
   return fromPairs(keys(inputs).map(port => [port, batch[port] == null ? fail('name', `\`${key}\` needs the input \`${port}\``, port) : visit(port, tensors[inputs[port]], `${key}: \`${port}\``, ranges?.[port])]));
 }
 
@@ -329,9 +312,19 @@ export const checkBatch = (plan, key, batch) => eachInput(plan, key, batch, (por
 /** Nothing trained yet. @returns {Progress} */
 const none = () => ({ steps: {}, position: 0, seed: 0 });
 
+/** Methods of a model that few pages need at once. */
+const LATER = ['loadParams', 'save', 'restore', 'store', 'recall', 'snapshot', 'recover', 'profile'];
+
 /** A loaded bundle: every entry is a method. Made by `open` (in a bundle: `load`). */
 export class Model {
   #c;
+
+  static {
+    // save, restore, store and so on: see train.js, which documents and holds them.
+    for (const name of LATER) /** @type {any} */ (this.prototype)[name] = async function (/** @type {any[]} */ ...args) {
+      return (/** @type {any} */ (await training()))[name](this.#c, ...args);
+    };
+  }
 
   /** @param {Context} c */
   constructor(c) {
@@ -374,57 +367,8 @@ export class Model {
   /** All state by name, optimizer moments included, as copies. */
   state() { return readAll(this.#c, tensor => tensor.role == 'state'); }
 
-  /** Writes parameters (or state) by name; `strict`: all parameters, and no unknown name. @param {Record<string, any>} given @param {{strict?: boolean}} [options] */
-  async loadParams(given, { strict = true } = {}) {
-    const lasting = lastingOf(this.plan), missing = keys(lasting).find(key => strict && lasting[key].role == 'param' && !(key in given));
-    if (missing) fail('weights', `loadParams: \`${missing}\` is missing`, missing);
-    await writeAll(this.#c, wordsOf(fromPairs(pairsOf(given).filter(([key]) => strict || key in lasting)), lasting, 'loadParams'));
-  }
-
   /** Back to the start: first values, no steps made. A seed draws other first values; `own`: as the bundle was built. @param {number} [seed] @param {{own?: boolean}} [options] */
-  async reset(seed = this.#c.options.seed, { own } = {}) {
-    const c = this.#c;
-    await writeAll(c, { ...c.values[0], ...await (own ? startOf(c, undefined, {}) : startOf(c, seed)) }, none());
-  }
-
-  /** A safetensors file, the same as Python's; with `optimizer` it can be continued to the bit. @param {{optimizer?: boolean}} [options] */
-  async save({ optimizer = true } = {}) { return (await training()).save(this.#c, optimizer); }
-
-  /** Puts back what `save` (here or in Python) wrote. @param {ArrayBuffer | ArrayBufferView} bytes */
-  async restore(bytes) {
-    const what = 'the checkpoint', { tensors, facts } = readTensors(bytes, what), words = wordsOf(tensors, lastingOf(this.plan), what);
-    const start = await startOf(this.#c, this.#c.options.seed), missing = keys(start).find(key => !words[key] && !/^opt\//.test(key));
-    if (missing) fail('weights', `${what} lacks \`${missing}\``, missing);
-    await writeAll(this.#c, { ...start, ...words }, facts.progress);
-  }
-
-  /** Keeps a checkpoint in the browser (IndexedDB); whether the browser promised not to evict it. @param {string} [key] @returns {Promise<boolean>} */
-  async store(key = this.plan.model.name) { return (await training()).store(await this.save(), key); }
-
-  /** Restores what `store` kept; false when there is nothing. @param {string} [key] */
-  async recall(key = this.plan.model.name) {
-    const bytes = await (await training()).stored(key);
-    if (bytes) await this.restore(bytes);
-    return !!bytes;
-  }
-
-  /** Remembers everything, for `recover`. `fit` does it now and then. */
-  async snapshot() { await (await training()).snapshot(this.#c); }
-
-  /** After a device loss: a new device, everything as at the last snapshot. @param {any} [device] a new one, where the first was not the browser's */
-  async recover(device) {
-    const c = this.#c, { words, progress } = c.snapshot, old = c.options.device, options = { ...c.options, profile: c.m.profile, device: device ?? (old?.requestAdapter && old) };
-    if (c.m.isLost) c.m = await build(c.plan, c.bundle.kernels, options);
-    await writeAll(c, { ...c.values[0], ...words }, progress);
-  }
-
-  /** Median milliseconds of each kernel of an entry, by GPU timestamps where the adapter has them. @param {string} [key] @param {number} [repeat] */
-  async profile(key = 'train', repeat = 5) {
-    entryOf(this.#c, key);
-    const { times } = await training(), before = await readAll(this.#c, () => true), found = await locked(this.#c, () => times(this.#c.m, key, repeat));
-    await this.loadParams(before);
-    return found;
-  }
+  reset(seed = this.#c.options.seed, { own } = {}) { return startAgain(this.#c, own ? undefined : seed, own ? {} : undefined); }
 
   /** Frees the GPU memory. */
   dispose() {
@@ -438,13 +382,16 @@ export const entryOf = ({ plan: { entries } }, key) => hasOwn(entries, key) ? en
 
 /** One thing at a time on the GPU. @template T @param {Context} c @param {() => Promise<T>} job @returns {Promise<T>} */
 export function locked(c, job) {
-  const next = c.queue.then(() => c.isClosed ? fail('closed', 'the model was disposed of') : job());
+  const next = c.queue.then(() => c.isClosed ? fail('closed', 'the model is disposed of') : job());
   c.queue = next.catch(() => {});
   return next;
 }
 
+/** @param {Context} c @param {number} [seed] @param {Named} [given] */
+const startAgain = async (c, seed, given) => writeAll(c, { ...c.values[0], ...await startOf(c, seed, given) }, none());
+
 /** First values. With a seed, all that is random is drawn from it; given weights stand in any case. @param {Context} c @param {number} [seed] @param {Named} [given] */
-async function startOf({ plan, values: [, own, weights] }, seed, given = weights) {
+export async function startOf({ plan, values: [, own, weights] }, seed, given = weights) {
   const lasting = lastingOf(plan);
   /** @type {Named} */
   const found = {};
@@ -469,7 +416,7 @@ export const readAll = (c, wanted) => locked(c, async () => {
 });
 
 /** @param {Context} c @param {Named} words @param {Progress} [progress] where training stands with these values */
-const writeAll = (c, words, progress) => locked(c, async () => {
+export const writeAll = (c, words, progress) => locked(c, async () => {
   const { m, plan: { tensors } } = c;
   for (const key in words) m.device.queue.writeBuffer(m.buffers[tensors[key].buffer], tensors[key].offset, words[key]);
   // Nothing counts as written before something was read after it.
@@ -483,18 +430,19 @@ const writeAll = (c, words, progress) => locked(c, async () => {
 export async function run(c, key, batches, names, stands) {
   const { m, plan: { entries, tensors } } = c, { inputs, outputs, training: trains } = entries[key], ports = keys(inputs);
   const ins = ports.map(port => tensors[inputs[port]]), outs = names.map(port => tensors[outputs[port]]), sum = (/** @type {Tensor[]} */ all) => batches.length * all.reduce((total, t) => total + bytesOf(t), 0);
-  const packed = new Uint8Array(sum(ins)), end = sum(outs), staging = spare(m, 'write', packed.length + 4), tools = trains && c.checkFinite && await training(), guard = tools && await tools.guardOf(m, key);
+  const packed = new Uint8Array(sum(ins)), end = sum(outs), tools = trains && c.checkFinite && await training(), guard = tools && await tools.guardOf(m, key);
   let at = 0;
   for (const batch of batches) for (const port of ports) packed.set(new Uint8Array(batch[port].buffer, batch[port].byteOffset, batch[port].byteLength), at), at += batch[port].byteLength;
-  m.device.queue.writeBuffer(staging, 0, packed);
   const bytes = await submit(m, end + 4, (encoder, to) => {
+    const staging = spare(m, 'write', packed.length + 4);
     let from = 0, into = 0;
+    m.device.queue.writeBuffer(staging, 0, packed);
     encoder.clearBuffer(m.flag);
     if (guard) for (const [buffer, copy] of guard.copies) encoder.copyBufferToBuffer(buffer, 0, copy, 0, copy.size);
     for (const _ of batches) {
-      for (const t of ins) encoder.copyBufferToBuffer(staging, from, m.buffers[t.buffer], t.offset, bytesOf(t)), from += bytesOf(t);
+      for (const t of ins) encoder.copyBufferToBuffer(staging, (from += bytesOf(t)) - bytesOf(t), m.buffers[t.buffer], t.offset, bytesOf(t));
       pass(encoder, m.commands[key]);
-      for (const t of outs) encoder.copyBufferToBuffer(m.buffers[t.buffer], t.offset, to, into, bytesOf(t)), into += bytesOf(t);
+      for (const t of outs) encoder.copyBufferToBuffer(m.buffers[t.buffer], t.offset, to, (into += bytesOf(t)) - bytesOf(t), bytesOf(t));
     }
     if (guard) pass(encoder, guard.tests);
     encoder.copyBufferToBuffer(m.flag, 0, to, end, 4);
@@ -513,11 +461,11 @@ async function bytesAt(source, limit, signal) {
     const files = /^file:/.test(`${source}`) && /** @type {any} */ (globalThis).process?.getBuiltinModule?.('node:fs/promises');
     if (files) return await files.readFile(new URL(source), { signal });
     const response = await fetch(source, { signal });
-    if (!response.ok || Number(response.headers.get('content-length')) > limit) fail('weights', `status ${response.status}, or too large`);
+    if (!response.ok || Number(response.headers.get('content-length')) > limit) throw response.status;
     return await response.arrayBuffer();
   } catch (error) {
     signal?.throwIfAborted();
-    fail('weights', `cannot read ${source}: ${error}; load({weights}) takes another URL or the bytes`, `${source}`);
+    fail('weights', `cannot read ${source} (${error}); load({weights}) takes a URL or bytes`, `${source}`);
   }
 }
 
@@ -537,19 +485,11 @@ async function openValues(plan, bundle, { weights, signal }) {
 
 /** From a bundle to a model on the GPU; everything is checked before the first GPU call. @param {Bundle} bundle @param {Options} [options] @returns {Promise<any>} */
 export async function open(bundle, options = {}) {
-  const { profile = 'gpu', signal, onProgress, maxBytes = 2 ** 33 } = options, plan = checkPlan(bundle.plan), { peak } = plan.memory, profiles = { gpu: 1, ...plan.profiles };
-  signal?.throwIfAborted();
-  if (peak > maxBytes) fail('memory', `the bundle needs ${peak} bytes on the GPU; load({maxBytes: ${peak}}) allows it`);
-  if (!hasOwn(profiles, profile)) fail('name', `the bundle has no profile ${unknown(profile, profiles)}`, profile);
-  for (const { file, sha256 } of plan.kernels) {
-    const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', encode(bundle.kernels[file] ?? fail('bundle', `the bundle lacks kernels/${file}`, file))));
-    if (Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('') != sha256) fail('bundle', `kernels/${file} was changed after the bundle was built: build the model again`, file);
-  }
-  onProgress?.({ stage: 'weights', done: 0, total: 1 });
+  const plan = await checkBundle(bundle, options), progress = none();
   const found = await openValues(plan, bundle, options);
-  onProgress?.({ stage: 'weights', done: 1, total: 1 });
-  const m = await build(plan, bundle.kernels, options), snapshot = { words: {}, progress: none(), at: 0 };
-  const model = new Model({ plan, m, bundle, options, values: found, queue: Promise.resolve(), isClosed: false, checkFinite: true, progress: none(), snapshot });
-  await model.reset();
-  return model;
+  options.onProgress?.({ stage: 'weights', done: 1, total: 1 });
+  const m = await build(plan, bundle.kernels, options), snapshot = { words: {}, progress, at: 0 };
+  const c = { plan, m, bundle, options, values: found, queue: Promise.resolve(), isClosed: false, checkFinite: true, progress, snapshot };
+  await startAgain(c, options.seed);
+  return new Model(c);
 }
