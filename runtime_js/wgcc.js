@@ -161,7 +161,7 @@ async function openDevice(choice, { requires: { features, limits } }) {
     requiredLimits: fromPairs(wanted.filter(([key, value]) => value > LIMITS[key])),
   }) : gpu;
   const info = adapter.info ?? device.adapterInfo ?? {}, name = [info.vendor, info.architecture, info.device, info.description].join(' ').trim();
-  const software = info.isFallbackAdapter || adapter.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name);
+  const software = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name);
   return { device: /** @type {GPUDevice} */ (device), lost: /** @type {Promise<any>} */ (device.lost), own: device != gpu, name, profile: software ? 'cpu' : 'gpu' };
 }
 
