@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,9 @@ NODE_PACKAGES = (
     "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28",
     "typescript@7", "typescript54@npm:typescript@5.4", "@webgpu/types@0.1",
 )  # fmt: skip
+# Debian's Node may be too old for them. The packages that replace it exist for Linux.
+OLDEST_NODE = 20
+NEWER_NODE = ROOT / ".cache" / "newer-node"
 
 
 class StuckError(Exception):
@@ -173,14 +177,33 @@ def need_test_tools() -> None:
     missing += [package for tool, package in tools.items() if not which(tool)]
     if missing:
         need_packages(*missing, why="software adapters, Chromium and Node, which the tests run on")
-    stamp = NODE / "installed"
-    wanted = "\n".join(NODE_PACKAGES)
-    if not stamp.is_file() or stamp.read_text() != wanted:
-        say("installing Dawn for Node, Deno and web tools into .cache/node")
-        NODE.mkdir(parents=True, exist_ok=True)
-        quiet = ("--no-audit", "--no-fund", "--no-save", "--loglevel=error")
-        run_hidden(["npm", "install", *quiet, "--prefix", str(NODE), *NODE_PACKAGES])
-        stamp.write_text(wanted)
+    need_node_packages()
+
+
+def need_node_packages() -> None:
+    """npm packages in .cache/node; first a newer Node, where the system's is too old for them."""
+    if _node_version() < OLDEST_NODE:
+        machine = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
+        need_npm(NEWER_NODE, [f"node-linux-{machine}@22", "npm@11"])
+    need_npm(NODE, NODE_PACKAGES)
+
+
+def _node_version() -> int:
+    command = ["node", "--version"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    return int(done.stdout.strip("v\n").split(".")[0] or 0)
+
+
+def need_npm(folder: Path, packages: Sequence[str]) -> None:
+    stamp, wanted = folder / "installed", "\n".join(packages)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    say(f"installing {', '.join(packages)} into {folder.relative_to(ROOT)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    # No package here needs its install script; some versions of npm fail in running them.
+    quiet = ("--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--loglevel=error")
+    run_hidden(["npm", "install", *quiet, "--prefix", str(folder), *packages])
+    stamp.write_text(wanted)
 
 
 def need_packages(*packages: str, why: str) -> None:
@@ -204,18 +227,30 @@ def need_packages(*packages: str, why: str) -> None:
 def run_tool(name: str, *arguments: str) -> int:
     """A tool of the virtual environment, with its output shown; returns its exit code."""
     sys.stdout.flush()
-    path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
-    command = [str(BIN / name), *arguments]
-    return subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}).returncode
+    return subprocess.run([str(BIN / name), *arguments], cwd=ROOT, env=environment()).returncode
 
 
 def run_hidden(command: Sequence[str]) -> None:
     """A command whose output matters only when it fails."""
-    output = subprocess.PIPE
-    done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     if done.returncode:
         print(done.stdout, file=sys.stderr)
         raise StuckError(f"this failed, its output is above: {' '.join(command)}")
+
+
+def environment() -> dict[str, str]:
+    """Variables of every process: tools of .venv, and of .cache if they are there, come first."""
+    places = [BIN, NEWER_NODE / "node_modules" / ".bin"]
+    path = os.pathsep.join([*map(str, places), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path}
 
 
 def which(tool: str) -> str | None:
