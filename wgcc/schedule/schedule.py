@@ -6,6 +6,12 @@ from collections.abc import Callable
 
 from wgcc.ir.graph import Constant, Value
 from wgcc.ir.program import Program
+from wgcc.schedule.attention import attention_code
+from wgcc.schedule.attention_grad import (
+    attention_grad_kv_code,
+    attention_grad_q_code,
+    attention_stats_code,
+)
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.flow import moves
@@ -32,6 +38,10 @@ from wgcc.schedule.window_update import window_update_code
 
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
+    "attention": attention_code,
+    "attention_grad_kv": attention_grad_kv_code,
+    "attention_grad_q": attention_grad_q_code,
+    "attention_stats": attention_stats_code,
     "loop": loop_code,
     "matmul": matmul_code,
     "scan": scan_code,

@@ -1,0 +1,70 @@
+"""attention(q, k, v[, offset][, mask]; causal, scale, window): softmax(q kᵀ scale + mask) v.
+
+Gives the result and, for the gradients, the log of the sum of exponentials of each row's scores.
+A row that sees no key gives zeros. See attention_rule.py for shapes and for who sees what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.attention_mask import mask_gradient
+from wgcc.ops.attention_rule import HIDDEN, Scope, check_attention, heads_of, optional, scores
+from wgcc.ops.attention_samples import samples
+from wgcc.ops.formula import Term
+from wgcc.ops.registry import Op, Special
+
+
+def infer(
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    *extras: TensorType,
+    causal: bool,
+    scale: float,
+    window: int | None,
+) -> tuple[TensorType, TensorType]:
+    check_attention("attention", q, k, v, extras)
+    return TensorType((*q.shape[:3], v.shape[3])), TensorType(q.shape[:3])
+
+
+def reference(
+    q: Array, k: Array, v: Array, *extras: Array, causal: bool, scale: float, window: int | None
+) -> tuple[Array, Array]:
+    found, counts = scores(q, k, extras, Scope(causal, window), scale)
+    peak = found.max(-1, keepdims=True)
+    weights = np.where(counts, np.exp(found - peak), 0).astype(q.dtype)
+    total = weights.sum(-1, keepdims=True)
+    safe = np.where(total > 0, total, 1)
+    lse = np.where(total > 0, peak + np.log(safe), HIDDEN)
+    return (weights / safe) @ heads_of(v, q.shape[1]), lse[..., 0].astype(q.dtype)
+
+
+def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # p = exp(score - lse), ds = p (dy vᵀ - stat), stat = sum(dy y) - dlse:
+    # dq = ds k scale, dk = dsᵀ q scale, dv = pᵀ dy, dmask = ds
+    if all(g is None for g in gs):
+        return [None] * len(node.inputs)
+    (q, k, v, *extras), (y, lse) = node.inputs, node.outputs
+    dy = gs[0] or Term(b, y).like(0).value
+    rows = [y, lse, dy] if gs[1] is None else [y, lse, dy, gs[1]]
+    stats = b.apply("attention_stats", *rows)
+    given = (q, k, v, dy, stats, *extras)
+    dq = b.apply("attention_grad_q", *given, **node.attrs)
+    both = Term(b, b.apply("attention_grad_kv", *given, **node.attrs))
+    dk = _columns(both, 0, k.shape[3])
+    dv = _columns(both, k.shape[3], v.shape[3])
+    _, mask = optional(extras)
+    dmask = mask and mask_gradient(b, node, dy, stats)
+    return [dq, dk, dv, *(dmask if value is mask else None for value in extras)]
+
+
+def _columns(x: Term, start: int, size: int) -> Value:
+    sizes = (*x.shape[:3], size)
+    return x.apply("slice", starts=(0, 0, 0, start), sizes=sizes, steps=(1, 1, 1, 1)).value
+
+
+OPS = (Op("attention", infer, reference, Special("attention"), grad, samples()),)

@@ -1,0 +1,98 @@
+"""The gradients of attention, with the probabilities computed again from saved row statistics.
+
+attention_stats(y, lse, dy[, dlse]) gives lse and sum(dy y) - dlse of each row, side by side;
+attention_grad_q(q, k, v, dy, stats[, offset][, mask]) gives dq and attention_grad_kv (same inputs)
+dk and dv, side by side.
+"""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import TensorType
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops.attention_rule import Scope, check_attention, heads_of, scores
+from wgcc.ops.attention_samples import gradient_samples
+from wgcc.ops.registry import Op, Sample, ShapeError, Special
+
+
+def infer_stats(
+    y: TensorType, lse: TensorType, dy: TensorType, *dlse: TensorType
+) -> TensorType:
+    if y != dy or any(x != TensorType(y.shape[:-1]) for x in (lse, *dlse)) or len(dlse) > 1:
+        raise ShapeError(f"attention_stats: {y}, {lse} and {dy} do not fit together")
+    return TensorType((*y.shape[:-1], 2))
+
+
+def reference_stats(y: Array, lse: Array, dy: Array, *dlse: Array) -> Array:
+    return np.stack([lse, (y * dy).sum(-1) - sum(dlse)], -1)
+
+
+def _check(op: str, types: tuple[TensorType, ...]) -> None:
+    q, k, v, dy, stats, *extras = types
+    check_attention(op, q, k, v, extras)
+    if dy != TensorType((*q.shape[:3], v.shape[3])) or stats != TensorType((*q.shape[:3], 2)):
+        raise ShapeError(f"{op}: {dy} and {stats} do not fit {q} and {v}")
+
+
+def infer_q(*types: TensorType, causal: bool, scale: float, window: int | None) -> TensorType:
+    _check("attention_grad_q", types)
+    return types[0]
+
+
+def infer_kv(*types: TensorType, causal: bool, scale: float, window: int | None) -> TensorType:
+    _check("attention_grad_kv", types)
+    k, v = types[1:3]
+    return TensorType((*k.shape[:3], k.shape[3] + v.shape[3]))
+
+
+def _weights(
+    arrays: tuple[Array, ...], causal: bool, scale: float, window: int | None
+) -> tuple[Array, Array]:
+    """(probabilities, gradients of the scores)."""
+    q, k, v, dy, stats, *extras = arrays
+    found, counts = scores(q, k, extras, Scope(causal, window), scale)
+    p = np.where(counts, np.exp(np.where(counts, found - stats[..., :1], 0)), 0).astype(q.dtype)
+    return p, p * (dy @ heads_of(v, q.shape[1]).swapaxes(-1, -2) - stats[..., 1:])
+
+
+def reference_q(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
+    _, ds = _weights(arrays, causal, scale, window)
+    return np.asarray(ds @ heads_of(arrays[1], ds.shape[1]) * scale)
+
+
+def reference_kv(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
+    q, k, _, dy = arrays[:4]
+    p, ds = _weights(arrays, causal, scale, window)
+    both = np.concatenate([ds.swapaxes(-1, -2) @ q * scale, p.swapaxes(-1, -2) @ dy], -1)
+    shared = both.reshape(*k.shape[:2], -1, *both.shape[2:])
+    return np.asarray(shared.sum(2))
+
+
+_STATS = ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 65, 4), (3, 1, 1, 33))
+
+OPS = (
+    Op(
+        "attention_stats",
+        infer_stats,
+        reference_stats,
+        Special("attention_stats", inlines=False),
+        samples=[
+            Sample([shape, shape[:-1], shape, *[shape[:-1]] * more])
+            for shape in _STATS
+            for more in (0, 1)
+        ],
+    ),
+    Op(
+        "attention_grad_q",
+        infer_q,
+        reference_q,
+        Special("attention_grad_q", inlines=False),
+        samples=gradient_samples(),
+    ),
+    Op(
+        "attention_grad_kv",
+        infer_kv,
+        reference_kv,
+        Special("attention_grad_kv", inlines=False),
+        samples=gradient_samples(),
+    ),
+)

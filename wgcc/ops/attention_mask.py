@@ -1,0 +1,55 @@
+"""The gradient of attention's mask, out of plain ops: it is as large as the mask itself."""
+
+from __future__ import annotations
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.attention_rule import HIDDEN, optional
+from wgcc.ops.formula import Term
+
+
+def mask_gradient(b: Builder, node: Node, dy: Value, stats: Value) -> Value:
+    # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - lse) where the key is seen
+    q, k, v, *extras = (Term(b, value) for value in node.inputs)
+    offset, mask = optional([term.value for term in extras])
+    assert mask is not None
+    hidden = Term(b, mask)
+    pairs = k.shape[0] * k.shape[1]
+    lse, stat = (_column(Term(b, stats), at).broadcast(mask.shape) for at in (0, 1))
+    score = _products(q, k, pairs).reshape(mask.shape) * node.attrs["scale"] + hidden
+    seen = hidden.exceeds(HIDDEN)
+    near = _sees(b, node, offset, mask.shape)
+    seen = seen if near is None else seen.apply("logical_and", near)
+    p = seen.choose((seen.choose(score, 0) - seen.choose(lse, 0)).exp(), 0)
+    return (p * (_products(Term(b, dy), v, pairs).reshape(mask.shape) - stat)).value
+
+
+def _column(stats: Term, at: int) -> Term:
+    sizes = (*stats.shape[:3], 1)
+    return stats.apply("slice", starts=(0, 0, 0, at), sizes=sizes, steps=(1, 1, 1, 1))
+
+
+def _products(rows: Term, keys: Term, pairs: int) -> Term:
+    """rows keysᵀ; the heads that share a key head are rows of one matrix."""
+    tall = rows.reshape((pairs, -(-rows.value.type.size // (pairs * rows.shape[3])), rows.shape[3]))
+    wide = keys.reshape((pairs, *keys.shape[2:])).apply("transpose", perm=(0, 2, 1))
+    return tall.apply("matmul", wide)
+
+
+def _sees(b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]) -> Term | None:
+    """Whether each row sees each key by position; None where all do."""
+    rows, keys = shape[2:]
+    row = Term(b, b.apply("iota", n=rows, dtype="i32"))
+    key = Term(b, b.apply("iota", n=keys, dtype="i32")).broadcast((rows, keys))
+    if offset is not None:
+        row = row + Term(b, offset).cast("i32").broadcast((rows,))
+    ahead = key - row.reshape((rows, 1)).broadcast((rows, keys))
+    parts = []
+    if node.attrs["causal"]:
+        parts.append(ahead.like(1).exceeds(ahead))
+    if (window := node.attrs["window"]) is not None:
+        parts.append(ahead.like(window).exceeds(ahead.apply("abs")))
+    if not parts:
+        return None
+    both = parts[0] if len(parts) == 1 else parts[0].apply("logical_and", parts[1])
+    return both.broadcast(shape)
