@@ -15,12 +15,13 @@ from wgcc.schedule.emit import Emitter, Scope
 from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import Index, variable
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import PROFILES, Launch
 
 WORKGROUP = 64
-# How many states one thread of a software adapter carries: loads count there, threads do not.
+# What one thread of a software adapter does at once: loads count there, threads do not.
 MOST_CARRIED = 16
-MOST_SUMMED = 2
+MOST_CHANNELS = 2
+MOST_SUMMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,8 @@ def state_scan_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_y": (y[0], "z t e")} if y else {}
     writes |= {"put_start": (starts, "z k n e")}
     kernel = _Kernel(node, context, sizes, "state_scan.wgsl.jinja", writes)
-    if y:
-        launch = kernel.launch(sizes.batch * sizes.channels, block=sizes.states)
-        return context.code({"gpu": launch, "cpu": launch})
-    return context.code(_carrying(kernel))
+    blocks = {profile: sizes.states for profile in PROFILES} if y else _blocks(sizes)
+    return context.code(_carrying(kernel, blocks))
 
 
 def state_ends_code(group: Group, context: Context) -> GroupCode:
@@ -70,7 +69,8 @@ def state_ends_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     writes = {"put_end": (node.output, "z k n e")}
     sizes = _sizes(node, node.inputs[0])
-    return context.code(_carrying(_Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes)))
+    kernel = _Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes)
+    return context.code(_carrying(kernel, _blocks(sizes)))
 
 
 def state_output_code(group: Group, context: Context) -> GroupCode:
@@ -87,8 +87,9 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     sizes = _sizes(node, node.inputs[0])
     writes = {"put": (node.output, "z k row e")}
     kernel = _Kernel(node, context, sizes, "state_grad_channels.wgsl.jinja", writes)
-    launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
-    return context.code({"gpu": launch, "cpu": launch})
+    rows = sizes.batch * sizes.chunks * sizes.channels
+    widths = _widths(sizes)
+    return context.code({p: kernel.launch(rows // w, wide=w) for p, w in widths.items()})
 
 
 def state_grad_states_code(group: Group, context: Context) -> GroupCode:
@@ -105,12 +106,23 @@ def state_grad_states_code(group: Group, context: Context) -> GroupCode:
     )
 
 
-def _carrying(kernel: _Kernel) -> dict[str, Launch]:
-    """One thread per state on a GPU, fewer threads with several states on software adapters."""
-    sizes = kernel.sizes
-    blocks = {"gpu": 1, "cpu": _divisor(sizes.states, MOST_CARRIED)}
+def _carrying(kernel: _Kernel, blocks: Mapping[str, int]) -> dict[str, Launch]:
+    sizes, widths = kernel.sizes, _widths(kernel.sizes)
     rows = sizes.batch * sizes.states * sizes.channels
-    return {name: kernel.launch(rows // block, block=block) for name, block in blocks.items()}
+    return {
+        profile: kernel.launch(rows // (block * widths[profile]), block, widths[profile])
+        for profile, block in blocks.items()
+    }
+
+
+def _blocks(sizes: Sizes) -> dict[str, int]:
+    """How many states a thread carries."""
+    return {"gpu": 1, "cpu": _divisor(sizes.states, MOST_CARRIED)}
+
+
+def _widths(sizes: Sizes) -> dict[str, int]:
+    """How many channels share what a thread loads."""
+    return {"gpu": 1, "cpu": _divisor(sizes.channels, MOST_CHANNELS)}
 
 
 # Where each operand is read, by its name among the op's inputs.
@@ -140,14 +152,14 @@ class _Kernel:
     template: str
     writes: Mapping[str, tuple[Value, str]]
 
-    def launch(self, threads: int, block: int = 1, parts: int = 1) -> Launch:
+    def launch(self, threads: int, block: int = 1, wide: int = 1, parts: int = 1) -> Launch:
         emitter = Emitter(self.context.inlined, self.context.bindings())
         grid = grid_of(-(-threads // WORKGROUP))
-        constants = {**self.sizes.constants(), "BLOCK": block, "PARTS": parts, "THREADS": threads}
+        shares = {"BLOCK": block, "WIDE": wide, "PARTS": parts, "THREADS": threads}
         return self.context.launch(
             self.template,
             emitter,
-            constants={**constants, "WORKGROUP": WORKGROUP},
+            constants={**self.sizes.constants(), **shares, "WORKGROUP": WORKGROUP},
             holes={
                 "functions": "\n".join((*self._readers(emitter), *self._writers(emitter, parts))),
                 "index": thread_index(grid, WORKGROUP),
