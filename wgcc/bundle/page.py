@@ -25,26 +25,30 @@ def page_html(plan: Plan, files: Files) -> str:
 
 
 def build_page(template: Path, plan: Plan, files: Files, data: Mapping[str, bytes]) -> str:
-    """A template of which `<!-- inline NAME -->` comments become styles and scripts.
+    """A template in which comments are replaced: `<!-- inline A.css -->` by a style, and
+    `<!-- inline runtime A.js B.js -->` by one module: the runtime and the bundle as `load(options)`,
+    `data` as bytes by name in `files`, then the scripts.
 
-    NAME is a file beside the template (or of the shared page folder), or `runtime`: the runtime
-    and the bundle, as `load(options)`, with `data` as bytes by name in `files`.
+    Files lie beside the template, or in the folder that all pages share.
     """
     shared = data_dir("runtime_js") / "page"
 
     def inlined(match: re.Match[str]) -> str:
-        name = match[1]
-        if name == "runtime":
-            return f'<script type="module">\n{_safe(runtime_script(plan, files, data))}\n'
-        folder = template.parent if (template.parent / name).exists() else shared
-        text = (folder / name).read_text(encoding="utf-8").strip()
-        if name.endswith(".css"):
+        parts = [
+            runtime_script(plan, files, data) if name == "runtime" else text_of(name)
+            for name in match[1].split()
+        ]
+        text = "\n".join(parts)
+        if match[1].endswith(".css"):
             return f"<style>\n{text}\n</style>"
-        # Scripts go on in the module that the runtime began, so that no import is needed.
-        return f"{_safe(text)}\n</script>"
+        return f'<script type="module">\n{_safe(text)}\n</script>'
+
+    def text_of(name: str) -> str:
+        folder = template.parent if (template.parent / name).exists() else shared
+        return (folder / name).read_text(encoding="utf-8").strip()
 
     text = template.read_text(encoding="utf-8").replace("__MODEL__", plan["model"]["name"])
-    return re.sub(r"<!-- inline ([\w.]+) -->", inlined, text)
+    return re.sub(r"<!-- inline ([\w. ]+) -->", inlined, text)
 
 
 def runtime_script(plan: Plan, files: Files, data: Mapping[str, bytes]) -> str:
@@ -65,6 +69,8 @@ def runtime_script(plan: Plan, files: Files, data: Mapping[str, bytes]) -> str:
         "const files = {"
         + ", ".join(f"{json.dumps(k)}: bytesOf64({_base64(v)})" for k, v in data.items())
         + "};",
+        # The page's scripts draw random numbers too, by way of the training tools.
+        "const randomUnits = (seed, name, count) => Array.from(train.randomWords(seed, name, count), w => w / 2 ** 32);",
         "const load = options => wgcc.open({ plan, kernels, constants, weights: () => weights && bytesOf64(weights) }, options);",
     ]
     return "\n".join(parts)
