@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import adapters
 
 adapters.use_software_drivers()
+os.environ["WGCC_VERIFY"] = "1"  # every pass is checked against the graph's invariants
 
 from typing import Any  # noqa: E402
 

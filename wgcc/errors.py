@@ -62,7 +62,7 @@ class Help:
 
 @dataclass(slots=True)
 class Diagnostic:
-    """One problem. `note`, `help` and `also` return the diagnostic, so that calls can be chained."""
+    """One problem. `note`, `help` and `also` return the diagnostic, so calls can be chained."""
 
     severity: Literal["error", "warning"]
     code: str
@@ -129,7 +129,12 @@ class Diagnostics:
         return iter(self.items)
 
     def _add(self, diagnostic: Diagnostic) -> Diagnostic:
-        key = (diagnostic.code, diagnostic.span.source.name, diagnostic.span.start, diagnostic.message)
+        key = (
+            diagnostic.code,
+            diagnostic.span.source.name,
+            diagnostic.span.start,
+            diagnostic.message,
+        )
         if key not in self._seen:
             self._seen.add(key)
             self.items.append(diagnostic)
