@@ -160,8 +160,8 @@ async function openDevice(choice, { requires: { features, limits } }) {
     requiredFeatures: [...features, 'timestamp-query'].filter(key => adapter.features.has(key)),
     requiredLimits: fromPairs(wanted.filter(([key, value]) => value > LIMITS[key])),
   }) : gpu;
-  const info = adapter.info ?? device.adapterInfo ?? {}, name = [info.vendor, info.architecture, info.device, info.description].join(' ').trim();
-  const software = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name);
+  const info = adapter.info ?? device.adapterInfo ?? {}, name = info.description || `${info.vendor} ${info.architecture}`;
+  const software = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name + info.device);
   return { device: /** @type {GPUDevice} */ (device), lost: /** @type {Promise<any>} */ (device.lost), own: device != gpu, name, profile: software ? 'cpu' : 'gpu' };
 }
 
@@ -382,7 +382,7 @@ export const entryOf = ({ plan: { entries } }, key) => hasOwn(entries, key) ? en
 
 /** One thing at a time on the GPU. @template T @param {Context} c @param {() => Promise<T>} job @returns {Promise<T>} */
 export function locked(c, job) {
-  const next = c.queue.then(() => c.isClosed ? fail('closed', 'the model is disposed of') : job());
+  const next = c.queue.then(() => c.isClosed ? fail('closed', 'the model was closed') : job());
   c.queue = next.catch(() => {});
   return next;
 }

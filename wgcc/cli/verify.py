@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.group import CHECK_FAILED, USAGE
+from wgcc.cli.group import CHECK_FAILED
 from wgcc.cli.options import json_option
 from wgcc.cli.printing import say, show_json
 
@@ -30,12 +31,9 @@ def command(
     for stack in dict.fromkeys(stacks.split(",")):
         if stack not in STACKS:
             raise click.BadParameter(f"{stack} is none of {', '.join(STACKS)}", param_hint="--on")
-        if stack != "python":
-            say(f"{stack:8} not built yet: bundles run from Python only so far")
-            code = max(code, USAGE)
-            continue
         with failures():
-            result = _on_python(bundle, device, profile)
+            run = partial(_on_web, stack) if stack != "python" else _on_python
+            result = run(bundle, device, profile)
         found.append(result)
         code = max(code, 0 if result["passed"] else CHECK_FAILED)
     if as_json:
@@ -49,16 +47,36 @@ def _on_python(bundle: Path, device: str | None, profile: str | None) -> dict[st
     with wgcc_runtime.load(bundle, device=device, profile=profile) as model:
         results = wgcc_runtime.run_selftest(model)
         where = f"{model.device_name}, {model.profile_name} kernels"
-    bad = [result for result in results if not result.passed]
-    if not results:
-        say(f"{'python':8} {where}: the bundle records no self-test")
-    for result in bad:
-        say(f"{'python':8} {where}: wrong  {result}", style="error")
-    if results and not bad:
-        worst = max(results, key=lambda result: result.error / max(result.tolerance, 1e-30))
-        say(f"{'python':8} {where}: ok  {len(results)} outputs, worst {worst}", style="good")
     outputs = [
         {"entry": r.entry, "output": r.output, "error": r.error, "tolerance": r.tolerance}
         for r in results
     ]
-    return {"stack": "python", "on": where, "passed": not bad, "outputs": outputs}
+    return _report("python", where, outputs)
+
+
+def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
+    """`device` chooses among Python's adapters; the others take what their platform gives."""
+    from wgcc.cli.stacks import run_on
+    from wgcc.paths import data_dir
+
+    job = data_dir("runtime_js") / "stacks" / "selftest.js"
+    answer = run_on(stack, bundle, job, {"profile": profile} if profile else {})
+    return _report(stack, answer["on"], answer["outputs"])
+
+
+def _report(stack: str, where: str, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Says one line for the stack, or one per wrong output."""
+    bad = [output for output in outputs if not output["error"] <= output["tolerance"]]
+    if not outputs:
+        say(f"{stack:8} {where}: the bundle records no self-test")
+    for output in bad:
+        say(f"{stack:8} {where}: wrong  {_text(output)}", style="error")
+    if outputs and not bad:
+        worst = max(outputs, key=lambda o: o["error"] / max(o["tolerance"], 1e-30))
+        say(f"{stack:8} {where}: ok  {len(outputs)} outputs, worst {_text(worst)}", style="good")
+    return {"stack": stack, "on": where, "passed": not bad, "outputs": outputs}
+
+
+def _text(output: dict[str, Any]) -> str:
+    error, most = output["error"], output["tolerance"]
+    return f"{output['entry']}.{output['output']}: error {error:.2g} (at most {most:.2g})"

@@ -1,0 +1,32 @@
+// Runs a job on a bundle in Node: node node.mjs BUNDLE JOB FOLDER... < arguments.json > result.json
+// Each FOLDER is a place where the npm package `webgpu` may be installed.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const [bundle, job, ...folders] = process.argv.slice(2), found = folders.map(locate).find(Boolean);
+if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
+const { create } = await import(found);
+// Held for the life of the process: when it is collected, the device dies with it.
+globalThis.dawn = create([]);
+const file = path => import(pathToFileURL(resolve(path)).href);
+try {
+  const index = await file(join(bundle, 'index.js')), train = await file(join(bundle, 'train.js')), run = (await file(job)).default;
+  const result = await run({ ...index, ...train, device: globalThis.dawn }, JSON.parse(readFileSync(0, 'utf8')));
+  process.stdout.write(JSON.stringify({ result }), () => process.exit(0));
+} catch (error) {
+  fail(error.code, error.message);
+}
+
+function locate(folder) {
+  try {
+    return pathToFileURL(createRequire(join(resolve(folder), 'from-here.js')).resolve('webgpu')).href;
+  } catch {
+    return null;
+  }
+}
+
+function fail(code, message) {
+  process.stdout.write(JSON.stringify({ code, message }), () => process.exit(0));
+}
