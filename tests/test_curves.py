@@ -18,8 +18,14 @@ import wgcc_runtime
 from building import build
 
 FOLDER = Path(__file__).parent / "curves"
-MODELS = ("mlp", "tokens")
-RUNS = [("mlp", "train_adamw"), ("mlp", "train_adam"), ("mlp", "train_sgd"), ("tokens", "train")]
+MODELS = ("mlp", "tokens", "mamba")
+RUNS = [
+    ("mlp", "train_adamw"),
+    ("mlp", "train_adam"),
+    ("mlp", "train_sgd"),
+    ("tokens", "train"),
+    ("mamba", "train"),
+]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
 # Both profiles of the kernels are right on every adapter.
 PROFILES = ("gpu", "cpu")
@@ -99,7 +105,9 @@ def test_hundred_steps(
         assert error_end <= allowed_end, f"{parameter}: {error_end:.2e} > {allowed_end:.2e}"
 
 
-@pytest.mark.parametrize(("name", "entry"), [("mlp", "train_adamw"), ("tokens", "train")])
+@pytest.mark.parametrize(
+    ("name", "entry"), [("mlp", "train_adamw"), ("tokens", "train"), ("mamba", "train")]
+)
 def test_gradient_norm_before_clipping(
     name: str, entry: str, bundles: dict[str, Path], device: Any, profile: str
 ) -> None:

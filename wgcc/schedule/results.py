@@ -22,11 +22,11 @@ class _Placer:
         self.builder = builder_for(graph)
         self.made = {value.name: node for node in graph.nodes for value in node.outputs}
         self.taken: set[str] = set()
+        self.first: dict[str, Value] = {}
 
     def run(self) -> Graph:
         for node in self.graph.nodes:
-            with_gradients = self._with_gradients(node) if is_update(node) else node
-            self.builder.nodes.append(with_gradients)
+            self.builder.nodes.append(self._with_gradients(node))
         writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
         outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
         nodes = tuple(self.builder.nodes)
@@ -34,11 +34,25 @@ class _Placer:
 
     def _with_gradients(self, node: Node) -> Node:
         """Gradients go to their arena; what comes from another update lies in one already."""
+        if node.op == "flat":
+            return replace(node, inputs=tuple(self._gradient(v) for v in node.inputs))
+        if not is_update(node):
+            return node
         lists = lists_of(node)
         gradients = {
-            v.name: self._own(v, v.name) for v in lists.get("g", ()) if not self._is_updated(v)
+            v.name: self.first.pop(v.name) if v.name in self.first else self._own(v, v.name)
+            for v in lists.get("g", ())
+            if not self._is_updated(v)
         }
         return replace(node, inputs=tuple(gradients.get(v.name, v) for v in node.inputs))
+
+    def _gradient(self, value: Value) -> Value:
+        """Where an arena is read as a whole before its update: what the update will use, too."""
+        if self._is_updated(value):
+            return value
+        if value.name not in self.first:
+            self.first[value.name] = self._own(value, value.name)
+        return self.first[value.name]
 
     def _written(self, target: str, value: Value) -> Value:
         return value if self._is_updated(value) else self._own(value, target)
