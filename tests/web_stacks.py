@@ -1,0 +1,92 @@
+"""Builds bundles with their web files, and runs jobs (tests/web/*.js) on them in Node, Deno and Chromium."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapters import INSTALL, ROOT, environment
+from wgcc.bundle.emit import write_files
+from wgcc.bundle.web import web_files
+from wgcc.cli.stacks import run_on
+from wgcc.compiler import compile_file
+
+NODE = ROOT / ".cache" / "node"
+TOOLS = NODE / "node_modules" / ".bin"
+JOBS = ROOT / "tests" / "web"
+# Which driver each stack runs on here: Deno's WebGPU is wgpu, as Python's; the others are Dawn.
+ADAPTERS = {"node": "swiftshader", "deno": "lavapipe", "chrome": "swiftshader"}
+
+
+def build_web(source: Path, folder: Path, **sizes: int) -> Path:
+    """Compile a model into a complete bundle."""
+    compiled = compile_file(source, sizes=sizes or None)
+    files = compiled.files()
+    write_files({**files, **web_files(compiled.planned.plan, files)}, folder)
+    return folder
+
+
+def add_web_files(bundle: Path) -> Path:
+    """The web files for a bundle that was written by hand."""
+    files = {
+        path.relative_to(bundle).as_posix(): path.read_bytes()
+        for path in sorted(bundle.rglob("*"))
+        if path.is_file()
+    }
+    plan = json.loads(files["plan.json"])
+    files.setdefault(plan["model"]["source"], b"")
+    write_files(web_files(plan, files), bundle)
+    return bundle
+
+
+def run_job(stack: str, bundle: Path, job: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """What tests/web/JOB.js returns for the bundle on a stack."""
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in environment(ADAPTERS[stack]).items():
+            patch.setenv(key, value)
+        patch.setenv("PATH", f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
+        return run_on(stack, bundle, JOBS / f"{job}.js", arguments or {}, [NODE])
+
+
+def run_node(script: str, *arguments: str, data: Any = None) -> Any:
+    """A script of tests/web that needs no GPU, with JSON in and out."""
+    done = subprocess.run(
+        ["node", str(JOBS / script), *arguments],
+        input=json.dumps(data),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NODE_FOLDER": str(NODE), **environment("swiftshader")},
+    )
+    assert done.returncode == 0, f"{script} failed ({INSTALL}):\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def tool(name: str, *arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A program that npm installed."""
+    program = TOOLS / name
+    assert program.exists(), f"{name} is missing; {INSTALL}"
+    return subprocess.run(
+        [str(program), *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def as_lists(batch: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
+    """Arrays as JSON holds them: float32 values survive the way to double and back."""
+    return {name: array.ravel().tolist() for name, array in batch.items()}
+
+
+def from_base64(text: str) -> bytes:
+    return base64.b64decode(text)
+
+
+def to_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
