@@ -16,6 +16,7 @@ from wgcc.schedule.emit import Coordinates
 from wgcc.schedule.flow import Flow, lowering, operand_places
 from wgcc.schedule.index import Index, coordinates_of, linear, variable
 from wgcc.schedule.kernel import MAX_BINDINGS
+from wgcc.schedule.riders import find_riders
 from wgcc.schedule.space import Space, flat_space, folding_space
 
 # A kernel that folds gives one thread or workgroup to each result. Elements may be stored along
@@ -67,14 +68,37 @@ class _Fuser:
         self.owner: dict[str, Group] = {}
         self.read_by = _anchor_readers(self.flow, self.anchors)
         self.large = _bound_alone(graph)
+        self.riders = find_riders(self.flow, self.anchors)
 
     def run(self) -> list[Group]:
         for node in self.flow.graph.nodes:
-            if any(value.name in self.anchors for value in node.outputs):
+            outputs = [value.name for value in node.outputs]
+            new = any(name in self.anchors and name not in self.owner for name in outputs)
+            if new and not self._place_with_rider(node):
                 self._place(node)
         for group in self.groups:
             group.reads = {n for root in group.roots for n in self._touched(root)} - group.names
         return self.groups
+
+    def _place_with_rider(self, node: Node) -> bool:
+        """Place a product and the sum that rides on it together, at the first of them."""
+        pair = next(
+            (p for p in self.riders.items() if node.outputs[0].name in (p[0], p[1].output.name)),
+            None,
+        )
+        if pair is None:
+            return False
+        product, rider = self.flow.producers[pair[0]], pair[1]
+        touched = {*self._touched(product), *self._touched(rider)}
+        waiting = (touched & self.anchors) - self.owner.keys()
+        if waiting or self._bindings([product, rider]) > MAX_BINDINGS:
+            del self.riders[pair[0]]
+            return False
+        needs = {self.owner[name].number for name in touched if name in self.owner}
+        group = self._new_group(product)
+        self._join(product, group, needs)
+        self._join(rider, group, needs)
+        return True
 
     def _place(self, node: Node) -> None:
         needs = {self.owner[name].number for name in self._touched(node) if name in self.owner}
@@ -147,12 +171,13 @@ class _Fuser:
 
     def _aligned_product(self, roots: list[Node]) -> bool:
         position = product_position(roots[0].output)
-        names = {v.name: coordinates_of(position, v.shape) for n in roots for v in n.outputs}
+        riding = {root.output.name for root in roots if isinstance(lowering(root), Reduce)}
+        steps = [root for root in roots if root.output.name not in riding]
+        names = {n.output.name: coordinates_of(position, n.output.shape) for n in steps}
         return all(
-            names[name] == coordinates
-            for root in roots[1:]
+            name not in riding and names.get(name, coordinates) == coordinates
+            for root in steps[1:]
             for name, coordinates in self._reads((root.output, names[root.output.name]), root)
-            if name in names
         )
 
     def _reads(

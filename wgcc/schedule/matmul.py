@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.registry import Reduce
 from wgcc.schedule.bindings import Bindings
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.emit import Emitter
+from wgcc.schedule.flow import lowering
 from wgcc.schedule.fuse import Group, product_position
 from wgcc.schedule.index import coordinates_of, variable
 from wgcc.schedule.kernel import Launch
@@ -106,10 +108,11 @@ def _launch(
     functions, used = _functions(group, context, bindings)
     grid = (-(-sizes.cols // tile[1]), -(-sizes.rows // tile[0]), sizes.batch)
     shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
+    riding = {"SUMS": int(_rider(group) is not None)}
     return context.launch(
         template,
         used,
-        constants={**shape, **constants},
+        constants={**shape, **constants, **riding},
         holes={"functions": functions},
         workgroup=workgroup,
         grid=grid,
@@ -128,11 +131,26 @@ def _functions(group: Group, context: Context, bindings: Bindings) -> tuple[str,
     emitter = Emitter(context.inlined, bindings)
     left = _loader("left", ("z", "m", "k"), a, sizes, emitter)
     right = _loader("right", ("z", "k", "n"), b, sizes, emitter)
-    own = {root.output.name: root for root in group.roots[1:]}
+    own = {root.output.name: root for root in _steps(group)[1:]}
     finisher = Emitter({**context.inlined, **own}, bindings)
-    finish = _finisher(group, context, finisher)
+    parts = [left, right, _finisher(group, context, finisher)]
+    rider = _rider(group)
+    if rider is not None:
+        at = coordinates_of(variable("n", sizes.cols), rider.output.shape)
+        store = finisher.store(rider.output, at, "total")
+        parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
     emitter.functions.update(finisher.functions)
-    return "\n\n".join((left, right, finish)), emitter
+    return "\n\n".join(parts), emitter
+
+
+def _rider(group: Group) -> Node | None:
+    """The sum of the right operand's columns, if one rides on this product."""
+    return next((root for root in group.roots if isinstance(lowering(root), Reduce)), None)
+
+
+def _steps(group: Group) -> list[Node]:
+    """The product and what is done with its elements."""
+    return [root for root in group.roots if not isinstance(lowering(root), Reduce)]
 
 
 def _loader(
@@ -156,7 +174,7 @@ def _finisher(group: Group, context: Context, emitter: Emitter) -> str:
     coordinates = tuple(variable(n, e) for n, e in zip(names, extents, strict=True))
     emitter.define(product, coordinates, text)
     stores = []
-    for root in group.roots:
+    for root in _steps(group):
         value = root.output
         at = coordinates_of(position, value.shape)
         if context.is_stored(value):
