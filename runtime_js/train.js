@@ -91,7 +91,7 @@ function fromArrays(plan, key, data, seed, position) {
 }
 
 /** @param {number} seed @param {number} count @param {number} epoch */
-function shuffled(seed, count, epoch) {
+export function shuffled(seed, count, epoch) {
   const order = randomWords(seed, 'shuffle', count, epoch);
   // Keys and places as one number sort fastest, while they fit into its 53 bits.
   return count > 2 ** 21 ? order.map((_, i) => i).sort((a, b) => order[a] - order[b] || a - b) : Float64Array.from(order, (key, i) => key * count + i).sort().map(x => x % count);

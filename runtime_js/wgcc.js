@@ -107,25 +107,23 @@ export const TYPES = {
 const fromHalf = h => (h >> 15 ? -1 : 1) * (h & 0x7c00 ? 2 ** ((h >> 10 & 31) - 25) * (1024 + (h & 1023)) : 2 ** -24 * (h & 1023));
 /** @param {any} source @param {string} what */
 export function readTensors(source, what) {
-  const bad = (/** @type {any} */ why) => fail('weights', `${what} is no safetensors file: ${why}`, what);
   const bytes = new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
-  /** @type {any} */
-  let header, start = 8, end = 0, crc = 0;
+  /** @type {Record<string, any>} */
+  const tensors = Object.create(null);
+  let metadata, start = 8, end = 0, crc = 0;
   try {
     start += Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
-    header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
-  } catch (error) { bad(error); }
-  const { __metadata__: metadata, ...specs } = header;
-  /** @type {Record<string, any>} */
-  const tensors = Object.create(null), facts = factsOf(metadata?.wgcc, what);
-  for (const [key, spec] of pairsOf(specs).sort((a, b) => a[1].data_offsets?.[0] - b[1].data_offsets?.[0])) {
-    const { dtype, shape, data_offsets: at } = /** @type {any} */ (spec), type = hasOwn(TYPES, dtype) && TYPES[dtype];
-    if (!type || !shape?.every(Number.isInteger) || at?.[0] != end || at[1] - end != product(shape) * type.BYTES_PER_ELEMENT || start + at[1] > bytes.length) bad(`\`${key}\``);
-    const data = new type(bytes.slice(start + end, start + at[1]).buffer);
-    end = at[1];
-    tensors[key] = assign(dtype == 'F16' ? Float32Array.from(data, fromHalf) : dtype == 'BF16' ? new Float32Array(Uint32Array.from(data, h => h << 16).buffer) : data, { shape, at });
-  }
-  if (start + end != bytes.length) bad('its length is wrong');
+    const { __metadata__, ...specs } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, start)));
+    metadata = __metadata__;
+    for (const [key, { dtype, shape, data_offsets: at }] of pairsOf(/** @type {any} */ (specs)).sort((a, b) => a[1].data_offsets[0] - b[1].data_offsets[0])) {
+      const type = TYPES[dtype], data = new type(bytes.slice(start + end, start + at[1]).buffer);
+      if (!shape.every(Number.isInteger) || at[0] != end || data.length != product(shape)) throw key;
+      end = at[1];
+      tensors[key] = assign(dtype == 'F16' ? Float32Array.from(data, fromHalf) : dtype == 'BF16' ? new Float32Array(Uint32Array.from(data, h => h << 16).buffer) : data, { shape, at });
+    }
+    if (start + end != bytes.length) throw 'its length is wrong';
+  } catch (error) { fail('weights', `${what} is no safetensors file: ${error}`, what); }
+  const facts = factsOf(metadata?.wgcc, what);
   for (const key of keys(tensors).sort()) crc = crc32(bytes.subarray(start + tensors[key].at[0], start + tensors[key].at[1]), crc32(encode(key), crc));
   if (crc != (facts.crc32 ?? crc)) fail('weights', `${what} is damaged: its checksum is wrong`, what);
   return { tensors, facts };

@@ -1,0 +1,141 @@
+"""The JavaScript runtime decides as Python's does: plans, first values, orders, files; and its size."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+import line_bundle
+from adapters import ROOT
+from test_runtime_plan import MALFORMED, REMOVED, change
+from web_stacks import NODE, run_node, tool
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.initial import initial_values
+from wgcc_runtime.plan import read_plan
+from wgcc_runtime.threefry import random_words
+
+RUNTIME = ROOT / "runtime_js"
+# After parsing, JavaScript cannot tell 1.0 from 1.
+SAME_IN_JAVASCRIPT = [("version", 1.0), ("buffers.0.bytes", 256.0)]
+
+
+def test_plans_are_refused_alike() -> None:
+    plans = [line_bundle.make_plan(), {**line_bundle.make_plan(), "version": 2}]
+    cases = [
+        (path, value)
+        for path, value, _ in MALFORMED
+        if not any(path == p and value is not True and value == v and isinstance(value, float)
+                   for p, v in SAME_IN_JAVASCRIPT)
+    ]  # fmt: skip
+    plans += [change(line_bundle.make_plan(), path, value) for path, value in cases]
+    texts = [json.dumps(plan) for plan in plans]
+    answers = run_node("twin.mjs", data={"plans": texts})["plans"]
+    assert answers[0] == {"value": "Line"}
+    for text, answer, case in zip(texts[1:], answers[1:], [("version", 2), *cases], strict=True):
+        with pytest.raises(WgccError) as caught:
+            read_plan(text.encode())
+        expected = {"code": caught.value.code, "field": caught.value.field}
+        assert answer == expected, (case if case[1] is not REMOVED else case[0], caught.value)
+    assert len(cases) > 100
+
+
+DRAWS: list[tuple[str, dict[str, float], tuple[int, ...]]] = [
+    ("zeros", {}, (3,)),
+    ("ones", {}, (2, 2)),
+    ("uniform", {"low": -0.5, "high": 2.0}, (300,)),
+    ("normal", {"mean": 0.1, "std": 0.02}, (70, 90)),
+    ("normal", {}, ()),
+    ("trunc_normal", {"std": 0.02}, (50, 40)),
+    ("kaiming_uniform", {"fan": 7}, (31,)),
+    ("kaiming_uniform", {}, (3, 3, 8, 5)),
+    ("kaiming_normal", {}, (64, 10)),
+    ("xavier_uniform", {"gain": 1.5}, (13, 29)),
+    ("xavier_uniform", {"fan_in": 3, "fan_out": 9}, (27,)),
+    ("orthogonal", {}, (9, 9)),
+    ("orthogonal", {"gain": 1.4}, (5, 12)),
+    ("orthogonal", {}, (12, 5)),
+    ("orthogonal", {}, (4, 3, 3)),
+]
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
+def test_first_values_have_the_same_bits(seed: int) -> None:
+    data = []
+    for kind, args, shape in DRAWS:
+        tensor = {"init": {"kind": kind, "args": args}, "shape": shape, "dtype": "f32"}
+        data.append({"tensor": tensor, "seed": seed, "name": "blocks.0.w"})
+    for case, answer in zip(DRAWS, run_node("twin.mjs", data={"draws": data})["draws"], strict=True):
+        kind, args, shape = case
+        wanted = initial_values({"kind": kind, "args": args}, shape, seed, "blocks.0.w")
+        assert answer["value"] == wanted.tobytes().hex(), case
+
+
+def test_random_words_and_orders() -> None:
+    orders = [{"seed": 9, "count": 1000, "epoch": epoch} for epoch in range(3)]
+    answer = run_node("twin.mjs", data={"orders": orders})
+    assert answer["words"] == random_words(2**32 - 1, "a", 3, 2**32 - 1).tobytes().hex()
+    for order, epoch in zip(answer["orders"], range(3), strict=True):
+        keys = random_words(9, "shuffle", 1000, epoch)
+        assert order == np.argsort(keys, kind="stable").tolist()
+
+
+def test_files_of_weights() -> None:
+    """Every element type is read; a malformed file is an error of its own, never another."""
+    arrays: dict[str, Any] = {
+        "half": np.array([1.5, -2.0, 6e-8, 65504], np.float16),
+        "double": np.array([0.1], np.float64),
+        "long": np.array([-5, 7], np.int64),
+        "byte": np.array([[1, 255]], np.uint8),
+        "truth": np.array([True, False]),
+    }
+    good = save(arrays)
+    header = json.loads(good[8 : 8 + struct.unpack("<Q", good[:8])[0]])
+    bad = [b"", b"abc", good[:-1], good + b"x", good[:8] + b"[" + good[9:], b"\xff" * 64]
+    for spoil in ({"dtype": "F9"}, {"shape": [9]}, {"data_offsets": [0, 5]}, {"shape": "x"}, {"data_offsets": None}):
+        text = json.dumps({**header, "half": {**header["half"], **spoil}}).encode()
+        bad.append(struct.pack("<Q", len(text)) + text + good[8 + struct.unpack("<Q", good[:8])[0] :])
+    files = [base64.b64encode(data).decode() for data in (good, *bad)]
+    first, *rest = run_node("twin.mjs", data={"files": files})["files"]
+    assert first["value"] == {name: array.ravel().tolist() for name, array in arrays.items()}
+    assert [answer.get("code") for answer in rest] == ["weights"] * len(bad)
+
+
+def minified(*files: str) -> int:
+    """Bytes of scripts after minifying and gzip, as a server sends them."""
+    total = b""
+    for name in files:
+        loader = "--loader=css" if name.endswith(".css") else "--format=esm"
+        done = tool("esbuild", str(RUNTIME / name), "--minify", "--target=es2022", loader if ".js" in name else "--minify")
+        assert done.returncode == 0, done.stderr
+        total += done.stdout.encode()
+    return len(gzip.compress(total, 9, mtime=0))
+
+
+def test_sizes() -> None:
+    """What a page that predicts loads at once; training and tools follow when they are first used."""
+    assert minified("wgcc.js") <= 6 * 1024
+    assert minified("check.js") <= 4.5 * 1024
+    assert minified("train.js") <= 7 * 1024
+    assert minified("page/plot.js", "page/data.js", "page/page.js") <= 4 * 1024
+
+
+def test_types_of_the_runtime(tmp_path: Path) -> None:
+    options = {
+        "strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "target": "es2023",
+        "module": "nodenext", "lib": ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
+        "types": [],
+    }  # fmt: skip
+    files = [str(RUNTIME / name) for name in ("check.js", "wgcc.js", "train.js")]
+    config = tmp_path / "tsconfig.json"
+    config.write_text(json.dumps({"compilerOptions": options, "files": files}))
+    done = tool("tsc", "--project", str(config))
+    assert done.returncode == 0, done.stdout
+    assert (NODE / "node_modules" / "typescript").is_dir()
