@@ -83,7 +83,9 @@ def _base64(data: bytes | None) -> str:
 def _as_function(name: str) -> str:
     """An ES module as an expression: imports become constants, exports the result."""
     text = (data_dir("runtime_js") / f"{name}.js").read_text(encoding="utf-8")
-    text = re.sub(r"^import \{([^}]*)\} from '\./(\w+)\.js';", r"const {\1} = \2;", text, flags=re.M)
+    text = re.sub(
+        r"^import \{([^}]*)\} from '\./(\w+)\.js';", r"const {\1} = \2;", text, flags=re.M
+    )
     text = re.sub(r"import\('\./(\w+)\.js'\)", r"Promise.resolve().then(() => \1)", text)
     names = re.findall(r"^export (?:const|class|(?:async )?function\*?) ?(\w+)", text, flags=re.M)
     for group in re.findall(r"^export \{([^}]*)\};", text, flags=re.M):

@@ -154,6 +154,7 @@ def _entry(
                 "grid": list(dispatch.launches["gpu"].grid),
                 "at": dispatch.span.place if dispatch.span else "",
                 "label": dispatch.label,
+                "flops": dispatch.flops,
             }
             for dispatch in entry.dispatches
         ],

@@ -51,7 +51,9 @@ def index_js(plan: Plan, files: Files) -> str:
         SOURCE=plan["model"]["source"],
         PLAN=files["plan.json"].decode("utf-8").strip(),
         KERNELS=kernels_js(files),
-        WEIGHTS="() => new URL('./weights.safetensors', import.meta.url)" if weights else "undefined",
+        WEIGHTS="() => new URL('./weights.safetensors', import.meta.url)"
+        if weights
+        else "undefined",
         CONSTANTS=f"'{base64.b64encode(constants).decode()}'" if constants else "undefined",
     )
 

@@ -37,7 +37,10 @@ def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
 def _about(source: str) -> str:
     """The doc comment at the top of the model file."""
     lines = re.match(r"(?:\s*///[^\n]*\n)*", source)
-    text = " ".join(line.strip().removeprefix("///").strip() for line in (lines[0] if lines else "").splitlines())
+    text = " ".join(
+        line.strip().removeprefix("///").strip()
+        for line in (lines[0] if lines else "").splitlines()
+    )
     return text.strip() or "A neural network."
 
 
@@ -51,7 +54,9 @@ def _entries(plan: Plan) -> Iterable[str]:
 
 def _type(plan: Plan, key: str) -> str:
     tensor = plan["tensors"][key]
-    return tensor["dtype"] + (f"[{', '.join(map(str, tensor['shape']))}]" if tensor["shape"] else "")
+    return tensor["dtype"] + (
+        f"[{', '.join(map(str, tensor['shape']))}]" if tensor["shape"] else ""
+    )
 
 
 def _parameters(params: Plan) -> Iterable[str]:
@@ -66,7 +71,7 @@ def _try_js(plan: Plan, name: str) -> str:
     inputs = ", ".join(entry["inputs"])
     if entry["training"]:
         option = "" if name == "train" else f", entry: '{name}'"
-        return f"for await (const { '{' } step, loss { '}' } of model.fit({{ {inputs} }}, {{ steps: 1000{option} }})) console.log(step, loss);"
+        return f"for await (const {'{'} step, loss {'}'} of model.fit({{ {inputs} }}, {{ steps: 1000{option} }})) console.log(step, loss);"
     return f"const {{ {', '.join(entry['outputs'])} }} = await model.{name}({{ {inputs} }});"
 
 

@@ -74,6 +74,7 @@ class Dispatch:
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
     span: Span | None = None
+    flops: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.ir.graph import Constant, Value
+from wgcc.ir.graph import Constant, Node, Value
 from wgcc.ir.program import Program
 from wgcc.schedule.attention import attention_code
 from wgcc.schedule.attention_grad import (
@@ -93,7 +93,13 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatc
     context = Context(planned.fused.inlined, place, planned.is_stored, layout.words(SCALARS))
     code = WRITERS[group.kind](group, context)
     span = next((root.span for root in reversed(group.roots) if root.span), None)
-    return Dispatch(_label(group, planned), code.regions, code.launches, code.shows, span)
+    label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
+    return Dispatch(label, code.regions, code.launches, code.shows, span, flops)
+
+
+def _product_flops(node: Node) -> int:
+    """Multiplications and additions of a matrix product; all else is bound by memory."""
+    return 2 * node.output.type.size * node.inputs[0].shape[-1] if node.op == "matmul" else 0
 
 
 def _label(group: Group, planned: PlannedEntry) -> str:

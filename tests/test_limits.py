@@ -1,0 +1,54 @@
+"""What no browser would run is refused when the model is checked, at its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wgcc.compiler import compile_file
+from wgcc.errors import WgError
+
+
+def refusal(tmp_path: Path, text: str) -> WgError:
+    path = tmp_path / "model.wg"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(WgError) as raised:
+        compile_file(path)
+    return raised.value
+
+
+def test_too_many_products_at_once(tmp_path: Path) -> None:
+    text = """dim Z = 70000
+
+model M {
+  entry run(a: f32[Z, 2, 2], b: f32[Z, 2, 2]) -> (y: f32[Z, 2, 2]) {
+    return a @ b
+  }
+}
+"""
+    (found,) = refusal(tmp_path, text).diagnostics.errors
+    assert (found.code, found.span.line) == ("WG1001", 5)
+    assert "70000 workgroups" in found.message
+
+
+def test_parameters_beyond_one_buffer(tmp_path: Path) -> None:
+    text = """model M {
+  a: Linear[4096, 8192](bias = false)
+  b: Linear[8192, 4096](bias = false)
+  c: Linear[4096, 8192](bias = false)
+  entry run(x: f32[2, 4096]) -> (y: f32[2, 8192]) = x |> a |> b |> c
+}
+"""
+    message = str(refusal(tmp_path, text))
+    assert "params would take 384 MiB" in message
+    assert "a.w" in message
+
+
+def test_more_tensors_than_bindings_are_split(tmp_path: Path) -> None:
+    names = [f"x{i}" for i in range(20)]
+    inputs = ", ".join(f"{name}: f32[8]" for name in names)
+    path = tmp_path / "model.wg"
+    path.write_text(f"model M {{ entry run({inputs}) -> (y: f32[8]) = {' * '.join(names)} }}")
+    dispatches = compile_file(path).schedule.entries["run"].dispatches
+    assert max(len(dispatch.regions) for dispatch in dispatches) <= 8
