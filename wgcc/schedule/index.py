@@ -205,6 +205,9 @@ def _quotient(rest: Index, divisor: int) -> Index:
         # (g*x + o) / (g*d) = (x + o/g) / d, since what o/g loses is less than one part of g.
         smaller = Index(tuple((a, f // shared) for a, f in rest.terms), rest.offset // shared)
         return smaller // (divisor // shared)
+    if digits := _digits(rest, divisor):
+        high, _, base = digits
+        return high // (divisor // base)
     if len(rest.terms) == 1 and rest.offset == 0 and rest.terms[0][1] == 1:
         atom = rest.terms[0][0]
         if isinstance(atom, Quotient):
@@ -225,7 +228,20 @@ def _remainder(rest: Index, divisor: int) -> Index:
     if shared > 1 and rest.offset % shared == 0:
         smaller = Index(tuple((a, f // shared) for a, f in rest.terms), rest.offset // shared)
         return (smaller % (divisor // shared)) * shared
+    if digits := _digits(rest, divisor):
+        high, low, base = digits
+        return (high % (divisor // base)) * base + low
     return Index(((Remainder(rest, divisor), 1),))
+
+
+def _digits(rest: Index, divisor: int) -> tuple[Index, Index, int] | None:
+    """`rest = high * base + low` with `0 <= low < base` and a base that divides the divisor."""
+    for base in sorted({gcd(f, divisor) for _, f in rest.terms} - {1}, reverse=True):
+        low = Index(tuple((a, f) for a, f in rest.terms if f % base), rest.offset % base)
+        if low.terms and low.low >= 0 and low.high < base:
+            high = tuple((a, f // base) for a, f in rest.terms if f % base == 0)
+            return Index(high, rest.offset // base), low, base
+    return None
 
 
 def _substitute(atom: Atom, new: Mapping[Variable, Index]) -> Index:
