@@ -73,16 +73,10 @@ class Index:
         return self + other * -1
 
     def __floordiv__(self, divisor: int) -> Index:
-        if divisor == 1:
-            return self
-        whole, rest = self._split(divisor)
-        return whole + _quotient(rest, divisor)
+        return self if divisor == 1 else _divided(self, divisor)
 
     def __mod__(self, divisor: int) -> Index:
-        if divisor == 1:
-            return constant(0)
-        _, rest = self._split(divisor)
-        return _remainder(rest, divisor)
+        return constant(0) if divisor == 1 else _remaining(self, divisor)
 
     def variables(self) -> set[Variable]:
         found: set[Variable] = set()
@@ -106,7 +100,7 @@ class Index:
             losses.append(f"{-self.offset}u")
         return " - ".join([" + ".join(gains), *losses])
 
-    def _split(self, divisor: int) -> tuple[Index, Index]:
+    def split(self, divisor: int) -> tuple[Index, Index]:
         """`self = whole * divisor + rest` with the multiples of the divisor in `whole`."""
         whole = [(a, f // divisor) for a, f in self.terms if f % divisor == 0]
         rest = [(a, f) for a, f in self.terms if f % divisor]
@@ -195,6 +189,18 @@ def _rejoin(index: Index) -> Index:
                 whole = atom.dividend * factor
                 return _sum([*rest, *whole.terms], index.offset + whole.offset - wanted.offset)
     return index
+
+
+@lru_cache(maxsize=16384)
+def _divided(index: Index, divisor: int) -> Index:
+    whole, rest = index.split(divisor)
+    return whole + _quotient(rest, divisor)
+
+
+@lru_cache(maxsize=16384)
+def _remaining(index: Index, divisor: int) -> Index:
+    _, rest = index.split(divisor)
+    return _remainder(rest, divisor)
 
 
 def _quotient(rest: Index, divisor: int) -> Index:
