@@ -48,7 +48,7 @@ $('start').onclick = guarded(async () => {
     for await (const { step, loss, ms } of model.fit(data, { entry: trainer, steps: 1e9, every: 10, signal: running.signal })) {
       history.push([step, loss]);
       if (history.length > 600) history = history.filter((_, i) => i % 2 || i > 500);
-      $('loss').textContent = loss.toPrecision(4);
+      $('loss').textContent = loss < 1e-3 ? loss.toExponential(2) : loss.toPrecision(4);
       $('speed').textContent = (1000 / ms).toPrecision(3);
       showStep();
       if (others.length && performance.now() - shown > 500) await predict();
@@ -56,6 +56,7 @@ $('start').onclick = guarded(async () => {
   } finally {
     running = null;
     $('start').textContent = 'Train';
+    showStep();
     if (others.length) await predict();
   }
 });

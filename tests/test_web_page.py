@@ -1,0 +1,38 @@
+"""index.html of a bundle, opened from disk in headless Chromium, used as a person would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT
+from web_stacks import build_web, run_node
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page") / "bundle"
+    return build_web(ROOT / "examples" / "sin" / "model.wg", folder)
+
+
+def test_page(bundle: Path, tmp_path: Path) -> None:
+    csv = tmp_path / "points.csv"
+    rows = [f"{i / 100},{(i / 100) ** 2}" for i in range(-150, 150)]
+    csv.write_text("x,y\n" + "\n".join(rows), encoding="utf-8")
+    seen = run_node("page.mjs", str(bundle / "index.html"), str(csv), str(tmp_path))
+    assert seen["problems"] == seen["withoutProblems"] == []
+    assert "4,353 parameters" in seen["status"]
+    assert seen["last"] < seen["first"] / 3
+    assert seen["stopped"]
+    assert seen["reloaded"] == 0
+    assert seen["restored"] == seen["opened"] == seen["step"] >= 200
+    assert seen["rows"] == "300 rows, from points.csv"
+    assert "columns" in seen["bad"]
+    assert "model.wg:" in seen["kernel"] and "@compute" in seen["kernel"]
+    assert not seen["wide"], "the page scrolls sideways on a phone"
+    assert seen["longest"]["count"] > 20
+    assert seen["longest"]["ms"] < 50, "the runtime blocks the page"
+    assert "Chrome" in seen["without"] and "Python" in seen["without"]
+    for name in ("page-light", "page-dark", "page-without"):
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
