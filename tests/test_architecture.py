@@ -24,7 +24,7 @@ ROWS = (
     ("passes",),
     ("schedule",),
     ("bundle",),
-    ("compiler",),
+    ("compiler", "importing"),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}

@@ -20,7 +20,9 @@ from wgcc import __version__
 from wgcc.cli.printing import print_error, say
 from wgcc.errors import WgError
 
-COMMANDS = ("new", "check", "build", "show", "train", "run", "verify", "bench", "doctor")
+COMMANDS = ("new", "check", "build", "show", "train", "run", "verify", "bench", "import", "doctor")
+# `import` is a word of Python and can be no module.
+_MODULES = {"import": "importing"}
 PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
 
 _HERE = Path(__file__).parent
@@ -28,12 +30,12 @@ _HERE = Path(__file__).parent
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for name in COMMANDS if (_HERE / f"{name}.py").is_file()]
+        return [name for name in COMMANDS if (_HERE / f"{_module(name)}.py").is_file()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"wgcc.cli.{cmd_name}").command
+        command = importlib.import_module(f"wgcc.cli.{_module(cmd_name)}").command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(
@@ -49,6 +51,10 @@ class _Commands(click.Group):
                 text = f"No such command '{args[0]}'. Did you mean '{near[0]}'?"
                 raise click.UsageError(text, ctx) from error
             raise
+
+
+def _module(command: str) -> str:
+    return _MODULES.get(command, command)
 
 
 @click.group(

@@ -1,0 +1,180 @@
+"""`wgcc import`: weights saved by PyTorch make the same outputs here; maps can be corrected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import wgcc_runtime
+from adapters import ROOT
+from cli_runs import MODEL, run
+from wgcc.importing.propose import propose
+from wgcc.importing.transforms import Transform, read_transform
+
+FOLDER = ROOT / "tests" / "importing"
+CLOSE = 1e-5
+
+
+def imported(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> Path:
+    model, weights = str(FOLDER / f"{name}.wg"), str(tmp_path / "w.safetensors")
+    tensors = str(FOLDER / f"{name}.safetensors")
+    code, _, err = run(capsys, "import", tensors, model, "-o", weights, *more)
+    assert code == 0, err
+    bundle = tmp_path / "bundle"
+    assert run(capsys, "build", model, "-o", str(bundle), "--weights", weights)[0] == 0
+    return bundle
+
+
+@pytest.mark.parametrize(("name", "argument"), [("cnn", "x"), ("decoder", "ids")])
+def test_outputs_are_those_of_pytorch(
+    name: str, argument: str, tmp_path: Path, lavapipe: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = imported(name, tmp_path, capsys)
+    recorded = load_file(FOLDER / f"{name}_run.safetensors")
+    found = wgcc_runtime.load(bundle, device=lavapipe).call("predict", **{argument: recorded["x"]})
+    error = np.abs(found["y"] - recorded["y"]) / (1 + np.abs(recorded["y"]))
+    assert error.max() <= CLOSE
+
+
+def test_what_is_proposed_can_be_given_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = (str(FOLDER / "decoder.safetensors"), str(FOLDER / "decoder.wg"))
+    code, out, err = run(capsys, "import", *files)
+    assert code == 0 and "rows 8:16, transposed" in out
+    assert "please check: 4 lines" in err and "blocks.0.up.w" in out
+    (tmp_path / "map.txt").write_text(out)
+    again = run(capsys, "import", *files, "--map", str(tmp_path / "map.txt"))
+    assert again[0] == 0
+    assert [line.split("#")[0] for line in again[1].splitlines()] == [
+        line.split("#")[0] for line in out.splitlines()
+    ]
+
+
+def test_a_map_corrects_with_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    map_file = tmp_path / "map.txt"
+    map_file.write_text(
+        "# exchanged on purpose\n"
+        "blocks.*.up.w <- h.*.mlp.2.weight, transposed\n"
+        "blocks.*.down.w <- h.*.mlp.0.weight   # not turned\n"
+        "norm.g\n"
+    )
+    out = str(tmp_path / "w.safetensors")
+    files = (str(FOLDER / "decoder.safetensors"), str(FOLDER / "decoder.wg"), "-o", out)
+    code, _, err = run(capsys, "import", *files, "--map", str(map_file))
+    assert code == 1 and "norm.g" in err and "--partial" in err
+    assert run(capsys, "import", *files, "--map", str(map_file), "--partial")[0] == 0
+    given, made = load_file(FOLDER / "decoder.safetensors"), load_file(out)
+    assert np.array_equal(made["blocks.1.up.w"], given["h.1.mlp.2.weight"].T)
+    assert np.array_equal(made["blocks.1.down.w"], given["h.1.mlp.0.weight"])
+    assert "norm.g" not in made and "norm.b" in made
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("tok.w <- wtf.weight", "map.txt:1: the file has no tensor wtf.weight; did you mean wte"),
+        (
+            "tokk.w <- wte.weight",
+            "map.txt:1: the model has no parameter tokk.w; did you mean tok.w",
+        ),
+        ("tok.w <- wte.weight, upside down", "`upside down` is no way to turn a tensor"),
+        ("tok.w <-", "no tensor after `<-`"),
+        ("tok.w <- h.*.ln_1.weight", "more `*` on the right"),
+        (
+            "tok.w <- wte.weight, transposed",
+            "wte.weight [11, 8], transposed, is [8, 11], but tok.w",
+        ),
+        ("tok.w <- wte.weight, rows 3:99", "cannot be rows 3:99"),
+        ("tok.w <- wte.weight, axes 0,0", "cannot be axes 0,0"),
+    ],
+)
+def test_mistakes_in_maps(
+    line: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "map.txt").write_text(line)
+    files = (str(FOLDER / "decoder.safetensors"), str(FOLDER / "decoder.wg"))
+    code, _, err = run(capsys, "import", *files, "--map", str(tmp_path / "map.txt"))
+    assert code == 1 and complaint in err
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "model.wg"
+    model.write_text(MODEL)
+    for name, complaint in (("w.pt", "save_file(model.state_dict()"), ("w.safetensors", "no safe")):
+        (tmp_path / name).write_bytes(b"\x80\x02}q\x00.")
+        code, out, err = run(capsys, "import", str(tmp_path / name), str(model))
+        assert (code, out) == (1, "") and complaint in err
+
+
+def test_json_and_what_is_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.wg").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    tensors = {
+        "net.0.weight": rng.normal(size=(3, 2)).astype(np.float16),
+        "net.0.bias": rng.normal(size=3),
+        "net.2.weight": rng.normal(size=(1, 3)),
+        "net.2.mask": np.ones((7, 7)),
+    }
+    save_file(tensors, tmp_path / "w.safetensors")
+    files = (str(tmp_path / "w.safetensors"), str(tmp_path / "model.wg"))
+    code, out, _ = run(capsys, "import", *files, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["map"]["g.w"] == {"tensor": "net.2.weight", "turned": "transposed", "others": []}
+    assert (found["missing"], found["unused"]) == (["g.b"], ["net.2.mask"])
+    out = str(tmp_path / "o.safetensors")
+    assert run(capsys, "import", *files, "-o", out, "--partial")[0] == 0
+    made = load_file(out)
+    assert {array.dtype for array in made.values()} == {np.dtype(np.float32)}
+    assert np.array_equal(made["f.w"], tensors["net.0.weight"].T.astype(np.float32))
+
+
+# How a large language model's weights are named in a well-known collection, and here.
+LLAMA = {
+    "tok.w": "model.embed_tokens.weight",
+    "blocks.0.norm1.g": "model.layers.0.input_layernorm.weight",
+    "blocks.0.attn.wq.w": "model.layers.0.self_attn.q_proj.weight",
+    "blocks.0.attn.wk.w": "model.layers.0.self_attn.k_proj.weight",
+    "blocks.0.attn.wv.w": "model.layers.0.self_attn.v_proj.weight",
+    "blocks.0.attn.wo.w": "model.layers.0.self_attn.o_proj.weight",
+    "blocks.0.norm2.g": "model.layers.0.post_attention_layernorm.weight",
+    "blocks.0.mlp.gate.w": "model.layers.0.mlp.gate_proj.weight",
+    "blocks.0.mlp.up.w": "model.layers.0.mlp.up_proj.weight",
+    "blocks.0.mlp.down.w": "model.layers.0.mlp.down_proj.weight",
+    "norm.g": "model.norm.weight",
+    "head.w": "lm_head.weight",
+}
+
+
+def test_names_of_a_language_model() -> None:
+    ours, theirs = {}, {}
+    for layer in range(11):
+        for target, source in LLAMA.items():
+            vector = target.endswith(".g")
+            ours[target.replace(".0.", f".{layer}.")] = (16,) if vector else (16, 16)
+            theirs[source.replace(".0.", f".{layer}.")] = (16,) if vector else (16, 16)
+    found = propose(ours, dict(sorted(theirs.items())), {"tok.w": "table"})
+    assert not found.missing and not found.unused
+    for pair in found.pairs:
+        layer = pair.target.split(".")[1]
+        generic = pair.target.replace(f".{layer}.", ".0.") if layer.isdigit() else pair.target
+        expected = (
+            LLAMA[generic].replace(".0.", f".{layer}.") if layer.isdigit() else LLAMA[generic]
+        )
+        assert pair.source == expected, pair
+
+
+@pytest.mark.parametrize("text", ["", "transposed", "hwio", "axes 2,0,1", "rows 0:8, transposed"])
+def test_transforms_are_read_as_written(text: str) -> None:
+    assert read_transform(text, "here").text() == text
+
+
+def test_a_filter_for_each_channel() -> None:
+    found = propose({"mix.conv_w": (4, 6)}, {"mixer.conv1d.weight": (6, 1, 4)}, {})
+    assert found.pairs[0].transform == Transform((2, 0, 1))

@@ -1,0 +1,48 @@
+"""Makes the model's arrays out of a file's, by a map, and refuses what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from wgcc.errors import WgError
+from wgcc.importing.propose import Pair
+from wgcc.importing.transforms import same_but_ones
+from wgcc.ir.program import Program, Tensor
+from wgcc.lazy_numpy import Array, np
+
+
+def own_tensors(program: Program) -> dict[str, Tensor]:
+    """What a file of weights can hold: parameters and the model's own state."""
+    state = {n: t for n, t in program.state.items() if not n.startswith(("opt/", "rng/"))}
+    return {**program.params, **state}
+
+
+def turn(
+    pairs: Iterable[Pair], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array]
+) -> dict[str, Array]:
+    """The arrays by the names of the model's tensors."""
+    return {
+        pair.target: _turned(pair, tensors[pair.target], arrays[pair.source])
+        for pair in sorted(pairs, key=lambda pair: list(tensors).index(pair.target))
+    }
+
+
+def _turned(pair: Pair, tensor: Tensor, array: Array) -> Array:
+    shape, way = tuple(array.shape), pair.transform.text() or "as it is"
+    turned = pair.transform.shape(shape)
+    if turned is None or not same_but_ones(turned, tensor.type.shape):
+        becomes = f", {way}, is {list(turned)}" if turned is not None else f" cannot be {way}"
+        raise WgError(f"{pair.source} {list(shape)}{becomes}, but {pair.target} is {tensor.type}")
+    result = np.ascontiguousarray(pair.transform.apply(array)).reshape(tensor.type.shape)
+    return _typed(pair, result, tensor.type.dtype)
+
+
+def _typed(pair: Pair, array: Array, dtype: str) -> Array:
+    """Floats of any width become f32; integers stay integers."""
+    if dtype in ("f32", "f16"):
+        if array.dtype.kind not in "fiub":
+            raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
+        return array.astype("<f4")
+    if array.dtype.kind not in "iub":
+        raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
+    return array.astype("<i4" if dtype == "i32" else "<u4")
