@@ -1,0 +1,44 @@
+"""The example pages do what they promise, opened from disk in headless Chromium."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT
+from web_stacks import run_node
+
+
+def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = runpy.run_path(str(ROOT / "examples" / "pages.py"))
+    assert pages["main"](["-o", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count(".html") == 3
+    seen = run_node("examples.mjs", str(tmp_path))
+    for name, page in seen.items():
+        assert page["problems"] == [], name
+        assert page["longest"]["ms"] < 50, f"{name}: the runtime blocks the page"
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+    sin = seen["sin"]
+    assert sin["last"] < sin["first"] / 3
+    assert sin["drawn"] > sin["last"], "another target, another loss"
+    assert (sin["noise"], sin["wide"]) == ("0.3", False)
+    digits = seen["digits"]
+    assert digits["learned"] > 93
+    assert (digits["one"], digits["now"]) == ("1", "4")
+    before, after = (float(text.split()[0]) for text in digits["effect"][1:3])
+    assert before < after, "it learned from the correction"
+    assert float(digits["effect"][5].split()[0]) > 90, "and did not forget the others"
+    playground = seen["playground"]
+    assert playground["csv"] == "30 points from mine.csv."
+    assert playground["last"] < playground["first"] / 3
+    assert playground["acc"] > 90
+
+
+def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = runpy.run_path(str(ROOT / "examples" / "pages.py"))
+    with pytest.raises(SystemExit) as caught:
+        pages["main"](["nothing"])
+    assert caught.value.code == 2
+    assert "there are: sin, digits, playground" in capsys.readouterr().err
