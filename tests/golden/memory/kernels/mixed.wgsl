@@ -22,13 +22,13 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let inside_0 = (o % 2u) * 3u + r < 3u;
     let at_0 = select(0u, (o % 2u) * 3u + r, inside_0);
     let x_0 = x0[at_0 * 2u] != 0u;
-    let x_1 = x1[at_0 * 6u + ((o * 3u + r) / 6u)];
+    let x_1 = x1[at_0 * 6u + (o / 2u)];
     let where_0 = select(0.0f, x_1, x_0);
     let piece_0 = select(0.0f, where_0, inside_0);
     let inside_1 = (o % 2u) * 3u + r >= 3u;
     let at_1 = select(0u, (o % 2u) * 3u + r - 3u, inside_1);
     let x_2 = x0[at_1 * 2u + 1u] != 0u;
-    let x_3 = x1[at_1 * 6u + ((o * 3u + r) / 6u) + 3u];
+    let x_3 = x1[at_1 * 6u + (o / 2u) + 3u];
     let where_1 = select(0.0f, x_3, x_2);
     let mul_0 = (where_1 * 2.0f);
     let piece_1 = select(piece_0, mul_0, inside_1);

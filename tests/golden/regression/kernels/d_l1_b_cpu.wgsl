@@ -1,24 +1,76 @@
 // d.l1.b
 // from regression.wg:9
 // 1 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: d.l1.add f32[6, 5]
-//   y0: d.l1.b f32[5]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 30>;
-@group(0) @binding(1) var<storage, read_write> y0: array<f32, 5>;
+//   x0: x f32[6, 3]
+//   x1: d.l1.add f32[6, 5]
+//   y0: d.l1.w f32[3, 5]
+//   y1: d.l1.b f32[5]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 18>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 30>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 15>;
+@group(0) @binding(3) var<storage, read_write> y1: array<f32, 5>;
 
-const OUTER = 5u;
-const INNER = 6u;
-const WORKGROUP = 8u;
+const ROWS = 3u;
+const COLS = 5u;
+const DEPTH = 6u;
+const LANES_M = 1u;
+const LANES_N = 8u;
+const TM = 3u;
+const TN = 1u;
 
-// One thread per result.
-@compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3u) {
-  let o = id.x;
-  if (o >= OUTER) { return; }
-  var sum_0: f32 = 0.0f;
-  for (var r = 0u; r < INNER; r++) {
-    let x_0 = x0[r * 5u + o];
-    sum_0 = (sum_0 + x_0);
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[k * 3u + m];
+  return x_0;
+}
+
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 5u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  y0[m * 5u + n] = product;
+}
+
+fn finish_sum(n: u32, total: f32) {
+  y1[n] = total;
+}
+
+// Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
+// interleaved along the longer side. Loads past an edge repeat the last row or column.
+@compute @workgroup_size(LANES_N, LANES_M)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u) {
+  let z = group.z;
+  let m0 = group.y * (TM * LANES_M) + lane.y;
+  let n0 = group.x * (TN * LANES_N) + lane.x;
+  let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let m2_in = min(m0 + 2u * LANES_M, ROWS - 1u);
+  let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
+  var c00 = 0.0;
+  var c10 = 0.0;
+  var c20 = 0.0;
+  var sum0 = 0.0;
+  for (var k = 0u; k < DEPTH; k++) {
+    let a0 = left(z, m0_in, k);
+    let a1 = left(z, m1_in, k);
+    let a2 = left(z, m2_in, k);
+    let b0 = right(z, k, n0_in);
+    c00 = fma(a0, b0, c00);
+    c10 = fma(a1, b0, c10);
+    c20 = fma(a2, b0, c20);
+    sum0 += b0;
   }
-  y0[o] = sum_0;
+  if (m0 == 0u) {
+    if (n0 + 0u * LANES_N < COLS) { finish_sum(n0 + 0u * LANES_N, sum0); }
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 0u * LANES_N, c00);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 0u * LANES_N, c10);
+  }
+  if (m0 + 2u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 2u * LANES_M, n0 + 0u * LANES_N, c20);
+  }
 }

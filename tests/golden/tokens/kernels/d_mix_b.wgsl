@@ -1,66 +1,110 @@
 // d.mix.b
 // from tokens.wg:13
-// 1 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: d.back.reshape f32[10, 8]
-//   x1: mix.matmul f32[10, 8]
-//   x2: mix.b f32[8]
-//   y0: d.mix.add f32[2, 5, 8]
+// 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
+//   x0: norm.layer_norm f32[2, 5, 4]
+//   x1: d.mix.add f32[2, 5, 8]
+//   y0: d.mix.w f32[4, 8]
 //   y1: d.mix.b f32[8]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
+@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 80>;
-@group(0) @binding(2) var<storage, read> x2: array<f32, 8>;
-@group(0) @binding(3) var<storage, read_write> y0: array<f32, 80>;
-@group(0) @binding(4) var<storage, read_write> y1: array<f32, 8>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 32>;
+@group(0) @binding(3) var<storage, read_write> y1: array<f32, 8>;
 
-const OUTER = 8u;
-const INNER = 10u;
-const WORKGROUP = 64u;
+const ROWS = 4u;
+const COLS = 8u;
+const DEPTH = 10u;
+const SIDE = 8u;
+const TM = 2u;
+const TN = 2u;
+const TILE = 16u;
+const TK = 16u;
 
-// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
-// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
-fn wg_erf(x: f32) -> f32 {
-  let a = select(abs(x), 4.0f, abs(x) > 4.0f);
-  let z = a * a;
-  var near = 0.00007889123f * z - 0.00080208422f;
-  near = near * z + 0.0051895357f;
-  near = near * z - 0.026854444f;
-  near = near * z + 0.112836f;
-  near = near * z - 0.37612626f;
-  near = near * z + 1.1283791f;
-  var q = -0.00019150414f * a + 0.0029995407f;
-  q = q * a - 0.022051997f;
-  q = q * a + 0.10356689f;
-  q = q * a + 0.63760006f;
-  q = q * a + 1.127426f;
-  q = q * a + 0.00025644567f;
-  let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
-  return select(y, -y, x < 0.0f);
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[k * 4u + m];
+  return x_0;
 }
 
-// One thread per result.
-@compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3u) {
-  let o = id.x;
-  if (o >= OUTER) { return; }
-  var sum_0: f32 = 0.0f;
-  let x_2 = x2[o];
-  for (var r = 0u; r < INNER; r++) {
-    let x_0 = x0[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o];
-    let x_1 = x1[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o];
-    let add_0 = (x_1 + x_2);
-    let mul_0 = (add_0 * 0.7071067811865476f);
-    let erf_0 = wg_erf(mul_0);
-    let add_1 = (erf_0 + 1.0f);
-    let mul_1 = (add_1 * 0.5f);
-    let square_0 = (add_0 * add_0);
-    let mul_2 = (square_0 * (-0.5f));
-    let exp_0 = exp(mul_2);
-    let mul_3 = (exp_0 * 0.3989422804014327f);
-    let mul_4 = (add_0 * mul_3);
-    let add_2 = (mul_1 + mul_4);
-    let mul_5 = (x_0 * add_2);
-    sum_0 = (sum_0 + mul_5);
-    y0[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o] = mul_5;
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 8u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  y0[m * 8u + n] = product;
+}
+
+fn finish_sum(n: u32, total: f32) {
+  y1[n] = total;
+}
+
+// A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
+// It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
+var<workgroup> left_tile: array<f32, TILE * TK>;
+var<workgroup> right_tile: array<f32, TK * TILE>;
+
+@compute @workgroup_size(SIDE, SIDE)
+fn main(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(local_invocation_id) lane: vec3u,
+  @builtin(local_invocation_index) slot: u32,
+) {
+  let z = group.z;
+  let m_tile = group.y * TILE;
+  let n_tile = group.x * TILE;
+  var c00 = 0.0;
+  var c01 = 0.0;
+  var c10 = 0.0;
+  var c11 = 0.0;
+  var sum0 = 0.0;
+  var sum1 = 0.0;
+  for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
+    for (var i = slot; i < TILE * TK; i += SIDE * SIDE) {
+      let m = m_tile + i / TK;
+      let k = k_tile + i % TK;
+      var x = 0.0;
+      if (m < ROWS && k < DEPTH) { x = left(z, m, k); }
+      left_tile[(i % TK) * TILE + i / TK] = x;
+    }
+    for (var i = slot; i < TK * TILE; i += SIDE * SIDE) {
+      let k = k_tile + i / TILE;
+      let n = n_tile + i % TILE;
+      var x = 0.0;
+      if (k < DEPTH && n < COLS) { x = right(z, k, n); }
+      right_tile[i] = x;
+    }
+    workgroupBarrier();
+    for (var k = 0u; k < TK; k++) {
+      let a0 = left_tile[k * TILE + lane.y * TM + 0u];
+      let a1 = left_tile[k * TILE + lane.y * TM + 1u];
+      let b0 = right_tile[k * TILE + lane.x * TN + 0u];
+      let b1 = right_tile[k * TILE + lane.x * TN + 1u];
+      c00 = fma(a0, b0, c00);
+      c01 = fma(a0, b1, c01);
+      c10 = fma(a1, b0, c10);
+      c11 = fma(a1, b1, c11);
+      sum0 += b0;
+      sum1 += b1;
+    }
+    workgroupBarrier();
   }
-  y1[o] = sum_0;
+  if (m_tile + lane.y == 0u) {
+    if (n_tile + lane.x * TN + 0u < COLS) {
+      finish_sum(n_tile + lane.x * TN + 0u, sum0);
+    }
+    if (n_tile + lane.x * TN + 1u < COLS) {
+      finish_sum(n_tile + lane.x * TN + 1u, sum1);
+    }
+  }
+  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 0u < COLS) {
+    finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c00);
+  }
+  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 1u < COLS) {
+    finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c01);
+  }
+  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 0u < COLS) {
+    finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c10);
+  }
+  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 1u < COLS) {
+    finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c11);
+  }
 }

@@ -1,66 +1,83 @@
 // d.mix.b
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: d.back.reshape f32[10, 8]
-//   x1: mix.matmul f32[10, 8]
-//   x2: mix.b f32[8]
-//   y0: d.mix.add f32[2, 5, 8]
+//   x0: norm.layer_norm f32[2, 5, 4]
+//   x1: d.mix.add f32[2, 5, 8]
+//   y0: d.mix.w f32[4, 8]
 //   y1: d.mix.b f32[8]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
+@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 80>;
-@group(0) @binding(2) var<storage, read> x2: array<f32, 8>;
-@group(0) @binding(3) var<storage, read_write> y0: array<f32, 80>;
-@group(0) @binding(4) var<storage, read_write> y1: array<f32, 8>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 32>;
+@group(0) @binding(3) var<storage, read_write> y1: array<f32, 8>;
 
-const OUTER = 8u;
-const INNER = 10u;
-const WORKGROUP = 8u;
+const ROWS = 4u;
+const COLS = 8u;
+const DEPTH = 10u;
+const LANES_M = 1u;
+const LANES_N = 8u;
+const TM = 4u;
+const TN = 1u;
 
-// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
-// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
-fn wg_erf(x: f32) -> f32 {
-  let a = select(abs(x), 4.0f, abs(x) > 4.0f);
-  let z = a * a;
-  var near = 0.00007889123f * z - 0.00080208422f;
-  near = near * z + 0.0051895357f;
-  near = near * z - 0.026854444f;
-  near = near * z + 0.112836f;
-  near = near * z - 0.37612626f;
-  near = near * z + 1.1283791f;
-  var q = -0.00019150414f * a + 0.0029995407f;
-  q = q * a - 0.022051997f;
-  q = q * a + 0.10356689f;
-  q = q * a + 0.63760006f;
-  q = q * a + 1.127426f;
-  q = q * a + 0.00025644567f;
-  let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
-  return select(y, -y, x < 0.0f);
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[k * 4u + m];
+  return x_0;
 }
 
-// One thread per result.
-@compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3u) {
-  let o = id.x;
-  if (o >= OUTER) { return; }
-  var sum_0: f32 = 0.0f;
-  let x_2 = x2[o];
-  for (var r = 0u; r < INNER; r++) {
-    let x_0 = x0[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o];
-    let x_1 = x1[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o];
-    let add_0 = (x_1 + x_2);
-    let mul_0 = (add_0 * 0.7071067811865476f);
-    let erf_0 = wg_erf(mul_0);
-    let add_1 = (erf_0 + 1.0f);
-    let mul_1 = (add_1 * 0.5f);
-    let square_0 = (add_0 * add_0);
-    let mul_2 = (square_0 * (-0.5f));
-    let exp_0 = exp(mul_2);
-    let mul_3 = (exp_0 * 0.3989422804014327f);
-    let mul_4 = (add_0 * mul_3);
-    let add_2 = (mul_1 + mul_4);
-    let mul_5 = (x_0 * add_2);
-    sum_0 = (sum_0 + mul_5);
-    y0[((r * 8u + o) / 40u) * 40u + (r % 5u) * 8u + o] = mul_5;
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 8u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  y0[m * 8u + n] = product;
+}
+
+fn finish_sum(n: u32, total: f32) {
+  y1[n] = total;
+}
+
+// Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
+// interleaved along the longer side. Loads past an edge repeat the last row or column.
+@compute @workgroup_size(LANES_N, LANES_M)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u) {
+  let z = group.z;
+  let m0 = group.y * (TM * LANES_M) + lane.y;
+  let n0 = group.x * (TN * LANES_N) + lane.x;
+  let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let m2_in = min(m0 + 2u * LANES_M, ROWS - 1u);
+  let m3_in = min(m0 + 3u * LANES_M, ROWS - 1u);
+  let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
+  var c00 = 0.0;
+  var c10 = 0.0;
+  var c20 = 0.0;
+  var c30 = 0.0;
+  var sum0 = 0.0;
+  for (var k = 0u; k < DEPTH; k++) {
+    let a0 = left(z, m0_in, k);
+    let a1 = left(z, m1_in, k);
+    let a2 = left(z, m2_in, k);
+    let a3 = left(z, m3_in, k);
+    let b0 = right(z, k, n0_in);
+    c00 = fma(a0, b0, c00);
+    c10 = fma(a1, b0, c10);
+    c20 = fma(a2, b0, c20);
+    c30 = fma(a3, b0, c30);
+    sum0 += b0;
   }
-  y1[o] = sum_0;
+  if (m0 == 0u) {
+    if (n0 + 0u * LANES_N < COLS) { finish_sum(n0 + 0u * LANES_N, sum0); }
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 0u * LANES_N, c00);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 0u * LANES_N, c10);
+  }
+  if (m0 + 2u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 2u * LANES_M, n0 + 0u * LANES_N, c20);
+  }
+  if (m0 + 3u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 3u * LANES_M, n0 + 0u * LANES_N, c30);
+  }
 }

@@ -22,8 +22,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var sum_0: f32 = 0.0f;
   var sum_1: f32 = 0.0f;
   for (var r = 0u; r < INNER; r++) {
-    let x_0 = x0[((r * 4u + o) / 20u) * 20u + (r % 5u) * 4u + o];
-    let x_1 = x1[((r * 4u + o) / 20u) * 20u + (r % 5u) * 4u + o];
+    let x_0 = x0[r * 4u + o];
+    let x_1 = x1[r * 4u + o];
     let mul_0 = (x_0 * x_1);
     sum_0 = (sum_0 + mul_0);
     sum_1 = (sum_1 + x_0);

@@ -1,12 +1,16 @@
-// mix.matmul
+// d.mix.add
 // from tokens.wg:13
 // 2 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: mix.w f32[4, 8]
-//   y0: mix.matmul f32[10, 8]
+//   x0: d.reshape f32[10, 4]
+//   x1: back.w f32[8, 4]
+//   x2: mix.matmul f32[10, 8]
+//   x3: mix.b f32[8]
+//   y0: d.mix.add f32[2, 5, 8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 80>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 80>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 8>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 80>;
 
 const ROWS = 10u;
 const COLS = 8u;
@@ -16,18 +20,53 @@ const LANES_N = 1u;
 const TM = 2u;
 const TN = 4u;
 
+// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
+// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
+fn wg_erf(x: f32) -> f32 {
+  let a = select(abs(x), 4.0f, abs(x) > 4.0f);
+  let z = a * a;
+  var near = 0.00007889123f * z - 0.00080208422f;
+  near = near * z + 0.0051895357f;
+  near = near * z - 0.026854444f;
+  near = near * z + 0.112836f;
+  near = near * z - 0.37612626f;
+  near = near * z + 1.1283791f;
+  var q = -0.00019150414f * a + 0.0029995407f;
+  q = q * a - 0.022051997f;
+  q = q * a + 0.10356689f;
+  q = q * a + 0.63760006f;
+  q = q * a + 1.127426f;
+  q = q * a + 0.00025644567f;
+  let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
+  return select(y, -y, x < 0.0f);
+}
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 4u + k];
   return x_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 8u + n];
+  let x_1 = x1[n * 4u + k];
   return x_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  y0[m * 8u + n] = product;
+  let x_0 = x2[m * 8u + n];
+  let x_1 = x3[n];
+  let add_0 = (x_0 + x_1);
+  let mul_0 = (add_0 * 0.7071067811865476f);
+  let erf_0 = wg_erf(mul_0);
+  let add_1 = (erf_0 + 1.0f);
+  let mul_1 = (add_1 * 0.5f);
+  let square_0 = (add_0 * add_0);
+  let mul_2 = (square_0 * (-0.5f));
+  let exp_0 = exp(mul_2);
+  let mul_3 = (exp_0 * 0.3989422804014327f);
+  let mul_4 = (add_0 * mul_3);
+  let add_2 = (mul_1 + mul_4);
+  let mul_5 = (product * add_2);
+  y0[m * 8u + n] = mul_5;
 }
 
 // Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are

@@ -1,33 +1,41 @@
-// d.back.reshape
+// x_2
 // from tokens.wg:13
-// 2 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: d.reshape f32[10, 4]
+// 1 x 1 x 1 workgroups of 8 threads (cpu)
+//   x0: gelu f32[2, 5, 8]
 //   x1: back.w f32[8, 4]
-//   y0: d.back.reshape f32[10, 8]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
+//   x2: ids i32[2, 5]
+//   x3: tok.w f32[7, 4]
+//   y0: x_2 f32[2, 5, 4]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 80>;
+@group(0) @binding(2) var<storage, read> x2: array<i32, 10>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 28>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 40>;
 
 const ROWS = 10u;
-const COLS = 8u;
-const DEPTH = 4u;
+const COLS = 4u;
+const DEPTH = 8u;
 const LANES_M = 8u;
 const LANES_N = 1u;
 const TM = 2u;
 const TN = 4u;
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[m * 4u + k];
+  let x_0 = x0[m * 8u + k];
   return x_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[n * 4u + k];
+  let x_1 = x1[k * 4u + n];
   return x_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  y0[m * 8u + n] = product;
+  let x_0 = x2[m];
+  let row_0 = u32(clamp(x_0, 0, 6));
+  let x_1 = x3[row_0 * 4u + n];
+  let add_0 = (x_1 + product);
+  y0[m * 4u + n] = add_0;
 }
 
 // Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are

@@ -1,34 +1,65 @@
-// back.matmul
+// gelu
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
-//   x0: gelu f32[2, 5, 8]
-//   x1: back.w f32[8, 4]
-//   y0: back.matmul f32[10, 4]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
+//   x0: norm.layer_norm f32[2, 5, 4]
+//   x1: mix.w f32[4, 8]
+//   x2: mix.b f32[8]
+//   y0: gelu f32[2, 5, 8]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 8>;
+@group(0) @binding(3) var<storage, read_write> y0: array<f32, 80>;
 
 const ROWS = 10u;
-const COLS = 4u;
-const DEPTH = 8u;
+const COLS = 8u;
+const DEPTH = 4u;
 const SIDE = 8u;
 const TM = 2u;
 const TN = 2u;
 const TILE = 16u;
 const TK = 16u;
 
+// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
+// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
+fn wg_erf(x: f32) -> f32 {
+  let a = select(abs(x), 4.0f, abs(x) > 4.0f);
+  let z = a * a;
+  var near = 0.00007889123f * z - 0.00080208422f;
+  near = near * z + 0.0051895357f;
+  near = near * z - 0.026854444f;
+  near = near * z + 0.112836f;
+  near = near * z - 0.37612626f;
+  near = near * z + 1.1283791f;
+  var q = -0.00019150414f * a + 0.0029995407f;
+  q = q * a - 0.022051997f;
+  q = q * a + 0.10356689f;
+  q = q * a + 0.63760006f;
+  q = q * a + 1.127426f;
+  q = q * a + 0.00025644567f;
+  let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
+  return select(y, -y, x < 0.0f);
+}
+
+// x Φ(x), Φ the normal distribution function.
+fn wg_gelu(x: f32) -> f32 {
+  return 0.5f * x * (1.0f + wg_erf(x * 0.70710678f));
+}
+
 fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[m * 8u + k];
+  let x_0 = x0[m * 4u + k];
   return x_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 4u + n];
+  let x_1 = x1[k * 8u + n];
   return x_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  y0[m * 4u + n] = product;
+  let x_0 = x2[n];
+  let add_0 = (product + x_0);
+  let gelu_0 = wg_gelu(add_0);
+  y0[m * 8u + n] = gelu_0;
 }
 
 // A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.

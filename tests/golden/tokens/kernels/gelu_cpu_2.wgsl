@@ -1,0 +1,125 @@
+// gelu
+// from tokens.wg:13
+// 2 x 1 x 1 workgroups of 8 threads (cpu)
+//   x0: norm.layer_norm f32[2, 5, 4]
+//   x1: mix.w f32[4, 8]
+//   x2: mix.b f32[8]
+//   y0: gelu f32[2, 5, 8]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 8>;
+@group(0) @binding(3) var<storage, read_write> y0: array<f32, 80>;
+
+const ROWS = 10u;
+const COLS = 8u;
+const DEPTH = 4u;
+const LANES_M = 8u;
+const LANES_N = 1u;
+const TM = 2u;
+const TN = 4u;
+
+// erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
+// From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
+fn wg_erf(x: f32) -> f32 {
+  let a = select(abs(x), 4.0f, abs(x) > 4.0f);
+  let z = a * a;
+  var near = 0.00007889123f * z - 0.00080208422f;
+  near = near * z + 0.0051895357f;
+  near = near * z - 0.026854444f;
+  near = near * z + 0.112836f;
+  near = near * z - 0.37612626f;
+  near = near * z + 1.1283791f;
+  var q = -0.00019150414f * a + 0.0029995407f;
+  q = q * a - 0.022051997f;
+  q = q * a + 0.10356689f;
+  q = q * a + 0.63760006f;
+  q = q * a + 1.127426f;
+  q = q * a + 0.00025644567f;
+  let y = select(a * near, 1.0f - exp(-q), a >= 1.0f);
+  return select(y, -y, x < 0.0f);
+}
+
+// x Φ(x), Φ the normal distribution function.
+fn wg_gelu(x: f32) -> f32 {
+  return 0.5f * x * (1.0f + wg_erf(x * 0.70710678f));
+}
+
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[m * 4u + k];
+  return x_0;
+}
+
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 8u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  let x_0 = x2[n];
+  let add_0 = (product + x_0);
+  let gelu_0 = wg_gelu(add_0);
+  y0[m * 8u + n] = gelu_0;
+}
+
+// Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
+// interleaved along the longer side. Loads past an edge repeat the last row or column.
+@compute @workgroup_size(LANES_N, LANES_M)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u) {
+  let z = group.z;
+  let m0 = group.y * (TM * LANES_M) + lane.y;
+  let n0 = group.x * (TN * LANES_N) + lane.x;
+  let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
+  let n1_in = min(n0 + 1u * LANES_N, COLS - 1u);
+  let n2_in = min(n0 + 2u * LANES_N, COLS - 1u);
+  let n3_in = min(n0 + 3u * LANES_N, COLS - 1u);
+  var c00 = 0.0;
+  var c01 = 0.0;
+  var c02 = 0.0;
+  var c03 = 0.0;
+  var c10 = 0.0;
+  var c11 = 0.0;
+  var c12 = 0.0;
+  var c13 = 0.0;
+  for (var k = 0u; k < DEPTH; k++) {
+    let a0 = left(z, m0_in, k);
+    let a1 = left(z, m1_in, k);
+    let b0 = right(z, k, n0_in);
+    let b1 = right(z, k, n1_in);
+    let b2 = right(z, k, n2_in);
+    let b3 = right(z, k, n3_in);
+    c00 = fma(a0, b0, c00);
+    c01 = fma(a0, b1, c01);
+    c02 = fma(a0, b2, c02);
+    c03 = fma(a0, b3, c03);
+    c10 = fma(a1, b0, c10);
+    c11 = fma(a1, b1, c11);
+    c12 = fma(a1, b2, c12);
+    c13 = fma(a1, b3, c13);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 0u * LANES_N, c00);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 1u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 1u * LANES_N, c01);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 2u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 2u * LANES_N, c02);
+  }
+  if (m0 + 0u * LANES_M < ROWS && n0 + 3u * LANES_N < COLS) {
+    finish(z, m0 + 0u * LANES_M, n0 + 3u * LANES_N, c03);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 0u * LANES_N, c10);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 1u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 1u * LANES_N, c11);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 2u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 2u * LANES_N, c12);
+  }
+  if (m0 + 1u * LANES_M < ROWS && n0 + 3u * LANES_N < COLS) {
+    finish(z, m0 + 1u * LANES_M, n0 + 3u * LANES_N, c13);
+  }
+}
