@@ -35,10 +35,15 @@ def fold_tensors(graph: Graph) -> Graph:
 
 
 def _fixed(graph: Graph) -> dict[str, Node]:
-    """The makers of all values that follow from attributes alone."""
+    """The makers of all values that follow from attributes alone.
+
+    A copy is left: it is made where a value must have a place of its own, in memory.
+    """
     fixed: dict[str, Node] = {}
     for node in graph.nodes:
-        if len(node.outputs) == 1 and all(value.name in fixed for value in node.inputs):
+        if node.op == "copy" or len(node.outputs) > 1:
+            continue
+        if all(value.name in fixed for value in node.inputs):
             fixed[node.output.name] = node
     return fixed
 

@@ -66,8 +66,9 @@ def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dic
                 found.setdefault(value.name, layout.gradient(owners[value.name]))
             found |= {new: found[old.name] for new, old in replaced_by(node).items()}
         if node.op == "flat":
-            parts = [layout.gradient(owners[value.name]) for value in node.inputs]
-            found |= {v.name: p for v, p in zip(node.inputs, parts, strict=True)}
+            for value in node.inputs:
+                found.setdefault(value.name, layout.gradient(owners[value.name]))
+            parts = [found[value.name] for value in node.inputs]
             found[node.output.name] = span(parts)
     return found
 

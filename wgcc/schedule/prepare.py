@@ -6,7 +6,7 @@ result gets a node of its own whose value can be put in its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from math import prod
 
@@ -18,6 +18,7 @@ from wgcc.passes.rewrite import Rewrite
 from wgcc.passes.simplify import simplify
 from wgcc.schedule.arena import lists_of, partners, runs, scalars_of
 from wgcc.schedule.flow import lowering
+from wgcc.schedule.gradients import own_gradients
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.results import place_results
@@ -33,7 +34,15 @@ Rule = Callable[[Builder, Node], Sequence[Value] | None]
 
 
 def prepare(graph: Graph, layout: Layout) -> Graph:
-    rules = {**_RULES, **_arena_rules(graph, layout)}
+    graph = simplify(_once_more(_rewritten(graph, _RULES)))
+    if any(isinstance(lowering(node), Update) for node in graph.nodes):
+        # Gradients get places when they have their final form, which nothing changes any more.
+        graph = own_gradients(graph)
+        graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
+    return place_results(graph)
+
+
+def _rewritten(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.updated(old)
@@ -42,20 +51,12 @@ def prepare(graph: Graph, layout: Layout) -> Graph:
             rewrite.keep(node)
         else:
             rewrite.replace(node, partial(rule, rewrite.builder, node))
-    prepared = simplify(_once_more(rewrite.finish()))
-    return place_results(prepared)
+    return rewrite.finish()
 
 
 def _once_more(graph: Graph) -> Graph:
     """What the first round made may itself be long: sums of squares over an arena."""
-    rewrite = Rewrite(graph)
-    for old in graph.nodes:
-        node = rewrite.updated(old)
-        if isinstance(lowering(node), Reduce):
-            rewrite.replace(node, partial(_split, rewrite.builder, node))
-        else:
-            rewrite.keep(node)
-    return rewrite.finish()
+    return _rewritten(graph, {})
 
 
 def _thin_product(b: Builder, node: Node) -> Sequence[Value] | None:
