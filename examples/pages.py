@@ -32,7 +32,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     unknown = set(options.names) - set(PAGES)
     if unknown:
-        parser.error(f"there is no page {', '.join(sorted(unknown))}; there are: {', '.join(PAGES)}")
+        parser.error(
+            f"there is no page {', '.join(sorted(unknown))}; there are: {', '.join(PAGES)}"
+        )
     for name in options.names or PAGES:
         path = (options.out or HERE / name) / f"{name}.html"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -65,10 +65,3 @@ def test_sin_by_the_commands_of_its_readme(tmp_path: Path) -> None:
 def test_a_training_step_is_few_dispatches(name: str) -> None:
     plan = compile_file(EXAMPLES / name / "model.wg").planned.plan
     assert len(plan["entries"]["train"]["dispatches"]) <= DISPATCHES[name]
-
-
-@pytest.mark.parametrize("name", DISPATCHES)
-def test_readme_tells_the_truth_about_dispatches(name: str) -> None:
-    plan = compile_file(EXAMPLES / name / "model.wg").planned.plan
-    readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
-    assert f"{len(plan['entries']['train']['dispatches'])} dispatches" in readme

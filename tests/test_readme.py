@@ -16,6 +16,9 @@ from wgcc.errors_text import render
 
 README = ROOT / "README.md"
 KERNEL = re.compile(r"(<!-- kernel writing (\S+) -->\n```wgsl\n)(.*?)(```)", re.DOTALL)
+TABLE_ROW = r"(?P<before>\[examples/(?P<name>\w+)\].*\| )\d+ dispatches"
+EXAMPLES = ("sin", "digits")
+PROSE = r"(?s)(?P<before># (?P<name>{name})\n.*training step.* is )\d+ dispatches"
 DIAGNOSTIC = re.compile(r"(<!-- diagnostic -->\n```\n)(.*?)(```)", re.DOTALL)
 
 
@@ -41,7 +44,24 @@ def test_blocks_are_what_wgcc_prints(tmp_path: Path, bless: bool) -> None:
     diagnostic = render(raised.value.diagnostics.errors[0])
     produced = KERNEL.sub(lambda m: f"{m[1]}{kernel_writing(m[2], files)}{m[4]}", text())
     produced = DIAGNOSTIC.sub(lambda m: f"{m[1]}{diagnostic.rstrip()}\n{m[3]}", produced)
-    golden.check_text(README, produced, bless)
+    golden.check_text(README, with_dispatches(produced, TABLE_ROW), bless)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_tell_their_dispatches(name: str, bless: bool) -> None:
+    path = ROOT / "examples" / name / "README.md"
+    produced = with_dispatches(path.read_text(encoding="utf-8"), PROSE.format(name=name))
+    golden.check_text(path, produced, bless)
+
+
+def with_dispatches(document: str, pattern: str) -> str:
+    """The document with the right number wherever it tells the dispatches of a training step."""
+
+    def right(match: re.Match[str]) -> str:
+        plan = compile_file(ROOT / "examples" / match["name"] / "model.wg").planned.plan
+        return f"{match['before']}{len(plan['entries']['train']['dispatches'])} dispatches"
+
+    return re.sub(pattern, right, document)
 
 
 def kernel_writing(value: str, files: Mapping[str, bytes]) -> str:
