@@ -43,8 +43,7 @@ def mean(x: Term, axes: Sequence[int]) -> Term:
 
 def var(x: Term, axes: Sequence[int]) -> Term:
     """The biased variance, as norm layers use it."""
-    centred = x - x.mean(axes).keep(axes, x)
-    return centred.apply("square").mean(axes)
+    return x.reduce("var", axes) if axes else x - x
 
 
 def logsumexp(x: Term, axes: Sequence[int]) -> Term:
