@@ -341,6 +341,7 @@ export class Model {
   /** Steps per training entry, batches taken, the shuffle's seed. */
   get progress() { return this.#c.progress; }
   /** Training steps that make a NaN are undone and rejected; false lets them pass. */
+  get checkFinite() { return this.#c.checkFinite; }
   set checkFinite(/** @type {boolean} */ on) { this.#c.checkFinite = on; }
 
   /** Runs an entry once: typed arrays (or numbers) in, typed arrays out. @param {string} key @param {any} [inputs] @returns {Promise<Record<string, Values>>} */

@@ -64,7 +64,9 @@ def test_losses_agree(bundles: dict[str, Path], name: str) -> None:
         stack: run_job(stack, bundles[name], "training", {"batches": lists})["losses"]
         for stack in STACKS
     }
-    found |= {device: in_python(bundles[name], data, device) for device in ("llvmpipe", "swiftshader")}
+    found |= {
+        device: in_python(bundles[name], data, device) for device in ("llvmpipe", "swiftshader")
+    }
     for stack, losses in found.items():
         gap = np.abs(np.subtract(losses, found["llvmpipe"])) / (1 + np.abs(losses))
         assert gap.max() <= TOLERANCE, (stack, gap)
@@ -76,9 +78,7 @@ def test_losses_agree(bundles: dict[str, Path], name: str) -> None:
 def test_both_profiles_and_several_steps_per_submit(bundles: dict[str, Path]) -> None:
     lists = [as_lists(batch) for batch in batches("regression")]
     one = run_job("node", bundles["regression"], "training", {"batches": lists, "profile": "cpu"})
-    many = run_job(
-        "node", bundles["regression"], "training", {"batches": lists, "together": True}
-    )
+    many = run_job("node", bundles["regression"], "training", {"batches": lists, "together": True})
     gpu = run_job("node", bundles["regression"], "training", {"batches": lists, "profile": "gpu"})
     assert one["losses"] == many["losses"]
     np.testing.assert_allclose(gpu["losses"], one["losses"], rtol=TOLERANCE)

@@ -1,4 +1,4 @@
-"""The JavaScript runtime decides as Python's does: plans, first values, orders, files; and its size."""
+"""The JavaScript runtime decides as Python's does: plans, first values, files; its size."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_first_values_have_the_same_bits(seed: int) -> None:
     for kind, args, shape in DRAWS:
         tensor = {"init": {"kind": kind, "args": args}, "shape": shape, "dtype": "f32"}
         data.append({"tensor": tensor, "seed": seed, "name": "blocks.0.w"})
-    for case, answer in zip(DRAWS, run_node("twin.mjs", data={"draws": data})["draws"], strict=True):
+    for case, answer in zip(
+        DRAWS, run_node("twin.mjs", data={"draws": data})["draws"], strict=True
+    ):
         kind, args, shape = case
         wanted = initial_values({"kind": kind, "args": args}, shape, seed, "blocks.0.w")
         assert answer["value"] == wanted.tobytes().hex(), case
@@ -99,9 +101,17 @@ def test_files_of_weights() -> None:
     good = save(arrays)
     header = json.loads(good[8 : 8 + struct.unpack("<Q", good[:8])[0]])
     bad = [b"", b"abc", good[:-1], good + b"x", good[:8] + b"[" + good[9:], b"\xff" * 64]
-    for spoil in ({"dtype": "F9"}, {"shape": [9]}, {"data_offsets": [0, 5]}, {"shape": "x"}, {"data_offsets": None}):
+    for spoil in (
+        {"dtype": "F9"},
+        {"shape": [9]},
+        {"data_offsets": [0, 5]},
+        {"shape": "x"},
+        {"data_offsets": None},
+    ):
         text = json.dumps({**header, "half": {**header["half"], **spoil}}).encode()
-        bad.append(struct.pack("<Q", len(text)) + text + good[8 + struct.unpack("<Q", good[:8])[0] :])
+        bad.append(
+            struct.pack("<Q", len(text)) + text + good[8 + struct.unpack("<Q", good[:8])[0] :]
+        )
     files = [base64.b64encode(data).decode() for data in (good, *bad)]
     first, *rest = run_node("twin.mjs", data={"files": files})["files"]
     assert first["value"] == {name: array.ravel().tolist() for name, array in arrays.items()}
@@ -113,14 +123,20 @@ def minified(*files: str) -> int:
     total = b""
     for name in files:
         loader = "--loader=css" if name.endswith(".css") else "--format=esm"
-        done = tool("esbuild", str(RUNTIME / name), "--minify", "--target=es2022", loader if ".js" in name else "--minify")
+        done = tool(
+            "esbuild",
+            str(RUNTIME / name),
+            "--minify",
+            "--target=es2022",
+            loader if ".js" in name else "--minify",
+        )
         assert done.returncode == 0, done.stderr
         total += done.stdout.encode()
     return len(gzip.compress(total, 9, mtime=0))
 
 
 def test_sizes() -> None:
-    """What a page that predicts loads at once; training and tools follow when they are first used."""
+    """check.js and wgcc.js are loaded at once, train.js when something of it is first used."""
     assert minified("wgcc.js") <= 6 * 1024
     assert minified("check.js") <= 4.5 * 1024
     assert minified("train.js") <= 7 * 1024

@@ -1,4 +1,4 @@
-"""Builds bundles with their web files, and runs jobs (tests/web/*.js) on them in Node, Deno and Chromium."""
+"""Builds bundles with their web files; runs jobs (tests/web/*.js) in Node, Deno and Chromium."""
 
 from __future__ import annotations
 

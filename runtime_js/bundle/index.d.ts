@@ -5,7 +5,6 @@ type Global<K extends string> = typeof globalThis extends Record<K, { prototype:
 export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never);
 /** An output: a typed array that carries its shape. */
 export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
-type Exact<T> = T;
 
 // MODEL
 

@@ -7,40 +7,35 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
-from wgcc.paths import data_dir
+from wgcc.bundle.web_text import fill, template
 
 Plan = Mapping[str, Any]
 
 
 def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
-    template = (data_dir("runtime_js") / "bundle" / "README.md").read_text(encoding="utf-8")
     params = {name: t for name, t in plan["tensors"].items() if t["role"] == "param"}
-    entry = next((n for n, e in plan["entries"].items() if e["training"]), "") or next(
-        iter(plan["entries"]), ""
+    names = sorted(plan["entries"], key=lambda name: not plan["entries"][name]["training"])
+    return fill(
+        template("bundle/README.md"),
+        MODEL=plan["model"]["name"],
+        SOURCE=plan["model"]["source"],
+        GENERATOR=plan["generator"],
+        ABOUT=_about(files[plan["model"]["source"]].decode("utf-8")),
+        ENTRIES="\n".join(_entries(plan)),
+        PARAMETERS="\n".join(_parameters(params)),
+        COUNT=f"{sum(prod(t['shape']) for t in params.values()):,}",
+        MEMORY=f"{plan['memory']['peak']:,}",
+        KERNELS=str(len(plan["kernels"])),
+        TRY=_try_js(plan, names[0]) if names else "",
+        TRY_PYTHON=_try_python(plan, names[0]) if names else "",
     )
-    values = {
-        "MODEL": plan["model"]["name"],
-        "SOURCE": plan["model"]["source"],
-        "GENERATOR": plan["generator"],
-        "ABOUT": _about(files[plan["model"]["source"]].decode("utf-8")),
-        "ENTRIES": "\n".join(_entries(plan)),
-        "PARAMETERS": "\n".join(_parameters(params)),
-        "COUNT": f"{sum(prod(t['shape']) for t in params.values()):,}",
-        "MEMORY": f"{plan['memory']['peak']:,}",
-        "KERNELS": str(len(plan["kernels"])),
-        "TRY": _try_js(plan, entry),
-        "TRY_PYTHON": _try_python(plan, entry),
-    }
-    return re.sub(r"__([A-Z_]+[A-Z])__", lambda match: values[match[1]], template)
 
 
 def _about(source: str) -> str:
     """The doc comment at the top of the model file."""
-    lines = re.match(r"(?:\s*///[^\n]*\n)*", source)
-    text = " ".join(
-        line.strip().removeprefix("///").strip()
-        for line in (lines[0] if lines else "").splitlines()
-    )
+    found = re.match(r"(?:\s*///[^\n]*\n)*", source)
+    lines = found[0].splitlines() if found else []
+    text = " ".join(line.strip().removeprefix("///").strip() for line in lines)
     return text.strip() or "A neural network."
 
 
@@ -49,14 +44,14 @@ def _entries(plan: Plan) -> Iterable[str]:
         inputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["inputs"].items())
         outputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["outputs"].items())
         kind = "trains" if entry["training"] else "predicts"
-        yield f"| `{name}` | `{inputs}` | `{outputs}` | {kind}, {len(entry['dispatches'])} dispatches |"
+        work = f"{kind}, {len(entry['dispatches'])} dispatches"
+        yield f"| `{name}` | `{inputs}` | `{outputs}` | {work} |"
 
 
 def _type(plan: Plan, key: str) -> str:
     tensor = plan["tensors"][key]
-    return tensor["dtype"] + (
-        f"[{', '.join(map(str, tensor['shape']))}]" if tensor["shape"] else ""
-    )
+    shape = f"[{', '.join(map(str, tensor['shape']))}]" if tensor["shape"] else ""
+    return f"{tensor['dtype']}{shape}"
 
 
 def _parameters(params: Plan) -> Iterable[str]:
@@ -65,19 +60,16 @@ def _parameters(params: Plan) -> Iterable[str]:
 
 
 def _try_js(plan: Plan, name: str) -> str:
-    if not name:
-        return ""
     entry = plan["entries"][name]
     inputs = ", ".join(entry["inputs"])
     if entry["training"]:
         option = "" if name == "train" else f", entry: '{name}'"
-        return f"for await (const {'{'} step, loss {'}'} of model.fit({{ {inputs} }}, {{ steps: 1000{option} }})) console.log(step, loss);"
+        loop = f"model.fit({{ {inputs} }}, {{ steps: 1000{option} }})"
+        return f"for await (const {{ step, loss }} of {loop}) console.log(step, loss);"
     return f"const {{ {', '.join(entry['outputs'])} }} = await model.{name}({{ {inputs} }});"
 
 
 def _try_python(plan: Plan, name: str) -> str:
-    if not name:
-        return ""
     entry = plan["entries"][name]
     if entry["training"]:
         inputs = ", ".join(f'"{port}": {port}' for port in entry["inputs"])

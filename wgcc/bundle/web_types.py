@@ -1,11 +1,11 @@
-"""index.d.ts: the types of one model, so that a wrong name, shape or element type does not compile."""
+"""index.d.ts: the types of one model. A wrong name, shape or element type does not compile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from wgcc.paths import data_dir
+from wgcc.bundle.web_text import template
 
 Plan = Mapping[str, Any]
 
@@ -24,13 +24,19 @@ MEMBERS = {
     "profile", "dispose", "constructor",
 }  # fmt: skip
 
+# Names that index.d.ts has of its own; a model called so gets a longer one.
+TAKEN = {
+    "In", "Out", "Inputs", "Outputs", "Params", "State", "Training", "Data", "FitOptions", "Report",
+    "LoadOptions", "Loaded", "Sized", "Plain", "Global", "WgccError", *ARRAYS.values(),
+}  # fmt: skip
+
 
 def declarations(plan: Plan) -> str:
-    template = (data_dir("runtime_js") / "bundle" / "index.d.ts").read_text(encoding="utf-8")
-    head, tail = template.split("// MODEL\n")
+    head, tail = template("bundle/index.d.ts").split("// MODEL\n")
+    model, generator = plan["model"]["name"], plan["generator"]
     return "\n".join(
         [
-            f"// Types of the model {plan['model']['name']}, written by {plan['generator']}; do not edit.",
+            f"// Types of the model {model}, written by {generator}; do not edit.",
             head,
             *_ports(plan, "Inputs", "inputs", "In"),
             *_ports(plan, "Outputs", "outputs", "Out"),
@@ -102,13 +108,15 @@ def _methods(plan: Plan) -> Iterable[str]:
     yield "/** Entries that train. */"
     yield f"export type Training = {' | '.join(map(repr, training)) or 'never'};\n"
     yield "/** The loaded model: every entry is a method. */"
-    yield f"export interface {plan['model']['name']} extends Loaded {{"
+    model = plan["model"]["name"]
+    model += "Model" if model in TAKEN else ""
+    yield f"export interface {model} extends Loaded {{"
     for entry, spec in plan["entries"].items():
         if entry in MEMBERS:
             continue
         if spec.get("doc"):
             yield f"  /** {' '.join(spec['doc'].split()).replace('*/', '* /')} */"
         optional = "" if spec["inputs"] else "?"
-        yield f"  {entry}(inputs{optional}: Exact<Inputs['{entry}']>): Promise<Outputs['{entry}']>;"
+        yield f"  {entry}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
     yield "}\n"
-    yield f"export declare function load(options?: LoadOptions): Promise<{plan['model']['name']}>;"
+    yield f"export declare function load(options?: LoadOptions): Promise<{model}>;"

@@ -5,6 +5,7 @@ A job is a module whose default export takes what the bundle exports, and argume
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -49,6 +50,8 @@ def run_on(
     stack: str, bundle: Path, job: Path, arguments: Mapping[str, Any], folders: Sequence[Path] = ()
 ) -> Any:
     """What the job returned. `folders`: where Node may find the npm package webgpu."""
+    if not (bundle / "index.js").is_file():
+        raise StackError(f"{stack}: {bundle} has no index.js; build it again with this wgcc")
     program = _program(stack)
     if stack == "chrome":
         return _in_chrome(program, bundle, job, arguments)
@@ -128,10 +131,8 @@ def _end(browser: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
         import signal
 
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(browser.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
     else:
         browser.kill()
     browser.wait()
@@ -153,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answers, self._arrived = answers, arrived
         super().__init__(*rest)
 
-    def do_GET(self) -> None:  # noqa: N802 (the name is given)
+    def do_GET(self) -> None:
         name = self.path.partition("?")[0]
         inside = (self._bundle / name.removeprefix("/bundle/")).resolve()
         if name == "/":
@@ -167,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
 
-    def do_POST(self) -> None:  # noqa: N802 (the name is given)
+    def do_POST(self) -> None:
         length = int(self.headers["content-length"])
         self._answers.append(json.loads(self.rfile.read(length)))
         self._send(b"", ".html")

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.group import CHECK_FAILED
+from wgcc.cli.group import CHECK_FAILED, PROBLEM
 from wgcc.cli.options import json_option
 from wgcc.cli.printing import say, show_json
+from wgcc.errors import WgError
 
 STACKS = ("python", "node", "deno", "chrome")
 
@@ -31,9 +32,15 @@ def command(
     for stack in dict.fromkeys(stacks.split(",")):
         if stack not in STACKS:
             raise click.BadParameter(f"{stack} is none of {', '.join(STACKS)}", param_hint="--on")
-        with failures():
-            run = partial(_on_web, stack) if stack != "python" else _on_python
-            result = run(bundle, device, profile)
+        run = _on_python if stack == "python" else partial(_on_web, stack)
+        try:
+            with failures():
+                result = run(bundle, device, profile)
+        except WgError as error:
+            # The other stacks are still worth a look.
+            say(str(error), style="error")
+            code = max(code, PROBLEM)
+            continue
         found.append(result)
         code = max(code, 0 if result["passed"] else CHECK_FAILED)
     if as_json:

@@ -1,0 +1,64 @@
+"""`wgcc verify` runs a bundle's self-test in Python, Node, Deno and Chromium: one line per stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT, environment
+from web_stacks import NODE, TOOLS, add_web_files, build_web
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verify") / "bundle"
+    return build_web(ROOT / "tests" / "golden" / "tokens.wg", folder)
+
+
+def verify(bundle: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """In the folder where npm's webgpu is, with both drivers in sight."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
+    drivers = environment("lavapipe", "swiftshader")
+    tools = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [sys.executable, "-m", "wgcc", "verify", str(bundle), *options],
+        cwd=NODE,
+        env={**os.environ, **drivers, "PYTHONPATH": path, "PATH": tools},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_every_stack_says_one_line(bundle: Path) -> None:
+    done = verify(bundle, "--on", "python,node,deno,chrome", "--json")
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert [line.split()[0] for line in lines] == ["python", "node", "deno", "chrome"], lines
+    assert all(": ok  " in line for line in lines)
+    results = json.loads(done.stdout)
+    assert all(result["passed"] for result in results)
+    counts = {len(result["outputs"]) for result in results}
+    assert counts == {4}
+
+
+def test_wrong_outputs_and_missing_files(bundle: Path, tmp_path: Path) -> None:
+    files = {path.relative_to(bundle): path.read_bytes() for path in bundle.rglob("*.*")}
+    spoilt = tmp_path / "spoilt"
+    for name, data in files.items():
+        (spoilt / name).parent.mkdir(parents=True, exist_ok=True)
+        (spoilt / name).write_bytes(data)
+    plan = json.loads((spoilt / "plan.json").read_text())
+    plan["selftest"]["entries"]["train"]["outputs"][0]["loss"]["first"] = [9.0]
+    (spoilt / "plan.json").write_text(json.dumps(plan))
+    add_web_files(spoilt)
+    done = verify(spoilt, "--on", "node")
+    assert (done.returncode, "wrong  train.loss" in done.stderr) == (3, True), done.stderr
+    (spoilt / "index.js").unlink()
+    done = verify(spoilt, "--on", "deno,node")
+    assert (done.returncode, done.stderr.count("has no index.js")) == (1, 2), done.stderr

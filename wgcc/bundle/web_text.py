@@ -1,0 +1,38 @@
+"""Texts of the web files: templates filled, kernels and bytes as JavaScript literals."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+
+from wgcc.paths import data_dir
+
+_PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
+
+
+def template(name: str) -> str:
+    """A file of runtime_js, which templates and the runtime itself are kept in."""
+    return (data_dir("runtime_js") / name).read_text(encoding="utf-8")
+
+
+def fill(text: str, **values: str) -> str:
+    """Replaces `__NAME__` by its value. A name without value, or the other way, is a bug."""
+    wanted = set(_PLACE.findall(text))
+    assert wanted == set(values), wanted ^ set(values)
+    return _PLACE.sub(lambda match: values[match[1]], text)
+
+
+def kernels_literal(files: Mapping[str, bytes]) -> str:
+    """An object of the kernels' texts, as they stand in their files."""
+    lines = ["{"]
+    for name, data in files.items():
+        if name.startswith("kernels/"):
+            text = re.sub(r"[\\`]|\$\{", r"\\\g<0>", data.decode("utf-8"))
+            lines.append(f"  '{name.removeprefix('kernels/')}': `{text}`,")
+    return "\n".join([*lines, "}"])
+
+
+def bytes_literal(data: bytes | None) -> str:
+    """Bytes as text in base 64; `undefined` for none."""
+    return f"'{base64.b64encode(data).decode()}'" if data else "undefined"
