@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 
-ONSETS = "b d f g h k l m n r s t v br dr gr kr tr st sh th".split()
+ONSETS = [*"bdfghklmnrstv", "br", "dr", "gr", "kr", "tr", "st", "sh", "th"]
 VOWELS = {"bright": "aaeei", "dark": "aaoou"}
 ENDINGS = ["", "", "", "n", "r", "l", "th"]
 

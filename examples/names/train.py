@@ -26,9 +26,7 @@ def main(bundle: str) -> int:
     train, test = (load_file(FOLDER / f"{name}.safetensors") for name in ("train", "test"))
     model = wg.load(bundle)
     print(f"on {model.device_name}: {len(train['letters'])} letters")
-    model.fit(
-        train, steps=STEPS, every=STEPS // 10, eval=test, callbacks=[show], log="loss.jsonl"
-    )
+    model.fit(train, steps=STEPS, every=STEPS // 20, eval=test, callbacks=[show], log="loss.jsonl")
     names = [name for _ in range(8) for name in spell(model, temperature=0.8)]
     print(" ".join(names[:16]))
     right = sum(map(is_name, names)) / len(names)

@@ -1,0 +1,56 @@
+"""The examples that write text train to what they promise, and their READMEs tell the truth."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT, environment
+from building import build
+from wgcc.compiler import compile_file
+
+EXAMPLES = ROOT / "examples"
+NAMES = ("names",)
+MINUTE = 60
+
+
+def run_script(adapter: str, folder: Path, *command: str) -> str:
+    """What a script prints; it exits with 1 if the result is not good enough."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
+    env = {**os.environ, **environment(adapter), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=env, cwd=folder, capture_output=True, encoding="utf-8", timeout=8 * MINUTE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_names_follow_the_rules_they_were_never_told(adapter: str, tmp_path: Path) -> None:
+    build(EXAMPLES / "names" / "model.wg", tmp_path / "bundle")
+    output = run_script(adapter, tmp_path, str(EXAMPLES / "names" / "train.py"), "bundle")
+    right, new = map(int, re.findall(r"(\d+)%", output))
+    assert right >= 80 and new >= 80, output
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readme_tells_the_truth(name: str) -> None:
+    compiled = compile_file(EXAMPLES / name / "model.wg")
+    readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    dispatches = len(compiled.planned.plan["entries"]["train"]["dispatches"])
+    parameters = sum(tensor.type.size for tensor in compiled.program.params.values())
+    assert f"{dispatches} dispatches" in readme
+    assert f"{parameters:,}" in readme
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_curve_is_a_picture(name: str) -> None:
+    root = ElementTree.fromstring((EXAMPLES / name / "curve.svg").read_text(encoding="utf-8"))
+    assert root.tag.endswith("svg")
+    assert [child for child in root if child.tag.endswith("polyline")]
