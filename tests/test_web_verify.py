@@ -1,4 +1,4 @@
-"""`wgcc verify` runs a bundle's self-test in Python, Node, Deno and Chromium: one line per stack."""
+"""`wgcc verify` runs a self-test in Python, Node, Deno and Chromium: one line per stack."""
 
 from __future__ import annotations
 
