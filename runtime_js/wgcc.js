@@ -30,7 +30,7 @@ export { WgccError };
  *   onProgress?: (progress: {stage: string, done: number, total: number}) => void}} Options
  * @typedef {[GPUComputePipeline, GPUBindGroup, Grid]} Command
  * @typedef {{copies: [GPUBuffer, GPUBuffer][], tests: Command[]}} Guard  what an entry changes, and room to undo it
- * @typedef {{plan: Plan, device: GPUDevice, own: boolean, name: string, profile: string, isLost: boolean, lost: Promise<any>, buffers: GPUBuffer[],
+ * @typedef {{plan: Plan, device: GPUDevice, own: boolean, name: string, profile: string, isLost?: WgccError, lost: Promise<any>, waiting: Set<(error: any) => void>, buffers: GPUBuffer[],
  *   commands: Record<string, Command[]>, guards: Record<string, Guard>, flag: GPUBuffer, spare: Record<string, GPUBuffer>}} Machine
  * @typedef {{plan: Plan, m: Machine, bundle: Bundle, options: Options, values: Named[], queue: Promise<any>, isClosed: boolean, checkFinite: boolean,
  *   progress: Progress, snapshot: {words: Named, progress: Progress, at: number}}} Context  everything of one model
@@ -49,7 +49,7 @@ export const isScalar = tensor => isFloat(tensor) && bytesOf(tensor) == 4;
 // ---- arrays: what callers pass, words on the GPU, and back
 
 /** @param {string} dtype */
-export const wordType = dtype => dtype[0] == 'f' ? Float32Array : dtype == 'i32' ? Int32Array : Uint32Array;
+const wordType = dtype => dtype[0] == 'f' ? Float32Array : dtype == 'i32' ? Int32Array : Uint32Array;
 /** @type {Record<string, [number, number]>} */
 const BOUNDS = { i32: [-(2 ** 31), 2 ** 31 - 1], u32: [0, 2 ** 32 - 1], u8: [0, 255], bool: [0, 1] };
 
@@ -61,7 +61,8 @@ function half(x) {
 
 /** Words of a list of numbers; a value that would be lost is refused. @param {ArrayLike<any>} list @param {string} dtype @param {string} what @param {any} [allowed] @returns {Words} */
 export function convert(list, dtype, what, allowed) {
-  const words = /** @type {Words} */ (/** @type {any} */ (wordType(dtype)).from(list, dtype == 'f16' ? half : Number)), bounds = BOUNDS[dtype];
+  const type = /** @type {any} */ (wordType(dtype)), bounds = BOUNDS[dtype];
+  const words = /** @type {Words} */ (list instanceof type && dtype != 'f16' ? /** @type {any} */ (list).slice() : type.from(list, dtype == 'f16' ? half : Number));
   const { low, high, ignore } = rangeOf(allowed ?? bounds ?? []);
   for (let i = 0; i < words.length; i++) {
     const x = Number(list[i]);
@@ -125,7 +126,7 @@ export function readTensors(source, what) {
   } catch (error) { fail('weights', `${what} is no safetensors file: ${error}`, what); }
   const facts = factsOf(metadata?.wgcc, what);
   for (const key of keys(tensors).sort()) crc = crc32(bytes.subarray(start + tensors[key].at[0], start + tensors[key].at[1]), crc32(encode(key), crc));
-  if (crc != (facts.crc32 ?? crc)) fail('weights', `${what} is damaged: its checksum is wrong`, what);
+  if (crc != (facts.crc32 ?? crc)) fail('weights', `${what} is damaged`, what);
   return { tensors, facts };
 }
 
@@ -136,7 +137,7 @@ function factsOf(text, what) {
   try { facts = text ? JSON.parse(text) : facts; } catch { facts = {}; }
   const { steps = {}, data = {} } = facts, progress = { steps, position: data.position ?? 0, seed: data.seed ?? 0 };
   if (facts.format != 'wgcc-checkpoint' || ![...valuesOf(steps), progress.position, progress.seed].every(n => n >= 0 && Number.isInteger(n))) fail('weights', `${what} has unknown metadata`, what);
-  if (facts.version != 1) fail('version', `${what} is a checkpoint of version ${facts.version}, not 1`, what);
+  if (facts.version != 1) fail('version', `${what} has version ${facts.version}, not 1`, what);
   return { crc32: facts.crc32, progress };
 }
 
@@ -165,18 +166,22 @@ async function openDevice(choice, { requires: { features, limits } }) {
 
 /** Waits for the GPU, but not for ever, and never takes a lost device for success. @template T @param {Machine} m @param {Promise<T>} promise @returns {Promise<T>} */
 async function wait(m, promise) {
-  /** @type {any} */
-  let timer;
-  const lost = m.lost.then(info => fail('device-lost', `the GPU device was lost (${info.message || info.reason}): recover() goes back to the last snapshot`));
-  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new WgccError('time-out', 'the GPU did not finish')), 1e3 * WAIT); });
+  let timer = /** @type {any} */ (0), end = timer;
   try {
-    return await /** @type {Promise<any>} */ (Promise.race([promise, lost, late]));
+    return await new Promise((resolve, reject) => {
+      // No race with `lost`: a promise that lives on would keep every loser.
+      m.waiting.add(end = reject);
+      timer = setTimeout(reject, 1e3 * WAIT, new WgccError('time-out', 'the GPU did not finish'));
+      if (m.isLost) reject(m.isLost);
+      promise.then(resolve, reject);
+    });
   } catch (error) {
     // A mapping may fail just before the loss is told.
-    if (!(error instanceof WgccError)) await Promise.race([lost, new Promise(done => setTimeout(done, 50))]);
-    throw error instanceof WgccError ? error : new WgccError('gpu', `the GPU refused the work: ${error}`);
+    if (!(error instanceof WgccError)) await new Promise(done => setTimeout(done, 50));
+    throw m.isLost ?? (error instanceof WgccError ? error : new WgccError('gpu', `the GPU refused the work: ${error}`));
   } finally {
     clearTimeout(timer);
+    m.waiting.delete(end);
   }
 }
 
@@ -204,8 +209,11 @@ function spare(m, use, size, usage) {
 export async function build(plan, kernels, { device, profile, onProgress, signal }) {
   const opened = await openDevice(device, plan);
   /** @type {any} */
-  const m = { plan, ...opened, profile: profile ?? opened.profile, buffers: [], commands: {}, guards: {}, spare: {} };
-  m.lost.then(() => { m.isLost = true; });
+  const m = { plan, ...opened, profile: profile ?? opened.profile, buffers: [], commands: {}, guards: {}, spare: {}, waiting: new Set() };
+  m.lost.then((/** @type {any} */ info) => {
+    m.isLost = new WgccError('device-lost', `the GPU device was lost (${info.message || info.reason}): recover() goes back to the last snapshot`);
+    for (const end of m.waiting) end(m.isLost);
+  });
   try {
     await scoped(m, `${plan.memory.peak} bytes`, () => {
       m.flag = storage(m, 4);
@@ -314,7 +322,7 @@ const none = () => ({ steps: {}, position: 0, seed: 0 });
 const LATER = ['loadParams', 'save', 'restore', 'store', 'recall', 'snapshot', 'recover', 'profile'];
 
 /** A loaded bundle: every entry is a method. Made by `open` (in a bundle: `load`). */
-export class Model {
+class Model {
   #c;
 
   static {

@@ -101,7 +101,8 @@ $('drop').ondrop = event => { event.preventDefault(); $('drop').className = ''; 
 function choose() {
   inputs = generated($('entry').value, seed++, 1);
   // Points along a line are seen best in order.
-  for (const list of Object.values(inputs)) if (list.length > 16 && list instanceof Float32Array) list.sort();
+  const [first] = Object.values(inputs), [shape] = Object.values(plan.entries[$('entry').value].inputs).map(key => plan.tensors[key].shape);
+  if (first?.length > 16 && first.length == shape[0]) first.sort();
   $('inputs').replaceChildren();
   for (const [name, list] of Object.entries(inputs)) {
     const label = make('label', `${name}: ${typeOf(plan.tensors[plan.entries[$('entry').value].inputs[name]])}`, $('inputs'), { className: 'field note' });
@@ -119,14 +120,15 @@ async function predict() {
     if (list.length > 16) {
       $('curve').hidden = false;
       plot($('curve'), [Array.from(list, (v, i) => [x?.length == list.length ? x[i] : i, v])]);
-    } else bars(Array.from(list));
+    } else if (list.length > 1) bars(Array.from(list));
+    else $('outputs').lastChild.append(` = ${+list[0].toPrecision(5)}`);
   }
 }
 function bars(list) {
   const most = Math.max(...list.map(Math.abs), 1e-9);
   list.forEach((v, i) => {
     const row = make('div', '', $('outputs'), { className: 'bar' });
-    make('span', list.length > 1 ? i : '', row);
+    make('span', i, row);
     make('i', '', row).style.width = `${100 * Math.abs(v) / most}%`;
     make('span', +v.toPrecision(5), row);
   });
