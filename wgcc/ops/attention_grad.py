@@ -14,9 +14,7 @@ from wgcc.ops.attention_samples import gradient_samples
 from wgcc.ops.registry import Op, Sample, ShapeError, Special
 
 
-def infer_stats(
-    y: TensorType, lse: TensorType, dy: TensorType, *dlse: TensorType
-) -> TensorType:
+def infer_stats(y: TensorType, lse: TensorType, dy: TensorType, *dlse: TensorType) -> TensorType:
     if y != dy or any(x != TensorType(y.shape[:-1]) for x in (lse, *dlse)) or len(dlse) > 1:
         raise ShapeError(f"attention_stats: {y}, {lse} and {dy} do not fit together")
     return TensorType((*y.shape[:-1], 2))

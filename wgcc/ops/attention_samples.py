@@ -48,7 +48,7 @@ class Case:
 CASES = (
     Case((1, 1, 1, 1, 1, 1, 1)),
     Case((2, 2, 2, 5, 7, 3, 5)),
-    Case((1, 2, 1, 67, 67, 4, 4), causal=True),
+    Case((1, 2, 1, 67, 67, 21, 34), causal=True),
     Case((2, 6, 2, 13, 13, 5, 6), causal=True),
     Case((1, 4, 2, 1, 37, 8, 8), causal=True, offset=20),
     Case((1, 3, 3, 3, 11, 4, 2), causal=True, offset=-2),

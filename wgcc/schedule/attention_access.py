@@ -1,17 +1,18 @@
 """How attention kernels touch memory: operands as WGSL functions, results as procedures.
 
-`key(z, h, t, d)` is one element and `key_4(z, h, t, c)` four of them, zero past the end. Also the
-functions that say which keys a row sees. What is computed with them is in the templates.
+`key_at(z, h, t, d)` is one element and `load_key(z, h, t, c)` four of them. Also the functions that
+say which keys a row sees. What is computed with all of them is in the templates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.attention_rule import HIDDEN, Scope, optional
 from wgcc.schedule.context import Context
-from wgcc.schedule.emit import Emitter
+from wgcc.schedule.emit import Coordinates, Emitter
 from wgcc.schedule.emit import Scope as Lines
 from wgcc.schedule.index import variable
 from wgcc.schedule.wgsl import literal, wgsl_type
@@ -81,26 +82,13 @@ class Access:
     def text(self) -> str:
         return "\n\n".join(self.texts)
 
-    def reads(self, name: str, value: Value) -> None:
-        """`name(z, h, t, d)`: one element."""
+    def reads(self, name: str, value: Value, fours: bool = False) -> None:
+        """`name_at(z, h, t, d)`: one element; with `fours` also `load_name(z, h, t, c)`."""
         self._begin()
         result = self.emitter.at(value, self._coordinates(value))
-        self._function(f"{name}({self._parameters(value)}) -> f32", [f"return {result};"])
-
-    def reads_fours(self, name: str, value: Value) -> None:
-        """`name(z, h, t, d)` and `name_4(z, h, t, c)`: elements 4 c … 4 c + 3."""
-        self.reads(name, value)
-        size = value.shape[-1]
-        parts = [f"{name}(z, h, t, c * 4u)"]
-        for i in (1, 2, 3):
-            place = f"c * 4u + {i}u"
-            if size % 4 == 0:
-                parts.append(f"{name}(z, h, t, {place})")
-            else:
-                inside = f"{name}(z, h, t, min({place}, {size - 1}u))"
-                parts.append(f"select(0.0, {inside}, {place} < {size}u)")
-        lines = [f"return vec4f({', '.join(parts)});"]
-        self.texts.append(_function(f"{name}_4(z: u32, h: u32, t: u32, c: u32) -> vec4f", lines))
+        self._function(f"{name}_at({self._parameters(value)}) -> f32", [f"return {result};"])
+        if fours:
+            self.texts.append(_load_four(name, value.shape[-1]))
 
     def stores(self, name: str, value: Value) -> None:
         """`name(z, h, t, d, x)`; does nothing where nobody wants the value."""
@@ -109,29 +97,26 @@ class Access:
         lines = [self.emitter.store(value, self._coordinates(value), "x")] if kept else []
         self._function(f"{name}({self._parameters(value)}, x: f32)", lines)
 
-    def sees(self, node: Node, extras: tuple[Value, ...], sizes: Sizes) -> None:
-        """`offset()`, `sees(row, key)` by position, the range of keys of a row and its opposite."""
+    def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
+        """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
         scope = Scope(node.attrs["causal"], node.attrs["window"])
         offset, mask = optional(extras)
-        self.texts.append(
-            f"const SCALE = {literal(node.attrs['scale'], 'f32')};\n"
-            f"const HIDDEN = {literal(HIDDEN, 'f32')};"
-        )
-        self._offset(offset, sizes, scope)
-        self.texts += _ranges(scope, sizes)
+        scale, hidden = (literal(x, "f32") for x in (node.attrs["scale"], HIDDEN))
+        self.texts.append(f"const SCALE = {scale};\nconst HIDDEN = {hidden};")
+        self.texts += _ranges(scope, sizes, along)
+        if offset is not None:
+            self._offset(offset, sizes, scope)
         if mask is not None:
             self.reads("mask", mask)
 
-    def _offset(self, offset: Value | None, sizes: Sizes, scope: Scope) -> None:
+    def _offset(self, offset: Value, sizes: Sizes, scope: Scope) -> None:
         self._begin()
-        result = "0"
-        if offset is not None:
-            # Beyond these every row sees all or nothing; sums of positions cannot overflow.
-            far = scope.window or 0
-            low, high = sizes.rows + far, sizes.keys + far
-            raw = self.emitter.at(offset, ())
-            unsigned = wgsl_type(offset.dtype) == "u32"
-            result = f"i32(min({raw}, {high}u))" if unsigned else f"clamp({raw}, -{low}, {high})"
+        # Beyond these every row sees all or nothing; sums of positions cannot overflow.
+        far = scope.window or 0
+        low, high = sizes.rows + far, sizes.keys + far
+        raw = self.emitter.at(offset, ())
+        unsigned = wgsl_type(offset.dtype) == "u32"
+        result = f"i32(min({raw}, {high}u))" if unsigned else f"clamp({raw}, -{low}, {high})"
         self._function("offset() -> i32", [f"return {result};"])
 
     def _begin(self) -> None:
@@ -140,7 +125,7 @@ class Access:
     def _function(self, head: str, lines: list[str]) -> None:
         self.texts.append(_function(head, [*self.emitter.outer.lines, *lines]))
 
-    def _coordinates(self, value: Value) -> tuple:
+    def _coordinates(self, value: Value) -> Coordinates:
         names = AXES[: len(value.shape)]
         return tuple(variable(n, extent) for n, extent in zip(names, value.shape, strict=True))
 
@@ -148,29 +133,46 @@ class Access:
         return ", ".join(f"{name}: u32" for name in AXES[: len(value.shape)])
 
 
+def _load_four(name: str, size: int) -> str:
+    """Elements 4 c … 4 c + 3 of a row, zero past its end."""
+    parts = [f"{name}_at(z, h, t, c * 4u)"]
+    for i in (1, 2, 3):
+        place = f"c * 4u + {i}u"
+        element = f"{name}_at(z, h, t, {place})"
+        if size % 4:
+            inside = f"{name}_at(z, h, t, min({place}, {size - 1}u))"
+            element = f"select(0.0, {inside}, {place} < {size}u)"
+        parts.append(element)
+    head = f"load_{name}(z: u32, h: u32, t: u32, c: u32) -> vec4f"
+    return _function(head, [f"return vec4f({', '.join(parts)});"])
+
+
 def _function(head: str, lines: list[str]) -> str:
     return f"fn {head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}"
 
 
-def _ranges(scope: Scope, sizes: Sizes) -> list[str]:
-    """Positions of rows count from the first key; those of a row's keys and a key's rows."""
-    window = scope.window
-    seen, first, end = [], "0", f"{sizes.keys}"
-    row_first, row_end = "0", f"{sizes.rows}"
-    if window is not None:
-        seen.append(f"row - key < {window}")
-        first, row_end = f"max(0, row - {window - 1})", f"min({sizes.rows}, key + {window})"
+def _ranges(scope: Scope, sizes: Sizes, along: str) -> list[str]:
+    """A row's position counts from the first key; `first_row` and `end_row` count from the first
+    row, and so does the key they are given."""
+    conditions = []
+    first_key, end_key = "0", f"{sizes.keys}"
+    first_row, end_row = "0", f"{sizes.rows}"
+    if scope.window is not None:
+        near = scope.window - 1
+        conditions.append(f"row - key <= {near}")
+        first_key, end_row = f"max(0, row - {near})", f"min({sizes.rows}, key + {near + 1})"
         if not scope.causal:
-            seen.append(f"key - row < {window}")
-            end, row_first = f"min({sizes.keys}, row + {window})", f"max(0, key - {window - 1})"
+            conditions.append(f"key - row <= {near}")
+            end_key, first_row = f"min({sizes.keys}, row + {near + 1})", f"max(0, key - {near})"
     if scope.causal:
-        seen.append("key <= row")
-        end, row_first = f"min({sizes.keys}, row + 1)", "max(0, key)"
+        conditions.append("key <= row")
+        end_key, first_row = f"min({sizes.keys}, row + 1)", "max(0, key)"
+    # Not `&&`, which branches: compilers of software adapters choke on many branches.
+    seen = " & ".join(f"({condition})" for condition in conditions) or "true"
+    first, end = (first_key, end_key) if along == "key" else (first_row, end_row)
+    given = "row" if along == "key" else "key"
     return [
-        _function("sees(row: i32, key: i32) -> bool", [f"return {' && '.join(seen) or 'true'};"]),
-        _function("first_key(row: i32) -> u32", [f"return u32({first});"]),
-        _function("end_key(row: i32) -> u32", [f"return u32(max(0, {end}));"]),
-        # Here keys are counted from the first row.
-        _function("first_row(key: i32) -> u32", [f"return u32({row_first});"]),
-        _function("end_row(key: i32) -> u32", [f"return u32(max(0, {row_end}));"]),
+        _function("sees(row: i32, key: i32) -> bool", [f"return {seen};"]),
+        _function(f"first_{along}({given}: i32) -> u32", [f"return u32({first});"]),
+        _function(f"end_{along}({given}: i32) -> u32", [f"return u32(max(0, {end}));"]),
     ]

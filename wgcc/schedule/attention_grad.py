@@ -1,11 +1,13 @@
-"""Attention backward: two walks with the probabilities computed again, one along the keys for the
-gradients of q, one along the rows for those of k and v."""
+"""Attention backward: two walks in which the probabilities are computed again.
+
+One goes along the keys for the gradients of q, one along the rows for those of k and v.
+"""
 
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.attention_rule import optional
-from wgcc.schedule.attention import launch, tiles
+from wgcc.schedule.attention import launch_blocks, launch_tiles, tile_size
 from wgcc.schedule.attention_access import Access, Sizes
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.emit import Emitter
@@ -18,39 +20,36 @@ WORKGROUP = 64
 
 
 def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
-    sizes = Sizes.of(*group.roots[0].inputs[:3])
-    return _walk(group, context, "q", sizes, sizes.tall, 2 * sizes.inner + sizes.width)
+    return _walk(group, context, "attention_grad_q", "dq", "key")
 
 
 def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
-    sizes = Sizes.of(*group.roots[0].inputs[:3])
-    return _walk(group, context, "kv", sizes, sizes.keys, 2 * (sizes.inner + sizes.width))
+    return _walk(group, context, "attention_grad_kv", "both", "row")
 
 
-def _walk(
-    group: Group, context: Context, which: str, sizes: Sizes, length: int, kept: int
-) -> GroupCode:
+def _walk(group: Group, context: Context, template: str, result: str, along: str) -> GroupCode:
     node = group.roots[0]
-    _, mask = optional(node.inputs[5:])
-    offset, _ = optional(node.inputs[5:])
-    flags = {"moving": offset is not None, "masked": mask is not None}
-    launches = {}
-    for profile, tile in (("gpu", tiles(sizes.inner_4 + sizes.width_4)), ("cpu", 0)):
-        access = _access(node, context, sizes, "put_dq" if which == "q" else "put_both")
-        template = f"attention_grad_{which}.wgsl.jinja"
-        launches[profile] = launch(template, access, sizes, length, kept, tile, flags)
-    return context.code(launches)
-
-
-def _access(node: Node, context: Context, sizes: Sizes, put: str) -> Access:
     q, k, v, dy, stats, *extras = node.inputs
-    access = Access(context)
-    for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
-        access.reads_fours(name, value)
-    access.reads("stats", stats)
-    access.sees(node, tuple(extras), sizes)
-    access.stores(put, node.output)
-    return access
+    sizes = Sizes.of(q, k, v)
+    length = sizes.tall if along == "key" else sizes.keys
+    offset, mask = optional(extras)
+    flags = {"moving": offset is not None, "masked": mask is not None}
+
+    def access(fours: bool) -> Access:
+        found = Access(context)
+        found.stores(f"put_{result}", node.output)
+        if not fours:
+            found.reads(result, node.output)
+        for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
+            found.reads(name, value, fours)
+        found.reads("stats", stats)
+        found.sees(node, extras, sizes, along)
+        return found
+
+    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, length, flags)
+    if tile := tile_size(sizes):
+        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, length, tile, flags)
+    return context.code({"gpu": tiles if tile else blocks, "cpu": blocks})
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:
