@@ -25,6 +25,7 @@ from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
 from wgcc.schedule.prepare import prepare
 from wgcc.schedule.scan import scan_code
 from wgcc.schedule.scatter import scatter_code
+from wgcc.schedule.select import select_code
 from wgcc.schedule.state_space import (
     state_ends_code,
     state_grad_channels_code,
@@ -46,6 +47,7 @@ WRITERS: dict[str, Writer] = {
     "matmul": matmul_code,
     "scan": scan_code,
     "scatter": scatter_code,
+    "select": select_code,
     "state_ends": state_ends_code,
     "state_grad_channels": state_grad_channels_code,
     "state_grad_states": state_grad_states_code,

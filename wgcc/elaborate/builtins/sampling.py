@@ -5,17 +5,14 @@ from __future__ import annotations
 from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
 from wgcc.elaborate.builtins.reductions import arg_reduce
-from wgcc.elaborate.dims import Dim, product
+from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term, iota
-from wgcc.elaborate.tracer import LARGEST_TENSOR, Tracer
+from wgcc.elaborate.terms import Term
+from wgcc.elaborate.tracer import Tracer
 from wgcc.elaborate.values import Number, Tensor, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS
 
-# `top_k` and `top_p` compare every score with every other.
-MOST_CLASSES = 4096
-HIDDEN = -1e30
 # Half a step of the generator: keeps the logarithm of an exponential draw finite.
 SMALLEST_DRAW = 2.0**-25
 # Dividing by this is as good as taking the largest score, and overflows for no sensible score.
@@ -56,61 +53,27 @@ def _cooled(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
 def _limited(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
     classes = scores.dims[-1]
     count = parameters.whole(tracer, args, "top_k") if args["top_k"] is not None else None
+    if count is not None and count.size < classes.size:
+        kept = tracer.emit("keep_top_k", scores.tensor, dims=scores.dims, dtype="f32", k=count.size)
+        scores = Term(tracer, kept)
     mass = _mass(tracer, args)
-    if count is not None and count.size >= classes.size:
-        count = None
-    if count is None and mass is None:
-        return scores
-    _check_size(tracer, args, scores)
-    ahead = _ahead(scores)
-    if count is not None:
-        rank = ahead.cast("f32").sum([ahead.rank - 1])
-        scores = rank.compare("lt", count.size).choose(scores, HIDDEN)
     if mass is not None:
-        weights = Term(
-            tracer,
-            tracer.emit(
-                "softmax", scores.tensor, dims=scores.dims, dtype="f32", axis=scores.rank - 1
-            ),
-        )
-        before = ahead.choose(weights.new_axis(-2), 0.0).sum([ahead.rank - 1])
-        scores = before.compare("lt", mass).choose(scores, HIDDEN)
+        kept = tracer.emit("keep_top_p", scores.tensor, mass, dims=scores.dims, dtype="f32")
+        scores = Term(tracer, kept)
     return scores
 
 
-def _mass(tracer: Tracer, args: BoundArgs) -> Term | float | None:
+def _mass(tracer: Tracer, args: BoundArgs) -> Tensor | None:
     value = args["top_p"]
     if value is None:
         return None
     if not isinstance(value, (Dim, Number)):
-        return Term(tracer, parameters.scalar(tracer, args, "top_p", "f32"))
+        return parameters.scalar(tracer, args, "top_p", "f32")
     number = parameters.number(tracer, args, "top_p")
     if not 0 < number <= 1:
         text = f"`top_p` must be above 0 and at most 1, but it is {number:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("top_p")))
-    return number if number < 1 else None
-
-
-def _ahead(scores: Term) -> Term:
-    """[.., i, j]: whether class j comes before class i in the order of scores."""
-    mine, other = scores.new_axis(-1), scores.new_axis(-2)
-    number = iota(scores.tracer, scores.dims[-1])
-    earlier = number.compare("lt", number.new_axis(1))
-    return other.compare("gt", mine) | (other.compare("eq", mine) & earlier)
-
-
-def _check_size(tracer: Tracer, args: BoundArgs, scores: Term) -> None:
-    classes = scores.dims[-1]
-    pairs = product(scores.dims).size * classes.size
-    if tracer.generic or (classes.size <= MOST_CLASSES and pairs <= LARGEST_TENSOR):
-        return
-    name = "top_k" if args["top_k"] is not None else "top_p"
-    text = f"`{name}` works for at most {MOST_CLASSES} classes for now, but this is {scores.tensor}"
-    found = tracer.report.error("WG0421", text, args.span(name))
-    rows = product(scores.dims[:-1]).size
-    if classes.size <= MOST_CLASSES and rows > 1:
-        found.help("sample fewer rows at once")
-    raise Stop(found)
+    return tracer.constant(number, "f32") if number < 1 else None
 
 
 def _seed(tracer: Tracer, args: BoundArgs) -> Tensor | None:
