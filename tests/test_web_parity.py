@@ -136,6 +136,31 @@ def test_checkpoint_is_the_same_file(bundles: dict[str, Path], tmp_path: Path) -
     assert from_base64(answer["checkpoint"]) == (tmp_path / "python.safetensors").read_bytes()
 
 
+def test_constants_and_every_element_type(tmp_path: Path) -> None:
+    """Tables folded at compile time, dropout, and a checkpoint with halves, bytes and booleans."""
+    bundle = build_web(ROOT / "tests" / "web" / "mixed.wg", tmp_path / "mixed")
+    assert (bundle / "constants.safetensors").exists()
+    draw = np.random.default_rng(2)
+    data = [
+        {
+            "ids": draw.integers(0, 11, (2, 8)).astype(np.int32),
+            "noise": draw.normal(0, 3, (8, 16)).astype(np.float32),
+            "keep": draw.integers(0, 2, 8).astype(bool),
+        }
+        for _ in range(4)
+    ]
+    answer = run_job("deno", bundle, "training", {"batches": [as_lists(b) for b in data]})
+    tint = run_job("node", bundle, "training", {"batches": [as_lists(b) for b in data]})
+    with wgcc_runtime.load(bundle, device="llvmpipe") as model:
+        losses = [float(model.train(**batch)["loss"]) for batch in data]
+        model.save(tmp_path / "python.safetensors")
+    assert answer["losses"] == losses
+    assert from_base64(answer["checkpoint"]) == (tmp_path / "python.safetensors").read_bytes()
+    np.testing.assert_allclose(tint["losses"], losses, rtol=TOLERANCE)
+    again = run_job("deno", bundle, "training", {"batches": [], "checkpoint": answer["checkpoint"]})
+    assert again["checkpoint"] == answer["checkpoint"]
+
+
 def test_other_entries_agree(tmp_path: Path) -> None:
     """State, random numbers, booleans and integers."""
     bundle = build_web(ROOT / "tests" / "golden" / "memory.wg", tmp_path / "memory")
