@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -26,23 +25,18 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_help_is_quick_and_names_the_commands() -> None:
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "wgcc", "--help"],
-            capture_output=True,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        times.append(time.perf_counter() - started)
-        assert done.returncode == 0
-        for command in ("new", "check", "build", "show"):
-            assert f"\n  {command}" in done.stdout
-        assert "_WGCC_COMPLETE" in done.stdout
-    # Usually a fifth of a second; machines that run tests are busy.
-    assert min(times) < 1.0
+def test_help_names_the_commands() -> None:
+    # That it is quick follows from what it imports, which test_architecture.py holds.
+    done = subprocess.run(
+        [sys.executable, "-m", "wgcc", "--help"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode == 0
+    for command in ("new", "check", "build", "show"):
+        assert f"\n  {command}" in done.stdout
+    assert "_WGCC_COMPLETE" in done.stdout
 
 
 def test_help_imports_nothing_slow() -> None:
