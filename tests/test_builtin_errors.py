@@ -121,8 +121,6 @@ attention(x, x[.., 1 :], x) | attention(x, x[.., 1 :], x) | WG0418 | attention: 
 attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | WG0418 | attention: A = 2 query heads cannot share A + 1 = 3 key/value heads evenly
 selective_scan(x, x, m, x, x) | selective_scan(x, x, m, x, x) | WG0418 | selective_scan: u f32[A, B, C], dt f32[A, B, C], a f32[B, C], b f32[A, B, C], c f32[A, B, C] do not fit together
 sample(s) | s | WG0415 | `logits` needs an axis of classes, but this is a scalar f32
-sample(zeros(f32[5000]), top_k = 5) | 5 | WG0421 | `top_k` works for at most 4096 classes for now, but this is f32[5000]
-sample(zeros(f32[99, 4000]), top_p = 0.5) | 0.5 | WG0421 | `top_p` works for at most 4096 classes for now, but this is f32[99, 4000] | sample fewer rows at once
 sample(v, top_p = 1.5) | 1.5 | WG0503 | `top_p` must be above 0 and at most 1, but it is 1.5
 grad(m, m) | m | WG0305 | `grad` differentiates one number, but this is f32[B, C] | reduce it first, e.g. `sum(m)`
 grad(s, k) | k | WG0501 | `wrt` must be floats, but this is i32

@@ -109,4 +109,5 @@ def test_bundle_without_weights_draws_them(tmp_path: Path) -> None:
         "dtype": "dtype",
         "fraction": "dtype",
         "nothing": {},
+        "store": "storage",
     }

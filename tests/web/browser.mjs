@@ -1,6 +1,7 @@
 // Chromium as the tests drive it: WebGPU on SwiftShader, everything that goes wrong collected.
-import { createServer } from 'node:http';
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { extname, join } from 'node:path';
 
@@ -11,10 +12,7 @@ const FLAGS = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--
 const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json' };
 
-export async function launch(options = {}) {
-  const { existsSync } = await import('node:fs');
-  return chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
-}
+export const launch = (options = {}) => chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
 
 /** A page whose errors and console complaints end up in `problems`. */
 export async function openPage(browser, options) {
@@ -39,4 +37,5 @@ export async function serve(folders, headers = {}) {
   return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
-export const answer = (value) => process.stdout.write(JSON.stringify(value), () => process.exit(0));
+/** The end: what was seen, as JSON. */
+export const answer = value => process.stdout.write(JSON.stringify(value), () => process.exit(0));

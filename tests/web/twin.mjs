@@ -1,13 +1,13 @@
 // What the JavaScript runtime makes of plans, drawn values and files, without a GPU: JSON in, JSON out.
 //   node twin.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...]}
-import { readFileSync } from 'node:fs';
-import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 // The runtime's files are ES modules wherever a package.json beside them says so, as in every bundle.
 const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
+process.on('exit', () => rmSync(folder, { recursive: true }));
 const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
 for (const name of ['check.js', 'wgcc.js', 'train.js']) cpSync(join(runtime, name), join(folder, name));
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');

@@ -51,7 +51,9 @@ def _index(plan: Plan, files: Files) -> str:
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
     runtime = [f"{name}.js" for name in RUNTIME]
-    names = ["index.js", "index.d.ts", *runtime, "index.html", *files]
+    # npm packs package.json and README.md unasked.
+    others = [name for name in files if name not in ("package.json", "README.md")]
+    names = ["index.js", "index.d.ts", *runtime, "index.html", *others]
     kept = dict.fromkeys("kernels" if name.startswith("kernels/") else name for name in names)
     facts = {
         "name": re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-"),
