@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,16 +30,27 @@ CASES = [("5.4", False), ("5.4", True), ("newest", False)]
 @pytest.mark.parametrize(("version", "gpu_types"), CASES)
 def test_types(bundle: Path, tmp_path: Path, version: str, gpu_types: bool) -> None:
     """Right use compiles; a wrong name, shape or element type does not."""
-    options = {
+    options: dict[str, Any] = {
         "strict": True, "noEmit": True, "target": "es2022", "module": "esnext",
         "moduleResolution": "bundler", "lib": ["es2022", "esnext.asynciterable", "dom"],
         "types": [],
         "paths": {"bundle": [str(bundle / "index.d.ts")]},
     }  # fmt: skip
-    files = ["usage.ts"]
+    files = ["usage.ts", "memory.ts"]
     if gpu_types:
         files.append(str(NODE / "node_modules" / "@webgpu" / "types" / "dist" / "index.d.ts"))
     shutil.copy(JOBS / "usage.ts", tmp_path)
+    # A model that only keeps state: no training, entries without inputs.
+    memory = build_web(ROOT / "tests" / "golden" / "memory.wg", tmp_path / "memory")
+    options["paths"] |= {"memory": [str(memory / "index.d.ts")]}
+    (tmp_path / "memory.ts").write_text(
+        "import { load } from 'memory';\n"
+        "const model = await load();\n"
+        "export const count: Int32Array = (await model.push({ row: new Float32Array(3) })).count;\n"
+        "await model.clear();\n"
+        "// @ts-expect-error it does not train\n"
+        "model.fit({ row: new Float32Array(3) });\n"
+    )
     config = {"compilerOptions": options, "files": files}
     (tmp_path / "tsconfig.json").write_text(json.dumps(config))
     compiler = NODE / "node_modules" / COMPILERS[version] / "bin" / "tsc"

@@ -68,7 +68,7 @@ export interface Loaded {
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
   /** Trains: `for await (const { step, loss } of model.fit(data, { steps: 1000 })) …`. Leave the loop to stop. */
-  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: Data<E>, options?: FitOptions<E>): AsyncGenerator<Report, void, void>;
+  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): AsyncGenerator<Report, void, void>;
   params(): Promise<Params>;
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
