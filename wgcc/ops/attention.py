@@ -67,4 +67,5 @@ def _columns(x: Term, start: int, size: int) -> Value:
     return x.apply("slice", starts=(0, 0, 0, start), sizes=sizes, steps=(1, 1, 1, 1)).value
 
 
-OPS = (Op("attention", infer, reference, Special("attention"), grad, samples()),)
+# Keys are read again for every block of rows: what they are computed from would be, too.
+OPS = (Op("attention", infer, reference, Special("attention", inlines=False), grad, samples()),)

@@ -6,6 +6,7 @@ element by element is one only where keeping it is cheaper than computing it aga
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node, Value
@@ -102,8 +103,8 @@ class _Chooser:
         value = node.output
         if value.name in self.flow.results:
             return True
-        if any(_takes_one_binding_each(n) for n in self.flow.readers(value)):
-            return bool(node.inputs) and not isinstance(lowering(node), View)
+        if any(_takes_one_binding_each(n) for n in self._direct_readers(value)):
+            return bool(node.inputs) and not _needs_one_binding(node, tree)
         if moves(node) or not isinstance(lowering(node), Pointwise | Indirect):
             return False
         readers = list(dict.fromkeys(id(n) for n in self.flow.readers(value)))
@@ -114,7 +115,22 @@ class _Chooser:
         repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
         return (len(readers) > 1 or repeated) and not light
 
+    def _direct_readers(self, value: Value) -> Iterator[Node]:
+        """What reads this value itself or a view of it."""
+        for node in self.flow.consumers.get(value.name, ()):
+            if isinstance(lowering(node), View):
+                yield from self._direct_readers(node.output)
+            else:
+                yield node
+
 
 def _takes_one_binding_each(node: Node) -> bool:
     lower = lowering(node)
     return isinstance(lower, Special) and not lower.inlines
+
+
+def _needs_one_binding(node: Node, tree: Tree) -> bool:
+    """Views, and one cheap operation on a single tensor (a conversion), cost nothing on the way."""
+    lower = lowering(node)
+    alone = isinstance(lower, Pointwise) and len(node.inputs) == 1
+    return isinstance(lower, View) or (alone and tree.cheap and tree.ops == 1)
