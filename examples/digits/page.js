@@ -1,18 +1,35 @@
 // Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const data = wgcc.readTensors(files['train.safetensors'], 'train').tensors, test = wgcc.readTensors(files['test.safetensors'], 'test').tensors;
-const make = (tag, text, parent, properties) => parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
-const STEPS = 250, LESSON = 40, BATCH = 64, SHARE = 12; // steps at first, steps per correction, and how much of a batch corrections make
-let model, history = [], corrections = [], strokes = [], image = new Uint8Array(64), busy = false;
+const data = wgcc.readTensors(files['train.safetensors'], 'train').tensors,
+  test = wgcc.readTensors(files['test.safetensors'], 'test').tensors;
+const make = (tag, text, parent, properties) =>
+  parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
+const STEPS = 250,
+  LESSON = 40,
+  BATCH = 64,
+  SHARE = 12; // steps at first, steps per correction, and how much of a batch corrections make
+let model,
+  history = [],
+  corrections = [],
+  strokes = [],
+  image = new Uint8Array(64),
+  busy = false;
 
 for (let digit = 0; digit < 10; digit++) make('button', digit, $('answers'), { onclick: () => correct(digit) });
 
-load().then(async loaded => {
-  model = loaded;
-  $('work').hidden = $('train').hidden = false;
-  await learn();
-}, error => { $('status').textContent = /^no-/.test(error.code) ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.' : error.message; });
+load().then(
+  async loaded => {
+    model = loaded;
+    $('work').hidden = $('train').hidden = false;
+    await learn();
+  },
+  error => {
+    $('status').textContent = /^no-/.test(error.code)
+      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
+      : error.message;
+  },
+);
 
 /** Learns from 1,437 digits that others wrote. */
 async function learn() {
@@ -21,7 +38,8 @@ async function learn() {
   history = [];
   await model.reset(Math.floor(Math.random() * 1e6));
   $('status').textContent = 'Learning from 1,437 digits…';
-  for await (const report of model.fit({ image: data.image, label: data.label }, { steps: STEPS, every: 10 })) await show(report);
+  for await (const report of model.fit({ image: data.image, label: data.label }, { steps: STEPS, every: 10 }))
+    await show(report);
   $('status').textContent = `Learned on ${model.adapter.name}. Draw a digit.`;
   busy = false;
   await read();
@@ -41,10 +59,12 @@ async function show({ step, loss }) {
 /** Shows what the network makes of the drawing. */
 async function read() {
   image = pixels();
-  const context = $('seen').getContext('2d'), shades = context.createImageData(8, 8);
+  const context = $('seen').getContext('2d'),
+    shades = context.createImageData(8, 8);
   image.forEach((v, i) => shades.data.set([255 - v * 15.9, 255 - v * 15.9, 255 - v * 15.9, 255], 4 * i));
   context.putImageData(shades, 0, 0);
-  const { probs } = await model.predict({ image }), best = probs.indexOf(Math.max(...probs));
+  const { probs } = await model.predict({ image }),
+    best = probs.indexOf(Math.max(...probs));
   $('guess').replaceChildren();
   probs.forEach((p, digit) => {
     const row = make('div', '', $('guess'), { className: digit == best && strokes.length ? 'bar best' : 'bar' });
@@ -57,19 +77,34 @@ async function read() {
 
 /** As the data set was made: the strokes centred in 32 x 32 dots, then dots counted in blocks of 4 x 4. */
 function pixels() {
-  const points = strokes.flat(), dots = new Uint8Array(32 * 32), counts = new Uint8Array(64);
+  const points = strokes.flat(),
+    dots = new Uint8Array(32 * 32),
+    counts = new Uint8Array(64);
   if (!points.length) return counts;
-  const xs = points.map(p => p[0]), ys = points.map(p => p[1]), left = Math.min(...xs), top = Math.min(...ys);
-  const width = Math.max(...xs) - left, height = Math.max(...ys) - top, scale = 26 / Math.max(width, height, 40);
+  const xs = points.map(p => p[0]),
+    ys = points.map(p => p[1]),
+    left = Math.min(...xs),
+    top = Math.min(...ys);
+  const width = Math.max(...xs) - left,
+    height = Math.max(...ys) - top,
+    scale = 26 / Math.max(width, height, 40);
   const place = ([x, y]) => [16 + (x - left - width / 2) * scale, 16 + (y - top - height / 2) * scale];
-  for (const stroke of strokes) stroke.forEach((point, i) => {
-    const [ax, ay] = place(stroke[Math.max(0, i - 1)]), [bx, by] = place(point), steps = Math.ceil(Math.hypot(bx - ax, by - ay) * 2) + 1;
-    for (let s = 0; s <= steps; s++) for (let dy = -2; dy <= 2; dy++) for (let dx = -2; dx <= 2; dx++) {
-      const x = Math.round(ax + (bx - ax) * s / steps) + dx, y = Math.round(ay + (by - ay) * s / steps) + dy;
-      if (dx * dx + dy * dy < 6 && x >= 0 && x < 32 && y >= 0 && y < 32) dots[32 * y + x] = 1;
-    }
+  for (const stroke of strokes)
+    stroke.forEach((point, i) => {
+      const [ax, ay] = place(stroke[Math.max(0, i - 1)]),
+        [bx, by] = place(point),
+        steps = Math.ceil(Math.hypot(bx - ax, by - ay) * 2) + 1;
+      for (let s = 0; s <= steps; s++)
+        for (let dy = -2; dy <= 2; dy++)
+          for (let dx = -2; dx <= 2; dx++) {
+            const x = Math.round(ax + ((bx - ax) * s) / steps) + dx,
+              y = Math.round(ay + ((by - ay) * s) / steps) + dy;
+            if (dx * dx + dy * dy < 6 && x >= 0 && x < 32 && y >= 0 && y < 32) dots[32 * y + x] = 1;
+          }
+    });
+  dots.forEach((dot, i) => {
+    counts[8 * (i >> 7) + ((i % 32) >> 2)] += dot;
   });
-  dots.forEach((dot, i) => { counts[8 * (i >> 7) + (i % 32 >> 2)] += dot; });
   return counts;
 }
 
@@ -83,10 +118,14 @@ async function correct(digit) {
   // The learning rate follows a schedule; this puts it where it still moves.
   await model.loadParams({ 'opt/opt/step': 380 }, { strict: false });
   for await (const report of model.fit(lesson, { steps: LESSON, every: 10 })) await show(report);
-  const after = { probs: await read(), accuracy: await accuracy() }, body = $('effect').tBodies[0];
+  const after = { probs: await read(), accuracy: await accuracy() },
+    body = $('effect').tBodies[0];
   $('effect').hidden = false;
   body.replaceChildren();
-  for (const [what, a, b] of [[`this is a ${digit}`, before.probs[digit], after.probs[digit]], ['right on 360 others', before.accuracy, after.accuracy]]) {
+  for (const [what, a, b] of [
+    [`this is a ${digit}`, before.probs[digit], after.probs[digit]],
+    ['right on 360 others', before.accuracy, after.accuracy],
+  ]) {
     const row = make('tr', '', body);
     for (const text of [what, percent(a), percent(b)]) make('td', text, row);
   }
@@ -96,9 +135,11 @@ async function correct(digit) {
 }
 
 function lesson() {
-  const images = new Uint8Array(BATCH * 64), label = new Int32Array(BATCH);
+  const images = new Uint8Array(BATCH * 64),
+    label = new Int32Array(BATCH);
   for (let i = 0; i < BATCH; i++) {
-    const own = i < SHARE && corrections[Math.floor(Math.random() * corrections.length)], j = Math.floor(Math.random() * data.label.length);
+    const own = i < SHARE && corrections[Math.floor(Math.random() * corrections.length)],
+      j = Math.floor(Math.random() * data.label.length);
     images.set(own ? own.image : data.image.subarray(64 * j, 64 * j + 64), 64 * i);
     label[i] = own ? own.label : data.label[j];
   }
@@ -115,12 +156,25 @@ function wipe() {
   $('effect').hidden = true;
 }
 wipe();
-const where = ({ offsetX, offsetY }) => [offsetX / $('ink').clientWidth * 320, offsetY / $('ink').clientHeight * 320];
-$('ink').onpointerdown = event => { $('ink').setPointerCapture(event.pointerId); strokes.push([]); move(event); };
-$('ink').onpointermove = event => { if (event.buttons && strokes.length) move(event); };
-$('ink').onpointerup = () => { if (!busy) read(); };
+const where = ({ offsetX, offsetY }) => [
+  (offsetX / $('ink').clientWidth) * 320,
+  (offsetY / $('ink').clientHeight) * 320,
+];
+$('ink').onpointerdown = event => {
+  $('ink').setPointerCapture(event.pointerId);
+  strokes.push([]);
+  move(event);
+};
+$('ink').onpointermove = event => {
+  if (event.buttons && strokes.length) move(event);
+};
+$('ink').onpointerup = () => {
+  if (!busy) read();
+};
 function move(event) {
-  const stroke = strokes.at(-1), point = where(event), from = stroke.at(-1) ?? point;
+  const stroke = strokes.at(-1),
+    point = where(event),
+    from = stroke.at(-1) ?? point;
   stroke.push(point);
   Object.assign(ink, { lineWidth: 24, lineCap: 'round', strokeStyle: '#1c2024' });
   ink.beginPath();
@@ -128,7 +182,21 @@ function move(event) {
   ink.lineTo(...point);
   ink.stroke();
 }
-$('clear').onclick = () => { wipe(); if (!busy) read(); };
-$('again').onclick = () => { if (!busy) learn(); };
-$('save').onclick = async () => { await model.store('digits-page'); $('status').textContent = 'Saved in this browser.'; };
-$('restore').onclick = async () => { if (!busy) { $('status').textContent = await model.recall('digits-page') ? 'Restored.' : 'Nothing is saved yet.'; $('acc').textContent = percent(await accuracy()); await read(); } };
+$('clear').onclick = () => {
+  wipe();
+  if (!busy) read();
+};
+$('again').onclick = () => {
+  if (!busy) learn();
+};
+$('save').onclick = async () => {
+  await model.store('digits-page');
+  $('status').textContent = 'Saved in this browser.';
+};
+$('restore').onclick = async () => {
+  if (!busy) {
+    $('status').textContent = (await model.recall('digits-page')) ? 'Restored.' : 'Nothing is saved yet.';
+    $('acc').textContent = percent(await accuracy());
+    await read();
+  }
+};

@@ -1,32 +1,82 @@
 // A decision surface that moves while the network trains. `load` and `plan` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const BATCH = plan.tensors['train/class'].shape[0], SIDE = Math.sqrt(plan.tensors['surface/point'].shape[0]), REACH = 1.4;
-const COLOURS = [[47, 111, 237], [226, 110, 48], [32, 156, 110]], NAMES = ['blue', 'orange', 'green'];
-const grid = Float32Array.from({ length: 2 * SIDE * SIDE }, (_, i) => { const k = i >> 1; return REACH * (i % 2 ? 1 - 2 * (Math.floor(k / SIDE) + 0.5) / SIDE : 2 * (k % SIDE + 0.5) / SIDE - 1); });
+const BATCH = plan.tensors['train/class'].shape[0],
+  SIDE = Math.sqrt(plan.tensors['surface/point'].shape[0]),
+  REACH = 1.4;
+const COLOURS = [
+    [47, 111, 237],
+    [226, 110, 48],
+    [32, 156, 110],
+  ],
+  NAMES = ['blue', 'orange', 'green'];
+const grid = Float32Array.from({ length: 2 * SIDE * SIDE }, (_, i) => {
+  const k = i >> 1;
+  return REACH * (i % 2 ? 1 - (2 * (Math.floor(k / SIDE) + 0.5)) / SIDE : (2 * ((k % SIDE) + 0.5)) / SIDE - 1);
+});
 const noise = () => 0.12 * (Math.random() + Math.random() - 1);
 const shapes = {
-  moons: i => { const t = Math.PI * Math.random(), up = i % 2; return [up ? 0.5 + Math.cos(t) * 0.8 - 0.1 : -0.3 + Math.cos(t) * 0.8, up ? 0.25 - Math.sin(t) * 0.8 : Math.sin(t) * 0.8 - 0.25, up]; },
-  spiral: i => { const r = Math.random() * 1.1 + 0.1, c = i % 3, t = 4.2 * r + c * 2.0944; return [r * Math.cos(t), r * Math.sin(t), c]; },
-  circles: i => { const c = i % 3, r = 0.15 + 0.45 * c, t = 2 * Math.PI * Math.random(); return [r * Math.cos(t), r * Math.sin(t), c]; },
+  moons: i => {
+    const t = Math.PI * Math.random(),
+      up = i % 2;
+    return [
+      up ? 0.5 + Math.cos(t) * 0.8 - 0.1 : -0.3 + Math.cos(t) * 0.8,
+      up ? 0.25 - Math.sin(t) * 0.8 : Math.sin(t) * 0.8 - 0.25,
+      up,
+    ];
+  },
+  spiral: i => {
+    const r = Math.random() * 1.1 + 0.1,
+      c = i % 3,
+      t = 4.2 * r + c * 2.0944;
+    return [r * Math.cos(t), r * Math.sin(t), c];
+  },
+  circles: i => {
+    const c = i % 3,
+      r = 0.15 + 0.45 * c,
+      t = 2 * Math.PI * Math.random();
+    return [r * Math.cos(t), r * Math.sin(t), c];
+  },
 };
-let model, points = scatter('moons'), colour = 0, history = [], running = null, surface = null;
+let model,
+  points = scatter('moons'),
+  colour = 0,
+  history = [],
+  running = null,
+  surface = null;
 
 function scatter(shape) {
-  return Array.from({ length: 240 }, (_, i) => { const [x, y, c] = shapes[shape](i); return [x + noise(), y + noise(), c]; });
+  return Array.from({ length: 240 }, (_, i) => {
+    const [x, y, c] = shapes[shape](i);
+    return [x + noise(), y + noise(), c];
+  });
 }
 
 NAMES.forEach((name, i) => {
-  const button = $('classes').appendChild(Object.assign(document.createElement('button'), { textContent: name, className: i ? '' : 'chosen' }));
-  button.onclick = () => { colour = i; [...$('classes').children].forEach((other, j) => { other.className = i == j ? 'chosen' : ''; }); };
+  const button = $('classes').appendChild(
+    Object.assign(document.createElement('button'), { textContent: name, className: i ? '' : 'chosen' }),
+  );
+  button.onclick = () => {
+    colour = i;
+    [...$('classes').children].forEach((other, j) => {
+      other.className = i == j ? 'chosen' : '';
+    });
+  };
 });
 
-load().then(async loaded => {
-  model = loaded;
-  $('work').hidden = false;
-  $('status').textContent = `On ${model.adapter.name}.`;
-  await show();
-}, error => { $('status').textContent = /^no-/.test(error.code) ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.' : error.message; });
+load().then(
+  async loaded => {
+    model = loaded;
+    $('work').hidden = false;
+    $('status').textContent = `On ${model.adapter.name}.`;
+    await show();
+  },
+  error => {
+    $('status').textContent = /^no-/.test(error.code)
+      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
+      : error.message;
+  },
+);
 
 async function show() {
   surface = (await model.surface({ point: grid })).probs;
@@ -34,7 +84,10 @@ async function show() {
 }
 
 function draw() {
-  const canvas = $('plane'), context = canvas.getContext('2d'), picture = new ImageData(SIDE, SIDE), dark = matchMedia('(prefers-color-scheme: dark)').matches ? 20 : 255;
+  const canvas = $('plane'),
+    context = canvas.getContext('2d'),
+    picture = new ImageData(SIDE, SIDE),
+    dark = matchMedia('(prefers-color-scheme: dark)').matches ? 20 : 255;
   for (let i = 0; i < SIDE * SIDE; i++) {
     for (let channel = 0; channel < 3; channel++) {
       const mixed = COLOURS.reduce((sum, rgb, c) => sum + rgb[channel] * surface[3 * i + c], 0);
@@ -57,7 +110,8 @@ function draw() {
 
 /** A batch of the points as they are now. */
 function sample() {
-  const point = new Float32Array(2 * BATCH), label = new Int32Array(BATCH);
+  const point = new Float32Array(2 * BATCH),
+    label = new Int32Array(BATCH);
   for (let i = 0; i < BATCH; i++) {
     const [x, y, c] = points[Math.floor(Math.random() * points.length)] ?? [0, 0, 0];
     point.set([x, y], 2 * i);
@@ -71,7 +125,11 @@ $('start').onclick = async () => {
   running = new AbortController();
   $('start').textContent = 'Stop';
   try {
-    for await (const { step, loss, outputs, ms } of model.fit(sample, { steps: 1e9, every: 10, signal: running.signal })) {
+    for await (const { step, loss, outputs, ms } of model.fit(sample, {
+      steps: 1e9,
+      every: 10,
+      signal: running.signal,
+    })) {
       history.push([step, loss]);
       if (history.length > 400) history.splice(0, 100);
       $('step').textContent = step;
@@ -88,25 +146,51 @@ $('start').onclick = async () => {
     $('start').textContent = 'Train';
   }
 };
-$('reset').onclick = async () => { await model.reset(Math.floor(Math.random() * 1e6)); history = []; await show(); };
-for (const button of document.querySelectorAll('[data-points]')) button.onclick = () => { points = scatter(button.dataset.points); draw(); };
-$('empty').onclick = () => { points = []; draw(); };
+$('reset').onclick = async () => {
+  await model.reset(Math.floor(Math.random() * 1e6));
+  history = [];
+  await show();
+};
+for (const button of document.querySelectorAll('[data-points]'))
+  button.onclick = () => {
+    points = scatter(button.dataset.points);
+    draw();
+  };
+$('empty').onclick = () => {
+  points = [];
+  draw();
+};
 $('plane').onpointerdown = ({ offsetX, offsetY }) => {
   const size = $('plane').clientWidth;
-  for (let i = 0; i < 3; i++) points.push([REACH * (2 * offsetX / size - 1) + noise(), REACH * (1 - 2 * offsetY / size) + noise(), colour]);
+  for (let i = 0; i < 3; i++)
+    points.push([REACH * ((2 * offsetX) / size - 1) + noise(), REACH * (1 - (2 * offsetY) / size) + noise(), colour]);
   draw();
 };
 
 /** Points of a CSV file, moved and scaled to fit. */
 async function take(file) {
-  const rows = (await file.text()).split(/\r?\n/).map(line => line.split(/[,;\t]/).map(Number)).filter(row => row.length >= 3 && !row.some(Number.isNaN));
-  const middle = [0, 1].map(k => rows.reduce((sum, row) => sum + row[k], 0) / rows.length), far = Math.max(...rows.flatMap(row => [0, 1].map(k => Math.abs(row[k] - middle[k]))));
-  if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2]))) return void ($('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`);
-  points = rows.map(([x, y, c]) => [(x - middle[0]) / far * 1.2, (y - middle[1]) / far * 1.2, c]);
+  const rows = (await file.text())
+    .split(/\r?\n/)
+    .map(line => line.split(/[,;\t]/).map(Number))
+    .filter(row => row.length >= 3 && !row.some(Number.isNaN));
+  const middle = [0, 1].map(k => rows.reduce((sum, row) => sum + row[k], 0) / rows.length),
+    far = Math.max(...rows.flatMap(row => [0, 1].map(k => Math.abs(row[k] - middle[k]))));
+  if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2])))
+    return void ($('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`);
+  points = rows.map(([x, y, c]) => [((x - middle[0]) / far) * 1.2, ((y - middle[1]) / far) * 1.2, c]);
   $('status').textContent = `${rows.length} points from ${file.name}.`;
   draw();
 }
 $('file').onchange = ({ target }) => take(target.files[0]);
-$('plane').ondragover = event => { event.preventDefault(); $('plane').className = 'over'; };
-$('plane').ondragleave = () => { $('plane').className = ''; };
-$('plane').ondrop = event => { event.preventDefault(); $('plane').className = ''; take(event.dataTransfer.files[0]); };
+$('plane').ondragover = event => {
+  event.preventDefault();
+  $('plane').className = 'over';
+};
+$('plane').ondragleave = () => {
+  $('plane').className = '';
+};
+$('plane').ondrop = event => {
+  event.preventDefault();
+  $('plane').className = '';
+  take(event.dataTransfer.files[0]);
+};

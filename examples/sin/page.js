@@ -1,27 +1,46 @@
 // A curve that morphs onto its target. `load` and `plan` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const [count] = plan.tensors[plan.entries.predict.inputs.x].shape, [batch] = plan.tensors[plan.entries.train.inputs.x].shape;
-const grid = Float32Array.from({ length: count }, (_, i) => (2 * i / (count - 1) - 1) * Math.PI);
-const targets = { sine: Math.sin, steps: x => Math.round(1.2 * Math.sin(x * 1.5)) * 0.7, chirp: x => Math.sin(x * (2 + x / 2)) };
-let model, target = grid.map(targets.sine), guess = new Float32Array(count), points = [], history = [], running = null;
+const [count] = plan.tensors[plan.entries.predict.inputs.x].shape,
+  [batch] = plan.tensors[plan.entries.train.inputs.x].shape;
+const grid = Float32Array.from({ length: count }, (_, i) => ((2 * i) / (count - 1) - 1) * Math.PI);
+const targets = {
+  sine: Math.sin,
+  steps: x => Math.round(1.2 * Math.sin(x * 1.5)) * 0.7,
+  chirp: x => Math.sin(x * (2 + x / 2)),
+};
+let model,
+  target = grid.map(targets.sine),
+  guess = new Float32Array(count),
+  points = [],
+  history = [],
+  running = null;
 
-load().then(async loaded => {
-  model = loaded;
-  $('work').hidden = false;
-  $('status').textContent = `On ${model.adapter.name}.`;
-  await show();
-}, error => { $('status').textContent = /^no-/.test(error.code) ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.' : error.message; });
+load().then(
+  async loaded => {
+    model = loaded;
+    $('work').hidden = false;
+    $('status').textContent = `On ${model.adapter.name}.`;
+    await show();
+  },
+  error => {
+    $('status').textContent = /^no-/.test(error.code)
+      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
+      : error.message;
+  },
+);
 
 /** The target between its drawn points. */
 function at(x) {
-  const place = (x / Math.PI + 1) / 2 * (count - 1), i = Math.min(count - 2, Math.max(0, Math.floor(place)));
+  const place = ((x / Math.PI + 1) / 2) * (count - 1),
+    i = Math.min(count - 2, Math.max(0, Math.floor(place)));
   return target[i] + (target[i + 1] - target[i]) * (place - i);
 }
 
 /** A batch of noisy points of the target as it is now. */
 function sample() {
-  const x = Float32Array.from({ length: batch }, () => (2 * Math.random() - 1) * Math.PI), noise = +$('noise').value;
+  const x = Float32Array.from({ length: batch }, () => (2 * Math.random() - 1) * Math.PI),
+    noise = +$('noise').value;
   const y = x.map(v => at(v) + noise * (Math.random() + Math.random() + Math.random() - 1.5) * 1.4);
   points = Array.from(x.subarray(0, 60), (v, i) => [v, y[i]]);
   return { x, y };
@@ -33,12 +52,21 @@ async function show() {
 }
 
 function draw() {
-  const line = list => Array.from(list, (v, i) => [grid[i], v]), canvas = $('curve');
+  const line = list => Array.from(list, (v, i) => [grid[i], v]),
+    canvas = $('curve');
   plot(canvas, [line(guess), line(target)], { range: [-1.6, 1.6] });
-  const context = canvas.getContext('2d'), width = canvas.clientWidth, height = +canvas.getAttribute('height');
+  const context = canvas.getContext('2d'),
+    width = canvas.clientWidth,
+    height = +canvas.getAttribute('height');
   context.fillStyle = getComputedStyle(canvas).getPropertyValue('--warm');
   context.globalAlpha = 0.35;
-  for (const [x, y] of points) context.fillRect(48 + (x / Math.PI + 1) / 2 * (width - 56) - 1.5, height - 20 - (y + 1.6) / 3.2 * (height - 32) - 1.5, 3, 3);
+  for (const [x, y] of points)
+    context.fillRect(
+      48 + ((x / Math.PI + 1) / 2) * (width - 56) - 1.5,
+      height - 20 - ((y + 1.6) / 3.2) * (height - 32) - 1.5,
+      3,
+      3,
+    );
   context.globalAlpha = 1;
 }
 
@@ -68,20 +96,38 @@ $('reset').onclick = async () => {
   history = [];
   await show();
 };
-$('noise').oninput = () => { $('amount').textContent = $('noise').value; };
-for (const button of document.querySelectorAll('[data-target]')) button.onclick = () => { target = grid.map(targets[button.dataset.target]); points = []; draw(); };
+$('noise').oninput = () => {
+  $('amount').textContent = $('noise').value;
+};
+for (const button of document.querySelectorAll('[data-target]'))
+  button.onclick = () => {
+    target = grid.map(targets[button.dataset.target]);
+    points = [];
+    draw();
+  };
 
 // Drawing with mouse or finger changes the target.
 let last = null;
-$('curve').onpointerdown = event => { $('curve').setPointerCapture(event.pointerId); last = null; move(event); };
-$('curve').onpointermove = event => { if (event.buttons) move(event); };
+$('curve').onpointerdown = event => {
+  $('curve').setPointerCapture(event.pointerId);
+  last = null;
+  move(event);
+};
+$('curve').onpointermove = event => {
+  if (event.buttons) move(event);
+};
 function move({ offsetX, offsetY }) {
-  const width = $('curve').clientWidth, height = +$('curve').getAttribute('height');
-  const i = Math.round(Math.max(0, Math.min(1, (offsetX - 48) / (width - 56))) * (count - 1)), y = Math.max(-1.5, Math.min(1.5, ((height - 20 - offsetY) / (height - 32)) * 3.2 - 1.6));
+  const width = $('curve').clientWidth,
+    height = +$('curve').getAttribute('height');
+  const i = Math.round(Math.max(0, Math.min(1, (offsetX - 48) / (width - 56))) * (count - 1)),
+    y = Math.max(-1.5, Math.min(1.5, ((height - 20 - offsetY) / (height - 32)) * 3.2 - 1.6));
   const [from, before] = last ?? [i, y];
-  for (let j = Math.min(i, from); j <= Math.max(i, from); j++) target[j] = i == from ? y : before + (y - before) * (j - from) / (i - from);
+  for (let j = Math.min(i, from); j <= Math.max(i, from); j++)
+    target[j] = i == from ? y : before + ((y - before) * (j - from)) / (i - from);
   last = [i, y];
   points = [];
   draw();
 }
-onresize = () => { if (model) draw(); };
+onresize = () => {
+  if (model) draw();
+};

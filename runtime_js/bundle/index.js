@@ -17,13 +17,30 @@ const weights = __WEIGHTS__;
 
 const constants = __CONSTANTS__;
 
-const typed = names => Object.fromEntries(Object.entries(names).map(([name, key]) => [name, { dtype: plan.tensors[key].dtype, shape: plan.tensors[key].shape }]));
+const typed = names =>
+  Object.fromEntries(
+    Object.entries(names).map(([name, key]) => [
+      name,
+      { dtype: plan.tensors[key].dtype, shape: plan.tensors[key].shape },
+    ]),
+  );
 
 /** What the model takes and gives: dtype and shape of every input, output and parameter. */
 export const meta = {
   name: plan.model.name,
   generator: plan.generator,
-  entries: Object.fromEntries(Object.entries(plan.entries).map(([name, { inputs, outputs, training }]) => [name, { inputs: typed(inputs), outputs: typed(outputs), training }])),
-  params: typed(Object.fromEntries(Object.keys(plan.tensors).filter(name => plan.tensors[name].role == 'param').map(name => [name, name]))),
+  entries: Object.fromEntries(
+    Object.entries(plan.entries).map(([name, { inputs, outputs, training }]) => [
+      name,
+      { inputs: typed(inputs), outputs: typed(outputs), training },
+    ]),
+  ),
+  params: typed(
+    Object.fromEntries(
+      Object.keys(plan.tensors)
+        .filter(name => plan.tensors[name].role == 'param')
+        .map(name => [name, name]),
+    ),
+  ),
   memory: plan.memory,
 };

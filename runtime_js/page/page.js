@@ -1,24 +1,42 @@
 // The page of a bundle: trains and predicts with whatever the model is. `plan`, `kernels`, `source` and `load` stand above.
 
 const $ = id => document.getElementById(id);
-const entries = Object.keys(plan.entries), trainer = entries.find(name => plan.entries[name].training), others = entries.filter(name => !plan.entries[name].training);
+const entries = Object.keys(plan.entries),
+  trainer = entries.find(name => plan.entries[name].training),
+  others = entries.filter(name => !plan.entries[name].training);
 const typeOf = t => t.dtype + (t.shape.length ? `[${t.shape.join(', ')}]` : '');
-const make = (tag, text, parent, properties) => parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
-const say = text => { $('status').textContent = text; };
-let model, data, history = [], running = null, seed = 1, inputs = {}, shown = 0;
+const make = (tag, text, parent, properties) =>
+  parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
+const say = text => {
+  $('status').textContent = text;
+};
+let model,
+  data,
+  history = [],
+  running = null,
+  seed = 1,
+  inputs = {},
+  shown = 0;
 
-$('about').textContent = source.match(/^(\s*\/\/\/.*\n)*/)[0].replace(/\s*\/\/\/\s*/g, ' ').trim();
+$('about').textContent = source
+  .match(/^(\s*\/\/\/.*\n)*/)[0]
+  .replace(/\s*\/\/\/\s*/g, ' ')
+  .trim();
 showKernels();
 load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of ${total}`) }).then(begin, explain);
 
 function begin(loaded) {
   model = loaded;
-  const params = Object.values(plan.tensors).filter(t => t.role == 'param').reduce((sum, t) => sum + size(t), 0);
+  const params = Object.values(plan.tensors)
+    .filter(t => t.role == 'param')
+    .reduce((sum, t) => sum + size(t), 0);
   say(`${params.toLocaleString()} parameters, on ${model.adapter.name || 'your GPU'}`);
   watch();
   if (trainer) {
     for (const id of ['train', 'data']) $(id).hidden = false;
-    $('columns').textContent = Object.entries(plan.entries[trainer].inputs).map(([name, key]) => `${name}: ${typeOf(plan.tensors[key])}`).join(', ');
+    $('columns').textContent = Object.entries(plan.entries[trainer].inputs)
+      .map(([name, key]) => `${name}: ${typeOf(plan.tensors[key])}`)
+      .join(', ');
     generate();
   }
   for (const name of others) make('option', name, $('entry'));
@@ -35,17 +53,32 @@ function watch() {
   });
 }
 
-const guarded = job => async event => { try { await job(event); } catch (error) { if (error.name != 'AbortError') say(error.message); } };
+const guarded = job => async event => {
+  try {
+    await job(event);
+  } catch (error) {
+    if (error.name != 'AbortError') say(error.message);
+  }
+};
 const stop = () => running?.abort();
 const step = () => model.progress.steps[trainer] ?? 0;
-const showStep = () => { $('step').textContent = step(); history = history.filter(point => point[0] <= step()); plot($('plot'), [history], { log: true }); };
+const showStep = () => {
+  $('step').textContent = step();
+  history = history.filter(point => point[0] <= step());
+  plot($('plot'), [history], { log: true });
+};
 
 $('start').onclick = guarded(async () => {
   if (running) return stop();
   running = new AbortController();
   $('start').textContent = 'Stop';
   try {
-    for await (const { step, loss, ms } of model.fit(data, { entry: trainer, steps: 1e9, every: 10, signal: running.signal })) {
+    for await (const { step, loss, ms } of model.fit(data, {
+      entry: trainer,
+      steps: 1e9,
+      every: 10,
+      signal: running.signal,
+    })) {
       history.push([step, loss]);
       if (history.length > 600) history = history.filter((_, i) => i % 2 || i > 500);
       $('loss').textContent = loss < 1e-3 ? loss.toExponential(2) : loss.toPrecision(4);
@@ -68,15 +101,31 @@ $('reset').onclick = guarded(async () => {
   showStep();
   if (others.length) await predict();
 });
-$('save').onclick = guarded(async () => say(`Saved step ${step()} in this browser${await model.store() ? '' : ' (it may drop it when space runs out)'}.`));
-$('restore').onclick = guarded(async () => { stop(); say(await model.recall() ? `Restored step ${step()}.` : 'Nothing is saved in this browser yet.'); showStep(); if (others.length) await predict(); });
+$('save').onclick = guarded(async () =>
+  say(`Saved step ${step()} in this browser${(await model.store()) ? '' : ' (it may drop it when space runs out)'}.`),
+);
+$('restore').onclick = guarded(async () => {
+  stop();
+  say((await model.recall()) ? `Restored step ${step()}.` : 'Nothing is saved in this browser yet.');
+  showStep();
+  if (others.length) await predict();
+});
 $('download').onclick = guarded(async () => {
   const url = URL.createObjectURL(new Blob([await model.save()]));
   make('a', '', document.body, { href: url, download: `${plan.model.name}-${step()}.safetensors` }).click();
 });
-$('open').onchange = guarded(async ({ target }) => { stop(); await model.restore(await target.files[0].arrayBuffer()); say(`Opened step ${step()}.`); showStep(); });
-document.onvisibilitychange = () => { if (document.hidden && running) model.store().catch(() => {}); };
-matchMedia('(prefers-color-scheme: dark)').onchange = onresize = () => { if (model) showStep(); };
+$('open').onchange = guarded(async ({ target }) => {
+  stop();
+  await model.restore(await target.files[0].arrayBuffer());
+  say(`Opened step ${step()}.`);
+  showStep();
+});
+document.onvisibilitychange = () => {
+  if (document.hidden && running) model.store().catch(() => {});
+};
+matchMedia('(prefers-color-scheme: dark)').onchange = onresize = () => {
+  if (model) showStep();
+};
 
 // ---- data
 
@@ -85,33 +134,65 @@ function generate() {
   use(generated(trainer, seed++, Math.max(1, Math.min(8, Math.floor(2 ** 22 / bytes)))), 'generated');
 }
 function use(found, from) {
-  const [name, key] = Object.entries(plan.entries[trainer].inputs)[0] ?? [], t = plan.tensors[key];
+  const [name, key] = Object.entries(plan.entries[trainer].inputs)[0] ?? [],
+    t = plan.tensors[key];
   data = found;
-  $('rows').textContent = t ? `${Math.round(found[name]?.length / size(t) * (t.shape[0] ?? 1)).toLocaleString()} rows, ${from}` : from;
+  $('rows').textContent = t
+    ? `${Math.round((found[name]?.length / size(t)) * (t.shape[0] ?? 1)).toLocaleString()} rows, ${from}`
+    : from;
 }
-const take = guarded(async file => { stop(); use(await fromFile(file, trainer), `from ${file.name}`); });
-$('generate').onclick = guarded(() => { stop(); generate(); });
+const take = guarded(async file => {
+  stop();
+  use(await fromFile(file, trainer), `from ${file.name}`);
+});
+$('generate').onclick = guarded(() => {
+  stop();
+  generate();
+});
 $('file').onchange = ({ target }) => take(target.files[0]);
-$('drop').ondragover = event => { event.preventDefault(); $('drop').className = 'over'; };
-$('drop').ondragleave = () => { $('drop').className = ''; };
-$('drop').ondrop = event => { event.preventDefault(); $('drop').className = ''; take(event.dataTransfer.files[0]); };
+$('drop').ondragover = event => {
+  event.preventDefault();
+  $('drop').className = 'over';
+};
+$('drop').ondragleave = () => {
+  $('drop').className = '';
+};
+$('drop').ondrop = event => {
+  event.preventDefault();
+  $('drop').className = '';
+  take(event.dataTransfer.files[0]);
+};
 
 // ---- predictions
 
 function choose() {
   inputs = generated($('entry').value, seed++, 1);
   // Points along a line are seen best in order.
-  const [first] = Object.values(inputs), [shape] = Object.values(plan.entries[$('entry').value].inputs).map(key => plan.tensors[key].shape);
+  const [first] = Object.values(inputs),
+    [shape] = Object.values(plan.entries[$('entry').value].inputs).map(key => plan.tensors[key].shape);
   if (first?.length > 16 && first.length == shape[0]) first.sort();
   $('inputs').replaceChildren();
   for (const [name, list] of Object.entries(inputs)) {
-    const label = make('label', `${name}: ${typeOf(plan.tensors[plan.entries[$('entry').value].inputs[name]])}`, $('inputs'), { className: 'field note' });
-    if (list.length <= 16) make('input', '', label, { value: Array.from(list, v => +v.toPrecision(3)).join(', '), oninput: ({ target }) => { inputs[name] = list.constructor.from(target.value.split(','), Number); } });
+    const label = make(
+      'label',
+      `${name}: ${typeOf(plan.tensors[plan.entries[$('entry').value].inputs[name]])}`,
+      $('inputs'),
+      { className: 'field note' },
+    );
+    if (list.length <= 16)
+      make('input', '', label, {
+        value: Array.from(list, v => +v.toPrecision(3)).join(', '),
+        oninput: ({ target }) => {
+          inputs[name] = list.constructor.from(target.value.split(','), Number);
+        },
+      });
   }
   return guarded(predict)();
 }
 async function predict() {
-  const name = $('entry').value, found = await model.call(name, inputs), [x] = Object.values(inputs);
+  const name = $('entry').value,
+    found = await model.call(name, inputs),
+    [x] = Object.values(inputs);
   shown = performance.now();
   $('outputs').replaceChildren();
   $('curve').hidden = true;
@@ -129,7 +210,7 @@ function bars(list) {
   list.forEach((v, i) => {
     const row = make('div', '', $('outputs'), { className: 'bar' });
     make('span', i, row);
-    make('i', '', row).style.width = `${100 * Math.abs(v) / most}%`;
+    make('i', '', row).style.width = `${(100 * Math.abs(v)) / most}%`;
     make('span', +v.toPrecision(5), row);
   });
 }
@@ -140,24 +221,32 @@ $('run').onclick = guarded(predict);
 
 function showKernels() {
   const lines = source.split('\n');
-  for (const name of entries) for (const { kernel, at, label, grid } of plan.entries[name].dispatches) {
-    const line = +at?.split(':').pop(), item = make('details', '', $('kernels'));
-    make('summary', `${name} · ${label || plan.kernels[kernel].name} `, item);
-    make('code', line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '', item.firstChild, { className: 'note' });
-    item.ontoggle = () => item.children[1] || make('pre', `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`, item);
-  }
+  for (const name of entries)
+    for (const { kernel, at, label, grid } of plan.entries[name].dispatches) {
+      const line = +at?.split(':').pop(),
+        item = make('details', '', $('kernels'));
+      make('summary', `${name} · ${label || plan.kernels[kernel].name} `, item);
+      make('code', line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '', item.firstChild, { className: 'note' });
+      item.ontoggle = () =>
+        item.children[1] ||
+        make('pre', `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`, item);
+    }
 }
 
 /** What to do where WebGPU is missing; or what went wrong. */
 function explain(error) {
-  const missing = /^no-/.test(error.code), box = $('problem');
+  const missing = /^no-/.test(error.code),
+    box = $('problem');
   say(missing ? 'This model runs on your GPU, through WebGPU.' : 'This did not work.');
   box.hidden = false;
   box.replaceChildren();
   make('h2', missing ? 'This browser has no WebGPU' : error.message, box);
-  for (const text of missing ? [
-    'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.',
-    'On Linux, Chrome may ask you to switch on chrome://flags/#enable-unsafe-webgpu. Without a graphics card, allow software rendering there.',
-    'From Python it runs anywhere: pip install wgcc, then wgcc train on this folder.',
-  ] : ['Reload the page to try again.']) make('p', text, box);
+  for (const text of missing
+    ? [
+        'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.',
+        'On Linux, Chrome may ask you to switch on chrome://flags/#enable-unsafe-webgpu. Without a graphics card, allow software rendering there.',
+        'From Python it runs anywhere: pip install wgcc, then wgcc train on this folder.',
+      ]
+    : ['Reload the page to try again.'])
+    make('p', text, box);
 }

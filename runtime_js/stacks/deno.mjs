@@ -2,10 +2,13 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [bundle, job] = Deno.args, file = path => import(pathToFileURL(resolve(path)).href);
+const [bundle, job] = Deno.args,
+  file = path => import(pathToFileURL(resolve(path)).href);
 let answer;
 try {
-  const index = await file(`${bundle}/index.js`), train = await file(`${bundle}/train.js`), run = (await file(job)).default;
+  const index = await file(`${bundle}/index.js`),
+    train = await file(`${bundle}/train.js`),
+    run = (await file(job)).default;
   answer = { result: await run({ ...index, ...train }, JSON.parse(await new Response(Deno.stdin.readable).text())) };
 } catch (error) {
   answer = { code: error.code, message: `${error.message}` };

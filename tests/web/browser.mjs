@@ -7,28 +7,44 @@ import { extname, join } from 'node:path';
 
 const require = createRequire(join(process.env.NODE_FOLDER, 'from-here.js'));
 const { chromium } = require('playwright-core');
-const FLAGS = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--no-sandbox', '--disable-quic', '--no-first-run',
-  '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const FLAGS = [
+  '--enable-unsafe-webgpu',
+  '--use-webgpu-adapter=swiftshader',
+  '--no-sandbox',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
 const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json' };
 
-export const launch = (options = {}) => chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
+export const launch = (options = {}) =>
+  chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
 
 /** A page whose errors and console complaints end up in `problems`. */
 export async function openPage(browser, options) {
-  const page = await browser.newPage(options), problems = [];
+  const page = await browser.newPage(options),
+    problems = [];
   page.on('pageerror', error => problems.push(`error: ${error.message}`));
-  page.on('console', message => { if (/error|warning/.test(message.type())) problems.push(`${message.type()}: ${message.text()}`); });
+  page.on('console', message => {
+    if (/error|warning/.test(message.type())) problems.push(`${message.type()}: ${message.text()}`);
+  });
   return { page, problems };
 }
 
 /** Serves folders by prefix on this machine; `headers` go with every answer. */
 export async function serve(folders, headers = {}) {
   const server = createServer(async (request, response) => {
-    const path = decodeURIComponent(new URL(request.url, 'http://x').pathname), prefix = Object.keys(folders).find(key => path.startsWith(key));
+    const path = decodeURIComponent(new URL(request.url, 'http://x').pathname),
+      prefix = Object.keys(folders).find(key => path.startsWith(key));
     try {
-      const name = path.slice(prefix.length) || 'index.html', data = await readFile(join(folders[prefix], name));
-      response.writeHead(200, { 'content-type': TYPES[extname(name)] ?? 'application/octet-stream', ...headers }).end(data);
+      const name = path.slice(prefix.length) || 'index.html',
+        data = await readFile(join(folders[prefix], name));
+      response
+        .writeHead(200, { 'content-type': TYPES[extname(name)] ?? 'application/octet-stream', ...headers })
+        .end(data);
     } catch {
       response.writeHead(path == '/favicon.ico' ? 204 : 404).end();
     }

@@ -4,16 +4,27 @@ import { pathToFileURL } from 'node:url';
 import { longestTask } from './tasks.mjs';
 import { answer, launch, openPage } from './browser.mjs';
 
-const folder = process.argv[2], browser = await launch(), seen = {};
+const folder = process.argv[2],
+  browser = await launch(),
+  seen = {};
 const open = async (name, options) => {
   const { page, problems } = await openPage(browser, options);
   await page.goto(pathToFileURL(join(folder, `${name}.html`)).href);
   await page.waitForSelector('#work:not([hidden])', { timeout: 120000 });
   await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] });
-  return { page, problems, number: async id => parseFloat(await page.textContent(`#${id}`)), until: (id, value) => page.waitForFunction(([id, value]) => parseFloat(document.getElementById(id).textContent) >= value, [id, value], { timeout: 120000 }) };
+  return {
+    page,
+    problems,
+    number: async id => parseFloat(await page.textContent(`#${id}`)),
+    until: (id, value) =>
+      page.waitForFunction(([id, value]) => parseFloat(document.getElementById(id).textContent) >= value, [id, value], {
+        timeout: 120000,
+      }),
+  };
 };
 const stroke = async (page, canvas, points) => {
-  const box = await (await page.$(canvas)).boundingBox(), at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
+  const box = await (await page.$(canvas)).boundingBox(),
+    at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
   await page.mouse.move(...at(points[0]));
   await page.mouse.down();
   for (const point of points.slice(1)) await page.mouse.move(...at(point), { steps: 4 });
@@ -27,49 +38,81 @@ const close = async ({ page, problems }, name, shot = {}) => {
 };
 
 {
-  const on = await open('sin', { viewport: { width: 390, height: 844 } }), { page, number, until } = on;
+  const on = await open('sin', { viewport: { width: 390, height: 844 } }),
+    { page, number, until } = on;
   await page.click('#start');
   await until('step', 10);
   const first = await number('loss');
   await until('step', 250);
   const last = await number('loss');
-  await stroke(page, '#curve', [[0.3, 0.5], [0.5, 0.2], [0.7, 0.2]]);
+  await stroke(page, '#curve', [
+    [0.3, 0.5],
+    [0.5, 0.2],
+    [0.7, 0.2],
+  ]);
   await page.fill('#noise', '0.3');
   await until('step', 270);
-  seen.sin = { first, last, drawn: await number('loss'), noise: await page.textContent('#amount'), wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth) };
+  seen.sin = {
+    first,
+    last,
+    drawn: await number('loss'),
+    noise: await page.textContent('#amount'),
+    wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
+  };
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
   Object.assign(seen.sin, await close(on, 'sin'));
 }
 {
-  const on = await open('digits', { viewport: { width: 820, height: 900 }, colorScheme: 'dark' }), { page, until, number } = on;
-  await page.waitForFunction(() => /Draw a digit/.test(document.getElementById('status').textContent), null, { timeout: 120000 });
-  const learned = await number('acc'), best = () => page.textContent('.bar.best span');
-  await stroke(page, '#ink', [[0.5, 0.15], [0.5, 0.5], [0.5, 0.85]]);
+  const on = await open('digits', { viewport: { width: 820, height: 900 }, colorScheme: 'dark' }),
+    { page, until, number } = on;
+  await page.waitForFunction(() => /Draw a digit/.test(document.getElementById('status').textContent), null, {
+    timeout: 120000,
+  });
+  const learned = await number('acc'),
+    best = () => page.textContent('.bar.best span');
+  await stroke(page, '#ink', [
+    [0.5, 0.15],
+    [0.5, 0.5],
+    [0.5, 0.85],
+  ]);
   await page.waitForSelector('.bar.best');
   const one = await best();
   await page.click('#clear');
   // Something that is no digit, taught as a 4.
-  await stroke(page, '#ink', [[0.2, 0.2], [0.8, 0.2], [0.2, 0.8], [0.8, 0.8]]);
+  await stroke(page, '#ink', [
+    [0.2, 0.2],
+    [0.8, 0.2],
+    [0.2, 0.8],
+    [0.8, 0.8],
+  ]);
   await page.waitForSelector('.bar.best');
   await page.click('#answers button:nth-child(5)');
   await page.waitForSelector('#effect:not([hidden])', { timeout: 60000 });
   const effect = await page.$$eval('#effect tbody td', cells => cells.map(cell => cell.textContent));
-  seen.digits = { learned, one, effect, now: await best(), ...await close(on, 'digits') };
+  seen.digits = { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
 }
 {
-  const on = await open('playground', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' }), { page, until, number } = on;
-  await page.setInputFiles('#file', { name: 'mine.csv', mimeType: 'text/csv', buffer: Buffer.from('x,y,class\n' + Array.from({ length: 30 }, (_, i) => `${i},${i * i % 7},${i % 3}`).join('\n')) });
+  const on = await open('playground', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' }),
+    { page, until, number } = on;
+  await page.setInputFiles('#file', {
+    name: 'mine.csv',
+    mimeType: 'text/csv',
+    buffer: Buffer.from(
+      'x,y,class\n' + Array.from({ length: 30 }, (_, i) => `${i},${(i * i) % 7},${i % 3}`).join('\n'),
+    ),
+  });
   const csv = await page.textContent('#status');
   await page.click('[data-points=spiral]');
   await page.click('#start');
   await until('step', 10);
   const first = await number('loss');
   await until('step', 400);
-  const last = await number('loss'), acc = await number('acc');
+  const last = await number('loss'),
+    acc = await number('acc');
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
-  seen.playground = { csv, first, last, acc, ...await close(on, 'playground') };
+  seen.playground = { csv, first, last, acc, ...(await close(on, 'playground')) };
 }
 answer(seen);

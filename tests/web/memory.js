@@ -3,7 +3,10 @@
 export default async function memory({ load, device }) {
   const model = await load({ device, seed: 3 });
   await model.push({ row: Float32Array.of(1, 2, 3) });
-  const found = { ...await model.push({ row: [4, 5, 6] }), ...await model.look({ keep: [true, true, false, true, false, true] }) };
+  const found = {
+    ...(await model.push({ row: [4, 5, 6] })),
+    ...(await model.look({ keep: [true, true, false, true, false, true] })),
+  };
   model.dispose();
   return Object.fromEntries(Object.entries(found).map(([name, list]) => [name, Array.from(list)]));
 }

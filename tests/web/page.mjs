@@ -4,12 +4,24 @@ import { pathToFileURL } from 'node:url';
 import { longestTask } from './tasks.mjs';
 import { answer, launch, openPage } from './browser.mjs';
 
-const [html, csv, screenshots] = process.argv.slice(2), url = pathToFileURL(html).href, browser = await launch(), seen = {};
-const context = await browser.newContext({ viewport: { width: 390, height: 844 } }), { page, problems } = await openPage(context);
-const text = id => page.textContent(`#${id}`), number = async id => Number(await text(id));
-const ready = () => page.waitForFunction(() => /parameters/.test(document.getElementById('status').textContent), null, { timeout: 120000 });
-const until = step => page.waitForFunction(step => Number(document.getElementById('step').textContent) >= step, step, { timeout: 120000 });
-const status = pattern => page.waitForFunction(pattern => new RegExp(pattern).test(document.getElementById('status').textContent), pattern, { timeout: 60000 });
+const [html, csv, screenshots] = process.argv.slice(2),
+  url = pathToFileURL(html).href,
+  browser = await launch(),
+  seen = {};
+const context = await browser.newContext({ viewport: { width: 390, height: 844 } }),
+  { page, problems } = await openPage(context);
+const text = id => page.textContent(`#${id}`),
+  number = async id => Number(await text(id));
+const ready = () =>
+  page.waitForFunction(() => /parameters/.test(document.getElementById('status').textContent), null, {
+    timeout: 120000,
+  });
+const until = step =>
+  page.waitForFunction(step => Number(document.getElementById('step').textContent) >= step, step, { timeout: 120000 });
+const status = pattern =>
+  page.waitForFunction(pattern => new RegExp(pattern).test(document.getElementById('status').textContent), pattern, {
+    timeout: 60000,
+  });
 
 await page.goto(url);
 await ready();
@@ -27,7 +39,7 @@ await page.waitForFunction(() => document.getElementById('start').textContent ==
 seen.last = await number('loss');
 seen.step = await number('step');
 await page.waitForTimeout(500);
-seen.stopped = await number('step') == seen.step;
+seen.stopped = (await number('step')) == seen.step;
 await page.screenshot({ path: join(screenshots, 'page-light.png'), fullPage: true });
 
 // saves, reloads, restores; and the same by file
@@ -79,7 +91,18 @@ await page.screenshot({ path: join(screenshots, 'page-dark.png') });
 seen.problems = problems;
 
 // without WebGPU
-const plain = await launch({ args: ['--no-sandbox', '--disable-features=WebGPU', '--disable-webgpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-quic'] });
+const plain = await launch({
+  args: [
+    '--no-sandbox',
+    '--disable-features=WebGPU',
+    '--disable-webgpu',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-quic',
+  ],
+});
 const other = await openPage(plain, { viewport: { width: 390, height: 700 } });
 await other.page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
 await other.page.goto(url);

@@ -3,13 +3,19 @@
 const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 const base64 = data => btoa(Array.from(data, byte => String.fromCharCode(byte)).join(''));
 
-export default async function training({ load, device }, { batches, checkpoint, profile, entry = 'train', together, data, options }) {
-  const model = await load({ device, profile }), losses = [];
+export default async function training(
+  { load, device },
+  { batches, checkpoint, profile, entry = 'train', together, data, options },
+) {
+  const model = await load({ device, profile }),
+    losses = [];
   if (checkpoint) await model.restore(bytes(checkpoint));
   if (data) for await (const report of model.fit(data, { ...options, entry })) losses.push(report.loss);
-  else if (together) for await (const report of model.fit(batches, { steps: batches.length, every: 1, entry })) losses.push(report.loss);
+  else if (together)
+    for await (const report of model.fit(batches, { steps: batches.length, every: 1, entry })) losses.push(report.loss);
   else for (const batch of batches) losses.push((await model.call(entry, batch)).loss[0]);
-  const saved = base64(await model.save()), { adapter, progress } = model;
+  const saved = base64(await model.save()),
+    { adapter, progress } = model;
   model.dispose();
   return { losses, checkpoint: saved, adapter, progress };
 }

@@ -12,17 +12,34 @@ const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runti
 for (const name of ['check.js', 'wgcc.js', 'train.js']) cpSync(join(runtime, name), join(folder, name));
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
 const module = name => import(pathToFileURL(join(folder, name)).href);
-const { checkPlan } = await module('check.js'), { readTensors } = await module('wgcc.js'), { initialValues, randomWords, shuffled } = await module('train.js');
+const { checkPlan } = await module('check.js'),
+  { readTensors } = await module('wgcc.js'),
+  { initialValues, randomWords, shuffled } = await module('train.js');
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {
-  try { return { value: job() }; } catch (error) { return { code: error.code ?? `${error.stack}`, field: error.field }; }
+  try {
+    return { value: job() };
+  } catch (error) {
+    return { code: error.code ?? `${error.stack}`, field: error.field };
+  }
 };
 const { plans = [], draws = [], orders = [], files = [] } = JSON.parse(readFileSync(0, 'utf8'));
-process.stdout.write(JSON.stringify({
-  plans: plans.map(text => attempt(() => checkPlan(JSON.parse(text)).model.name)),
-  draws: draws.map(({ tensor, seed, name }) => attempt(() => hex(initialValues(tensor, seed, name)))),
-  orders: orders.map(({ seed, count, epoch }) => Array.from(shuffled(seed, count, epoch))),
-  words: hex(randomWords(0xffffffff, 'a', 3, 0xffffffff)),
-  files: files.map(data => attempt(() => Object.fromEntries(Object.entries(readTensors(Buffer.from(data, 'base64'), 'file').tensors).map(([key, list]) => [key, Array.from(list, Number)])))),
-}));
+process.stdout.write(
+  JSON.stringify({
+    plans: plans.map(text => attempt(() => checkPlan(JSON.parse(text)).model.name)),
+    draws: draws.map(({ tensor, seed, name }) => attempt(() => hex(initialValues(tensor, seed, name)))),
+    orders: orders.map(({ seed, count, epoch }) => Array.from(shuffled(seed, count, epoch))),
+    words: hex(randomWords(0xffffffff, 'a', 3, 0xffffffff)),
+    files: files.map(data =>
+      attempt(() =>
+        Object.fromEntries(
+          Object.entries(readTensors(Buffer.from(data, 'base64'), 'file').tensors).map(([key, list]) => [
+            key,
+            Array.from(list, Number),
+          ]),
+        ),
+      ),
+    ),
+  }),
+);
