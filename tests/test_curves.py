@@ -18,13 +18,15 @@ import wgcc_runtime
 from building import build
 
 FOLDER = Path(__file__).parent / "curves"
-MODELS = ("mlp", "tokens", "mamba")
+MODELS = ("mlp", "tokens", "mamba", "cnn")
 RUNS = [
     ("mlp", "train_adamw"),
     ("mlp", "train_adam"),
     ("mlp", "train_sgd"),
     ("tokens", "train"),
     ("mamba", "train"),
+    ("cnn", "train_sgd"),
+    ("cnn", "train_adamw"),
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
 # Both profiles of the kernels are right on every adapter.
@@ -106,7 +108,8 @@ def test_hundred_steps(
 
 
 @pytest.mark.parametrize(
-    ("name", "entry"), [("mlp", "train_adamw"), ("tokens", "train"), ("mamba", "train")]
+    ("name", "entry"),
+    [("mlp", "train_adamw"), ("tokens", "train"), ("mamba", "train"), ("cnn", "train_adamw")],
 )
 def test_gradient_norm_before_clipping(
     name: str, entry: str, bundles: dict[str, Path], device: Any, profile: str
