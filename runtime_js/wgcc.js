@@ -724,7 +724,8 @@ export async function run(c, key, batches, names, stands) {
     const staging = spare(m, 'write', packed.length + 4);
     let from = 0,
       into = 0;
-    m.device.queue.writeBuffer(staging, 0, packed);
+    // Deno panics where nothing is to be written.
+    if (at) m.device.queue.writeBuffer(staging, 0, packed);
     encoder.clearBuffer(m.flag);
     if (guard) for (const [buffer, copy] of guard.copies) encoder.copyBufferToBuffer(buffer, 0, copy, 0, copy.size);
     for (const _ of batches) {

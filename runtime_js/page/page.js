@@ -84,13 +84,13 @@ $('start').onclick = guarded(async () => {
       $('loss').textContent = loss < 1e-3 ? loss.toExponential(2) : loss.toPrecision(4);
       $('speed').textContent = (1000 / ms).toPrecision(3);
       showStep();
-      if (others.length && performance.now() - shown > 500) await predict();
+      if (performance.now() - shown > 500) await refresh();
     }
   } finally {
     running = null;
     $('start').textContent = 'Train';
     showStep();
-    if (others.length) await predict();
+    await refresh();
   }
 });
 $('reset').onclick = guarded(async () => {
@@ -99,7 +99,7 @@ $('reset').onclick = guarded(async () => {
   history = [];
   $('loss').textContent = '–';
   showStep();
-  if (others.length) await predict();
+  await refresh();
 });
 $('save').onclick = guarded(async () =>
   say(`Saved step ${step()} in this browser${(await model.store()) ? '' : ' (it may drop it when space runs out)'}.`),
@@ -108,7 +108,7 @@ $('restore').onclick = guarded(async () => {
   stop();
   say((await model.recall()) ? `Restored step ${step()}.` : 'Nothing is saved in this browser yet.');
   showStep();
-  if (others.length) await predict();
+  await refresh();
 });
 $('download').onclick = guarded(async () => {
   const url = URL.createObjectURL(new Blob([await model.save()]));
@@ -204,6 +204,10 @@ async function predict() {
     } else if (list.length > 1) bars(Array.from(list));
     else $('outputs').lastChild.append(` = ${+list[0].toPrecision(5)}`);
   }
+}
+/** Predicts anew, unless that would change the model's state. */
+async function refresh() {
+  if (others.length && !plan.entries[$('entry').value].writes.length) await predict();
 }
 function bars(list) {
   const most = Math.max(...list.map(Math.abs), 1e-9);

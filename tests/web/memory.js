@@ -7,6 +7,7 @@ export default async function memory({ load, device }) {
     ...(await model.push({ row: [4, 5, 6] })),
     ...(await model.look({ keep: [true, true, false, true, false, true] })),
   };
+  await model.clear();
   model.dispose();
   return Object.fromEntries(Object.entries(found).map(([name, list]) => [name, Array.from(list)]));
 }
