@@ -101,7 +101,7 @@ class _Chooser:
 
     def _kept(self, node: Node, tree: Tree) -> bool:
         value = node.output
-        if value.name in self.flow.results:
+        if value.name in self.flow.results or node.op == "copy":
             return True
         if any(_takes_one_binding_each(n) for n in self._direct_readers(value)):
             return bool(node.inputs) and not _needs_one_binding(node, tree)

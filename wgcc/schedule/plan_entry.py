@@ -9,6 +9,7 @@ from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.fuse import Fused, Group, fuse
+from wgcc.schedule.keep_old import keep_old
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, Layout
 from wgcc.schedule.settle import Settled, settle
@@ -31,6 +32,8 @@ class PlannedEntry:
 def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
     fused = fuse(graph)
     settled = settle(fused, dict(graph.writes))
+    if settled.late:
+        return plan_entry(keep_old(graph, settled.late), layout, slots)
     places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
     places |= io_places(graph, layout)
     places |= _constant_places(graph, layout)

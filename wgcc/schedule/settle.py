@@ -17,10 +17,14 @@ from wgcc.schedule.fuse import Fused, Group, own_space
 
 @dataclass(slots=True)
 class Settled:
-    """`order` is how groups run; `over` maps value names to the parameter or state they replace."""
+    """`order` is how groups run; `over` maps value names to the parameter or state they replace.
+
+    `late` are the parameters and states that are needed after an update has replaced them.
+    """
 
     order: list[Group]
     over: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
 
 
 def settle(fused: Fused, writes: dict[str, Value]) -> Settled:
@@ -32,6 +36,8 @@ def settle(fused: Fused, writes: dict[str, Value]) -> Settled:
         if not blocked and _may_overwrite(fused, group, target, value):
             group.needs |= {reader.number for reader in readers}
             settled.over[value.name] = target
+        elif is_update(fused.flow.producers[value.name]):
+            settled.late.add(target)
         else:
             copy = _copy_group(fused, target, value, [group, *readers])
             settled.over[copy.roots[0].output.name] = target
