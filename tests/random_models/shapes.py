@@ -165,7 +165,12 @@ def reduce(b: Builder) -> None:
     bound, names = b.bounds[x], ["mean", "max", "min", "var", "logsumexp"]
     names += ["sum"] * (bound * count < 3000) + ["prod"] * (count <= 6 and bound <= 3)
     name = b.choice(names)
-    growth = {"sum": bound * count, "prod": bound**count, "var": bound**2, "logsumexp": bound + 8}
+    growth = {
+        "sum": bound * count,
+        "prod": bound ** min(count, 9),
+        "var": bound**2,
+        "logsumexp": bound + 8,
+    }
     keep = b.chance(0.3)
     kept = tuple(1 if i in axes else size for i, size in enumerate(shape) if keep or i not in axes)
     shown = f"({', '.join(map(str, axes))},)" if len(axes) > 1 else str(axes[0])

@@ -27,7 +27,7 @@ from wgcc.elaborate.values import (
 from wgcc.errors import Span
 from wgcc.syntax import ast
 
-MOST_UNROLLED = 50_000
+MOST_UNROLLED = 20_000
 
 
 @dataclass
@@ -74,6 +74,9 @@ class Context(Tracer):
         self.facts: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
+        # Calls of `remat` layers are numbered; inside one, others do not count.
+        self.regions = 0
+        self.in_region = False
         self.building: list[LayerDefinition] = []
         self.called: set[int] = set()
         self.instantiated: set[int] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from wgcc.elaborate.values import (
     LayerType,
     ModuleValue,
 )
-from wgcc.errors import Source, Span, WgError
+from wgcc.errors import Diagnostic, Diagnostics, Source, Span, WgError
 from wgcc.paths import data_dir
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
@@ -63,15 +64,16 @@ class Loader:
             self._prelude = self._load_library(library)
         source = root if isinstance(root, Source) else Source(path.name, _read_root(path))
         self.context.report.root = source
-        return self._declare(source, _resolved(path))
+        return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
 
     def _load_library(self, path: Path) -> LoadedFile:
-        source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
-        self.context.report.library.add(source)
-        return self._declare(source, _resolved(path))
+        tree, problems = _library(path)
+        self.context.report.diagnostics.items += problems
+        self.context.report.library.add(tree.span.source)
+        return self._declare(tree, _resolved(path))
 
-    def _declare(self, source: Source, path: Path) -> LoadedFile:
-        tree = parse(source, self.context.report.diagnostics)
+    def _declare(self, tree: ast.File, path: Path) -> LoadedFile:
+        source = tree.span.source
         above = self._prelude.scope if self._prelude else self.context.base
         file = LoadedFile(source, path, tree, Scope(above))
         self._loading.append(path)
@@ -189,7 +191,8 @@ class Loader:
             reason = "it is not UTF-8 text" if isinstance(error, ValueError) else "no such file"
             name = path.relative_to(self._root).as_posix()
             raise Stop(report.error("WG0701", f"cannot read `{name}`", at, reason)) from error
-        return self._declare(Source(path.relative_to(self._root).as_posix(), text), path)
+        source = Source(path.relative_to(self._root).as_posix(), text)
+        return self._declare(parse(source, self.context.report.diagnostics), path)
 
     def _load_standard(self, at: ast.String) -> LoadedFile:
         name = at.value.removeprefix("std/").removesuffix(".wg") + ".wg"
@@ -200,6 +203,14 @@ class Loader:
             raise Stop(self.context.report.unknown("WG0701", "file", at.value, options, at))
         path = _resolved(known[name])
         return self._files[path] if path in self._files else self._load_library(known[name])
+
+
+@functools.cache
+def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
+    """The library's tree, read once in a process, because it is the same for every program."""
+    diagnostics = Diagnostics()
+    source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
+    return parse(source, diagnostics), diagnostics.items
 
 
 def _resolved(path: Path) -> Path:

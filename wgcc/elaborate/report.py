@@ -21,6 +21,9 @@ SYNONYMS = {
     "input": "x",
 }  # fmt: skip
 
+# Nobody reads more, and each takes a look at every name there is.
+MOST_GUESSES = 200
+
 
 class Stop(Exception):
     """Abandons one expression or statement whose error has been reported.
@@ -37,7 +40,8 @@ class Report:
         self.library: set[Source] = set()
         self.root: Source | None = None
         self._calls: list[Span] = []
-        self._damaged: tuple[int, set[tuple[Source, int]]] = (-1, set())
+        self._guesses = 0
+        self._damaged: tuple[int, set[tuple[Source, int]]] = (0, set())
 
     def error(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
         """A line that did not parse has had its error: nothing more is said about it."""
@@ -62,6 +66,9 @@ class Report:
     ) -> Diagnostic:  # fmt: skip
         """``unknown WHAT `name` ``, with the option that was probably meant."""
         found = self.error(code, f"unknown {what} `{name}`", at, label)
+        self._guesses += 1
+        if self._guesses > MOST_GUESSES:
+            return found
         names = [option for option in options if not option.startswith("_")]
         near = [SYNONYMS[name]] if SYNONYMS.get(name) in names else did_you_mean(name, names)
         return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
@@ -84,10 +91,13 @@ class Report:
 
     def _damaged_lines(self) -> set[tuple[Source, int]]:
         count, lines = self._damaged
-        if count != len(self.diagnostics.items):
-            syntax = [item for item in self.diagnostics if item.code.startswith("WG01")]
-            lines = {place for item in syntax for place in _lines_near(item)}
-            self._damaged = len(self.diagnostics.items), lines
+        items = self.diagnostics.items
+        if count > len(items):
+            count, lines = 0, set()
+        if count < len(items):
+            syntax = [item for item in items[count:] if item.code.startswith("WG01")]
+            lines |= {place for item in syntax for place in _lines_near(item)}
+            self._damaged = len(items), lines
         return lines
 
 

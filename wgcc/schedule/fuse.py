@@ -23,6 +23,8 @@ from wgcc.schedule.space import Space, flat_space, folding_space
 # the way only where that leaves enough of them to share the work, or the work is small.
 MIN_RESULTS = 32
 SMALL = 4096
+# Shader compilers take longer than a kernel's length suggests, and writing one nests as deep.
+MAX_OPS = 192
 
 
 @dataclass(slots=True, eq=False)
@@ -68,6 +70,7 @@ class _Fuser:
         self.owner: dict[str, Group] = {}
         self.read_by = _anchor_readers(self.flow, self.anchors)
         self.large = _bound_alone(graph)
+        self.ops: dict[str, int] = {}
         self.riders = find_riders(self.flow, self.anchors)
 
     def run(self) -> list[Group]:
@@ -153,6 +156,8 @@ class _Fuser:
         if space is None or not _worth_storing([*group.roots, node], space):
             return None
         roots = [*group.roots, node]
+        if sum(map(self._ops, roots)) > MAX_OPS:
+            return None
         if group.kind == "loop" and not self._aligned(roots, space):
             return None
         if group.kind == "matmul" and not self._aligned_product(roots):
@@ -211,6 +216,20 @@ class _Fuser:
             else:
                 pending.extend(producer.inputs)
         return found
+
+    def _ops(self, root: Node) -> int:
+        """How many ops a root adds to its kernel: itself, and what is computed on the way to it."""
+        name = root.outputs[0].name
+        if name not in self.ops:
+            pending, seen = list(root.inputs), {name}
+            while pending:
+                value = pending.pop()
+                producer = self.flow.producers.get(value.name)
+                if producer and value.name not in seen and value.name not in self.anchors:
+                    seen.add(value.name)
+                    pending.extend(producer.inputs)
+            self.ops[name] = len(seen)
+        return self.ops[name]
 
     def _bindings(self, roots: list[Node]) -> int:
         own = {value.name: value for root in roots for value in root.outputs}

@@ -1,0 +1,51 @@
+"""The texts that are damaged: every program of the repository, and random models."""
+
+from __future__ import annotations
+
+import functools
+import random
+from pathlib import Path
+
+from fuzzing import mutate
+from fuzzing.derive import derive
+from random_models.generate import generate
+from wgcc.paths import data_dir
+
+ROOT = Path(__file__).parent.parent.parent
+# Long texts take long to check and teach little more.
+LONGEST = 6_000
+RANDOM_MODELS = 60
+
+
+@functools.cache
+def programs() -> list[str]:
+    found = [
+        *sorted((ROOT / "examples").rglob("*.wg")),
+        *sorted((ROOT / "tests" / "filetests").rglob("*.wg")),
+        *sorted((ROOT / "tests" / "golden").glob("*.wg")),
+        *sorted((ROOT / "tests" / "cases").glob("*.wg")),
+        data_dir("grammar") / "std" / "nn.wg",
+    ]
+    texts = [path.read_bytes().decode("utf-8", "surrogateescape") for path in found]
+    texts += [generate(seed).text() for seed in range(RANDOM_MODELS)]
+    return [text for text in texts if len(text) <= LONGEST]
+
+
+def make_text(seed: int) -> str:
+    """The text of a seed, the same on every run."""
+    chance = random.Random(f"wgcc {seed}")
+    kind = seed % 8
+    if kind == 0:
+        return derive(chance)
+    text = chance.choice(programs())
+    if kind == 1:
+        text = mutate.words(derive(chance), programs(), chance)
+    elif kind == 2:
+        text = mutate.raw_bytes(text, programs(), chance)
+    elif kind == 3:
+        text = mutate.lines(text, programs(), chance)
+    elif kind == 4:
+        text = mutate.words(text, programs(), chance)
+    else:
+        text = mutate.gently(text, programs(), chance)
+    return text

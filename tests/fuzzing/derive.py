@@ -1,0 +1,90 @@
+"""Programs by chance from the grammar itself: every text parses, hardly any makes sense."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any
+
+from wgcc.elaborate.builtins import BUILTINS
+from wgcc.syntax.grammar import grammar
+
+NAMES = (
+    "x", "y", "w", "h", "B", "D", "N", "T", "a", "b", "opt", "loss", "body", "Net", "Main", "l1",
+    "Linear", "Embedding", "RMSNorm", "Dropout", "Attention", "step", "lr", "betas", "axis", "keep",
+    "adam", "sgd", "normal", "zeros", "kaiming_uniform", "seed", "precision", "forward", "training",
+    "_", "pi", "none", "__proto__", "constructor", "weight_decay",
+)  # fmt: skip
+TOKENS = {
+    "INT": ("0", "1", "2", "3", "4", "8", "32", "1_000", "99999999999999999999"),
+    "FLOAT": ("0.0", "1.0", "0.5", "1e-3", "2.5e38", "1e-46"),
+    "STRING": ('"a b -> b a"', '"x.wg"', '"*"', '"body.w"', '""', '"a b, b c -> a c"'),
+    "DTYPE": ("f32", "f32", "i32", "bool", "f16", "u32", "u8"),
+    "CMP": ("==", "!=", "<", "<=", ">", ">="),
+    "MULOP": ("*", "/", "%", "@"),
+}  # fmt: skip
+DEEPEST = 26
+
+
+def derive(chance: random.Random) -> str:
+    """One file; its parts get simpler the deeper they lie."""
+    start = chance.choice(("start", "start", "model", "function", "layer"))
+    return _Deriver(chance).text(start)
+
+
+@functools.cache
+def _rules() -> dict[str, list[Any]]:
+    rules: dict[str, list[Any]] = {}
+    for rule in grammar()._tables.rules:
+        rules.setdefault(rule.origin.name, []).append(list(rule.expansion))
+    return rules
+
+
+@functools.cache
+def _heights() -> dict[str, int]:
+    """How deep the shallowest text of each symbol is."""
+    heights: dict[str, int] = {}
+    changed = True
+    while changed:
+        changed = False
+        for name, expansions in _rules().items():
+            best = min((_height(e, heights) for e in expansions), default=10**6)
+            if best < heights.get(name, 10**6):
+                heights[name], changed = best, True
+    return heights
+
+
+def _height(expansion: list[Any], heights: dict[str, int]) -> int:
+    inner = [0 if symbol.is_term else heights.get(symbol.name, 10**6) for symbol in expansion]
+    return 1 + max(inner, default=0)
+
+
+class _Deriver:
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.budget = chance.choice((40, 120, 400))
+
+    def text(self, symbol: str) -> str:
+        parts: list[str] = []
+        self._expand(symbol, 0, parts)
+        return " ".join(parts)
+
+    def _expand(self, symbol: str, depth: int, parts: list[str]) -> None:
+        expansions = _rules()[symbol]
+        heights = _heights()
+        if depth > DEEPEST or len(parts) > self.budget:
+            least = min(_height(e, heights) for e in expansions)
+            expansions = [e for e in expansions if _height(e, heights) == least]
+        for item in self.chance.choice(expansions):
+            if item.is_term:
+                parts.append(self._token(item.name))
+            else:
+                self._expand(item.name, depth + 1, parts)
+
+    def _token(self, name: str) -> str:
+        if name == "NAME":
+            some = NAMES if self.chance.random() < 0.7 else tuple(BUILTINS)
+            return self.chance.choice(some)
+        if name in TOKENS:
+            return self.chance.choice(TOKENS[name])
+        return "\n" if name == "_NL" else grammar().texts.get(name, name)

@@ -1,0 +1,34 @@
+"""Starts the long trials of reliability; RELIABILITY.md has their figures.
+
+python tests/reliability.py NAME [options], for every module NAME of tests/trials/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "runtime_py"), str(HERE.parent)]
+
+import adapters  # noqa: E402
+
+
+def main() -> int:
+    adapters.use_software_drivers()
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="trial", required=True)
+    for info in pkgutil.iter_modules([str(HERE / "trials")]):
+        module = importlib.import_module(f"trials.{info.name}")
+        command = commands.add_parser(info.name, help=(module.__doc__ or "").split("\n")[0])
+        module.arguments(command)
+        command.set_defaults(run=module.run)
+    options = parser.parse_args()
+    return int(options.run(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Long trials of reliability, started by `python tests/reliability.py NAME`."""
