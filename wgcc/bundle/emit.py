@@ -1,4 +1,4 @@
-"""The files of a bundle by name: plan, kernels, first weights, constants and the source."""
+"""The files of a bundle by name: plan, kernels, weights, source, and those for the web."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.plan import Planned, plan_text
+from wgcc.bundle.web import web_files
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 
@@ -28,7 +29,7 @@ def bundle_files(
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)
     files[source] = text.encode("utf-8")
-    return files
+    return {**files, **web_files(planned.plan, files)}
 
 
 def tensor_of(program: Program, name: str) -> Tensor:
@@ -53,7 +54,8 @@ def initial_weights(program: Program) -> dict[str, Array]:
 
     found = {}
     for name, tensor in {**program.params, **program.state}.items():
-        if name.startswith("opt/") or tensor.init.kind == "copy":
+        # What is `external` has no values until somebody gives them.
+        if name.startswith("opt/") or tensor.init.kind in ("copy", "external"):
             continue
         record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
         found[name] = initial_values(

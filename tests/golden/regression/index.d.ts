@@ -1,0 +1,158 @@
+// Types of the model Regression, written by wgcc 0.1.0; do not edit.
+// WebGPU's types are built into TypeScript 6 and newer; before, they come from @webgpu/types, if you install it.
+type Global<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : unknown;
+
+/** An input: a typed array of all elements in row-major order; one number where there is one element. A shape it carries must fit. */
+export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never);
+/** An output: a typed array that carries its shape. */
+export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
+
+
+/** The inputs of every entry. */
+export interface Inputs {
+  train: { readonly x: In<Float32Array, readonly [6, 3]>; readonly y: In<Float32Array, readonly [6, 1]> };
+  predict: { readonly x: In<Float32Array, readonly [2, 3]> };
+}
+
+/** The outputs of every entry. */
+export interface Outputs {
+  train: { readonly loss: Out<Float32Array, readonly []> };
+  predict: { readonly y: Out<Float32Array, readonly [2, 1]> };
+}
+
+export interface Params {
+  readonly 'l1.w': Out<Float32Array, readonly [3, 5]>;
+  readonly 'l1.b': Out<Float32Array, readonly [5]>;
+  readonly 'l2.w': Out<Float32Array, readonly [5, 1]>;
+  readonly 'l2.b': Out<Float32Array, readonly [1]>;
+}
+
+export interface State {
+  readonly 'opt/opt/step': Out<Uint32Array, readonly []>;
+  readonly 'opt/opt/exp_avg/l1.w': Out<Float32Array, readonly [3, 5]>;
+  readonly 'opt/opt/exp_avg/l1.b': Out<Float32Array, readonly [5]>;
+  readonly 'opt/opt/exp_avg/l2.w': Out<Float32Array, readonly [5, 1]>;
+  readonly 'opt/opt/exp_avg/l2.b': Out<Float32Array, readonly [1]>;
+  readonly 'opt/opt/exp_avg_sq/l1.w': Out<Float32Array, readonly [3, 5]>;
+  readonly 'opt/opt/exp_avg_sq/l1.b': Out<Float32Array, readonly [5]>;
+  readonly 'opt/opt/exp_avg_sq/l2.w': Out<Float32Array, readonly [5, 1]>;
+  readonly 'opt/opt/exp_avg_sq/l2.b': Out<Float32Array, readonly [1]>;
+}
+
+/** What the model takes and gives. */
+export declare const meta: {
+  readonly name: 'Regression';
+  readonly generator: string;
+  readonly entries: {
+    readonly train: { readonly training: true;
+      readonly inputs: { readonly 'x': { readonly dtype: 'f32'; readonly shape: readonly [6, 3] }; readonly 'y': { readonly dtype: 'f32'; readonly shape: readonly [6, 1] } };
+      readonly outputs: { readonly 'loss': { readonly dtype: 'f32'; readonly shape: readonly [] } } };
+    readonly predict: { readonly training: false;
+      readonly inputs: { readonly 'x': { readonly dtype: 'f32'; readonly shape: readonly [2, 3] } };
+      readonly outputs: { readonly 'y': { readonly dtype: 'f32'; readonly shape: readonly [2, 1] } } };
+  };
+  readonly params: { readonly 'l1.w': { readonly dtype: 'f32'; readonly shape: readonly [3, 5] }; readonly 'l1.b': { readonly dtype: 'f32'; readonly shape: readonly [5] }; readonly 'l2.w': { readonly dtype: 'f32'; readonly shape: readonly [5, 1] }; readonly 'l2.b': { readonly dtype: 'f32'; readonly shape: readonly [1] } };
+  readonly memory: Readonly<Record<string, number>>;
+};
+
+/** Entries that train. */
+export type Training = 'train';
+
+/** The loaded model: every entry is a method. */
+export interface Regression extends Loaded {
+  train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  predict(inputs: Inputs['predict']): Promise<Outputs['predict']>;
+}
+
+export declare function load(options?: LoadOptions): Promise<Regression>;
+
+/** Batches for `fit`: whole data sets (any number of rows, shuffled by `seed`), a function of the step, or an iterable. */
+export type Data<E extends keyof Inputs> =
+  | { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends infer I ? I extends { readonly shape?: readonly number[] } ? Omit<I, 'shape'> & Sized<I> : I : never }
+  | ((step: number) => Inputs[E] | null | undefined | Promise<Inputs[E] | null | undefined>)
+  | Iterable<Inputs[E]>
+  | AsyncIterable<Inputs[E]>;
+type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Uint8Array ? Uint8Array : never;
+
+export interface FitOptions<E> {
+  /** How many more steps; with `resume`, how many in all. Without: until the data ends. */
+  steps?: number;
+  /** Steps between reports; the loss is read no more often. Default 10. */
+  every?: number;
+  entry?: E;
+  /** Of the shuffle. */
+  seed?: number;
+  /** Go on where a restored checkpoint's data stood. */
+  resume?: boolean;
+  /** Aborting ends the training after the submit under way; the loop throws the signal's reason. */
+  signal?: AbortSignal;
+  /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
+  snapshot?: number;
+}
+
+export interface Report {
+  readonly step: number;
+  readonly loss: number;
+  /** All scalar outputs of the step. */
+  readonly outputs: Readonly<Record<string, number>>;
+  /** Milliseconds per step. */
+  readonly ms: number;
+}
+
+export interface LoadOptions {
+  /** A GPU (as `navigator.gpu`, or `create([])` of the npm package webgpu), an adapter or a device. Default: the browser's. */
+  device?: Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
+  /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights. */
+  weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
+  /** Draws other first values, and seeds dropout and other random numbers. */
+  seed?: number;
+  /** Which kernels to run. Default: what suits the adapter. */
+  profile?: 'gpu' | 'cpu';
+  /** GPU memory the bundle may take. Default: 8 GiB. */
+  maxBytes?: number;
+  signal?: AbortSignal;
+  onProgress?(progress: { readonly stage: 'weights' | 'kernels'; readonly done: number; readonly total: number }): void;
+}
+
+/** What every model has besides its entries. */
+export interface Loaded {
+  readonly plan: unknown;
+  readonly device: Global<'GPUDevice'>;
+  readonly adapter: { readonly name: string; readonly profile: string };
+  /** Resolves when the device is lost; `recover` then goes on. */
+  readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
+  readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
+  /** Steps that make a NaN are undone and rejected, unless this is set to false. */
+  checkFinite: boolean;
+  call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
+  /** Trains: `for await (const { step, loss } of model.fit(data, { steps: 1000 })) …`. Leave the loop to stop. */
+  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): AsyncGenerator<Report, void, void>;
+  params(): Promise<Params>;
+  state(): Promise<State>;
+  loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
+  loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
+  /** First values, no steps made; a seed draws other first values. */
+  reset(seed?: number, options?: { own?: boolean }): Promise<void>;
+  /** A safetensors file, the same as Python's; with `optimizer` (the default) it can be continued to the bit. */
+  save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
+  restore(bytes: ArrayBuffer | ArrayBufferView): Promise<void>;
+  /** Keeps a checkpoint in the browser; whether the browser promised not to evict it. */
+  store(key?: string): Promise<boolean>;
+  /** Restores what `store` kept; false when there is nothing. */
+  recall(key?: string): Promise<boolean>;
+  snapshot(): Promise<void>;
+  /** After a device loss: a new device, everything as at the last snapshot. */
+  recover(device?: LoadOptions['device']): Promise<void>;
+  profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number }[] }>;
+  dispose(): void;
+}
+type Plain<T> = Sized<T>;
+
+/** A typed array that knows its shape. */
+export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
+
+/** A problem a caller can act on: `code` is one stable word (no-webgpu, shape, weights, device-lost, …). */
+export declare class WgccError extends Error {
+  readonly code: string;
+  readonly field: string;
+}
