@@ -78,11 +78,15 @@ HARD = {
     "infinite seed": "model M { seed = 1e400\n entry f(x: f32) -> (y: f32) = x * inf }",
     "negative sizes": model("    return zeros(f32[-4])"),
     "zero sizes": model("    return concat([x, zeros(f32[0])], axis = 0)"),
+    "20 axes": f"model M {{ entry f(x: f32[{', '.join('1' * 20)}]) -> (y: f32) = sum(x) }}",
+    "3,000 parameters": "layer L { param w: f32[2] = 0.0\n"
+    " fn forward(x: f32[2]) -> f32[2] = x + w }\nmodel M { ls[3000]: L\n"
+    " entry f(x: f32[2]) -> (y: f32[2]) { for l in ls { x = l(x) }\n return x } }",
     "one entry of 300 outputs": "model M { entry f(x: f32[8]) -> ("
-    + ", ".join(f"y{i}: f32[8]" for i in range(300)) + ") = "
-    + ", ".join(["x"] * 300) + " }",
+    + ", ".join(f"y{i}: f32[8]" for i in range(300)) + ") { return "
+    + ", ".join(["x"] * 300) + " } }",
     "300 inputs": "model M { entry f(" + ", ".join(f"x{i}: f32[8]" for i in range(300))
-    + ") -> (y: f32[8]) = " + " + ".join(f"x{i}" for i in range(300)) + " }",
+    + ") -> (y: f32[8]) = x1 + x2 }",
 }  # fmt: skip
 
 

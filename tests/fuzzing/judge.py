@@ -20,6 +20,7 @@ from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.errors_text import render_run
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
+from wgcc_runtime.plan import read_plan
 
 # Of the processor, so that a busy machine does not matter.
 SECONDS = 5
@@ -67,7 +68,8 @@ def _check(text: str, build: bool) -> str:
     if build and not SURROGATES.search(text):
         for program in programs.values():
             if _size(program) <= MOST_ELEMENTS:
-                compile_program(source, program, diagnostics).files()
+                files = compile_program(source, program, diagnostics).files()
+                read_plan(files["plan.json"])
     return "model" if programs else "nothing to build"
 
 

@@ -9,6 +9,7 @@ from wgcc.elaborate.dims import Dim, sizes_of
 from wgcc.elaborate.entries import trace_entry
 from wgcc.elaborate.layers import instantiate
 from wgcc.elaborate.optimizers import check_optimizer, step_state
+from wgcc.elaborate.public_names import check_public_names
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.selectors import listing, report_unmatched
 from wgcc.elaborate.trace import Trace
@@ -47,6 +48,7 @@ def elaborate_model(
         for optimizer in parts.optimizers.values():
             check_optimizer(context, optimizer)
         graphs = _trace_entries(context, model)
+        check_public_names(context, definition, graphs)
         if context.report.diagnostics.errors:
             return None
         _warn_unused(context, definition, graphs)
