@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.arguments import Arguments, Given, plural
 from wgcc.elaborate.context import Context
+from wgcc.elaborate.remat import recomputed
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.signatures import Signature, match_argument, match_result
@@ -44,7 +45,8 @@ def call_function(
         ):
             _bind_parameters(context, node, given, signature, at)
             _require_sizes(context, node, signature)
-            return _run(context, function, signature)
+            with recomputed(context, function) as region:
+                return region.results(_run(context, function, signature))
     finally:
         context.functions.pop()
 

@@ -37,14 +37,19 @@ MODEL_SETTINGS = ("seed", "precision")
 
 
 def instantiate(
-    context: Context, layer: LayerType, path: str, frozen: bool, at: Span
+    context: Context,
+    layer: LayerType,
+    path: str,
+    frozen: bool,
+    at: Span,
+    remat: bool = False,
 ) -> LayerValue:
     """A new instance at `path`; `at` is the place that asks for it."""
     definition = layer.definition
     context.spend(at)
     _refuse_nesting(context, layer, at)
     scope = Scope(definition.file.scope)
-    created = LayerValue(definition, path, scope, at)
+    created = LayerValue(definition, path, scope, at, remat)
     _bind_sizes(context, layer, scope, at)
     _bind_options(context, layer, scope, at)
     context.instantiated.add(id(definition.node))
@@ -234,7 +239,7 @@ class _Members:
         if member.name.text in self.places:
             self._put(member.name, FAILED)
         elif member.list_size is None:
-            self._put(member.name, self._one(member.constructor, path, frozen))
+            self._put(member.name, self._one(member, path, frozen))
         else:
             self._put(member.name, self._list(member, member.list_size, path, frozen))
 
@@ -252,19 +257,21 @@ class _Members:
             if size.variable is not None:
                 inner.bind(size.variable.text, Dim.literal(position))
             with context.within(inner, context.prefix):
-                layers.append(self._one(member.constructor, f"{path}.{position}", frozen))
+                layers.append(self._one(member, f"{path}.{position}", frozen))
         return ListValue(tuple(layers))
 
-    def _one(self, constructor: ast.Constructor, path: str, frozen: bool) -> AnyValue:
-        context = self.context
+    def _one(self, member: ast.Submodule, path: str, frozen: bool) -> AnyValue:
+        context, constructor = self.context, member.constructor
         layer = constructed(context, constructor)
         for replacement in context.parts.replacements:
             if fnmatchcase(path, replacement.pattern):
                 replacement.matched = True
-                return self._replaced(layer, replacement, path)
-        return instantiate(context, layer, path, frozen, constructor.span)
+                return self._replaced(layer, replacement, path, member.remat)
+        return instantiate(context, layer, path, frozen, constructor.span, member.remat)
 
-    def _replaced(self, old: LayerType, replacement: Replacement, path: str) -> AnyValue:
+    def _replaced(
+        self, old: LayerType, replacement: Replacement, path: str, remat: bool
+    ) -> AnyValue:
         """Sizes and options of the old layer carry over; its own `frozen` marks decide."""
         context = self.context
         with context.within(replacement.scope, context.prefix):
@@ -273,7 +280,7 @@ class _Members:
         kept = {key: given for key, given in old.arguments.items() if key in names}
         sizes = new.sizes if new.sizes is not None else old.sizes
         layer = LayerType(new.definition, sizes, {**kept, **new.arguments})
-        return instantiate(context, layer, path, False, replacement.constructor.span)
+        return instantiate(context, layer, path, False, replacement.constructor.span, remat)
 
     def function(self, member: ast.Function) -> None:
         definition = self.layer.definition

@@ -15,7 +15,17 @@ Range = tuple[int, int, int | None]
 # Ops whose output holds nothing but elements of these inputs.
 CARRIED: Mapping[str, Callable[[Node], Sequence[Value]]] = {
     **dict.fromkeys(
-        ("reshape", "transpose", "broadcast", "slice", "window", "gather", "cast", "stop_grad"),
+        (
+            "reshape",
+            "transpose",
+            "broadcast",
+            "slice",
+            "window",
+            "gather",
+            "cast",
+            "stop_grad",
+            "remat",
+        ),
         lambda node: node.inputs[:1],
     ),
     "concat": lambda node: node.inputs,

@@ -138,12 +138,16 @@ class LayerType:
 
 @dataclass(frozen=True, eq=False)
 class LayerValue:
-    """An instance of a layer: `scope` holds its sizes, options and members."""
+    """An instance of a layer: `scope` holds its sizes, options and members.
+
+    What a `remat` layer computes is computed again for gradients instead of kept.
+    """
 
     definition: LayerDefinition
     path: str
     scope: Scope
     span: Span
+    remat: bool = False
 
 
 @dataclass(frozen=True, eq=False)

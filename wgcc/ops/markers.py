@@ -3,6 +3,8 @@
 - grad(value, *wrt) -> one gradient per wrt; autograd replaces it.
 - minimize(loss, *dynamic, *params; optimizer, kind, settings, dynamic, groups) -> (*new params,
   grad_norm); autograd turns it into `update`.
+- remat(x; region, is_end) -> x where a `remat` layer begins and ends; autograd computes what lies
+  between again for gradients, and takes the marks away.
 - update(*dynamic, *params, *grads; the same attributes) -> (*new params, grad_norm); the optimizer
   pass replaces it.
 
@@ -13,10 +15,12 @@ parameters, settings).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wgcc.ir.graph import FLOATS, TensorType
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.lazy_numpy import Array
 from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.registry import Marker, Op, ShapeError
 
@@ -78,6 +82,19 @@ def _results(op: str, params: tuple[TensorType, ...]) -> tuple[TensorType, ...]:
     return (*params, TensorType((), "f32"))
 
 
+def infer_remat(x: TensorType, region: int, is_end: bool) -> TensorType:
+    return x
+
+
+def reference_remat(x: Array, region: int, is_end: bool) -> Array:
+    return x
+
+
+def grad_remat(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+    # dx = g
+    return list(gs)
+
+
 def reference(*arrays: Any, **attrs: Any) -> Any:
     raise NotImplementedError("a marker has no value: run the pass that replaces it first")
 
@@ -86,4 +103,5 @@ OPS = (
     Op("grad", infer_grad, reference, Marker("autograd")),
     Op("minimize", infer_minimize, reference, Marker("autograd")),
     Op("update", infer_update, reference, Marker("optimizer")),
+    Op("remat", infer_remat, reference_remat, Marker("autograd"), grad_remat),
 )

@@ -14,6 +14,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.differentiate import differentiate
 from wgcc.passes.prune import prune
+from wgcc.passes.recompute import without_marks
 from wgcc.passes.rewrite import Rewrite
 
 
@@ -28,7 +29,7 @@ def autograd(graph: Graph) -> Graph:
             rewrite.replace(node, partial(_minimize, rewrite.builder, node))
         else:
             rewrite.keep(node)
-    return prune(rewrite.finish())
+    return prune(without_marks(rewrite.finish()))
 
 
 def _grad(builder: Builder, node: Node) -> Sequence[Value]:

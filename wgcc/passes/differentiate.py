@@ -8,6 +8,7 @@ from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
+from wgcc.passes.recompute import Recompute
 from wgcc.passes.rewrite import renamed
 
 
@@ -20,7 +21,7 @@ def differentiate(
     its value: `d.NAME`.
     """
     tape = tuple(builder.nodes)
-    backward = _Backward(builder, value, seed)
+    backward = _Backward(builder, value, seed, Recompute(builder, tape))
     for node in reversed(_between(tape, wrt, value)):
         backward.through(node)
     found = [backward.gradients.get(place.name) for place in wrt]
@@ -32,8 +33,9 @@ def differentiate(
 class _Backward:
     """The gradients known so far, by the name of the forward value."""
 
-    def __init__(self, builder: Builder, value: Value, seed: Value) -> None:
+    def __init__(self, builder: Builder, value: Value, seed: Value, recompute: Recompute) -> None:
         self.builder = builder
+        self.recompute = recompute
         self.gradients: dict[str, Value] = {value.name: seed}
 
     def through(self, node: Node) -> None:
@@ -45,8 +47,10 @@ class _Backward:
         if rule is None:
             raise _no_rule(node)
         with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
+            after = next(gradient for gradient in incoming if gradient is not None)
+            same = self.recompute.again(node, after)
             for value, gradient in zip(
-                node.inputs, rule(self.builder, node, incoming), strict=True
+                node.inputs, rule(self.builder, same, incoming), strict=True
             ):
                 if gradient is not None:
                     self._add(value, gradient)

@@ -31,18 +31,46 @@ class Slots:
     sizes: list[int] = field(default_factory=list)
 
     def assign(self, lives: Iterable[Life]) -> dict[str, Place]:
-        """Give each value a slot no living value holds: the smallest that fits, or a grown one."""
-        busy_until: dict[int, int] = {}
-        places: dict[str, Place] = {}
-        for life in sorted(lives, key=lambda life: (life.start, -life.value.type.size)):
+        """Give each value a slot that no value living at the same time holds.
+
+        Slots are handed out as time passes, or to large values first: whatever takes less memory.
+        """
+        known = list(lives)
+        orders = (
+            sorted(known, key=lambda life: (life.start, -life.value.type.size)),
+            sorted(known, key=lambda life: (-life.value.type.size, life.start)),
+        )
+        tried = [_Trial(list(self.sizes)).fill(order) for order in orders]
+        best = min(tried, key=lambda trial: sum(trial.sizes))
+        self.sizes = best.sizes
+        return best.places
+
+    def reserve_in(self, layout: Layout) -> None:
+        for slot, words in enumerate(self.sizes):
+            layout.reserve(f"temp{slot}", "temp", words)
+
+
+@dataclass(slots=True)
+class _Trial:
+    sizes: list[int]
+    places: dict[str, Place] = field(default_factory=dict)
+    _held: dict[int, list[Life]] = field(default_factory=dict)
+
+    def fill(self, lives: Iterable[Life]) -> _Trial:
+        for life in lives:
             words = life.value.type.size
-            free = [s for s in range(len(self.sizes)) if busy_until.get(s, -1) < life.start]
+            free = [slot for slot in range(len(self.sizes)) if self._is_free(slot, life)]
             slot = self._choose(free, words)
-            busy_until[slot] = life.end
-            places[life.value.name] = Place(f"temp{slot}", 0, words)
-        return places
+            self._held.setdefault(slot, []).append(life)
+            self.places[life.value.name] = Place(f"temp{slot}", 0, words)
+        return self
+
+    def _is_free(self, slot: int, life: Life) -> bool:
+        held = self._held.get(slot, ())
+        return all(other.end < life.start or life.end < other.start for other in held)
 
     def _choose(self, free: list[int], words: int) -> int:
+        """The smallest that fits, or else the largest, grown, or else a new one."""
         fitting = [s for s in free if self.sizes[s] >= words]
         if fitting:
             return min(fitting, key=lambda s: (self.sizes[s], s))
@@ -52,10 +80,6 @@ class Slots:
             return slot
         self.sizes.append(words)
         return len(self.sizes) - 1
-
-    def reserve_in(self, layout: Layout) -> None:
-        for slot, words in enumerate(self.sizes):
-            layout.reserve(f"temp{slot}", "temp", words)
 
 
 def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:

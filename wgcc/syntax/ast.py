@@ -156,6 +156,7 @@ class Constructor(Syntax):
 @dataclass(slots=True, eq=False)
 class Submodule(Syntax):
     frozen: bool
+    remat: bool
     name: Identifier
     list_size: ListSize | None
     constructor: Constructor

@@ -144,10 +144,11 @@ def _state(reading: Reading, node: Node) -> ast.State:
 
 
 def _submodule(reading: Reading, node: Node) -> ast.Submodule:
-    frozen, name, size, constructor, guard = node.children
+    frozen, remat, name, size, constructor, guard = node.children
     return ast.Submodule(
         reading.span(node),
         frozen is not None,
+        remat is not None,
         reading.identifier(name),
         None if size is None else _list_size(reading, size),
         _constructor(reading, constructor),

@@ -54,11 +54,11 @@ CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
 
 # Words that are names wherever the grammar does not want the keyword.
 SOFT = words(
-    "wg from as over group test state model entry replace then new when optimizer dtype with"
+    "wg from as over group test state model entry replace then new when optimizer dtype with remat"
 )
 
 # Keywords that only ever begin a line.
 LINE_STARTERS = words(
     "layer model entry optimizer param state return for minimize test import frozen replace assert "
-    "const group dtype"
+    "const group dtype remat"
 )
