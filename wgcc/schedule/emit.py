@@ -20,6 +20,10 @@ from wgcc.schedule.wgsl import literal, wgsl_type, zero
 Coordinates = tuple[Index, ...]
 
 
+def as_it_is(index: Index) -> Index:
+    return index
+
+
 @dataclass(slots=True)
 class Scope:
     """A run of statements and the values already computed in it."""
@@ -32,7 +36,7 @@ class Emitter:
     """`at` gives the name of a WGSL variable (or literal) holding a value's element.
 
     `producers` maps value names to the nodes that may be computed here; a value that is not among
-    them is loaded from its place.
+    them is loaded from its place. `ahead` may put an index in terms of what was computed before.
     """
 
     def __init__(self, producers: Mapping[str, Node], bindings: Bindings) -> None:
@@ -41,6 +45,7 @@ class Emitter:
         self.outer = Scope()
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
+        self.ahead: Callable[[Index], Index] = as_it_is
         self._producers = producers
         self._counts: dict[str, int] = {}
 
@@ -97,7 +102,7 @@ class Emitter:
         return rule(self, node, coordinates)
 
     def _load(self, value: Value, coordinates: Coordinates) -> str:
-        text = self.bindings.load(value, linear(coordinates, value.shape))
+        text = self.bindings.load(value, self.ahead(linear(coordinates, value.shape)))
         return self.let("x", text, coordinates)
 
     def _pointwise(self, node: Node, coordinates: Coordinates) -> str:
@@ -112,7 +117,7 @@ class Emitter:
         lower = OPS[node.op].lower
         assert isinstance(lower, Source)
         operands = [self.at(v, ()) for v in node.inputs]
-        position = linear(coordinates, node.output.shape).wgsl()
+        position = self.ahead(linear(coordinates, node.output.shape)).wgsl()
         return self._expression(node, lower, operands, coordinates, i=f"({position})")
 
     def _expression(
@@ -138,7 +143,7 @@ class Emitter:
         assert isinstance(lower, View)
         if lower.inside is None:
             return self.at(node.inputs[0], indices(lower.index(node, coordinates)))
-        conditions = [_condition(*c) for c in lower.inside(node, coordinates)]
+        conditions = [self._condition(*c) for c in lower.inside(node, coordinates)]
         return self._guarded(
             [(" && ".join(c for c in conditions if c), indices(lower.index(node, coordinates)))],
             node.inputs,
@@ -152,7 +157,7 @@ class Emitter:
         for value in node.inputs:
             end = start + value.shape[axis]
             place = (*coordinates[:axis], coordinates[axis] - start, *coordinates[axis + 1 :])
-            pieces.append((_condition(start, coordinates[axis], end), place))
+            pieces.append((self._condition(start, coordinates[axis], end), place))
             start = end
         return self._guarded(pieces, node.inputs, node.output, coordinates)
 
@@ -163,28 +168,53 @@ class Emitter:
         output: Value,
         coordinates: Coordinates,
     ) -> str:
-        """The element of the one piece whose condition holds, else zero.
-
-        Coordinates of pieces that do not hold are replaced by 0, so no load is out of bounds.
-        """
+        """The element of the one piece whose condition holds, else zero."""
         result = zero(output.dtype)
         for (condition, place), value in zip(pieces, inputs, strict=True):
             if not condition:
                 result = self.at(value, place)
                 continue
             inside = self.let("inside", condition, coordinates)
-            safe = tuple(
-                self._safe(c, extent, inside, coordinates)
-                for c, extent in zip(place, value.shape, strict=True)
-            )
-            found = self.at(value, safe)
+            found = self._piece(*self._looked_at(value, place), inside, coordinates)
             result = self.let("piece", f"select({result}, {found}, {inside})", coordinates)
         return result
+
+    def _piece(
+        self, value: Value, place: Coordinates, inside: str, coordinates: Coordinates
+    ) -> str:
+        """An element that may not exist: then the first is read, so no load is out of bounds."""
+        if value.name in self._producers or value.type.size == 1:
+            extents = zip(place, value.shape, strict=True)
+            return self.at(value, tuple(self._safe(c, n, inside, coordinates) for c, n in extents))
+        position = self.ahead(linear(place, value.shape)).wgsl()
+        name = self.let("at", f"select(0u, {position}, {inside})", coordinates)
+        text = self.bindings.load(value, variable(name, value.type.size))
+        return self.let("x", text, coordinates)
+
+    def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
+        """What is behind views that always have an element."""
+        node = self._producers.get(value.name)
+        while node is not None and isinstance(lower := OPS[node.op].lower, View):
+            if lower.inside is not None:
+                break
+            value, place = node.inputs[0], indices(lower.index(node, place))
+            node = self._producers.get(value.name)
+        return value, place
+
+    def _condition(self, low: int, index: Index, high: int) -> str:
+        if index.low >= low and index.high < high:
+            return ""
+        if index.low >= low:
+            return f"{self.ahead(index).wgsl()} < {high}u"
+        if index.high < high:
+            return f"{self.ahead(index).wgsl()} >= {low}u"
+        # What is below `low` wraps around to a large number.
+        return f"{self.ahead(index - low).wgsl()} < {high - low}u"
 
     def _safe(self, index: Index, extent: int, inside: str, coordinates: Coordinates) -> Index:
         if index.low >= 0 and index.high < extent:
             return index
-        name = self.let("at", f"select(0u, {index.wgsl()}, {inside})", coordinates)
+        name = self.let("at", f"select(0u, {self.ahead(index).wgsl()}, {inside})", coordinates)
         return self._named(name, extent, coordinates)
 
     def _indirect(self, node: Node, coordinates: Coordinates) -> str:
@@ -210,15 +240,6 @@ class Emitter:
         return index
 
 
-def _condition(low: int, index: Index, high: int) -> str:
-    parts = []
-    if index.low < low:
-        parts.append(f"{index.wgsl()} >= {low}u")
-    if index.high >= high:
-        parts.append(f"{index.wgsl()} < {high}u")
-    return " && ".join(parts)
-
-
 _Rule = Callable[[Emitter, Node, Coordinates], str]
 _RULES: dict[type, _Rule] = {
     Pointwise: Emitter._pointwise,
@@ -228,4 +249,4 @@ _RULES: dict[type, _Rule] = {
     Indirect: Emitter._indirect,
 }
 
-__all__ = ["Coordinates", "Emitter", "Scope"]
+__all__ = ["Coordinates", "Emitter", "Scope", "as_it_is"]

@@ -267,6 +267,7 @@ def _atom(atom: Atom) -> str:
     if isinstance(atom, Variable):
         return atom.name
     inner = atom.dividend.wgsl()
-    inner = f"({inner})" if " " in inner else inner
+    alone = len(atom.dividend.terms) == 1 and inner.startswith("(") and inner.endswith(")")
+    inner = f"({inner})" if " " in inner and not alone else inner
     sign = "/" if isinstance(atom, Quotient) else "%"
     return f"({inner} {sign} {atom.divisor}u)"

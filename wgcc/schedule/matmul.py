@@ -17,8 +17,11 @@ from wgcc.schedule.flow import lowering
 from wgcc.schedule.fuse import Group, product_position
 from wgcc.schedule.index import coordinates_of, variable
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.operands import Operand, write_loader
 
 LANES = 8
+# How far tiles reach along the inner axis.
+TK = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,14 @@ def _tiles(group: Group, context: Context) -> Launch:
         group,
         context,
         "matmul_tiles.wgsl.jinja",
-        constants={"SIDE": side, "TM": block, "TN": block, "TILE": tile, "TK": 16},
+        constants={
+            "SIDE": side,
+            "TM": block,
+            "TN": block,
+            "TILE": tile,
+            "TK": TK,
+            "LOADS": tile * TK // side**2,
+        },
         tile=(tile, tile),
         workgroup=(side, side, 1),
     )
@@ -105,14 +115,14 @@ def _launch(
     workgroup: tuple[int, int, int],
 ) -> Launch:
     sizes, bindings = _sizes(group), context.bindings()
-    functions, used = _functions(group, context, bindings)
+    functions, used, ahead = _functions(group, context, bindings)
     grid = (-(-sizes.cols // tile[1]), -(-sizes.rows // tile[0]), sizes.batch)
     shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
     riding = {"SUMS": int(_rider(group) is not None)}
     return context.launch(
         template,
         used,
-        constants={**shape, **constants, **riding},
+        constants={**shape, **constants, **riding, **ahead},
         holes={"functions": functions},
         workgroup=workgroup,
         grid=grid,
@@ -123,24 +133,31 @@ def _sizes(group: Group) -> Sizes:
     return Sizes.of(*group.roots[0].inputs)
 
 
-def _functions(group: Group, context: Context, bindings: Bindings) -> tuple[str, Emitter]:
-    """`left`, `right` and `finish`: load an element of either operand, make use of a result."""
+def _functions(
+    group: Group, context: Context, bindings: Bindings
+) -> tuple[str, Emitter, dict[str, int]]:
+    """`left`, `right` and `finish`: load an element of either operand, make use of a result.
+
+    `LEFT_AHEAD`, `RIGHT_AHEAD` say which of the operands are found by parts computed ahead.
+    """
     product = group.roots[0]
     a, b = product.inputs
     sizes = Sizes.of(a, b)
     emitter = Emitter(context.inlined, bindings)
-    left = _loader("left", ("z", "m", "k"), a, sizes, emitter)
-    right = _loader("right", ("z", "k", "n"), b, sizes, emitter)
+    z, m, k, n = ("z", sizes.batch), ("m", sizes.rows), ("k", sizes.inner), ("n", sizes.cols)
+    left = write_loader(Operand("left", "row", a, (z, m, k)), context, emitter)
+    right = write_loader(Operand("right", "col", b, (z, k, n)), context, emitter)
     own = {root.output.name: root for root in _steps(group)[1:]}
     finisher = Emitter({**context.inlined, **own}, bindings)
-    parts = [left, right, _finisher(group, context, finisher)]
+    parts = [left[0], right[0], _finisher(group, context, finisher)]
     rider = _rider(group)
     if rider is not None:
         at = coordinates_of(variable("n", sizes.cols), rider.output.shape)
         store = finisher.store(rider.output, at, "total")
         parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
     emitter.functions.update(finisher.functions)
-    return "\n\n".join(parts), emitter
+    ahead = {"LEFT_AHEAD": int(left[1]), "RIGHT_AHEAD": int(right[1])}
+    return "\n\n".join(parts), emitter, ahead
 
 
 def _rider(group: Group) -> Node | None:
@@ -151,18 +168,6 @@ def _rider(group: Group) -> Node | None:
 def _steps(group: Group) -> list[Node]:
     """The product and what is done with its elements."""
     return [root for root in group.roots if not isinstance(lowering(root), Reduce)]
-
-
-def _loader(
-    name: str, arguments: tuple[str, ...], value: Value, sizes: Sizes, emitter: Emitter
-) -> str:
-    extents = {"z": sizes.batch, "m": sizes.rows, "k": sizes.inner, "n": sizes.cols}
-    coordinates = tuple(variable(n, extents[n]) for n in arguments[-len(value.shape) :])
-    emitter.outer = type(emitter.outer)()
-    result = emitter.at(value, coordinates)
-    parameters = ", ".join(f"{n}: u32" for n in arguments)
-    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
-    return f"fn {name}({parameters}) -> f32 {{\n{lines}  return {result};\n}}"
 
 
 def _finisher(group: Group, context: Context, emitter: Emitter) -> str:

@@ -20,9 +20,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var max_0: f32 = (-3.4028234663852886e+38f);
   for (var r = 0u; r < INNER; r++) {
     let inside_0 = r < 3u;
-    let at_0 = select(0u, r, inside_0);
-    let x_0 = x0[at_0 * 2u] != 0u;
-    let x_1 = x1[at_0 * 6u + o];
+    let at_0 = select(0u, r * 2u, inside_0);
+    let x_0 = x0[at_0] != 0u;
+    let x_1 = x1[at_0 * 3u + o];
     let where_0 = select(0.0f, x_1, x_0);
     let piece_0 = select(0.0f, where_0, inside_0);
     let inside_1 = r >= 3u;
@@ -37,9 +37,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var min_0: i32 = 2147483647i;
   for (var r = 0u; r < INNER; r++) {
     let inside_2 = r < 3u;
-    let at_2 = select(0u, r, inside_2);
-    let x_4 = x0[at_2 * 2u] != 0u;
-    let x_5 = x1[at_2 * 6u + o];
+    let at_2 = select(0u, r * 2u, inside_2);
+    let x_4 = x0[at_2] != 0u;
+    let x_5 = x1[at_2 * 3u + o];
     let where_2 = select(0.0f, x_5, x_4);
     let piece_2 = select(0.0f, where_2, inside_2);
     let inside_3 = r >= 3u;

@@ -20,9 +20,9 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   var max_0: f32 = (-3.4028234663852886e+38f);
   for (var r = 0u; r < INNER; r++) {
     let inside_0 = (o % 2u) * 3u + r < 3u;
-    let at_0 = select(0u, (o % 2u) * 3u + r, inside_0);
-    let x_0 = x0[at_0 * 2u] != 0u;
-    let x_1 = x1[at_0 * 6u + (o / 2u)];
+    let at_0 = select(0u, (o % 2u) * 6u + r * 2u, inside_0);
+    let x_0 = x0[at_0] != 0u;
+    let x_1 = x1[at_0 * 3u + (o / 2u)];
     let where_0 = select(0.0f, x_1, x_0);
     let piece_0 = select(0.0f, where_0, inside_0);
     let inside_1 = (o % 2u) * 3u + r >= 3u;

@@ -1,0 +1,52 @@
+"""The functions that load one element of a matrix operand, whatever it is computed from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Value
+from wgcc.schedule.ahead import Ahead
+from wgcc.schedule.context import Context
+from wgcc.schedule.emit import Emitter, Scope, as_it_is
+from wgcc.schedule.index import variable
+
+INNER = "k"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """`name(arguments)` gives its element; `side` is what its own axis counts, a row or a column.
+
+    Arguments are (letter, extent), with `k` for the inner axis.
+    """
+
+    name: str
+    side: str
+    value: Value
+    arguments: tuple[tuple[str, int], ...]
+
+
+def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
+    """The loading function, and whether its arguments are `NAME_side(…)` and `NAME_step(k)`."""
+    own = tuple(letter for letter, _ in operand.arguments if letter != INNER)
+    ahead = Ahead({operand.side: own, "step": (INNER,)})
+    trial = Emitter(context.inlined, context.bindings())
+    trial.ahead = ahead
+    _element(operand, trial)
+    if not ahead.saves:
+        parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
+        return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
+    emitter.ahead = ahead
+    body = _element(operand, emitter)
+    emitter.ahead = as_it_is
+    sides = (operand.side, "step")
+    parameters = ", ".join(f"{side}: {ahead.struct(operand.name, side)}" for side in sides)
+    return f"{ahead.functions(operand.name)}\n\nfn {operand.name}({parameters}) {body}", True
+
+
+def _element(operand: Operand, emitter: Emitter) -> str:
+    letters = operand.arguments[-len(operand.value.shape) :]
+    emitter.outer = Scope()
+    result = emitter.at(operand.value, tuple(variable(*letter) for letter in letters))
+    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
+    return f"-> f32 {{\n{lines}  return {result};\n}}"
