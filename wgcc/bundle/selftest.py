@@ -10,7 +10,7 @@ from typing import Any
 
 from wgcc.bundle.emit import initial_weights
 from wgcc.evaluate import Session
-from wgcc.ir.graph import FLOATS, Graph, Value
+from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
 
@@ -21,6 +21,7 @@ MOST_WORK = 40_000_000
 # f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
 TOLERANCE = 1e-4
 FIRST = 8
+ATTENDING = ("attention", "attention_grad_q", "attention_grad_kv")
 
 
 def make_selftest(program: Program, plan: dict[str, Any]) -> dict[str, Any]:
@@ -81,4 +82,11 @@ def _work(graph: Graph) -> int:
         size = sum(value.type.size for value in node.outputs)
         total += size * (node.inputs[0].shape[-1] // 8 + 1 if node.op == "matmul" else 1)
         total += sum(value.type.size for value in node.inputs) if node.op == "scan" else 0
+        total += _scores(node) if node.op in ATTENDING else 0
     return total
+
+
+def _scores(node: Node) -> int:
+    """The evaluator keeps a score for every row and key, and touches each several times."""
+    q, k = node.inputs[:2]
+    return q.type.size // q.shape[-1] * k.shape[-2] * (8 + q.shape[-1] // 4)
