@@ -17,6 +17,7 @@ from wgcc.ops.registry import Reduce, ReduceMany, Update
 from wgcc.passes.rewrite import Rewrite
 from wgcc.passes.simplify import simplify
 from wgcc.schedule.arena import lists_of, partners, runs, scalars_of
+from wgcc.schedule.deep import deep_product
 from wgcc.schedule.flow import lowering
 from wgcc.schedule.gradients import own_gradients
 from wgcc.schedule.kernel import ALIGNMENT
@@ -125,7 +126,7 @@ def _first_extreme(reduction: str, b: Builder, node: Node) -> Sequence[Value]:
 
 
 _RULES: dict[str, Rule] = {
-    "matmul": _thin_product,
+    "matmul": lambda b, node: _thin_product(b, node) or deep_product(b, node),
     "concat": _short_concat,
     "argmax": partial(_first_extreme, "max"),
     "argmin": partial(_first_extreme, "min"),
