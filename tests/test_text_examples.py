@@ -16,7 +16,7 @@ from building import build
 from wgcc.compiler import compile_file
 
 EXAMPLES = ROOT / "examples"
-NAMES = ("names",)
+NAMES = ("names", "mamba")
 MINUTE = 60
 
 
@@ -37,6 +37,18 @@ def test_names_follow_the_rules_they_were_never_told(adapter: str, tmp_path: Pat
     output = run_script(adapter, tmp_path, str(EXAMPLES / "names" / "train.py"), "bundle")
     right, new = map(int, re.findall(r"(\d+)%", output))
     assert right >= 80 and new >= 80, output
+
+
+def test_mamba_learns_to_write(tmp_path: Path) -> None:
+    """A quarter of the steps; tests of the op run on both adapters."""
+    build(EXAMPLES / "mamba" / "model.wg", tmp_path / "bundle")
+    script = str(EXAMPLES / "mamba" / "train.py")
+    output = run_script("lavapipe", tmp_path, script, "bundle", "100")
+    losses = [float(loss) for loss in re.findall(r"test loss (\d+\.\d+)", output)]
+    assert losses[-1] < 1.9 < losses[0], output
+    difference = float(re.findall(r"differ by (\S+)", output)[0])
+    assert difference <= 1e-5
+    assert (tmp_path / "trained.safetensors").is_file()
 
 
 @pytest.mark.parametrize("name", NAMES)

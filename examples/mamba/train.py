@@ -1,0 +1,61 @@
+"""Trains the Mamba model on a chapter, checks that writing by state is the same, and writes.
+
+wgcc build examples/mamba/model.wg -o bundle
+python examples/mamba/train.py bundle
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+import wgcc_runtime as wg
+
+FOLDER = Path(__file__).parent
+STEPS = 300
+# The loss of guessing by frequency alone is 2.9.
+GOOD_ENOUGH = 1.7
+
+
+def main(bundle: str, steps: int = STEPS) -> int:
+    train, test = (load_file(FOLDER / f"{name}.safetensors") for name in ("train", "test"))
+    model = wg.load(bundle)
+    print(f"on {model.device_name}: {len(train['letters'])} stretches of text")
+    history = model.fit(
+        train, steps=steps, every=20, eval=test, callbacks=[show], log="loss.jsonl",
+        checkpoint="trained.safetensors",
+    )  # fmt: skip
+    print(f"by state or at once: scores differ by {difference(model, test['letters'][0]):.1e}")
+    print(write(model, "And God said, ", 200))
+    return 0 if history.loss < GOOD_ENOUGH else 1
+
+
+def show(report: wg.Report) -> None:
+    print(f"step {report.step:4}  loss {report.loss:.4f}  test loss {report.eval['loss']:.4f}")
+
+
+def difference(model: wg.Model, letters: np.ndarray) -> float:
+    """Between the scores of a line read at once and those of the line read letter by letter."""
+    ids = letters[:-1].astype(np.int32)
+    at_once = model.score(ids=ids[None])["scores"][0]
+    model.forget()
+    by_state = np.stack([model.read(id=letter)["scores"] for letter in ids])
+    return float((np.abs(by_state - at_once) / (1 + np.abs(at_once))).max())
+
+
+def write(model: wg.Model, prompt: str, count: int) -> str:
+    """`count` letters behind the prompt."""
+    model.forget()
+    ids = [0 if letter == "\n" else ord(letter) - 31 for letter in prompt]
+    for letter in ids[:-1]:
+        model.read(id=letter)
+    for _ in range(count):
+        ids.append(int(model.decode(id=ids[-1], temperature=0.7)["id"]))
+    return "".join(chr(letter + 31) if letter else "\n" for letter in ids)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(sys.argv[1:2] or ["bundle"]), *map(int, sys.argv[2:3])))
