@@ -178,3 +178,12 @@ def test_transforms_are_read_as_written(text: str) -> None:
 def test_a_filter_for_each_channel() -> None:
     found = propose({"mix.conv_w": (4, 6)}, {"mixer.conv1d.weight": (6, 1, 4)}, {})
     assert found.pairs[0].transform == Transform((2, 0, 1))
+
+
+def test_our_own_names_mean_our_own_layout() -> None:
+    shapes = {"base.fc.w": (8, 8), "base.blocks.0.out.w": (8, 8), "base.norm.g": (8,)}
+    sources = {name.removeprefix("base."): shape for name, shape in shapes.items()}
+    found = propose(shapes, sources, dict.fromkeys(shapes, "matrix"))
+    assert [(pair.source, pair.transform.text()) for pair in found.pairs] == [
+        (name, "") for name in sources
+    ]

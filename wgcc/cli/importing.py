@@ -85,14 +85,14 @@ def _settled(
     proposal: Proposal, targets: Mapping[str, Any], sources: Mapping[str, Any]
 ) -> Proposal:
     """With what is left over on both sides."""
-    from wgcc.importing.propose import NEVER_NEEDED
+    from wgcc.importing.propose import worth_reading
 
     order = {name: at for at, name in enumerate(targets)}
     proposal.pairs.sort(key=lambda pair: order[pair.target])
     found = {pair.target for pair in proposal.pairs}
     used = {pair.source for pair in proposal.pairs}
     proposal.missing = [name for name in targets if name not in found]
-    proposal.unused = [n for n in sources if n not in used and not n.endswith(NEVER_NEEDED)]
+    proposal.unused = [name for name in worth_reading(sources) if name not in used]
     return proposal
 
 

@@ -26,7 +26,6 @@ _MEANINGS = {
     "mean": "mean runmean runningmean",
     "var": "var runvar runningvar variance",
     "last": "last final f",
-    "a": "a lora_a",
 }
 _MEANING_OF = {word: meaning for meaning, words in _MEANINGS.items() for word in words.split()}
 # Words that say nothing about which tensor it is.
@@ -48,7 +47,12 @@ def likeness(ours: str, theirs: str) -> float:
 
 def same_kind(ours: str, theirs: str) -> bool:
     """May the last words name the same kind of tensor (a weight is never a bias)?"""
-    mine, other = (_LEAVES.get(name.rsplit(".", 1)[-1]) for name in (ours, theirs))
+    words = [name.rsplit(".", 1)[-1] for name in (ours, theirs)]
+    mine, other = (_LEAVES.get(word) for word in words)
+    if any("lora" in word.lower() for word in words):
+        return all("lora" in word.lower() for word in words)
+    if mine is None and other is None:
+        return bool(meanings(words[0]) & meanings(words[1]))
     return mine is None or other is None or mine == other
 
 

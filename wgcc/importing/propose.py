@@ -5,15 +5,16 @@ Shapes decide what is possible, names what is likely. The closest pairs are take
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from wgcc.importing.names import in_order, leaf_order, likeness, meanings, module_of, same_kind
 from wgcc.importing.roles import PLAIN, TABLE, TURNED_MATRIX
 from wgcc.importing.transforms import AS_IS, HWIO, TRANSPOSED, Shape, Transform, same_but_ones
 
-# Tensors that PyTorch stores and nobody needs.
-NEVER_NEEDED = ("num_batches_tracked",)
+# Tensors that are stored and nobody needs: counters of PyTorch, an optimizer's of our own.
+_NEVER_NEEDED = re.compile(r".*num_batches_tracked|(opt|rng)/.*")
 # Two candidates closer than this might as well be exchanged.
 UNSURE = 1e-6
 # Names of layers that keep queries, keys and values in one matrix, one after another.
@@ -53,8 +54,12 @@ def propose(
         matcher.match([name for name in targets if kinds[name] == kind])
     pairs = [matcher.found[name] for name in targets if name in matcher.found]
     used = {pair.source for pair in pairs}
-    unused = [n for n in sources if n not in used and not n.endswith(NEVER_NEEDED)]
+    unused = [name for name in worth_reading(sources) if name not in used]
     return Proposal(pairs, [n for n in targets if n not in matcher.found], unused)
+
+
+def worth_reading(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not _NEVER_NEEDED.fullmatch(name)]
 
 
 class _Matcher:
@@ -62,7 +67,7 @@ class _Matcher:
         self, targets: Mapping[str, Shape], sources: Mapping[str, Shape], roles: Mapping[str, str]
     ) -> None:
         self.targets = targets
-        self.sources = {n: s for n, s in sources.items() if not n.endswith(NEVER_NEEDED)}
+        self.sources = {name: sources[name] for name in worth_reading(sources)}
         self.roles = roles
         self.found: dict[str, Pair] = {}
         self.modules: dict[str, str] = {}
@@ -107,9 +112,11 @@ class _Matcher:
                     yield source, transform
 
     def _ways(self, target: str, source: str, shape: Shape) -> Iterator[Transform]:
+        """Tensors named as ours are (`fc.w`) are laid out as ours are."""
         wanted, rows = self.targets[target], _packed_rows(target, source, shape)
         cut = (rows[1] - rows[0], *shape[1:]) if rows else shape
-        for axes in self._orders(target, cut):
+        same_words = target.rpartition(".")[2] == source.rpartition(".")[2]
+        for axes in [AS_IS.axes] if same_words else self._orders(target, cut):
             turned = tuple(cut[axis] for axis in axes) if axes else cut
             if same_but_ones(turned, wanted):
                 yield Transform(axes, rows)
