@@ -244,6 +244,7 @@ export async function checkBundle({ plan: given, kernels }, { profile = 'gpu', s
       digest = new Uint8Array(await crypto.subtle.digest('SHA-256', encode(text)));
     if (Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('') != sha256)
       fail('bundle', `kernels/${file} was changed after the bundle was built: build the model again`, file);
+    guardKernel(text, file);
   }
   signal?.throwIfAborted();
   return plan;
@@ -470,7 +471,48 @@ function checkSelftest(plan, test, key) {
   });
 }
 
-// ---- checksums of files
+/**
+ * Refuses WGSL that would crash a shader compiler (Deno's) instead of being refused: see wgsl_guard.py.
+ * @param {string} source @param {string} file
+ */
+function guardKernel(source, file) {
+  const text = source.replace(/\/\/[^\n\v\f\r\x85\u2028\u2029]*|\/\*[^]*?\*\//g, ' '),
+    parts = text.split(/[;{}]/);
+  let depth = 0,
+    deepest = 0;
+  for (const letter of text) {
+    if (/[([{]/.test(letter)) deepest = Math.max(deepest, ++depth);
+    if (/[)\]}]/.test(letter)) depth--;
+  }
+  if (
+    deepest > 256 ||
+    parts.length > 1e4 ||
+    text.split(/\belse\b/)[1024] ||
+    parts.some(part => part.split(/[-+*/%&|^!~<>=.([]/)[1025] != null)
+  )
+    fail('kernel', `kernels/${file} is too deeply nested, or too long, for GPU drivers`, file);
+}
+
+// ---- files of weights
+
+/** What a checkpoint says of itself. @param {string} [text] @param {string} [what] */
+export function factsOf(text = '{"format":"wgcc-checkpoint","version":1}', what = '') {
+  /** @type {any} */
+  let facts;
+  try {
+    facts = JSON.parse(text);
+  } catch {}
+  const { format, version, steps = {}, data = {}, crc32 } = facts ?? {},
+    { position = 0, seed = 0 } = data ?? {};
+  if (
+    format != 'wgcc-checkpoint' ||
+    steps?.constructor != Object ||
+    ![...Object.values(steps), position, seed].every(n => n >= 0 && Number.isInteger(n))
+  )
+    fail('weights', `${what} has unknown metadata`, what);
+  if (version != 1) fail('version', `${what} has version ${version}, not 1`, what);
+  return { crc32, progress: { steps, position, seed } };
+}
 
 /** @param {Uint8Array} bytes @param {number} [crc] */
 export function crc32(bytes, crc = 0) {

@@ -7,6 +7,7 @@ import {
   checkBundle,
   crc32,
   encode,
+  factsOf,
   fail,
   isFloat,
   isLasting,
@@ -201,26 +202,6 @@ export function readTensors(source, what) {
     crc = crc32(bytes.subarray(start + tensors[key].at[0], start + tensors[key].at[1]), crc32(encode(key), crc));
   if (crc != (facts.crc32 ?? crc)) fail('weights', `${what} is damaged`, what);
   return { tensors, facts };
-}
-
-/** What a checkpoint says of itself. @param {string | undefined} text @param {string} what */
-function factsOf(text, what) {
-  /** @type {any} */
-  let facts = { format: 'wgcc-checkpoint', version: 1 };
-  try {
-    facts = text ? JSON.parse(text) : facts;
-  } catch {
-    facts = {};
-  }
-  const { steps = {}, data = {} } = facts,
-    progress = { steps, position: data.position ?? 0, seed: data.seed ?? 0 };
-  if (
-    facts.format != 'wgcc-checkpoint' ||
-    ![...valuesOf(steps), progress.position, progress.seed].every(n => n >= 0 && Number.isInteger(n))
-  )
-    fail('weights', `${what} has unknown metadata`, what);
-  if (facts.version != 1) fail('version', `${what} has version ${facts.version}, not 1`, what);
-  return { crc32: facts.crc32, progress };
 }
 
 // ---- the GPU: device, buffers, pipelines, one submit

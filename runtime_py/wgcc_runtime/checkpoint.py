@@ -54,7 +54,7 @@ def load_checkpoint(path: str | Path, plan: Plan, start: Words) -> tuple[Words, 
             f" and {len(missing) - 1} more" * (len(missing) > 1)
         )
         raise WgccError("weights", text, missing[0])
-    return {**start, **words}, _progress(facts, str(path))
+    return {**start, **words}, _progress(facts)
 
 
 def resume_checkpoint(path: str | Path, plan: Plan, start: Words) -> tuple[Words, Progress]:
@@ -68,9 +68,6 @@ def resume_checkpoint(path: str | Path, plan: Plan, start: Words) -> tuple[Words
         return load_checkpoint(older, plan, start)
 
 
-def _progress(facts: Mapping[str, Any], what: str) -> Progress:
-    steps, data = facts.get("steps", {}), facts.get("data", {})
-    numbers = [*steps.values(), data.get("position", 0), data.get("seed", 0)]
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise WgccError("weights", f"{what} has impossible step numbers", what)
-    return Progress(dict(steps), data.get("position", 0), data.get("seed", 0))
+def _progress(facts: Mapping[str, Any]) -> Progress:
+    data = facts.get("data", {})
+    return Progress(dict(facts.get("steps", {})), data.get("position", 0), data.get("seed", 0))

@@ -10,10 +10,10 @@ from wgcc_runtime.errors import WgccError
 MAX_DEPTH = 32
 
 
-def parse_json(data: bytes, name: str, limit: int) -> Any:
-    """The parsed value; every way of being malformed is a `WgccError` with code `plan`."""
+def parse_json(data: bytes, name: str, limit: int, code: str = "plan") -> Any:
+    """The parsed value; every way of being malformed is a `WgccError` with this code."""
     if len(data) > limit:
-        raise WgccError("plan", f"{name} has {len(data):,} bytes; at most {limit:,} are read", name)
+        raise WgccError(code, f"{name} has {len(data):,} bytes; at most {limit:,} are read", name)
     try:
         value = json.loads(
             data.decode("utf-8"),
@@ -22,10 +22,10 @@ def parse_json(data: bytes, name: str, limit: int) -> Any:
             parse_float=_finite,
         )
     except RecursionError:
-        raise WgccError("plan", f"{name} is nested more than {MAX_DEPTH} deep", name) from None
+        raise WgccError(code, f"{name} is nested more than {MAX_DEPTH} deep", name) from None
     except ValueError as error:
-        raise WgccError("plan", f"{name} is not valid JSON: {error}", name) from None
-    _check_depth(value, name)
+        raise WgccError(code, f"{name} is not valid JSON: {error}", name) from None
+    _check_depth(value, name, code)
     return value
 
 
@@ -49,11 +49,11 @@ def _finite(text: str) -> float:
     return value
 
 
-def _check_depth(value: Any, name: str) -> None:
+def _check_depth(value: Any, name: str, code: str) -> None:
     level, depth = [value], 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise WgccError("plan", f"{name} is nested more than {MAX_DEPTH} deep", name)
+            raise WgccError(code, f"{name} is nested more than {MAX_DEPTH} deep", name)
         inside = [item for item in level if isinstance(item, (dict, list))]
         level = [v for item in inside for v in (item.values() if isinstance(item, dict) else item)]

@@ -85,17 +85,25 @@ def _array(spec: Mapping[str, Any], what: str) -> Array:
 
 def _facts(data: bytes, what: str) -> Facts:
     length = int.from_bytes(data[:8], "little")
-    header = parse_json(data[8 : 8 + length], what, length)
-    text = header.get("__metadata__", {}).get("wgcc")
+    header = parse_json(data[8 : 8 + length], what, length, "weights")
+    metadata = header.get("__metadata__", {})
+    text = metadata.get("wgcc") if isinstance(metadata, dict) else None
     if text is None:
         return {}
-    facts = parse_json(text.encode(), what, 1 << 20)
+    facts = parse_json(str(text).encode(), what, 1 << 20, "weights")
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise WgccError("weights", f"{what} has metadata this runtime does not know", what)
     if facts.get("version") != VERSION:
         version = facts.get("version")
         raise WgccError("version", f"{what} is a checkpoint of version {version!r}, not 1", what)
+    if not _are_counts(facts.get("steps", {})) or not _are_counts(facts.get("data", {})):
+        raise WgccError("weights", f"{what} has impossible step numbers", what)
     return facts
+
+
+def _are_counts(found: Any) -> bool:
+    """Whole numbers by name."""
+    return isinstance(found, dict) and all(type(n) is int and n >= 0 for n in found.values())
 
 
 def _crc(tensors: Mapping[str, Array]) -> int:

@@ -1,0 +1,293 @@
+"""Malformed bundles by name: what is wrong, and the code with which every runtime refuses them.
+
+A case changes the plan of tests/line_bundle.py, its files, or its weights. Both runtimes are held
+to this one table by test_hostile_bundles.py.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+import line_bundle
+
+GONE = object()
+LONG = "a" * 300
+Plan = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`spoil` is given the folder of a sound bundle. `web`: whether a browser could be given it."""
+
+    name: str
+    code: str
+    spoil: Callable[[Path], None]
+    web: bool = True
+
+
+def plan_case(name: str, path: str, value: Any, code: str = "plan", web: bool = True) -> Case:
+    def spoil(folder: Path) -> None:
+        line_bundle.write_plan(folder, changed(line_bundle.make_plan(), path, value))
+
+    return Case(f"plan: {name}", code, spoil, web)
+
+
+def changed(plan: Plan, path: str, value: Any) -> Plan:
+    """`plan` with the value at a dotted path replaced, added, or taken out."""
+    *parents, last = path.split(".")
+    inner: Any = plan
+    for key in parents:
+        inner = inner[int(key)] if isinstance(inner, list) else inner[key]
+    key = int(last) if isinstance(inner, list) else last
+    if value is GONE:
+        del inner[key]
+    else:
+        inner[key] = value
+    return plan
+
+
+BINDING = "entries.train.dispatches.0.bindings.0"
+PLANS = [
+    plan_case("missing section", "kernels", GONE),
+    plan_case("missing field", "tensors.w.dtype", GONE),
+    plan_case("extra section", "eval", "alert(1)"),
+    plan_case("extra field", "buffers.0.usage", 128),
+    plan_case("text for a number", "buffers.0.bytes", "256"),
+    plan_case("list for an object", "tensors", []),
+    plan_case("null for an object", "model", None),
+    plan_case("truth for a number", "buffers.0.bytes", True),
+    plan_case("another format", "format", "onnx"),
+    plan_case("newer version", "version", 2, "version"),
+    plan_case("version as text", "version", "1"),
+    plan_case("negative size", "buffers.0.bytes", -256),
+    plan_case("fractional size", "buffers.0.bytes", 256.5),
+    plan_case("huge size", "buffers.0.bytes", 1 << 60),
+    plan_case("size beyond the limit", "buffers.0.bytes", 1 << 30, "limit"),
+    plan_case("size of zero", f"{BINDING}.size", 0),
+    plan_case("size that is no multiple of 4", f"{BINDING}.size", 6),
+    plan_case("unaligned offset", f"{BINDING}.offset", 128),
+    plan_case("range beyond its buffer", f"{BINDING}.size", 4096),
+    plan_case("offset that overflows", f"{BINDING}.offset", 2**53),
+    plan_case("unknown buffer", f"{BINDING}.buffer", 99),
+    plan_case("negative index", f"{BINDING}.buffer", -1),
+    plan_case("unknown kernel", "entries.train.dispatches.0.kernel", 77),
+    plan_case("too few bindings", "entries.train.dispatches.0.bindings", []),
+    plan_case("read and written at once", BINDING, {"buffer": 2, "offset": 256, "size": 128}),
+    plan_case("written twice", "entries.train.dispatches.2.bindings.3.offset", 0),
+    plan_case("tensors overlap", "tensors.opt/opt/step.offset", 0),
+    plan_case("tensor beyond its buffer", "tensors.w.shape", [4096]),
+    plan_case("shape that overflows", "tensors.w.shape", [2**31 - 1] * 3),
+    plan_case("zero in a shape", "tensors.w.shape", [0, 4]),
+    plan_case("too many axes", "tensors.w.shape", [1] * 20),
+    plan_case("unknown element type", "tensors.w.dtype", "f64"),
+    plan_case("unknown first values", "tensors.w.init.kind", "eval"),
+    plan_case("copy of itself", "tensors.w.init", {"kind": "copy", "of": "w"}),
+    plan_case("input that is a parameter", "entries.train.inputs.x", "w"),
+    plan_case("output that is nothing", "entries.train.outputs.loss", "nothing"),
+    plan_case("write to nothing", "entries.train.writes", ["nothing"]),
+    plan_case("empty range", "entries.pick.ranges.ids", [3, 0]),
+    plan_case("grid beyond the limit", "entries.train.dispatches.0.grid", [70_000, 1, 1]),
+    plan_case("grid of zero", "entries.train.dispatches.0.grid", [0, 1, 1]),
+    plan_case("workgroup beyond the limit", "kernels.0.workgroup", [512, 1, 1], "limit"),
+    plan_case("nine bindings", "kernels.0.access", ["read"] * 9, "limit"),
+    plan_case("kernels of one name", "kernels.1.name", "predict"),
+    plan_case("path that climbs", "kernels.0.file", "../../etc/passwd"),
+    plan_case("absolute path", "kernels.0.file", "/etc/passwd"),
+    plan_case("address as a path", "kernels.0.file", "https://example.org/x.wgsl"),
+    plan_case("hidden file", "kernels.0.file", ".x.wgsl"),
+    plan_case("line break in a path", "kernels.0.file", "x.wgsl\n.wgsl"),
+    plan_case("source that climbs", "model.source", "../model.wg"),
+    plan_case("very long name", f"tensors.{LONG}", {}),
+    plan_case("prototype as a tensor", "tensors.__proto__", {}),
+    plan_case("constructor as an entry", "entries.constructor", {}),
+    plan_case("prototype as an input", "entries.train.inputs.__proto__", "train/x"),
+    plan_case("prototype as a profile", "profiles.prototype", {}),
+    plan_case("profile of no entry", "profiles.cpu.nothing", []),
+    plan_case("profile with other bindings", "profiles.cpu.train.0.kernel", 1),
+    plan_case("wrong total", "memory.peak", 1),
+    plan_case("optimizer without state", "optimizer.opt.step", "nothing"),
+    plan_case("self-test of no entry", "selftest.entries.nothing", {}),
+    plan_case("self-test of a million steps", "selftest.entries.train.steps", 10**6),
+    plan_case("limit with another name", "requires.limits.maxThings", 1),
+    plan_case("hash that is none", "kernels.0.sha256", "0x0"),
+]
+
+
+def text_case(name: str, data: bytes) -> Case:
+    """What is wrong before there is a plan; in browsers plans come as part of a script."""
+    write = lambda folder: (folder / "plan.json").write_bytes(data) and None  # noqa: E731
+    return Case(f"plan.json: {name}", "plan", write, web=False)
+
+
+TEXTS = [
+    text_case("empty", b""),
+    text_case("cut off", b'{"format": "wgcc-bundle", '),
+    text_case("not UTF-8", b'{"format": "\xff\xfe"}'),
+    text_case("a key twice", b'{"format": "wgcc-bundle", "format": "wgcc-bundle"}'),
+    text_case("NaN", b'{"format": NaN}'),
+    text_case("a number beyond all numbers", b'{"format": 1e999}'),
+    text_case("a million digits", b'{"format": ' + b"9" * 1_000_000 + b"}"),
+    text_case("nested without end", b'{"a": ' + b"[" * 200_000),
+    text_case("40 deep", b'{"a": ' + b"[" * 40 + b"]" * 40 + b"}"),
+    text_case("a list", b"[]"),
+]
+
+
+def file_case(name: str, code: str, spoil: Callable[[Path], Any], web: bool = True) -> Case:
+    return Case(f"files: {name}", code, lambda folder: (spoil(folder), None)[1], web)
+
+
+def _kernel(text: str) -> Callable[[Path], None]:
+    """Kernel 3 replaced, with its hash put right: a bundle made to do harm."""
+    import hashlib
+
+    def spoil(folder: Path) -> None:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        plan = changed(line_bundle.make_plan(), "kernels.3.sha256", digest)
+        line_bundle.write_plan(folder, plan)
+        (folder / "kernels" / "pick.wgsl").write_bytes(text.encode())
+
+    return spoil
+
+
+def _linked(folder: Path) -> None:
+    kernel = folder / "kernels" / "predict.wgsl"
+    kernel.rename(folder.parent / "outside.wgsl")
+    kernel.symlink_to(folder.parent / "outside.wgsl")
+
+
+PREDICT = "kernels/predict.wgsl"
+FILES = [
+    file_case("missing kernel", "bundle", lambda folder: (folder / PREDICT).unlink()),
+    file_case("changed kernel", "bundle", lambda f: (f / PREDICT).write_text("fn main() {}")),
+    file_case("kernel that is a folder", "bundle",
+              lambda f: ((f / PREDICT).unlink(), (f / PREDICT).mkdir()), web=False),
+    file_case("kernel that is a link", "bundle", _linked, web=False),
+    file_case("kernel that is no text", "bundle", lambda f: (f / PREDICT).write_bytes(b"\xff" * 9),
+              web=False),
+    file_case("kernel of 2 MiB", "bundle", lambda f: (f / PREDICT).write_text("/" * (2 << 20)),
+              web=False),
+    file_case("kernel of 5,000 brackets", "kernel",
+              _kernel(f"fn f() {{ let x = {'(' * 5000}1{')' * 5000}; }}")),
+    file_case("kernel of 30,000 operators", "kernel",
+              _kernel(f"fn f() {{ let x = 1{'+1' * 30_000}; }}")),
+    file_case("kernel of 3,000 nested types", "kernel",
+              _kernel(f"fn f() {{ var x: {'array<' * 3000}f32{',2>' * 3000}; }}")),
+    file_case("kernel of 5,000 indices", "kernel",
+              _kernel(f"fn f() {{ let y = x{'[0]' * 5000}; }}")),
+    file_case("kernel of 20,000 functions", "kernel",
+              _kernel("".join(f"fn a{i}() {{ a{i - 1}(); }}" for i in range(20_000, 0, -1)))),
+    file_case("kernel of 5,000 else branches", "kernel",
+              _kernel(f"fn f() {{ if (true) {{}} {'else if (true) {} ' * 5000}}}")),
+    *(file_case(f"kernel of brackets after the line break {end!a}", "kernel",
+                _kernel(f"//{end}fn f() {{ let x = {'(' * 5000}1{')' * 5000}; }}"))
+      for end in "\v\f\r\x85\u2028\u2029"),
+    file_case("plan.json is a folder", "bundle",
+              lambda f: ((f / "plan.json").unlink(), (f / "plan.json").mkdir()), web=False),
+    file_case("no plan.json", "bundle", lambda f: (f / "plan.json").unlink(), web=False),
+    file_case("plan.json of 9 MiB", "bundle",
+              lambda f: (f / "plan.json").write_bytes(b" " * (9 << 20)), web=False),
+]  # fmt: skip
+
+
+def weights_case(name: str, data: bytes, code: str = "weights", web: bool = True) -> Case:
+    def spoil(folder: Path) -> None:
+        (folder / "weights.safetensors").write_bytes(data)
+
+    return Case(f"weights: {name}", code, spoil, web)
+
+
+W = np.arange(4, dtype=np.float32)
+SOUND = save({"w": W})
+HEADER_LENGTH = struct.unpack("<Q", SOUND[:8])[0]
+
+
+def with_header(header: Any, data: bytes = W.tobytes()) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def with_entry(**changes: Any) -> bytes:
+    return with_header({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16], **changes}})
+
+
+def with_facts(**facts: Any) -> bytes:
+    sound = {"format": "wgcc-checkpoint", "version": 1}
+    return save({"w": W}, {"wgcc": json.dumps({**sound, **facts})})
+
+
+WEIGHTS = [
+    weights_case("empty", b""),
+    weights_case("seven bytes", b"\x00" * 7),
+    weights_case("cut off", SOUND[:-1]),
+    weights_case("too long", SOUND + b"\x00" * 4),
+    weights_case("header of 2^60 bytes", struct.pack("<Q", 1 << 60) + b"{}"),
+    weights_case("header of 2^64 - 1 bytes", b"\xff" * 8 + b"{}"),
+    weights_case("header that is no JSON", with_header(b"{" * 40)),
+    weights_case("header that is a list", with_header([])),
+    weights_case("header of 100,000 brackets", with_header(b'{"w": ' + b"[" * 100_000)),
+    weights_case("a tensor twice", with_header(
+        b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},'
+        b'"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}'), web=False),
+    weights_case("unknown element type", with_entry(dtype="F99")),
+    weights_case("shape that overflows", with_entry(shape=[2**32, 2**32])),
+    weights_case("negative shape", with_entry(shape=[-4])),
+    weights_case("fractional shape", with_entry(shape=[4.5])),
+    weights_case("offsets backwards", with_entry(data_offsets=[16, 0])),
+    weights_case("offsets beyond the file", with_entry(data_offsets=[0, 1 << 40])),
+    weights_case("offsets with a hole", with_header(
+        {"w": {"dtype": "F32", "shape": [4], "data_offsets": [4, 20]}}, bytes(20))),
+    weights_case("tensors that overlap", with_header(
+        {"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]},
+         "v": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}})),
+    weights_case("unknown tensor", save({"w": W, "z": W})),
+    weights_case("prototype as a tensor", with_header(
+        b'{"__proto__":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}}')),
+    weights_case("another shape", save({"w": np.zeros(5, np.float32)})),
+    weights_case("another rank", save({"w": W.reshape(2, 2)})),
+    weights_case("NaN", save({"w": np.full(4, np.nan, np.float32)}), "not-finite"),
+    weights_case("infinity", save({"w": np.full(4, np.inf, np.float32)}), "not-finite"),
+    weights_case("wrong checksum", with_facts(crc32=1)),
+    weights_case("facts that are no JSON", save({"w": W}, {"wgcc": "{"})),
+    weights_case("facts of another kind", with_facts(format="other")),
+    weights_case("newer checkpoint", with_facts(version=2), "version"),
+    weights_case("negative steps", with_facts(steps={"train": -1})),
+    weights_case("steps that are a list", with_facts(steps=[1])),
+    weights_case("steps that are nothing", with_facts(steps=None)),
+    weights_case("steps that are text", with_facts(steps={"train": "9"})),
+    weights_case("fractional steps", with_facts(steps={"train": 1.5})),
+    weights_case("a position that is a list", with_facts(data={"position": [1]})),
+    weights_case("facts that are nothing", save({"w": W}, {"wgcc": "null"})),
+    weights_case("facts that are a number", save({"w": W}, {"wgcc": "7"})),
+    weights_case("facts that are empty", save({"w": W}, {"wgcc": ""})),
+]  # fmt: skip
+
+CASES = [*PLANS, *TEXTS, *FILES, *WEIGHTS]
+
+
+def write_case(case: Case, folder: Path) -> Path:
+    bundle = line_bundle.write_bundle(folder)
+    case.spoil(bundle)
+    return bundle
+
+
+def as_web(bundle: Path) -> dict[str, Any]:
+    """What a bundle's index.js hands to the runtime: the plan, kernels by file, weights."""
+    import base64
+
+    weights = bundle / "weights.safetensors"
+    return {
+        "plan": (bundle / "plan.json").read_text(encoding="utf-8"),
+        "kernels": {
+            path.name: path.read_bytes().decode() for path in (bundle / "kernels").glob("*.wgsl")
+        },
+        "weights": base64.b64encode(weights.read_bytes()).decode() if weights.exists() else None,
+    }
