@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from pathlib import Path
 
 from fuzzing import mutate
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parent.parent.parent
 # Long texts take long to check and teach little more.
 LONGEST = 6_000
 RANDOM_MODELS = 60
+ITEM = re.compile(r"^(?=(?:layer|model|fn|test|dim|const|import)\b)", re.MULTILINE)
 
 
 @functools.cache
@@ -31,13 +33,21 @@ def programs() -> list[str]:
     return [text for text in texts if len(text) <= LONGEST]
 
 
+@functools.cache
+def items() -> list[str]:
+    """The layers, models, functions and other items of all programs, one by one."""
+    parts = [part for text in programs() for part in ITEM.split(text)]
+    return sorted({part for part in parts if part.strip()})
+
+
 def make_text(seed: int) -> str:
     """The text of a seed, the same on every run."""
     chance = random.Random(f"wgcc {seed}")
     kind = seed % 8
     if kind == 0:
         return derive(chance)
-    text = chance.choice(programs())
+    # Single items are quick to check, so that there can be many; whole programs reach further.
+    text = chance.choice(programs() if seed % 3 == 0 else items())
     if kind == 1:
         text = mutate.words(derive(chance), programs(), chance)
     elif kind == 2:
