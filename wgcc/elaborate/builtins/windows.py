@@ -14,7 +14,7 @@ from wgcc.errors import Span
 # More than anyone needs, and few enough to go through one by one.
 MOST_PLACES = 65_536
 # Kernels find their place in what all windows see by 32-bit numbers, though nothing is stored.
-MOST_SEEN = 2**32 - 1
+MOST_SEEN = 2**31
 
 Pair = tuple[int, int]
 
