@@ -45,6 +45,8 @@ def as_array(value: Any, what: str) -> Array:
             array = np.asarray(value)
     except Exception as error:  # what foreign array types raise is theirs to choose
         raise WgccError("dtype", f"{what} cannot be read as an array: {error}", what) from None
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise WgccError("dtype", f"{what} is masked in places; fill them first", what)
     if array.dtype.kind not in "fiub":
         kind = type(value).__name__ if array.dtype == object else array.dtype.name
         raise WgccError("dtype", f"{what} holds {kind}, not numbers", what)

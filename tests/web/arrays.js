@@ -1,0 +1,85 @@
+// What callers pass as arrays: odd ones must mean what plain ones mean, wrong ones get the code of the error.
+
+const codeOf = async promise => {
+  try {
+    await promise;
+    return 'fine';
+  } catch (error) {
+    return error.code ?? `${error.stack}`;
+  }
+};
+
+export default async function arrays({ load, tensor, device }, { x: numbers }) {
+  const model = await load({ device }),
+    x = Float32Array.from(numbers),
+    expected = `${(await model.predict({ x })).p}`;
+  const inside = new Float32Array(100);
+  inside.set(x, 3);
+  const shared = new Float32Array(new SharedArrayBuffer(4 * x.length));
+  shared.set(x);
+  const odd = {
+    doubles: Float64Array.from(x),
+    list: numbers,
+    shaped: tensor(x.slice(), [8, 4]),
+    part: inside.subarray(3, 3 + x.length),
+    shared,
+    frozen: Object.freeze([...numbers]),
+    subclass: new (class extends Float32Array {})(x),
+  };
+  const seen = { odd: {}, wrong: {}, ids: {} };
+  for (const [name, value] of Object.entries(odd))
+    seen.odd[name] =
+      (await codeOf(model.predict({ x: value }))) == 'fine' && `${(await model.predict({ x: value })).p}` == expected
+        ? 'same'
+        : await codeOf(model.predict({ x: value }));
+
+  const spoilt = (at, value) => x.map((number, i) => (i == at ? value : number)),
+    detached = x.slice(),
+    hole = [...numbers];
+  structuredClone(detached, { transfer: [detached.buffer] });
+  delete hole[5];
+  const wrong = {
+    short: x.slice(1),
+    long: [...numbers, 1],
+    empty: [],
+    oneNumber: 1,
+    turned: tensor(x.slice(), [4, 8]),
+    nan: spoilt(3, NaN),
+    infinity: spoilt(3, -Infinity),
+    tooLarge: numbers.map(() => 1e39),
+    text: 'abc',
+    numberText: '1',
+    nothing: null,
+    missing: undefined,
+    object: {},
+    date: new Date(),
+    view: new DataView(x.buffer),
+    buffer: x.buffer,
+    func: () => x,
+    hole,
+    objects: numbers.map(() => ({})),
+    nested: [numbers],
+    lengthOnly: { length: 32, 0: 1 },
+    bigints: new BigInt64Array(32),
+    detached,
+  };
+  for (const [name, value] of Object.entries(wrong)) seen.wrong[name] = await codeOf(model.predict({ x: value }));
+  seen.wrong.otherName = await codeOf(model.predict({ x, y: x }));
+  seen.wrong.prototype = await codeOf(model.predict(JSON.parse('{"x": [1], "__proto__": [1]}')));
+
+  const ids = {
+    beyond: [0, 4, 0],
+    below: [0, -2, 0],
+    floats: Float32Array.of(0, 1, 2),
+    fractions: [0, 1.5, 2],
+    tooLarge: [0, 2 ** 40, 0],
+    short: [0, 1],
+    nan: [0, NaN, 1],
+    ignored: [0, -1, 3],
+    bigints: BigInt64Array.of(0n, -1n, 3n),
+    unsigned: Uint32Array.of(0, 4294967295, 3),
+  };
+  for (const [name, value] of Object.entries(ids)) seen.ids[name] = await codeOf(model.pick({ ids: value }));
+  model.dispose();
+  return seen;
+}
