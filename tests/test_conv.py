@@ -14,6 +14,7 @@ import pytest
 
 import wgcc_runtime
 from adapters import ROOT
+from tint_compiler import compile_all
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import evaluate
 from wgcc.schedule.kernel import PROFILES
@@ -97,6 +98,11 @@ def test_values_and_gradients(profile: str, compiled: Compiled, bundle: Path, de
             error = np.abs(found - wanted[key]) / (1 + np.abs(wanted[key]))
             assert error.max() <= tolerance, f"{name} {key}: {error.max():.2e}"
     model.close()
+
+
+def test_tint_takes_every_kernel(bundle: Path) -> None:
+    messages = compile_all(bundle.glob("kernels/*.wgsl"))
+    assert messages and not any(messages.values()), messages
 
 
 def test_the_first_of_equals_gets_the_gradient(tmp_path: Path, device: Any) -> None:
