@@ -201,18 +201,24 @@ function openSource(plan, key, data, { steps, seed, position }, cycle) {
 
 // ---- the guard: keeps good parameters good
 
+const SLOTS = [0, 1, 2, 3, 4, 5, 6]; // as many ranges as fit beside the flag: an optimizer's tensors take one dispatch
 /**
- * Sets flag[0] when a word from FIRST on is NaN or infinite. Tests bits, as compilers may assume that NaN does not
- * occur.
+ * Sets flag when a word of a range, from its FIRST on, is NaN or infinite. Tests bits, as compilers may assume that
+ * NaN does not occur. The twin of finite.wgsl.
  */
-const FINITE = `override FIRST: u32;
-@group(0) @binding(0) var<storage, read> values: array<u32>;
-@group(0) @binding(1) var<storage, read_write> flag: atomic<u32>;
+const FINITE = `${SLOTS.map(
+  i => `override F${i}: u32;
+@group(0) @binding(${i}) var<storage, read> v${i}: array<u32>;
+`,
+).join('')}@group(0) @binding(7) var<storage, read_write> flag: atomic<u32>;
 @compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) groups: vec3u) {
-  for (var i = FIRST + id.x; i < arrayLength(&values); i += groups.x * 64) {
-    if ((values[i] & 0x7f800000) == 0x7f800000) { atomicOr(&flag, 1); }
-  }
+  var bad = false;
+${SLOTS.map(
+  i =>
+    `  for (var i = F${i} + id.x; i < arrayLength(&v${i}); i += groups.x * 64) { bad |= (v${i}[i] & 0x7f800000) == 0x7f800000; }
+`,
+).join('')}  if (bad) { atomicOr(&flag, 1); }
 }`;
 
 /**
@@ -225,20 +231,23 @@ export async function guardOf(m, key) {
     entry = plan.entries[key],
     copies = await copiesOf(m, entry);
   const layout = device.createBindGroupLayout({
-    entries: [0, 1].map(binding => ({
+    entries: [...SLOTS, 7].map(binding => ({
       binding,
       visibility: 4,
-      buffer: { type: binding ? 'storage' : 'read-only-storage' },
+      buffer: { type: binding > 6 ? 'storage' : 'read-only-storage' },
     })),
   });
-  /** @param {Binding} run @returns {Promise<Command>} */
-  const test = async ({ buffer, offset, size }) => {
-    // A binding starts on a boundary, so what lies before the run is skipped.
-    const first = offset % 256,
-      resources = [{ buffer: m.buffers[buffer], offset: offset - first, size: size + first }, { buffer: m.flag }];
+  /** @param {Binding[]} runs @returns {Promise<Command>} */
+  const test = async runs => {
+    // A binding starts on a boundary, so what lies before a run is skipped; what is not needed starts beyond its end.
+    const ranges = SLOTS.map(i => {
+      const { buffer, offset, size } = runs[i] ?? runs[0],
+        first = offset % 256;
+      return { buffer: m.buffers[buffer], offset: offset - first, size: size + first };
+    });
     const group = device.createBindGroup({
       layout,
-      entries: resources.map((resource, binding) => ({ binding, resource })),
+      entries: [...ranges, { buffer: m.flag }].map((resource, binding) => ({ binding, resource })),
     });
     const pipeline = await device.createComputePipelineAsync({
       label: 'finite',
@@ -246,14 +255,17 @@ export async function guardOf(m, key) {
       compute: {
         module: device.createShaderModule({ code: FINITE }),
         entryPoint: 'main',
-        constants: { FIRST: first / 4 },
+        constants: fromEntries(SLOTS.map(i => [`F${i}`, runs[i] ? (runs[i].offset % 256) / 4 : 2 ** 31 - 1])),
       },
     });
-    return [pipeline, group, [Math.min(1024, Math.ceil(size / 16384)), 1, 1]];
+    return [pipeline, group, [Math.min(1024, Math.ceil(Math.max(...runs.map(run => run.size)) / 16384)), 1, 1]];
   };
+  const runs = runsOf(plan, entry),
+    /** @type {Binding[][]} */ parts = [];
+  while (runs[0]) parts.push(runs.splice(0, 7));
   return (m.guards[key] = {
     copies,
-    tests: await scoped(m, 'the test for NaN', () => Promise.all(runsOf(plan, entry).map(test))),
+    tests: await scoped(m, 'the test for NaN', () => Promise.all(parts.map(test))),
   });
 }
 
@@ -331,6 +343,11 @@ async function blame(m, key) {
       if (/temp|grads|output/.test(role)) encoder.clearBuffer(m.buffers[i]);
     }),
   );
+  for (const id of [...keys(lastingOf(plan)), ...values(plan.entries[key].inputs)]) {
+    const t = plan.tensors[id];
+    if (isFloat(t) && new Float32Array(await read(m, t.buffer, t.offset, bytesOf(t))).some(x => !Number.isFinite(x)))
+      return `; \`${id}\` was not finite before the step`;
+  }
   for (const [i, { kernel, bindings, label, at }] of dispatchesOf(plan, key, m.profile).entries()) {
     await submit(m, 4, encoder => pass(encoder, [m.commands[key][i]]));
     for (const [j, { buffer, offset, size }] of bindings.entries()) {

@@ -14,10 +14,13 @@ BAD_WORDS = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000], np.uint32
 
 
 def blame(machine: Machine, entry: str) -> str:
-    """Tensor, kernel and source line of the first bad value, or "" when there is none.
+    """Where the first bad value is: a sentence with tensor, kernel and source line, or "".
 
     Runs the entry once on the inputs and parameters that are in place, and so changes them.
     """
+    name = _bad_before(machine, entry)
+    if name:
+        return f"`{name}` was not finite before the step"
     _clear_temporaries(machine)
     dispatches = machine.plan.dispatches(entry, machine.profile)
     for dispatch, command in zip(dispatches, machine.commands(entry), strict=True):
@@ -29,7 +32,19 @@ def blame(machine: Machine, entry: str) -> str:
             if how == "read_write":
                 bad = _first_bad(machine, binding)
                 if bad is not None:
-                    return _describe(machine, entry, dispatch, bad, binding.buffer)
+                    where = _describe(machine, entry, dispatch, bad, binding.buffer)
+                    return f"it first appears in {where}"
+    return ""
+
+
+def _bad_before(machine: Machine, entry: str) -> str:
+    """What the entry reads that is already bad: a parameter, state or input."""
+    plan = machine.plan
+    for tensor in (*plan.persistent().values(), *plan.entries[entry].inputs.values()):
+        if tensor.is_float:
+            data = machine.read(tensor.buffer, tensor.offset, tensor.bytes)
+            if not np.isfinite(np.frombuffer(data, "<f4")).all():
+                return tensor.name
     return ""
 
 

@@ -6,7 +6,7 @@ NaN from the loss while the parameters are already lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from wgcc_runtime.limits import limits_of
 from wgcc_runtime.machine import Command, Machine, record_pass
 from wgcc_runtime.plan import WORD, Binding, Tensor
 
-ACCESS = ("read", "read_write")
+# As many ranges as finite.wgsl takes in one dispatch.
+SLOTS = 7
+ACCESS = (*["read"] * SLOTS, "read_write")
+NOT_NEEDED = 0x7FFFFFFF
 WORDS_PER_GROUP = 64 * 64
 ALIGNMENT = 256
 
@@ -71,19 +74,24 @@ class Guard:
             return None
 
     def _tests(self, tensors: Iterable[Tensor]) -> list[Command]:
-        machine, commands = self._machine, []
+        runs = _runs(tensors, limits_of(self._machine.plan)["maxStorageBufferBindingSize"])
         source = Path(__file__).with_name("finite.wgsl").read_text(encoding="utf-8")
-        pipelines: dict[int, Any] = {}
-        for run in _runs(tensors, limits_of(machine.plan)["maxStorageBufferBindingSize"]):
-            # A binding starts on a boundary, so what lies before the run is skipped.
-            first = run.offset % ALIGNMENT
-            if first not in pipelines:
-                skip = {"FIRST": first // WORD}
-                pipelines[first] = machine.pipeline(source, "main", ACCESS, "finite", skip)
-            binding = Binding(run.buffer, run.offset - first, run.size + first)
-            group = machine.group(ACCESS, [binding], [self.flag])
-            commands.append((pipelines[first], group, (_groups(run), 1, 1)))
-        return commands
+        return [self._test(source, runs[i : i + SLOTS]) for i in range(0, len(runs), SLOTS)]
+
+    def _test(self, source: str, runs: Sequence[Binding]) -> Command:
+        # A binding starts on a boundary, so what lies before the run is skipped.
+        skips = [run.offset % ALIGNMENT for run in runs]
+        bindings = [
+            Binding(run.buffer, run.offset - skip, run.size + skip)
+            for run, skip in zip(runs, skips, strict=True)
+        ]
+        firsts = [skip // WORD for skip in skips]
+        spare = SLOTS - len(runs)
+        constants = {f"FIRST_{i}": n for i, n in enumerate([*firsts, *[NOT_NEEDED] * spare])}
+        machine = self._machine
+        pipeline = machine.pipeline(source, "main", ACCESS, "finite", constants)
+        group = machine.group(ACCESS, [*bindings, *bindings[:1] * spare], [self.flag])
+        return pipeline, group, (max(map(_groups, runs)), 1, 1)
 
 
 def _groups(run: Binding) -> int:

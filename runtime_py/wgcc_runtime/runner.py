@@ -183,8 +183,8 @@ class NotFiniteError(WgccError):
         after = "the model is as it was before that step"
         if not restored:
             after = "there was no memory to undo the step: load the last checkpoint"
-        first = f"; it first appears in {where}" if where else ""
-        super().__init__("nan", f"{what}{first}; {after}")
+        cause = f"; {where}" if where else ""
+        super().__init__("nan", f"{what}{cause}; {after}")
 
     def at_step(self, entry: str, step: int) -> WgccError:
         """The error that callers see: it names the step of the training."""

@@ -1,0 +1,153 @@
+"""NaN and infinity in any parameter, input or gradient of the examples: told at once, undone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wgcc_runtime
+from adapters import ROOT
+from building import build
+from line_training import everything, refused
+from wgcc_runtime import Model
+from wgcc_runtime.batches import check_batch
+from wgcc_runtime.drawn import drawn_input
+from wgcc_runtime.guard import Guard
+
+EXAMPLES = ("sin", "digits", "playground")
+BAD = (np.nan, np.inf, -np.inf)
+POISON = """
+@group(0) @binding(0) var<storage, read_write> gradient: array<u32>;
+
+@compute @workgroup_size(1)
+fn main() {
+  gradient[0] = WORDu;
+}
+"""
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nan") / request.param
+    return build(ROOT / "examples" / request.param / "model.wg", folder)
+
+
+@pytest.fixture(scope="module")
+def model(bundle: Path, adapter: str) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device=adapter) as found:
+        yield found
+
+
+def batch(model: Model, step: int) -> dict[str, Any]:
+    entry, test = model.entry("train"), model.plan.selftest
+    return {
+        name: drawn_input(spec, f"train/{name}", entry.inputs[name].shape, test["seed"], step)
+        for name, spec in test["entries"]["train"]["inputs"].items()
+    }
+
+
+def after_two_steps(model: Model) -> dict[str, Any]:
+    model.reset()
+    for step in range(2):
+        model.train(**batch(model, step))
+    return everything(model)
+
+
+def assert_same_but(model: Model, before: dict[str, Any], name: str) -> None:
+    for key, value in everything(model).items():
+        if key != name:
+            np.testing.assert_array_equal(value, before[key], err_msg=key)
+
+
+def floats(model: Model) -> list[Any]:
+    written = model.entry("train").writes
+    return [t for n, t in model.plan.persistent().items() if t.is_float and n in written]
+
+
+def test_bad_parameters_and_moments(model: Model) -> None:
+    """Put there behind the runtime's back, as a bad bit of memory would be."""
+    for number, tensor in enumerate(floats(model)):
+        before = after_two_steps(model)
+        values = before[tensor.name].copy()
+        values.reshape(-1)[(7 * number) % values.size] = BAD[number % 3]
+        model._machine.write(tensor, values)
+        with refused("nan", f"train, step 3: .*`{tensor.name}` was not finite before the step"):
+            model.train(**batch(model, 2))
+        assert_same_but(model, before, tensor.name)
+        np.testing.assert_array_equal(everything(model)[tensor.name], values)
+        assert model.steps_done == 2
+
+
+def test_bad_inputs(model: Model) -> None:
+    """`call` refuses them; here they come past its check."""
+    entry = model.entry("train")
+    for name, tensor in entry.inputs.items():
+        if not tensor.is_float:
+            continue
+        for bad in BAD:
+            before = after_two_steps(model)
+            given = dict(check_batch(batch(model, 2), entry))
+            given[name] = given[name].copy()
+            given[name].reshape(-1)[-1] = bad
+            with refused("nan", f"`train/{name}` was not finite before the step"):
+                model.runner("train", entry.outputs).run([given])
+            assert_same_but(model, before, "")
+
+
+def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
+    """The bundle with a kernel that spoils the gradient of a parameter just before its update."""
+    plan = json.loads((bundle / "plan.json").read_text())
+    text = POISON.replace("WORD", str(word))
+    kernel = {
+        "name": "poison", "file": "poison.wgsl", "entry": "main", "workgroup": [1, 1, 1],
+        "access": ["read_write"], "sha256": hashlib.sha256(text.encode()).hexdigest(),
+    }  # fmt: skip
+    grads = next(i for i, b in enumerate(plan["buffers"]) if b["role"] == "grads")
+    place = {"buffer": grads, "offset": plan["tensors"][name]["offset"], "size": 4}
+    dispatches = plan["entries"]["train"]["dispatches"]
+    at = next(
+        i
+        for i, d in enumerate(dispatches)
+        if plan["kernels"][d["kernel"]]["name"].startswith("adam")
+    )
+    dispatches.insert(at, {
+        "kernel": len(plan["kernels"]), "bindings": [place], "grid": [1, 1, 1],
+        "at": "here", "label": f"d.{name}",
+    })  # fmt: skip
+    plan["kernels"].append(kernel)
+    for new in plan["profiles"].get("cpu", {}).get("train", ()):
+        new["dispatch"] += new["dispatch"] >= at
+    (folder / "kernels").mkdir(parents=True)
+    for path in (bundle / "kernels").iterdir():
+        (folder / "kernels" / path.name).write_bytes(path.read_bytes())
+    (folder / "kernels" / "poison.wgsl").write_text(text)
+    (folder / "plan.json").write_text(json.dumps(plan))
+    return folder
+
+
+def test_bad_gradients(bundle: Path, adapter: str, tmp_path: Path) -> None:
+    plan = wgcc_runtime.load_plan(bundle)
+    params = [name for name, t in plan.tensors.items() if t.role == "param"]
+    if adapter == "swiftshader":
+        params = [params[0], params[-1]]  # its pipelines take long to make
+    for number, name in enumerate(params):
+        word = (0x7FC00000, 0x7F800000, 0xFF800000)[number % 3]
+        spoilt = poisoned(bundle, tmp_path / str(number), name, word)
+        with wgcc_runtime.load(spoilt, device=adapter) as model:
+            before = everything(model)
+            with refused("nan", f"train, step 1: .*first appears in `d.{name}` .kernel poison"):
+                model.train(**batch(model, 0))
+            assert_same_but(model, before, "")
+
+
+def test_the_guard_is_one_dispatch(model: Model) -> None:
+    guard = Guard(model._machine, "train")
+    ((_, _, grid),) = guard._commands
+    assert grid <= (2, 1, 1)
+    guard.close()
