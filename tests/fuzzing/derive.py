@@ -59,6 +59,13 @@ def _height(expansion: list[Any], heights: dict[str, int]) -> int:
     return 1 + max(inner, default=0)
 
 
+@functools.cache
+def _shallowest(symbol: str) -> list[Any]:
+    heights, expansions = _heights(), _rules()[symbol]
+    least = min(_height(e, heights) for e in expansions)
+    return [e for e in expansions if _height(e, heights) == least]
+
+
 class _Deriver:
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -70,11 +77,8 @@ class _Deriver:
         return " ".join(parts)
 
     def _expand(self, symbol: str, depth: int, parts: list[str]) -> None:
-        expansions = _rules()[symbol]
-        heights = _heights()
-        if depth > DEEPEST or len(parts) > self.budget:
-            least = min(_height(e, heights) for e in expansions)
-            expansions = [e for e in expansions if _height(e, heights) == least]
+        ends = depth > DEEPEST or len(parts) > self.budget
+        expansions = _shallowest(symbol) if ends else _rules()[symbol]
         for item in self.chance.choice(expansions):
             if item.is_term:
                 parts.append(self._token(item.name))

@@ -16,6 +16,7 @@ from typing import Any
 
 import lark
 from lark.exceptions import UnexpectedToken
+from lark.lexer import LexerThread
 
 from wgcc.paths import data_dir
 from wgcc.syntax.table_cache import keep_tables, read_tables
@@ -59,6 +60,8 @@ def _make(key: str, text: str) -> lark.Lark:
 class Grammar:
     def __init__(self, tables: lark.Lark) -> None:
         self._tables = tables
+        # `tables.lex` would make its lexer anew at every call.
+        self._lexer: Any = tables._build_lexer(dont_ignore=True)
         texts = {t.name: t.pattern.value for t in tables.terminals if t.pattern.type == "str"}
         self.texts: dict[str, str] = texts
         self.keywords = {text: name for name, text in texts.items() if text.isidentifier()}
@@ -71,9 +74,10 @@ class Grammar:
 
     def lex(self, text: str) -> list[Token]:
         """All of `text`, with comments, white space and what cannot be a token."""
+        thread: Any = LexerThread.from_text(self._lexer, text)
         return [
             Token(t.type, t.value, t.start_pos or 0, t.end_pos or 0, t.line or 1)
-            for t in self._tables.lex(text, dont_ignore=True)
+            for t in thread.lex(None)
         ]
 
     def machine(self) -> Machine:
