@@ -28,6 +28,9 @@ class Progress:
     def step(self, entry: str) -> int:
         return self.steps.get(entry, 0)
 
+    def copy(self) -> Progress:
+        return Progress(dict(self.steps), self.position, self.seed)
+
 
 def save_checkpoint(
     path: str | Path,

@@ -16,6 +16,8 @@ from wgcc_runtime.plan import Plan
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 _SOFTWARE = re.compile("llvmpipe|swiftshader|basic render|softpipe", re.IGNORECASE)
+# What to do about a feature that an adapter lacks.
+_ADVICE = {"shader-f16": "; build the model with `precision = f32` for it"}
 # Other names people know the software adapters by.
 _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
 NO_ADAPTER = (
@@ -105,9 +107,9 @@ def _rank(adapter: Any) -> tuple[bool, int]:
 def _check_adapter(there: Any, plan: Plan) -> None:
     missing = [name for name in plan.features if name not in there.features]
     if missing:
-        raise WgccError(
-            "feature", f"the adapter lacks {', '.join(missing)}, which the bundle needs"
-        )
+        advice = _ADVICE.get(missing[0], "")
+        text = f"the adapter lacks {', '.join(missing)}, which the bundle needs{advice}"
+        raise WgccError("feature", text, missing[0])
     for name, value in plan.limits.items():
         key = limit_key(name)
         if not name.startswith("min") and there.limits.get(key, value) < value:

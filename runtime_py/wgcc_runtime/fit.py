@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Report
 from wgcc_runtime.plan import Entry
+from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.runner import NotFiniteError, is_scalar
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def fit(
     eval_every: int | None = None,
     checkpoint_every: int | None = None,
     stop: Callable[[], bool] | None = None,
+    recover: bool = False,
 ) -> History:
     """Trains an entry and returns what was reported.
 
@@ -78,6 +80,8 @@ def fit(
     `callbacks`: called with each `Report`; returning "stop" ends the training.
     `checkpoint`: where to save, now and then and at the end; `resume` goes on from there (or from
     the file it names) if it exists. `stop` is asked after each submit.
+    `recover`: after a lost device, open a new one and go on from a copy that is made now and then
+    (not with an iterator: its batches cannot be had again).
     """
     spec = _training_entry(model, entry)
     _check_counts(
@@ -85,20 +89,18 @@ def fit(
     )
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
-    position = _resume(model, checkpoint, resume)
-    progress, done = model.progress, model.progress.step(entry)
-    progress.position, progress.seed = position, progress.seed if seed is None else seed
+    done = _start(model, entry, checkpoint, resume, seed)
     last = steps if steps is None or resume else done + steps
-    source = open_source(batches, spec, progress.seed, done, position, last is not None)
     loop = _Loop(
         model=model,
         entry=spec,
-        source=source,
+        source=lambda: _source(model, spec, batches, last is not None),
         schedule=Schedule(last, every, eval_every or every, checkpoint_every),
         evaluate=make_evaluation(model, eval),
         callbacks=callbacks,
         checkpoint=checkpoint,
         stop=stop or (lambda: False),
+        recovery=_recovery(model, batches) if recover else None,
     )
     return loop.run(Log(log, done if resume else 0) if log else None)
 
@@ -122,6 +124,16 @@ def _check_counts(**counts: int | None) -> None:
             )
 
 
+def _start(
+    model: Model, entry: str, checkpoint: Place | None, resume: bool | Place, seed: int | None
+) -> int:
+    """Puts the model where training begins; how many steps it has made."""
+    position = _resume(model, checkpoint, resume)
+    progress = model.progress
+    progress.position, progress.seed = position, progress.seed if seed is None else seed
+    return progress.step(entry)
+
+
 def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> int:
     """Loads the checkpoint if there is one; returns how many batches the run so far has taken."""
     if resume is False:
@@ -135,27 +147,40 @@ def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> int
     return model.progress.position
 
 
+def _recovery(model: Model, batches: Any) -> Recovery | None:
+    # What has been taken from an iterator cannot be had again.
+    return None if isinstance(batches, Iterator) else Recovery(model)
+
+
+def _source(model: Model, entry: Entry, batches: Any, cycle: bool) -> Source:
+    """The data from where the model stands."""
+    progress = model.progress
+    step = progress.step(entry.name)
+    return open_source(batches, entry, progress.seed, step, progress.position, cycle)
+
+
 class _Loop:
     def __init__(
         self,
         model: Model,
         entry: Entry,
-        source: Source,
+        source: Callable[[], Source],
         schedule: Schedule,
         evaluate: Evaluate,
         callbacks: Sequence[Callback],
         checkpoint: Place | None,
         stop: Callable[[], bool],
+        recovery: Recovery | None,
     ) -> None:
-        self._model, self._entry, self._source = model, entry, source
+        self._model, self._entry, self._open = model, entry, source
+        self._recovery = recovery
         self._schedule, self._evaluate, self._callbacks = schedule, evaluate, callbacks
         self._checkpoint, self._stop = checkpoint, stop
-        watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
-        self._loss = "loss" if "loss" in watched else watched[0]
-        self._runner = model.runner(entry.name, watched)
+        self._watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
+        self._loss = "loss" if "loss" in self._watched else self._watched[0]
+        self._begin()
         self._history = History()
         self._log: Log | None = None
-        self._failure: BaseException | None = None
         self._submit_steps = 1
         self._ms = 0.0
         self._saved_at = time.monotonic()
@@ -164,13 +189,33 @@ class _Loop:
     def run(self, log: Log | None) -> History:
         self._log = log
         try:
-            self._run()
+            while not self._done():
+                pass
         finally:
             if log:
                 log.close()
         if self._checkpoint and self._saved_step != self._step:
             self._save()
         return self._history
+
+    def _begin(self) -> None:
+        self._source = self._open()
+        self._runner = self._model.runner(self._entry.name, self._watched)
+        self._failure: BaseException | None = None
+
+    def _done(self) -> bool:
+        """Trains to the end, or to a lost device that a new one could replace."""
+        try:
+            self._run()
+        except WgccError as error:
+            if self._recovery is None or not self._recovery.replaced_device(error):
+                raise
+            self._begin()
+            self._history.back_to(self._step)
+            if self._log:
+                self._log.back_to(self._step)
+            return False
+        return True
 
     @property
     def _step(self) -> int:
@@ -242,6 +287,8 @@ class _Loop:
             wants_stop = self._report(outputs)
         if self._checkpoint and self._save_is_due():
             self._save()
+        if self._recovery and schedule.is_due(schedule.every, step):
+            self._recovery.copy_if_due()
         if wants_stop or self._stop():
             self._history.stopped = "callback" if wants_stop else "stop"
             return True

@@ -44,7 +44,10 @@ def _translated(doing: str, text: str) -> WgccError:
             "checkpoint",
         )
     if "not enough memory" in lower or "out of memory" in lower:
-        return WgccError("memory", f"the GPU has not enough memory for {doing}")
+        advice = (
+            "a smaller batch or model needs less (wgcc build --set), and so may another adapter"
+        )
+        return WgccError("memory", f"the GPU has not enough memory for {doing}: {advice}")
     return WgccError("gpu", f"the GPU driver refused {doing}: {text}")
 
 

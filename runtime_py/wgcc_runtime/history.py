@@ -50,18 +50,30 @@ class History:
             raise WgccError("data", "no step was made, so there is no loss")
         return self.reports[-1].loss
 
+    def back_to(self, step: int) -> None:
+        """Forgets what was reported after this step, because it is made again."""
+        self.reports = [report for report in self.reports if report.step <= step]
+
 
 class Log:
     """A .jsonl file with one report per line. A resumed run goes on where its checkpoint was."""
 
     def __init__(self, path: str | Path, step: int) -> None:
         self._path = Path(path)
+        self._open(step)
+
+    def back_to(self, step: int) -> None:
+        """Drops the lines after this step."""
+        self.close()
+        self._open(step)
+
+    def _open(self, step: int) -> None:
         kept = [line for line in self._lines() if step and _step_of(line) <= step]
         try:
             replace_file(self._path, "".join(f"{line}\n" for line in kept).encode())
             self._stream = open(self._path, "a", encoding="utf-8")  # noqa: SIM115 (see close)
         except OSError as error:
-            raise WgccError("log", f"cannot write {path}: {error}", str(path)) from None
+            raise WgccError("log", f"cannot write {self._path}: {error}", str(self._path)) from None
 
     def write(self, report: Report) -> None:
         self._stream.write(json.dumps(report.as_json()) + "\n")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.device import Device
+from wgcc_runtime.device import Device, open_device
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
@@ -49,11 +49,18 @@ class Machine:
                 size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST, label=label
             )
 
+    def on_new_device(self) -> Machine:
+        """The same bundle on a new device of the same adapter, because this one was lost."""
+        device = open_device(self.device.gpu.adapter, self.plan)
+        return Machine(device, self.plan, self._sources, self.profile)
+
     def encoder(self) -> Any:
-        return self.device.gpu.create_command_encoder()
+        with gpu_errors("recording work"):
+            return self.device.gpu.create_command_encoder()
 
     def submit(self, encoder: Any) -> None:
-        self.device.queue.submit([encoder.finish()])
+        with gpu_errors("submitting work"):
+            self.device.queue.submit([encoder.finish()])
 
     def run(self, encoder: Any, entry: str) -> None:
         """Records one call of an entry: one compute pass."""
@@ -133,7 +140,8 @@ class Machine:
             {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
             for i, (buffer, offset, size) in enumerate(ranges)
         ]
-        return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
+        with gpu_errors("binding buffers"):
+            return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
 
     def _layout(self, access: tuple[str, ...]) -> Any:
         """Stated by hand: a layout derived from the shader would lack bindings it does not use."""

@@ -46,6 +46,7 @@ class Model:
         self._guards: dict[str, Guard] = {}
         self.progress = Progress()
         self._seed = seed
+        self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
         self.reset()
 
@@ -163,6 +164,21 @@ class Model:
         self._write(words)
         self.progress = progress
 
+    def snapshot(self) -> None:
+        """Keeps a copy of parameters and state on the host, for `recover`."""
+        data = self._read_bytes(self.plan.persistent().values())
+        words = {name: np.frombuffer(part, "<u4") for name, part in data.items()}
+        self._snapshot = words, self.progress.copy()
+
+    def recover(self) -> None:
+        """After a lost device: opens a new one; the model is as in the last `snapshot`, or new."""
+        self._machine = self._machine.on_new_device()
+        self._runners, self._guards = {}, {}
+        self._write(self._values.constants)
+        words, progress = self._snapshot or (self._values.words(self._seed), Progress())
+        self._write(words)
+        self.progress = progress.copy()
+
     def close(self) -> None:
         """Frees the GPU memory."""
         for runner in self._runners.values():
@@ -198,9 +214,13 @@ class Model:
         return self._guards.get(entry)
 
     def _read(self, tensors: Iterable[Tensor]) -> dict[str, Array]:
+        data = self._read_bytes(tensors)
+        return {name: from_words(part, self.plan.tensors[name]) for name, part in data.items()}
+
+    def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
         """Buffer by buffer, because one long copy is cheaper than many short ones."""
         wanted = list(tensors)
-        found: dict[str, Array] = {}
+        found: dict[str, memoryview] = {}
         for index in sorted({tensor.buffer for tensor in wanted}):
             inside = [tensor for tensor in wanted if tensor.buffer == index]
             start = min(tensor.offset for tensor in inside)
@@ -208,7 +228,7 @@ class Model:
             data = memoryview(self._machine.read(index, start, end - start))
             for tensor in inside:
                 at = tensor.offset - start
-                found[tensor.name] = from_words(data[at : at + tensor.bytes], tensor)
+                found[tensor.name] = data[at : at + tensor.bytes]
         return {tensor.name: found[tensor.name] for tensor in wanted}
 
     def _write(self, words: Words) -> None:

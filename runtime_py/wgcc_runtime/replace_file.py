@@ -48,7 +48,10 @@ def _keep(path: Path) -> None:
     name = _temporary(path)
     with contextlib.suppress(OSError):
         os.link(path, name)
-        os.replace(name, previous(path))
+        try:
+            os.replace(name, previous(path))
+        except OSError:
+            name.unlink()
 
 
 def _sync_folder(folder: Path) -> None:
