@@ -18,12 +18,13 @@ import wgcc_runtime
 from building import build
 
 FOLDER = Path(__file__).parent / "curves"
-MODELS = ("mlp", "tokens", "mamba", "cnn")
+MODELS = ("mlp", "tokens", "gpt", "mamba", "cnn")
 RUNS = [
     ("mlp", "train_adamw"),
     ("mlp", "train_adam"),
     ("mlp", "train_sgd"),
     ("tokens", "train"),
+    ("gpt", "train"),
     ("mamba", "train"),
     ("cnn", "train_sgd"),
     ("cnn", "train_adamw"),
@@ -109,7 +110,13 @@ def test_hundred_steps(
 
 @pytest.mark.parametrize(
     ("name", "entry"),
-    [("mlp", "train_adamw"), ("tokens", "train"), ("mamba", "train"), ("cnn", "train_adamw")],
+    [
+        ("mlp", "train_adamw"),
+        ("gpt", "train"),
+        ("tokens", "train"),
+        ("mamba", "train"),
+        ("cnn", "train_adamw"),
+    ],
 )
 def test_gradient_norm_before_clipping(
     name: str, entry: str, bundles: dict[str, Path], device: Any, profile: str
