@@ -1,0 +1,29 @@
+"""The benchmark beside other libraries runs; without them here, for they are no dependency."""
+
+from __future__ import annotations
+
+import json
+import math
+import runpy
+
+import pytest
+
+from adapters import ROOT
+
+
+def test_one_model_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    harness = runpy.run_path(str(ROOT / "tests" / "bench" / "run.py"))
+    few = ("--rounds", "1", "--steps", "2", "--web", "--kernels", "--json")
+    assert harness["main"](["--models", "a", "--libraries", "wgcc", *few]) == 0
+    found = json.loads(capsys.readouterr().out)["models"]["a"]
+    seen = found["wgcc"]
+    assert len(seen["ms"]) == 2 and min(seen["ms"]) > 0
+    # Nine of the step, one that looks for NaN.
+    assert seen["counts"]["step"] == 10
+    assert 270_000 < seen["counts"]["peak"] < 600_000
+    assert seen["losses"][-1] < seen["losses"][0]
+    assert 5_000 < seen["code"] < 60_000
+    assert [row["flops"] for row in seen["kernels"]["rows"]].count(2 * 256 * 64 * 64) == 3
+    text = runpy.run_path(str(ROOT / "tests" / "bench" / "report.py"))["report"]({"a": found})
+    assert f"{seen['losses'][0]:.5f}" in text and "GFLOP/s" in text
+    assert math.isfinite(seen["firstCpu"])
