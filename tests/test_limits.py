@@ -52,3 +52,31 @@ def test_more_tensors_than_bindings_are_split(tmp_path: Path) -> None:
     path.write_text(f"model M {{ entry run({inputs}) -> (y: f32[8]) = {' * '.join(names)} }}")
     dispatches = compile_file(path).schedule.entries["run"].dispatches
     assert max(len(dispatch.regions) for dispatch in dispatches) <= 8
+
+
+ATTENDING = """
+dim B = 2, H = 3, T = 40, K = 64
+model Attending {
+  param q: f32[B, H, T, K] ~ normal(0.0, 1.0)
+  optimizer opt: sgd { lr = 0.1 }
+  entry go() -> (y: f32[B, H, T, K]) = attention(q, q, q)
+  entry moved(at: i32) -> (y: f32[B, H, T, K]) = attention(q, q, q, causal = true, offset = at)
+  entry learn() -> (loss: f32) {
+    loss = sum(attention(q, q, q) ** 2)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    # 16 keys and values of 16 vec4f each; an offset; 16 vec2f of statistics.
+    [("go", 8192), ("moved", 8192 + 16), ("learn", 8192 + 128)],
+)
+def test_workgroup_memory_is_counted_in_bytes(entry: str, wanted: int, tmp_path: Path) -> None:
+    path = tmp_path / "m.wg"
+    path.write_text(ATTENDING, encoding="utf-8")
+    plan = compile_file(path, entries=[entry]).planned.plan
+    assert plan["requires"]["limits"]["maxComputeWorkgroupStorageSize"] == wanted

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from wgcc.bundle.render import render
 from wgcc.schedule.kernel import Dispatch, Kernel, Schedule
 
 MAX_NAME = 48
+_SHARED = re.compile(r"var<workgroup> \w+: (?:array<)?(\w+)(?:, ([\w* ]+)>)?;")
+_BYTES = {"bool": 4, "f16": 2, "f32": 4, "i32": 4, "u32": 4, "vec2f": 8, "vec4f": 16}
 # How many uses of a shared kernel its comment lists.
 LISTED_USES = 4
 
@@ -29,15 +32,13 @@ class KernelFile:
 
     @property
     def workgroup_bytes(self) -> int:
-        """The workgroup memory its arrays take."""
-        constants = {n: v for n, v in self.kernels[0].constants}
+        """The workgroup memory of its variables, each in units of 16 bytes, as WebGPU counts."""
+        constants = dict(self.kernels[0].constants)
         total = 0
-        for count in re.findall(r"var<workgroup> \w+: array<\w+, ([\w* ]+)>", self.text):
-            words = 1
-            for factor in count.split("*"):
-                key = factor.strip()
-                words *= constants[key] if key in constants else int(key)
-            total += 4 * words
+        for element, count in _SHARED.findall(self.text):
+            factors = (factor.strip() for factor in count.split("*")) if count else ()
+            size = prod((constants.get(f) or int(f) for f in factors), start=_BYTES[element])
+            total += -(-size // 16) * 16
         return total
 
     def record(self) -> dict[str, Any]:
