@@ -222,7 +222,11 @@ async function openDevice(choice, { requires: { features, limits } }) {
     );
   const adapter = gpu.requestAdapter ? await gpu.requestAdapter({ powerPreference: 'high-performance' }) : gpu;
   if (!adapter) fail('no-adapter', 'WebGPU found no adapter: update the graphics driver');
-  for (const key of features) if (!adapter.features.has(key)) fail('feature', `the adapter lacks ${key}`, key);
+  for (const key of features)
+    if (!adapter.features.has(key)) {
+      const advice = key == 'shader-f16' ? '; build the model with `precision = f32` for it' : '';
+      fail('feature', `the adapter lacks ${key}, which the bundle needs${advice}`, key);
+    }
   const wanted = pairsOf(limits).filter(([key]) => key < 'min');
   for (const [key, value] of wanted)
     if (adapter.limits[key] < value)

@@ -17,11 +17,14 @@ SCRIPT = Path(__file__).parent / "tint" / "compile.mjs"
 SECONDS_PER_KERNEL, SECONDS_TO_START = 10, 60
 
 
-def compile_all(paths: Iterable[Path | str]) -> dict[str, list[str]]:
-    """Messages per path; an empty list means that every browser built on Tint takes the kernel."""
+def compile_all(paths: Iterable[Path | str], halves: bool = False) -> dict[str, list[str]]:
+    """Messages per path; an empty list means that every browser built on Tint takes the kernel.
+
+    `halves` says that the kernels may use f16.
+    """
     wanted = [str(path) for path in paths]
     done = subprocess.run(
-        [_node(), str(SCRIPT), str(NODE_FOLDER)],
+        [_node(), str(SCRIPT), str(NODE_FOLDER), *(["halves"] if halves else [])],
         input=json.dumps(wanted),
         env={**os.environ, **environment("swiftshader")},
         capture_output=True,

@@ -1,6 +1,9 @@
 // Compiles WGSL with Tint, the shader compiler of Chromium, at WebGPU's default limits.
 //
-//   node compile.mjs FOLDER < paths.json > results.json
+//   node compile.mjs FOLDER [halves] < paths.json > results.json
+//
+// With `halves` kernels may use f16, which no software adapter of Dawn has: they are compiled for
+// no adapter at all, up to where a driver would take over.
 //
 // FOLDER is where the npm package `webgpu` is installed. Input: a JSON list of file paths; output:
 // {path: [message, …]}, an empty list where Tint and pipeline creation accept the kernel.
@@ -12,7 +15,8 @@ import { pathToFileURL } from 'node:url';
 const require = createRequire(join(process.argv[2], 'resolve-from-here.js'));
 const { create } = await import(pathToFileURL(require.resolve('webgpu')).href);
 // Held for the life of the process: when it is collected, the device dies with it.
-globalThis.dawn = create([]);
+const halves = process.argv[3] === 'halves';
+globalThis.dawn = create(halves ? ['backend=null'] : []);
 
 async function problems(device, code) {
   const module = device.createShaderModule({ code });
@@ -29,7 +33,7 @@ async function problems(device, code) {
 
 const adapter = await globalThis.dawn.requestAdapter();
 if (!adapter) throw new Error('Dawn found no WebGPU adapter');
-const device = await adapter.requestDevice();
+const device = await adapter.requestDevice({ requiredFeatures: halves ? ['shader-f16'] : [] });
 device.addEventListener('uncapturederror', event => event.preventDefault());
 const results = {};
 for (const path of JSON.parse(readFileSync(0, 'utf8'))) {

@@ -46,7 +46,7 @@ def make_plan(
         "version": VERSION,
         "generator": generator,
         "model": {"name": program.name, "source": source, "sha256": _sha256(text)},
-        "requires": {"features": [], "limits": _limits(schedule, files)},
+        "requires": {"features": _features(schedule), "limits": _limits(schedule, files)},
         "buffers": [
             {"name": b.name, "bytes": b.words * WORD, "role": b.role} for b in schedule.buffers
         ],
@@ -147,7 +147,7 @@ def _entry(
                     {
                         "buffer": buffers[region.buffer],
                         "offset": region.offset * WORD,
-                        "size": region.count * WORD,
+                        "size": region.bytes,
                     }
                     for region in dispatch.regions
                 ],
@@ -196,6 +196,17 @@ def _optimizers(program: Program) -> Plan:
     return found
 
 
+def _features(schedule: Schedule) -> list[str]:
+    """What an adapter must offer beyond the minimum."""
+    regions = (
+        region
+        for entry in schedule.entries.values()
+        for dispatch in entry.dispatches
+        for region in dispatch.regions
+    )
+    return ["shader-f16"] if any(region.half for region in regions) else []
+
+
 def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
     """The most that any kernel or buffer of this bundle uses."""
     kernels = [file.kernels[0] for file in files]
@@ -205,7 +216,7 @@ def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
         for dispatch in entry.dispatches
         for launch in dispatch.launches.values()
     ]
-    regions = [b.count * WORD for kernel in kernels for b in kernel.bindings]
+    regions = [b.bytes for kernel in kernels for b in kernel.bindings]
     return {
         "maxStorageBuffersPerShaderStage": max((len(k.bindings) for k in kernels), default=0),
         "maxComputeInvocationsPerWorkgroup": max((prod(k.workgroup) for k in kernels), default=0),

@@ -7,7 +7,6 @@ from typing import Any
 from wgcc.cli.printing import size, table
 from wgcc.cli.subject import Subject
 
-WORD = 4
 WIDEST_TIMELINE = 60
 
 
@@ -40,7 +39,7 @@ def _lives(subject: Subject) -> dict[str, list[dict[str, Any]]]:
         name: [
             {
                 "name": value,
-                "bytes": place.count * WORD,
+                "bytes": place.bytes,
                 "buffer": place.buffer,
                 "first": first,
                 "last": last,

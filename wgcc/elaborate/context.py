@@ -74,6 +74,7 @@ class Context(Tracer):
         self.facts: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
+        self.precision = "f32"
         # Calls of `remat` layers are numbered; inside one, others do not count.
         self.regions = 0
         self.in_region = False

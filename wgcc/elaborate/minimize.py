@@ -22,6 +22,8 @@ from wgcc.syntax import ast
 
 # No gradient passes through these: what an update makes is a new beginning.
 BARRIERS = frozenset({"stop_grad", "minimize"})
+# Halves go from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
+F16_LOSS_SCALE = 1024.0
 
 
 def minimize(context: Context, node: ast.Minimize) -> None:
@@ -162,7 +164,7 @@ def _emit(
         outputs=[*((ref.dims, ref.dtype) for ref in chosen), ((), "f32")],
         optimizer=optimizer.name,
         kind=optimizer.node.kind.text,
-        settings=dict(settings.known),
+        settings=_with_scale(context, settings),
         dynamic=tuple(settings.dynamic),
         groups=_groups(optimizer, chosen),
     )
@@ -171,6 +173,14 @@ def _emit(
         context.trace.name(tensor.value, f"{ref.path}.new")
     context.name(norm, "grad_norm")
     optimizer.results |= {"grad_norm": norm, "lr": _rate(settings)}
+
+
+def _with_scale(context: Context, settings: Settings) -> dict[str, Any]:
+    """Gradients that are kept in f16 would vanish without a scale."""
+    known = dict(settings.known)
+    if context.precision == "f16" and "loss_scale" not in {*known, *settings.dynamic}:
+        known["loss_scale"] = F16_LOSS_SCALE
+    return known
 
 
 def _rate(settings: Settings) -> AnyValue:

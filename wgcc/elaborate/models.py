@@ -57,8 +57,8 @@ def elaborate_model(
 
 
 def _read_settings(context: Context, model: LayerValue) -> int:
-    """The model's seed."""
-    seed = 0
+    """The model's seed; its precision is noted in the context."""
+    seed, context.precision = 0, "f32"
     for name, expr in context.parts.settings.items():
         try:
             with context.within(model.scope, ""):
@@ -66,7 +66,7 @@ def _read_settings(context: Context, model: LayerValue) -> int:
             if name == "seed":
                 seed = _seed(context, value, expr)
             else:
-                _check_precision(context, value, expr)
+                context.precision = _precision(context, value, expr)
         except Stop:
             continue
     return seed
@@ -81,13 +81,11 @@ def _seed(context: Context, value: object, at: ast.Expr) -> int:
     return value.size
 
 
-def _check_precision(context: Context, value: object, at: ast.Expr) -> None:
+def _precision(context: Context, value: object, at: ast.Expr) -> str:
     if not isinstance(value, DtypeValue) or value.name not in ("f32", "f16"):
         text = f"`precision` must be f32 or f16, but this is {describe(value)}"
         raise Stop(context.report.error("WG0210", text, at))
-    if value.name == "f16":
-        text = "this model is computed in f32: `precision = f16` has no effect yet"
-        context.report.warning("WG0904", text, at)
+    return value.name
 
 
 def _trace_entries(context: Context, model: LayerValue) -> dict[str, Graph]:
@@ -152,6 +150,7 @@ def _program(
         {path: tensor for path, tensor in known.items() if path in reached},
         graphs,
         {entry.name.text: entry.doc for entry in _entries(definition) if entry.doc},
+        precision=context.precision,
     )
 
 

@@ -39,6 +39,7 @@ class Tensor:
 class Program:
     """`seed` fixes every initial value and random draw.
 
+    `precision` says how large intermediate values are kept: `f32`, or `f16` for half the memory.
     `doc` maps entry names to their `///` text; `optimizers` those that are used to their kinds.
     """
 
@@ -49,3 +50,4 @@ class Program:
     entries: Mapping[str, Graph] = field(default_factory=dict)
     doc: Mapping[str, str] = field(default_factory=dict)
     optimizers: Mapping[str, str] = field(default_factory=dict)
+    precision: str = "f32"

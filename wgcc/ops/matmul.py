@@ -46,7 +46,7 @@ OPS = (
         "matmul",
         infer,
         reference,
-        Special("matmul"),
+        Special("matmul", narrow=True),
         grad,
         [
             *(Sample([(m, k), (k, n)]) for m, k, n in _SIZES),

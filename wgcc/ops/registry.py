@@ -102,11 +102,13 @@ class Special:
     """A kernel family of its own; `family` names the module of `wgcc/schedule/` that knows it.
 
     `inlines` says whether operands may be computed while they are read. A family that needs nearly
-    all bindings there are takes one per operand and no more.
+    all bindings there are takes one per operand and no more. `narrow` results may be kept as f16 in
+    a model of that precision: they are computed in f32 and used as such.
     """
 
     family: str
     inlines: bool = True
+    narrow: bool = False
 
 
 @dataclass(frozen=True, slots=True)

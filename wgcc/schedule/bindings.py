@@ -26,11 +26,15 @@ class Bindings:
 
     def load(self, value: Value, position: Index) -> str:
         name, offset = self._bind(value, "x")
+        if self._place(value).half:
+            return f"f32({name}[{position.wgsl()}])"
         return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
 
     def store(self, value: Value, position: Index, text: str) -> str:
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
+        if self._place(value).half:
+            return f"{name}[{position.wgsl()}] = f16({text});"
         word = _to_word(text, value.dtype, name == SCALARS)
         return f"{name}[{(position + offset).wgsl()}] = {word};"
 
@@ -38,7 +42,7 @@ class Bindings:
         place = self._place(value)
         if place.buffer == SCALARS:
             return Region(SCALARS, 0, self._scalar_words)
-        return Region(place.buffer, place.offset, place.count)
+        return Region(place.buffer, place.offset, place.count, place.half)
 
     def use(self, region: Region, element: str, stem: str, shown: str, written: bool) -> str:
         """Bind a region directly; gives its name."""
@@ -77,7 +81,8 @@ class Bindings:
             self.use(region, "u32", stem, "values of one element", written=False)
             return SCALARS, place.offset
         shown = f"{value.name} {value.type}"
-        return self.use(region, element_type(value.dtype), stem, shown, written=False), 0
+        element = "f16" if place.half else element_type(value.dtype)
+        return self.use(region, element, stem, shown, written=False), 0
 
 
 def _from_word(text: str, dtype: str, is_scalar: bool) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Node, Value
 from wgcc.schedule.bindings import Bindings
 from wgcc.schedule.emit import Emitter
+from wgcc.schedule.flow import moves
 from wgcc.schedule.kernel import Kernel, Launch, Place, Region
 
 
@@ -39,6 +40,13 @@ class Context:
 
     def is_stored(self, value: Value) -> bool:
         return self.stored(value)
+
+    def is_half(self, value: Value) -> bool:
+        """Is every element of it read from where it lies as f16?"""
+        node = self.inlined.get(value.name)
+        if node is None:
+            return self.place(value).half
+        return moves(node) and all(self.is_half(operand) for operand in node.inputs)
 
     def launch(
         self,

@@ -30,21 +30,30 @@ MAX_WORKGROUPS = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Words `offset … offset + count` of a buffer: what one binding covers."""
+    """What one binding covers: `count` words of a buffer (or halves) from word `offset` on."""
 
     buffer: str
     offset: int
     count: int
+    half: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.count * (WORD // 2 if self.half else WORD)
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One declared storage variable of a kernel. `element` is `f32`, `i32` or `u32`."""
+    """One declared storage variable of a kernel. `element` is `f32`, `i32`, `u32` or `f16`."""
 
     name: str
     element: str
     count: int
     access: str
+
+    @property
+    def bytes(self) -> int:
+        return self.count * (WORD // 2 if self.element == "f16" else WORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +95,16 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: words `offset … offset + count` of a buffer."""
+    """Where a tensor lies: `count` words of a buffer (or halves, an even number) from `offset`."""
 
     buffer: str
     offset: int
     count: int
+    half: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.count * (WORD // 2 if self.half else WORD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
             f"this needs {len(dispatch.regions)} tensors at once; a kernel can use {MAX_BINDINGS}",
             "compute it in several statements",
         )
-    largest = max(region.count for region in dispatch.regions) * WORD
+    largest = max(region.bytes for region in dispatch.regions)
     if largest > MAX_BINDING:
         yield (
             f"this needs {largest / MIB:.0f} MiB at once; a kernel can use {MAX_BINDING // MIB}",

@@ -88,10 +88,17 @@ def _tiles(group: Group, context: Context) -> Launch:
             "TILE": tile,
             "TK": TK,
             "LOADS": tile * TK // side**2,
+            **_halves(group, context),
         },
         tile=(tile, tile),
         workgroup=(side, side, 1),
     )
+
+
+def _halves(group: Group, context: Context) -> dict[str, int]:
+    """Operands that lie in memory as halves are shared as such."""
+    left, right = group.roots[0].inputs
+    return {"LEFT_HALF": int(context.is_half(left)), "RIGHT_HALF": int(context.is_half(right))}
 
 
 def _tile_shape(sizes: Sizes) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.fuse import Fused, Group, fuse
+from wgcc.schedule.halves import halves_of
 from wgcc.schedule.keep_old import keep_old
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, Layout
@@ -89,7 +90,8 @@ def _place_temporaries(
                 planned.places[value.name] = layout.append(SCALARS, "state", 1)
             else:
                 stored[value.name] = (value, i)
-    planned.lives = lives_of(stored, reads)
+    halves = halves_of(planned.graph, stored) if slots.precision == "f16" else set()
+    planned.lives = lives_of(stored, reads, halves)
     planned.places |= slots.assign(planned.lives)
 
 

@@ -60,7 +60,7 @@ WRITERS: dict[str, Writer] = {
 
 def schedule(program: Program) -> Schedule:
     """Schedule every entry of a program whose graphs have been through all passes."""
-    layout, slots = lay_out(program), Slots()
+    layout, slots = lay_out(program), Slots(precision=program.precision)
     graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)

@@ -22,6 +22,14 @@ class Life:
     value: Value
     start: int
     end: int
+    half: bool = False
+
+    @property
+    def words(self) -> int:
+        return -(-self.value.type.size // 2) if self.half else self.value.type.size
+
+    def place(self, buffer: str) -> Place:
+        return Place(buffer, 0, 2 * self.words if self.half else self.words, self.half)
 
 
 @dataclass(slots=True)
@@ -29,6 +37,7 @@ class Slots:
     """The temporary buffers of a program. Entries do not run at the same time and share them."""
 
     sizes: list[int] = field(default_factory=list)
+    precision: str = "f32"
 
     def assign(self, lives: Iterable[Life]) -> dict[str, Place]:
         """Give each value a slot that no value living at the same time holds.
@@ -37,8 +46,8 @@ class Slots:
         """
         known = list(lives)
         orders = (
-            sorted(known, key=lambda life: (life.start, -life.value.type.size)),
-            sorted(known, key=lambda life: (-life.value.type.size, life.start)),
+            sorted(known, key=lambda life: (life.start, -life.words)),
+            sorted(known, key=lambda life: (-life.words, life.start)),
         )
         tried = [_Trial(list(self.sizes)).fill(order) for order in orders]
         best = min(tried, key=lambda trial: sum(trial.sizes))
@@ -58,11 +67,10 @@ class _Trial:
 
     def fill(self, lives: Iterable[Life]) -> _Trial:
         for life in lives:
-            words = life.value.type.size
             free = [slot for slot in range(len(self.sizes)) if self._is_free(slot, life)]
-            slot = self._choose(free, words)
+            slot = self._choose(free, life.words)
             self._held.setdefault(slot, []).append(life)
-            self.places[life.value.name] = Place(f"temp{slot}", 0, words)
+            self.places[life.value.name] = life.place(f"temp{slot}")
         return self
 
     def _is_free(self, slot: int, life: Life) -> bool:
@@ -97,13 +105,20 @@ def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
     return layout.append(name, role, value.type.size)
 
 
-def lives_of(stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]]) -> list[Life]:
-    """`stored` maps names to (value, its dispatch); `reads` lists what each dispatch reads."""
+def lives_of(
+    stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]], halves: set[str]
+) -> list[Life]:
+    """`stored` maps names to (value, its dispatch); `reads` lists what each dispatch reads.
+
+    `halves` are the names of values that are kept as f16.
+    """
     last = {name: start for name, (_, start) in stored.items()}
     for dispatch, names in reads:
         for name in names & last.keys():
             last[name] = max(last[name], dispatch)
-    return [Life(value, start, last[name]) for name, (value, start) in stored.items()]
+    return [
+        Life(value, start, last[name], name in halves) for name, (value, start) in stored.items()
+    ]
 
 
 __all__ = ["Life", "Slots", "io_places", "lives_of", "own_place"]
