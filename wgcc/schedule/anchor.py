@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
-from wgcc.schedule.arena import is_update, lists_of
+from wgcc.schedule.arena import bound_alone, is_update, lists_of
 from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
 
 # What may be computed again at every use: few cheap operations on few tensors.
@@ -25,11 +25,19 @@ MAX_OPS = 96
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What it takes to compute an element from values in memory."""
+    """What it takes to compute an element from values in memory.
+
+    `lone` are leaves of one element that take a binding all the same.
+    """
 
     leaves: frozenset[str]
+    lone: frozenset[str]
     ops: int
     cheap: bool
+
+    @property
+    def bindings(self) -> int:
+        return len(self.leaves) + len(self.lone)
 
 
 def choose_anchors(graph: Graph) -> set[str]:
@@ -40,6 +48,7 @@ def choose_anchors(graph: Graph) -> set[str]:
 class _Chooser:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
+        self.alone = bound_alone(flow.graph)
         self.anchors: set[str] = set()
         self.trees: dict[str, Tree] = {}
 
@@ -61,11 +70,11 @@ class _Chooser:
 
     def _grown(self, node: Node) -> Tree:
         tree = self._combined(node)
-        while len(tree.leaves) > MAX_LEAVES or tree.ops > MAX_OPS:
+        while tree.bindings > MAX_LEAVES or tree.ops > MAX_OPS:
             candidates = [v for operand in node.inputs for v in self._computed(operand)]
             if not candidates:
                 break
-            largest = max(candidates, key=lambda v: (len(self.trees[v.name].leaves), v.name))
+            largest = max(candidates, key=lambda v: (self.trees[v.name].bindings, v.name))
             self.anchors.add(largest.name)
             tree = self._combined(node)
         return tree
@@ -86,6 +95,7 @@ class _Chooser:
         cheap = lower.cheap if isinstance(lower, Pointwise) else True
         return Tree(
             frozenset().union(*(part.leaves for part in parts)),
+            frozenset().union(*(part.lone for part in parts)),
             own + sum(part.ops for part in parts),
             cheap and all(part.cheap for part in parts),
         )
@@ -93,8 +103,9 @@ class _Chooser:
     def _tree(self, value: Value) -> Tree:
         node = self.flow.producers.get(value.name)
         if node is None or value.name in self.anchors:
-            leaves = frozenset({value.name}) if value.type.size > 1 else frozenset()
-            return Tree(leaves, 0, True)
+            name, large = frozenset({value.name}), value.type.size > 1
+            lone = name if not large and value.name in self.alone else frozenset()
+            return Tree(name if large else frozenset(), lone, 0, True)
         if moves(node):  # an input of it may have become an anchor since
             return self._combined(node)
         return self.trees[value.name]

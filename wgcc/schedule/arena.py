@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wgcc.ir.graph import Node, Value
+from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Update, UpdateForm
 from wgcc.schedule.flow import lowering
 from wgcc.schedule.kernel import ALIGNMENT, Place
@@ -70,6 +70,18 @@ def _spread(node: Node, found: dict[str, str]) -> None:
         parameter = next((found[v.name] for v in together if v.name in found), None)
         if parameter is not None:
             found.update((v.name, parameter) for v in together)
+
+
+def bound_alone(graph: Graph) -> set[str]:
+    """What takes a binding of its own: all but values of one element that lie in no arena."""
+    values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
+    inside = set(partners(graph.nodes)) | {value.name for value in graph.params}
+    inside |= {value.name for target, value in graph.writes.items() if target in inside}
+    inside |= {constant.value.name for constant in graph.constants}
+    for node in graph.nodes:
+        if node.op == "flat":
+            inside |= {value.name for value in (*node.inputs, node.output)}
+    return {value.name for value in values if value.type.size > 1 or value.name in inside}
 
 
 def runs(names: Sequence[str], places: dict[str, Place]) -> list[list[int]]:

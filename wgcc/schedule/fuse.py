@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, Special, Update
 from wgcc.schedule.anchor import choose_anchors
+from wgcc.schedule.arena import bound_alone
 from wgcc.schedule.emit import Coordinates
 from wgcc.schedule.flow import Flow, lowering, operand_places
 from wgcc.schedule.index import Index, coordinates_of, linear, variable
@@ -69,7 +70,7 @@ class _Fuser:
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
         self.read_by = _anchor_readers(self.flow, self.anchors)
-        self.large = _bound_alone(graph)
+        self.alone = bound_alone(graph)
         self.ops: dict[str, int] = {}
         self.riders = find_riders(self.flow, self.anchors)
 
@@ -235,8 +236,8 @@ class _Fuser:
         own = {value.name: value for root in roots for value in root.outputs}
         stored = {n for n in own if self._leaves_group(n, own)}
         read = {name for root in roots for name in self._touched(root)} - own.keys()
-        large = (stored | read) & self.large
-        return len(large) + (len(large) < len(stored | read))
+        alone = (stored | read) & self.alone
+        return len(alone) + (len(alone) < len(stored | read))
 
     def _leaves_group(self, name: str, own: Iterable[str]) -> bool:
         return name in self.flow.results or not self.read_by.get(name, set()) <= set(own)
@@ -304,10 +305,3 @@ def _anchor_readers(flow: Flow, anchors: set[str]) -> dict[str, set[str]]:
             for operand in node.inputs:
                 readers.setdefault(operand.name, set()).update(reached)
     return readers
-
-
-def _bound_alone(graph: Graph) -> set[str]:
-    """What takes a binding of its own: all but values of one element that are not parameters."""
-    values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
-    lone = {value.name for value in values if value.type.size == 1}
-    return {value.name for value in values} - lone | {value.name for value in graph.params}
