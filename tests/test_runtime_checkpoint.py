@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ import pytest
 import line_bundle
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
+from trials.kills import kill_savers
 from wgcc_runtime import Model
 from wgcc_runtime.replace_file import previous, replace_file
 from wgcc_runtime.weights import load_weights
@@ -184,35 +182,6 @@ def test_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert target.read_bytes() == b"old"
 
 
-SAVE_FOR_EVER = """
-import sys
-import numpy as np
-from wgcc_runtime.weights import save_weights
-arrays = {"w": np.zeros(500_000, np.float32)}
-for number in range(10_000):
-    arrays["w"][:] = number
-    save_weights(sys.argv[1], arrays, {"steps": {"train": number}}, keep_previous=True)
-    print(number, flush=True)
-"""
-
-
 def test_kill_during_save_leaves_a_whole_file(tmp_path: Path) -> None:
-    path = tmp_path / "ck.safetensors"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runtime_py")}
-    for wait in (0.0, 0.003, 0.007, 0.011, 0.017):
-        process = subprocess.Popen(
-            [sys.executable, "-c", SAVE_FOR_EVER, str(path)],
-            stdout=subprocess.PIPE,
-            env=environment,
-        )
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(wait)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        arrays, facts = load_weights(path)
-        assert (arrays["w"] == facts["steps"]["train"]).all()
-        assert load_weights(previous(path))[0]["w"].size if previous(path).exists() else True
-    replace_file(path, b"done")
-    assert not list(tmp_path.glob(".*.tmp"))
+    found = kill_savers(tmp_path, 10, seed=1, words=500_000)
+    assert (found["unreadable"], found["left after a save"]) == (0, 0)
