@@ -223,17 +223,34 @@ def test_verify_on_other_stacks(bundle: Path) -> None:
 
 def test_bench(bundle: Path, adapter: str) -> None:
     options = ("--device", adapter, "--seconds", 0.05)
-    result = wgcc("bench", bundle, "--per-kernel", "--json", *options)
+    result = wgcc("bench", bundle, "--json", *options)
     found = json.loads(result.stdout)["bundle"]
     assert [row["entry"] for row in found["entries"]] == ["train", "predict", "pick", "forget"]
-    assert found["entries"][0]["dispatches"] == 3
-    assert [row["kernel"] for row in found["kernels"][0]["rows"]][1:] == ["gradient", "update"]
-    result = wgcc(
-        "bench", bundle, "--entry", "train", "--per-kernel", "--compare", bundle, *options
-    )
+    train = found["entries"][0]
+    assert (train["dispatches"], train["distinct_kernels"]) == (3, 3)
+    assert train["calls"] >= 14
+    assert 0 < train["best_ms"] <= train["median_ms"]
+    assert train["every_10_ms"] > 0 and 0 < found["compile_ms"] < found["load_ms"]
+    assert found["bytes"] == sum(buffer["bytes"] for buffer in line_bundle.make_plan()["buffers"])
+    rows = found["kernels"][0]["rows"]
+    assert [row["kernel"] for row in rows][1:] == ["gradient", "update"]
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    result = wgcc("bench", bundle, "--entry", "train", *options)
     assert result.exit_code == 0, result.stderr
-    assert "other / this" in result.stdout
-    assert "line.wg:2" in result.stdout
+    assert "line.wg:2" in result.stdout and "GFLOP/s" in result.stdout
+    assert "compile ms" in result.stdout and "read every 10th" in result.stdout
+
+
+def test_bench_of_two_bundles(bundle: Path, adapter: str) -> None:
+    options = ("--entry", "train", "--compare", bundle, "--device", adapter, "--seconds", 0.05)
+    result = wgcc("bench", bundle, "--json", *options)
+    found = json.loads(result.stdout)
+    assert set(found) == {"bundle", "compared"}
+    # In turns: each is measured several times.
+    assert all(side["entries"][0]["calls"] >= 4 * 13 for side in found.values())
+    text = wgcc("bench", bundle, *options).stdout
+    assert "other / this" in text and "difference" in text
+    assert "GB/s" not in wgcc("bench", bundle, "--no-per-kernel", *options).stdout
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:

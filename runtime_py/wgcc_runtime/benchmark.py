@@ -1,4 +1,4 @@
-"""Milliseconds per call of an entry, as a training loop would see them."""
+"""Milliseconds per call of an entry, as training loops see them."""
 
 from __future__ import annotations
 
@@ -10,36 +10,61 @@ from typing import Any
 from wgcc_runtime.batches import Batch, check_batch
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.model import Model
-from wgcc_runtime.plan import Entry, Range, Tensor
+from wgcc_runtime.plan import WORD, Entry, Range, Tensor
 
 LIMITS = {"bool": (0, 1), "u8": (0, 255)}
 
 
+# Steps in one submit, where the results are wanted only now and then.
+TOGETHER = 10
+FEWEST = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds per step, over submits of several steps each; `first_ms` includes compiling."""
+    """Milliseconds per call. `first_ms` includes what the driver compiles late.
+
+    `median_ms` and `best_ms`: the scalar outputs are read after every call; `every_10_ms`: once in
+    ten calls, which go to the GPU as one submit.
+    """
 
     entry: str
-    steps: int
+    calls: int
     first_ms: float
     median_ms: float
     best_ms: float
+    every_10_ms: float
 
 
-def benchmark(model: Model, name: str, seconds: float = 2.0) -> Timing:
-    """Runs an entry on random inputs for about that long. A training entry changes the model."""
-    entry = model.entry(name)
-    batch = sample_inputs(model, entry)
-    runner = model.runner(name, [])
-    first = _timed(runner, [batch])
-    second = _timed(runner, [batch])
-    per_submit = max(1, min(32, int(0.1 / max(second, 1e-6))))
-    times: list[float] = []
-    ends = time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < ends:
-        times.append(_timed(runner, [batch] * per_submit) / per_submit)
-    ms = [1000 * seconds for seconds in times]
-    return Timing(name, len(times) * per_submit, 1000 * first, median(ms), min(ms))
+class Stopwatch:
+    """Times one entry of a model on random inputs. A training entry changes the model."""
+
+    def __init__(self, model: Model, name: str) -> None:
+        self._entry = entry = model.entry(name)
+        self._batch = sample_inputs(model, entry)
+        watched = [key for key, t in entry.outputs.items() if t.is_float and t.bytes == WORD]
+        self._runner = model.runner(name, watched)
+        self._first = self._timed(1)
+        self._single: list[float] = []
+        self._together: list[float] = []
+
+    def run(self, seconds: float) -> None:
+        """Goes on for about that long: half of it call by call, half of it ten at a time."""
+        for times, count in ((self._single, 1), (self._together, TOGETHER)):
+            ends = time.perf_counter() + seconds / 2
+            fewest = len(times) + (FEWEST if count == 1 else 1)
+            while len(times) < fewest or time.perf_counter() < ends:
+                times.append(self._timed(count) / count)
+
+    def timing(self) -> Timing:
+        calls = 1 + len(self._single) + TOGETHER * len(self._together)
+        single, together = median(self._single), median(self._together)
+        return Timing(self._entry.name, calls, self._first, single, min(self._single), together)
+
+    def _timed(self, count: int) -> float:
+        started = time.perf_counter()
+        self._runner.run([self._batch] * count)
+        return 1000 * (time.perf_counter() - started)
 
 
 def sample_inputs(model: Model, entry: Entry) -> Batch:
@@ -65,9 +90,3 @@ def _draw(tensor: Tensor, allowed: Range | None) -> dict[str, Any]:
     if allowed:
         low, high = allowed.low, allowed.high
     return {"kind": "integers", "low": low, "high": high}
-
-
-def _timed(runner: Any, batches: list[Batch]) -> float:
-    started = time.perf_counter()
-    runner.run(batches)
-    return time.perf_counter() - started

@@ -5,6 +5,7 @@ Knows tensors as regions of words; values, names and files are other modules' bu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,11 +34,13 @@ class Machine:
         self._pipelines: dict[int, Any] = {}
         self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
         self.buffers = [self.storage(b.bytes, b.name) for b in plan.buffers]
+        started = time.perf_counter()
         with gpu_errors("compiling the kernels"):
             self._commands = {
                 name: [self._command(item) for item in plan.dispatches(name, profile)]
                 for name in plan.entries
             }
+        self.compile_ms = 1000 * (time.perf_counter() - started)
         self._readback: Readback | None = None
         self._is_open = True
 

@@ -110,6 +110,11 @@ class Model:
         return self._machine.profile
 
     @property
+    def compile_ms(self) -> float:
+        """How long the driver took to make the pipelines; some do more at the first call."""
+        return self._machine.compile_ms
+
+    @property
     def steps_done(self) -> int:
         """Training steps made so far, over all entries."""
         return sum(self.progress.steps.values())

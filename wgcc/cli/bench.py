@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,121 +12,132 @@ import click
 
 from wgcc.cli.failures import failures
 from wgcc.cli.options import json_option
-from wgcc.cli.printing import say, show, show_json, table
+from wgcc.cli.printing import say, show, show_json
 
 if TYPE_CHECKING:
-    from wgcc_runtime.benchmark import Timing
+    from wgcc_runtime.benchmark import Stopwatch
     from wgcc_runtime.model import Model
-    from wgcc_runtime.timing import Profile
 
 EXISTING = click.Path(exists=True, path_type=Path)
+# Two bundles take turns, so that what else the machine does hits both.
+TURNS = 4
 
 
 @click.command("bench")
 @click.argument("bundle", type=EXISTING)
 @click.option("--entry", "entries", multiple=True, help="Only this entry (may be repeated).")
-@click.option("--per-kernel", is_flag=True, help="Time, rates and source line of every kernel.")
-@click.option("--compare", type=EXISTING, help="Another bundle to measure beside it.")
+@click.option(
+    "--per-kernel/--no-per-kernel",
+    default=True,
+    show_default=True,
+    help="Time, rates and source line of every kernel.",
+)
+@click.option("--compare", type=EXISTING, help="Another bundle to measure in turns with it.")
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="Time per entry.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
-@click.option("--profile", help="gpu or cpu kernels; default: what suits the adapter.")
+@click.option("--profile", help="Which kernels, such as gpu or cpu; default: what suits.")
 @json_option
 def command(
     bundle: Path,
     entries: tuple[str, ...],
     per_kernel: bool,
     compare: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Measure milliseconds per call of each entry of BUNDLE."""
-    with failures():
-        first = _measure(bundle, entries, per_kernel, **options)
-        second = _measure(compare, entries, False, **options) if compare else None
-    if as_json:
-        found = {"bundle": first, **({"compared": second} if second else {})}
-        show_json(found)
-        return
-    _show_entries(first, second)
-    for profile in first.get("kernels", []):
-        _show_kernels(profile)
-
-
-def _measure(
-    bundle: Path,
-    entries: tuple[str, ...],
-    per_kernel: bool,
     seconds: float,
     device: str | None,
     profile: str | None,
-) -> dict[str, Any]:
-    import wgcc_runtime
-    from wgcc_runtime.benchmark import benchmark
+    as_json: bool,
+) -> None:
+    """Measure milliseconds per call of each entry of BUNDLE.
 
-    with wgcc_runtime.load(bundle, device=device, profile=profile) as model:
-        say(f"measuring {bundle} on {model.device_name} ({model.profile_name} kernels) ...")
-        names = [model.entry(name).name for name in entries] or list(model.plan.entries)
+    With the results read after every call, and once in ten calls.
+    """
+    with failures(), ExitStack() as stack:
+        paths = [bundle, *([compare] if compare else [])]
+        subjects = [Subject(stack, path, entries, device, profile) for path in paths]
+        _measure(subjects, seconds)
+        found = [subject.facts(per_kernel) for subject in subjects]
+    if as_json:
+        show_json(dict(zip(("bundle", "compared"), found, strict=False)))
+        return
+    from wgcc.cli.bench_text import bench_text
+
+    show(bench_text(*found))
+
+
+class Subject:
+    """One loaded bundle and its stopwatches."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        path: Path,
+        entries: tuple[str, ...],
+        device: str | None,
+        profile: str | None,
+    ) -> None:
+        import wgcc_runtime
+
+        started = time.perf_counter()
+        self._path = path
+        self._model: Model = stack.enter_context(
+            wgcc_runtime.load(path, device=device, profile=profile)
+        )
+        self._load_ms = 1000 * (time.perf_counter() - started)
+        model = self._model
+        say(f"measuring {path} on {model.device_name} ({model.profile_name} kernels) ...")
+        self.names = [model.entry(name).name for name in entries] or list(model.plan.entries)
+        self.watches: dict[str, Stopwatch] = {}
+
+    def start(self, name: str) -> Stopwatch:
+        from wgcc_runtime.benchmark import Stopwatch
+
+        return self.watches.setdefault(name, Stopwatch(self._model, name))
+
+    def facts(self, per_kernel: bool) -> dict[str, Any]:
+        model = self._model
+        buffers = model.plan.buffers
         found: dict[str, Any] = {
-            "path": str(bundle),
+            "path": str(self._path),
             "device": model.device_name,
             "profile": model.profile_name,
-            "entries": [_timing(model, benchmark(model, name, seconds)) for name in names],
+            "load_ms": self._load_ms,
+            "compile_ms": model.compile_ms,
+            "bytes": sum(buffer.bytes for buffer in buffers),
+            "temporary_bytes": sum(buffer.bytes for buffer in buffers if buffer.role == "temp"),
+            "entries": [self._entry(name) for name in self.names],
         }
         if per_kernel:
-            found["kernels"] = [_profile(model.profile(name)) for name in names]
+            found["kernels"] = [self._kernels(name) for name in self.names]
         return found
 
+    def _entry(self, name: str) -> dict[str, Any]:
+        plan, profile = self._model.plan, self._model.profile_name
+        used = [dispatch.kernel for dispatch in plan.dispatches(name, profile)]
+        counts = {"dispatches": len(used), "distinct_kernels": len(set(used))}
+        return {**asdict(self.watches[name].timing()), **counts}
 
-def _timing(model: Model, timing: Timing) -> dict[str, Any]:
-    count = len(model.plan.entries[timing.entry].dispatches)
-    return {**asdict(timing), "dispatches": count}
-
-
-def _profile(profile: Profile) -> dict[str, Any]:
-    """Rates are of the bytes bound, so they are what the memory must deliver at most."""
-    total = profile.total_ms or 1.0
-    rows = [
-        {
-            **asdict(row),
-            "share": row.ms / total,
-            "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
-            "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
-        }
-        for row in profile.rows
-    ]
-    return {"entry": profile.entry, "method": profile.method, "ms": total, "rows": rows}
-
-
-def _show_entries(first: dict[str, Any], second: dict[str, Any] | None) -> None:
-    others = {row["entry"]: row for row in second["entries"]} if second else {}
-    lines = [["entry", "dispatches", "first ms", "median ms", "best ms"]]
-    if second:
-        lines[0] += ["other median ms", "other / this"]
-    for row in first["entries"]:
-        line = [row["entry"], str(row["dispatches"])]
-        line += [f"{row[key]:.3f}" for key in ("first_ms", "median_ms", "best_ms")]
-        other = others.get(row["entry"])
-        if other:
-            ratio = other["median_ms"] / row["median_ms"]
-            line += [f"{other['median_ms']:.3f}", f"{ratio:.2f}"]
-        elif second:
-            line += ["-", "-"]
-        lines.append(line)
-    show(table(lines, right=range(1, len(lines[0]))))
+    def _kernels(self, name: str) -> dict[str, Any]:
+        """Rates are of the bytes bound, so they are what the memory must deliver at least."""
+        profile = self._model.profile(name)
+        total = profile.total_ms or 1.0
+        rows = [
+            {
+                **asdict(row),
+                "share": row.ms / total,
+                "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
+                "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
+            }
+            for row in profile.rows
+        ]
+        return {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
 
 
-def _show_kernels(profile: dict[str, Any]) -> None:
-    show(f"\n{profile['entry']}: {profile['ms']:.3f} ms ({profile['method']})")
-    lines = [["ms", "share", "GFLOP/s", "GB/s", "kernel", "line"]]
-    for row in sorted(profile["rows"], key=lambda row: -row["ms"]):
-        rates = [row["gflops"], row["gbytes_per_s"]]
-        lines.append(
-            [
-                f"{row['ms']:.4f}",
-                f"{row['share']:.1%}",
-                *("-" if rate is None else f"{rate:.2f}" for rate in rates),
-                row["kernel"],
-                row["at"],
-            ]
-        )
-    show(table(lines, right=range(4)))
+def _measure(subjects: list[Subject], seconds: float) -> None:
+    """Entry by entry; where two bundles have the same one, in turns."""
+    for name in dict.fromkeys(name for subject in subjects for name in subject.names):
+        having = [subject for subject in subjects if name in subject.names]
+        watches = [subject.start(name) for subject in having]
+        turns = TURNS if len(watches) > 1 else 1
+        for _ in range(turns):
+            for watch in watches:
+                watch.run(seconds / turns)

@@ -1,0 +1,80 @@
+"""What `wgcc bench` found, as tables for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wgcc.cli.printing import size, table
+
+Facts = dict[str, Any]
+
+
+def bench_text(first: Facts, second: Facts | None = None) -> str:
+    """Of one bundle, or of two beside each other."""
+    parts = [_totals(first, second), _entries(first, second)]
+    others = {kernels["entry"]: kernels for kernels in (second or {}).get("kernels", [])}
+    for kernels in first.get("kernels", []):
+        other = others.get(kernels["entry"])
+        parts.append(_both(kernels, other) if other else _kernels(kernels))
+    return "\n\n".join(parts)
+
+
+def _totals(first: Facts, second: Facts | None) -> str:
+    lines = [["", "load ms", "compile ms", "GPU memory", "temporary"]]
+    for facts in (first, second):
+        if facts:
+            times = [f"{facts['load_ms']:.0f}", f"{facts['compile_ms']:.0f}"]
+            lines.append(
+                [facts["path"], *times, size(facts["bytes"]), size(facts["temporary_bytes"])]
+            )
+    note = f"{first['device']}, {first['profile']} kernels; load includes compile, which is the"
+    return f"{table(lines, right=range(1, 5))}\n{note} drivers' part of it before the first call"
+
+
+def _entries(first: Facts, second: Facts | None) -> str:
+    others = {row["entry"]: row for row in second["entries"]} if second else {}
+    columns = ("first_ms", "median_ms", "best_ms", "every_10_ms")
+    head = ["entry", "dispatches", "kernels", "first ms", "median ms", "best ms", "read every 10th"]
+    lines = [head + (["other median ms", "other / this"] if second else [])]
+    for row in first["entries"]:
+        line = [row["entry"], str(row["dispatches"]), str(row["distinct_kernels"])]
+        line += [f"{row[key]:.3f}" for key in columns]
+        other = others.get(row["entry"])
+        if other:
+            ratio = other["median_ms"] / row["median_ms"]
+            line += [f"{other['median_ms']:.3f}", f"{ratio:.2f}"]
+        elif second:
+            line += ["-", "-"]
+        lines.append(line)
+    return table(lines, right=range(1, len(lines[0])))
+
+
+def _kernels(profile: Facts) -> str:
+    lines = [["ms", "share", "GFLOP/s", "GB/s", "kernel", "line"]]
+    for row in sorted(profile["rows"], key=lambda row: -row["ms"]):
+        rates = ["-" if row[key] is None else f"{row[key]:.2f}" for key in RATES]
+        share = f"{row['share']:.1%}"
+        lines.append([f"{row['ms']:.4f}", share, *rates, row["kernel"], row["at"]])
+    title = f"{profile['entry']}: {profile['ms']:.3f} ms ({profile['method']})"
+    return f"{title}\n{table(lines, right=range(4))}"
+
+
+RATES = ("gflops", "gbytes_per_s")
+
+
+def _both(one: Facts, two: Facts) -> str:
+    """Kernels of two bundles by what they compute, the largest differences first."""
+    sums: dict[str, list[float]] = {}
+    places: dict[str, str] = {}
+    for at, profile in enumerate((one, two)):
+        for row in profile["rows"]:
+            sums.setdefault(row["label"], [0.0, 0.0])[at] += row["ms"]
+            places.setdefault(row["label"], row["at"])
+    lines = [["ms", "other ms", "difference", "computes", "line"]]
+    for label, (mine, other) in sorted(
+        sums.items(), key=lambda item: -abs(item[1][1] - item[1][0])
+    ):
+        times = [f"{mine:.4f}", f"{other:.4f}", f"{other - mine:+.4f}"]
+        lines.append([*times, label, places[label]])
+    title = f"{one['entry']}: {one['ms']:.3f} ms, other {two['ms']:.3f} ms ({one['method']})"
+    return f"{title}\n{table(lines, right=range(3))}"
