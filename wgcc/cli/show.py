@@ -25,7 +25,12 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     help="The model after this stage: syntax tree, traced graphs, gradients, optimizer, "
     "composites written out, simplified, fused kernels, plan.json.",
 )
-@click.option("--kernel", metavar="NAME", help="The WGSL of a kernel.")
+@click.option(
+    "--kernel",
+    metavar="NAME",
+    help="The WGSL of a kernel, after its threads, memory, registers and work per byte.",
+)
+@click.option("--kernels", is_flag=True, help="The same facts of all kernels, as a table.")
 @click.option("--memory", is_flag=True, help="What GPU memory holds, and when.")
 @click.option(
     "--graph",
@@ -39,6 +44,7 @@ def command(
     path: Path,
     stage: str | None,
     kernel: str | None,
+    kernels: bool,
     memory: bool,
     graph: str | None,
     entry: str | None,
@@ -53,13 +59,13 @@ def command(
     """
     from wgcc.cli.subject import open_subject
 
-    if sum((kernel is not None, memory, graph is not None)) > 1:
-        raise click.UsageError("choose one of --kernel, --memory and --graph.")
+    if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
+        raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     subject = open_subject(path, sizes, model, seed, entry)
-    if as_json:
-        _show_json(subject, stage, kernel, memory, graph)
-    elif kernel is not None:
-        show(subject.kernel_text(kernel).rstrip("\n"))
+    if kernel is not None or kernels:
+        _show_kernels(subject, kernel, as_json)
+    elif as_json:
+        _show_json(subject, stage, memory, graph)
     elif memory:
         from wgcc.cli.memory import memory_text
 
@@ -74,11 +80,22 @@ def command(
         show(overview(subject.plan))
 
 
-def _show_json(
-    subject: Subject, stage: str | None, kernel: str | None, memory: bool, graph: str | None
-) -> None:
-    if kernel is not None or graph is not None or stage not in (None, "plan"):
-        raise click.UsageError("--json goes with --memory, with --stage plan, or alone.")
+def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
+    from wgcc.cli.kernel_facts import facts_comment, facts_table, kernel_facts
+
+    if kernel is None:
+        texts = subject.kernel_texts()
+        found = [kernel_facts(subject.plan, name, text) for name, text in texts.items()]
+        show_json(found) if as_json else show(facts_table(found))
+        return
+    name, text = subject.kernel(kernel)
+    facts = kernel_facts(subject.plan, name, text)
+    show_json(facts) if as_json else show(facts_comment(facts) + text.rstrip("\n"))
+
+
+def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | None) -> None:
+    if graph is not None or stage not in (None, "plan"):
+        raise click.UsageError("--json goes with --kernel(s), --memory, --stage plan, or alone.")
     if memory:
         from wgcc.cli.memory import memory_facts
 

@@ -48,16 +48,17 @@ class Subject:
     def program(self, stage: str) -> Program:
         raise WgError(f"a bundle holds only the plan: for the stage {stage} show the model file")
 
-    def kernel_text(self, name: str) -> str:
-        texts = self._kernel_texts()
+    def kernel(self, name: str) -> tuple[str, str]:
+        """Its name and its WGSL."""
+        texts = self.kernel_texts()
         name = name.removesuffix(".wgsl")
         if name not in texts:
             near = did_you_mean(name, texts)
             advice = f"did you mean {near[0]}?" if near else f"there are: {', '.join(texts)}"
             raise WgError(f"there is no kernel {name}; {advice}")
-        return texts[name]
+        return name, texts[name]
 
-    def _kernel_texts(self) -> Mapping[str, str]:
+    def kernel_texts(self) -> Mapping[str, str]:
         raise NotImplementedError
 
 
@@ -106,7 +107,7 @@ class ModelFile(Subject):
     def program(self, stage: str) -> Program:
         return run_passes(self._read[1], until=stage)
 
-    def _kernel_texts(self) -> Mapping[str, str]:
+    def kernel_texts(self) -> Mapping[str, str]:
         return {kernel.name: kernel.text for kernel in self.compiled.planned.kernels}
 
 
@@ -119,7 +120,7 @@ class Bundle(Subject):
     def plan(self) -> dict[str, Any]:
         return self._plan
 
-    def _kernel_texts(self) -> Mapping[str, str]:
+    def kernel_texts(self) -> Mapping[str, str]:
         files = self._folder / "kernels"
         return {
             kernel["name"]: (files / Path(kernel["file"]).name).read_text(encoding="utf-8")

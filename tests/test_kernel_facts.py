@@ -1,0 +1,87 @@
+"""`wgcc show --kernel` and `--kernels`: what is said about kernels on paper is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_runs import run
+from wgcc.cli.kernel_facts import kernel_facts
+
+MODEL = """
+dim B = 96
+model M {
+  a: Linear[64, 128](bias = false)
+  entry predict(x: f32[B, 64]) -> (y: f32[B, 128]) { return a(x) }
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.wg"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def test_facts_of_a_product(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "show", model, "--kernels", "--json")
+    facts = {item["dispatches"][0]["profile"]: item for item in json.loads(out)}
+    assert code == 0
+    for item in facts.values():
+        (dispatch,) = item["dispatches"]
+        # Operands and result are bound once each.
+        moved = 4 * (96 * 64 + 64 * 128 + 96 * 128)
+        assert (dispatch["flops"], dispatch["bytes"]) == (2 * 96 * 64 * 128, moved)
+        assert dispatch["intensity"] == pytest.approx(2 * 96 * 64 * 128 / moved)
+        x, y, z = item["workgroup"]
+        assert item["threads"] == x * y * z
+        grid = dispatch["grid"]
+        # All threads of all workgroups together hold the result, once.
+        made = item["accumulators"] * item["threads"] * grid[0] * grid[1] * grid[2]
+        assert made == 96 * 128
+    assert facts["cpu"]["workgroup_bytes"] == 0 < facts["gpu"]["workgroup_bytes"] <= 16384
+
+
+def test_facts_stand_before_the_text(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    names = json.loads(run(capsys, "show", model, "--json")[1])["kernels"]
+    _, out, _ = run(capsys, "show", model, "--kernel", names[0])
+    assert out.startswith("// workgroup: ") and "@compute" in out
+    assert "1,572,864 operations" in out and "per byte" in out
+    _, out, _ = run(capsys, "show", model, "--kernel", names[0], "--json")
+    assert json.loads(out)["kernel"] == names[0]
+    _, out, _ = run(capsys, "show", model, "--kernels")
+    assert [line.split()[0] for line in out.splitlines()] == ["kernel", *names]
+    assert run(capsys, "show", model, "--kernels", "--memory")[0] == 2
+
+
+def test_what_is_counted() -> None:
+    text = """
+const TM = 4u;
+var<workgroup> shared_part: array<vec4f, 2 * TM>;
+var<workgroup> flag: u32;
+
+fn other() { var x = 0.0; x += 1.0; }
+
+@compute @workgroup_size(8)
+fn main() {
+  var kept: array<f32, TM>;
+  var four = vec4f(0.0);
+  var best = -1.0;
+  var fixed = 1.0;
+  for (var k = 0u; k < 8u; k++) {
+    var inner = 0.0;
+    for (var j = 0u; j < 8u; j++) { inner = fma(1.0, 2.0, inner); }
+    kept[k] += inner;
+    four = four + vec4f(fixed);
+    best = max(best, inner);
+  }
+}
+"""
+    plan = {"kernels": [{"name": "k", "workgroup": [8, 1, 1]}], "entries": {}}
+    facts = kernel_facts(plan, "k", text)
+    assert facts["workgroup_bytes"] == 4 * (4 * 8 + 1)
+    assert facts["accumulators"] == 4 + 4 + 1 + 1
+    assert facts["dispatches"] == []

@@ -1,0 +1,130 @@
+"""What can be said about a kernel on paper: threads, memory, registers, work per byte.
+
+Read from the plan and the WGSL alone, so a bundle tells as much as its model file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+from wgcc.cli.printing import size, table, thousands
+
+WORD = 4
+_CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
+_SHARED = re.compile(r"^var<workgroup> \w+: (.+);", re.M)
+_VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
+# `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: an old value goes into the new one.
+_GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
+_WORDS = {"vec2": 2, "vec3": 3, "vec4": 4}
+
+Facts = dict[str, Any]
+
+
+def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
+    """Of the kernel itself; then of each dispatch that runs it."""
+    number = next(i for i, kernel in enumerate(plan["kernels"]) if kernel["name"] == name)
+    constants = {key: int(value) for key, value in _CONSTANT.findall(text)}
+    workgroup = plan["kernels"][number]["workgroup"]
+    facts: Facts = {
+        "kernel": name,
+        "workgroup": workgroup,
+        "threads": prod(workgroup),
+        "workgroup_bytes": WORD * sum(_words(t, "", constants) for t in _SHARED.findall(text)),
+        "accumulators": _accumulators(text, constants),
+        "operations_per_load": None,
+        "dispatches": _dispatches(plan, number),
+    }
+    if {"TM", "TN"} <= set(constants):
+        rows, cols = constants["TM"], constants["TN"]
+        facts["operations_per_load"] = 2 * rows * cols / (rows + cols)
+    return facts
+
+
+def facts_comment(facts: Facts) -> str:
+    """As comment lines, so that what follows them is still a WGSL file."""
+    workgroup = " x ".join(map(str, facts["workgroup"]))
+    lines = [
+        f"workgroup: {workgroup} = {facts['threads']} threads",
+        f"workgroup memory: {size(facts['workgroup_bytes'])}",
+        f"accumulators: {facts['accumulators']} registers per thread",
+    ]
+    if facts["operations_per_load"]:
+        lines.append(f"operations per operand loaded: {facts['operations_per_load']:.1f}")
+    for item in facts["dispatches"]:
+        work = f"{thousands(item['flops'])} operations, " if item["flops"] else ""
+        intensity = f", {item['intensity']:.1f} per byte" if item["flops"] else ""
+        grid = " x ".join(map(str, item["grid"]))
+        lines.append(
+            f"{item['entry']} {item['at']} ({item['profile']}): {grid} workgroups, "
+            f"{work}{size(item['bytes'])} moved at least{intensity}"
+        )
+    return "".join(f"// {line}\n" for line in lines)
+
+
+def facts_table(kernels: list[Facts]) -> str:
+    """All kernels of a bundle; of its dispatches the one that moves most."""
+    lines = [
+        ["kernel", "profile", "workgroup", "shared", "registers", "ops/load", "workgroups",
+         "operations", "bytes", "ops/byte", "line"]
+    ]  # fmt: skip
+    for facts in kernels:
+        largest = max(facts["dispatches"], key=lambda item: int(item["bytes"]), default=None)
+        if not largest:
+            continue
+        per_load = facts["operations_per_load"]
+        lines.append([
+            facts["kernel"], largest["profile"], "x".join(map(str, facts["workgroup"])),
+            size(facts["workgroup_bytes"]) if facts["workgroup_bytes"] else "-",
+            str(facts["accumulators"]), f"{per_load:.1f}" if per_load else "-",
+            "x".join(map(str, largest["grid"])),
+            thousands(largest["flops"]) if largest["flops"] else "-",
+            size(largest["bytes"]),
+            f"{largest['intensity']:.1f}" if largest["flops"] else "-", largest["at"],
+        ])  # fmt: skip
+    return table(lines, right=range(2, 10))
+
+
+def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
+    found = []
+    for name, entry in plan["entries"].items():
+        for profile in ("gpu", *plan.get("profiles", {})):
+            changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
+            replaced = {item["dispatch"]: item for item in changed}
+            for i, dispatch in enumerate(entry["dispatches"]):
+                launch = replaced.get(i, dispatch)
+                # What all profiles share is told once.
+                if launch["kernel"] != number or (profile != "gpu" and launch is dispatch):
+                    continue
+                moved = sum(binding["size"] for binding in dispatch["bindings"])
+                flops = dispatch.get("flops", 0)
+                found.append({
+                    "entry": name, "profile": profile, "at": dispatch.get("at", ""),
+                    "grid": launch["grid"], "flops": flops, "bytes": moved,
+                    "intensity": flops / moved if moved else 0.0,
+                })  # fmt: skip
+    return found
+
+
+def _accumulators(text: str, constants: Mapping[str, int]) -> int:
+    """Words of the variables of `main` that gather something; counters of loops are none."""
+    main = text[text.index("@compute") :] if "@compute" in text else ""
+    return sum(
+        _words(type_, value, constants)
+        for name, type_, value in _VARIABLE.findall(main)
+        if re.search(_GROWS.format(name), main.replace(f"var {name}", ""))
+    )
+
+
+def _words(type_: str, value: str, constants: Mapping[str, int]) -> int:
+    """`array<vec4f, 2 * TM>` has 8 TM words; without a type the first value tells."""
+    text = (type_ or value).strip()
+    array = re.match(r"array<(.+),\s*([^,>]+?)\s*>", text)
+    if array:
+        return _words(array[1], "", constants) * prod(
+            constants[part] if part in constants else int(part.rstrip("u"))
+            for part in (factor.strip() for factor in array[2].split("*"))
+        )
+    return next((count for key, count in _WORDS.items() if text.startswith(key)), 1)
