@@ -134,7 +134,7 @@ const PLAN = /** @type {Function} */ (
       format: /./,
       version: [1, 1],
       generator: /^[^]{0,64}$/,
-      model: record({ name: NAME, source: /^[^/\\\x00-\x1f]{1,128}$/, sha256: HASH }),
+      model: record({ name: NAME, source: /^[^/\\\x00-\x1f]{1,128}$/, sha256: HASH }, { vocab: /^[^]{1,65536}$/ }),
       requires: record({
         features: list(/^[a-z][a-z0-9-]{0,63}$/, 32),
         limits: record({}, fromEntries(keys(LIMITS).map(key => [key, COUNT]))),

@@ -31,7 +31,7 @@ export { WgccError };
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>, ranges?: Record<string, any>,
  *   dispatches: Dispatch[], writes: string[], training: boolean}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[], access: string[]}} Kernel
- * @typedef {{generator: string, model: {name: string}, requires: {features: string[], limits: Record<string, number>},
+ * @typedef {{generator: string, model: {name: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>},
  *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors, kernels: Kernel[], entries: Record<string, Entry>,
  *   profiles?: Record<string, Record<string, {dispatch: number, kernel: number, grid: Grid}[]>>,
  *   optimizer?: Record<string, any>, selftest?: any, memory: Record<string, number>}} Plan

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.loader import load, load_plan
     from wgcc_runtime.model import Model
     from wgcc_runtime.selftest import run_selftest
+    from wgcc_runtime.writing import write
 
 # Imported at their first use, so that the compiler can take `wgcc_runtime.initial` alone.
 _HOMES = {
@@ -24,8 +25,9 @@ _HOMES = {
     "load": "loader",
     "load_plan": "loader",
     "run_selftest": "selftest",
+    "write": "writing",
 }
-__all__ = ["History", "Model", "Report", "WgccError", "load", "load_plan", "run_selftest"]
+__all__ = ["History", "Model", "Report", "WgccError", "load", "load_plan", "run_selftest", "write"]
 
 
 def __getattr__(name: str) -> Any:

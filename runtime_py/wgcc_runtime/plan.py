@@ -115,6 +115,7 @@ class Replacement:
 class Plan:
     generator: str
     model: str
+    vocab: str
     features: tuple[str, ...]
     limits: Mapping[str, int]
     buffers: tuple[Buffer, ...]
@@ -172,6 +173,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
     return Plan(
         generator=raw["generator"],
         model=raw["model"]["name"],
+        vocab=raw["model"].get("vocab", ""),
         features=tuple(raw["requires"]["features"]),
         limits=raw["requires"]["limits"],
         buffers=tuple(Buffer(**spec) for spec in raw["buffers"]),

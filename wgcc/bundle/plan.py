@@ -41,11 +41,12 @@ def make_plan(
         name: _entry(program.entries[name], entry, numbers, buffers)
         for name, entry in schedule.entries.items()
     }
+    model = {"name": program.name, "source": source, "sha256": _sha256(text)}
     plan: Plan = {
         "format": FORMAT,
         "version": VERSION,
         "generator": generator,
-        "model": {"name": program.name, "source": source, "sha256": _sha256(text)},
+        "model": {**model, **({"vocab": program.vocab} if program.vocab else {})},
         "requires": {"features": _features(schedule), "limits": _limits(schedule, files)},
         "buffers": [
             {"name": b.name, "bytes": b.words * WORD, "role": b.role} for b in schedule.buffers

@@ -1,8 +1,10 @@
-"""`wgcc run`: calls one entry of a bundle on arrays from files, once."""
+"""`wgcc run`: calls one entry of a bundle on arrays from files, or lets it write text."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,11 @@ from wgcc.cli.printing import say, show, show_json
 from wgcc.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
+    from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Entry
+
+# How much a language model writes if not told.
+LETTERS = 200
 
 
 @click.command("run")
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 @click.argument("entry")
 @click.option("-i", "--input", "inputs", multiple=True, help="FILE, NAME=FILE or NAME=NUMBER.")
 @click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
+@click.option("--prompt", help="Of a language model: the text to go on from.")
+@click.option("-n", "--count", type=click.IntRange(min=1), help="Characters to write [200].")
 @click.option("--weights", type=click.Path(exists=True, path_type=Path), help="Trained weights.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of initial values and draws.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
@@ -31,21 +39,33 @@ def command(
     entry: str,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
+    prompt: str | None,
+    count: int | None,
     weights: Path | None,
     seed: int | None,
     device: str | None,
     as_json: bool,
 ) -> None:
-    """Run ENTRY of BUNDLE once.
+    """Run ENTRY of BUNDLE once, or once for each character of a text.
 
     Inputs are .npy files named like the inputs (-i x.npy), NAME=FILE, or .npz and .safetensors
     files that hold several. An input with more rows than the entry takes is cut into batches.
     Outputs go to .npy (one output), .npz or .safetensors files; without -o they are shown.
+
+    With --prompt, ENTRY takes the id of a character and gives that of the next (as `decode` in
+    examples/chargpt): the prompt and what the model writes behind it appear as they are made.
     """
     import wgcc_runtime
 
+    if prompt is None and count is not None:
+        raise click.UsageError("-n goes with --prompt")
+    if prompt is not None and outputs:
+        raise click.UsageError("--prompt writes its text to the standard output, not to -o")
     with failures():
         model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
+        if prompt is not None:
+            values = _read_inputs(inputs, model.entry(entry))
+            return _stream(model, entry, prompt, count or LETTERS, values, as_json)
         results = model.map(entry, **_read_inputs(inputs, model.entry(entry)))
     for target in outputs:
         _write(target, results)
@@ -54,6 +74,24 @@ def command(
     elif not outputs:
         for name, array in results.items():
             show(f"{name} {array.dtype}{list(array.shape)}\n{array}")
+
+
+def _stream(
+    model: Model, entry: str, prompt: str, count: int, inputs: dict[str, Any], as_json: bool
+) -> None:
+    """The prompt and `count` characters behind it, each shown when it is known."""
+    import wgcc_runtime
+
+    start = time.perf_counter()
+    letters = wgcc_runtime.write(model, prompt, count, entry, **inputs)
+    if as_json:
+        show_json({"prompt": prompt, "text": "".join(letters)})
+        return
+    for letter in itertools.chain(prompt, letters):
+        click.echo(letter, nl=False)
+    click.echo()
+    rate = (len(prompt) + count) / (time.perf_counter() - start)
+    say(f"({rate:.0f} characters a second on {model.device_name})")
 
 
 def _read_inputs(items: tuple[str, ...], entry: Entry) -> dict[str, Any]:

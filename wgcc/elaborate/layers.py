@@ -33,7 +33,7 @@ from wgcc.ir.graph import FLOATS
 from wgcc.syntax import ast
 
 MOST_LAYERS = 4096
-MODEL_SETTINGS = ("seed", "precision")
+MODEL_SETTINGS = ("seed", "precision", "vocab")
 
 
 def instantiate(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from wgcc.elaborate.context import Context, Parts
 from wgcc.elaborate.dims import Dim, sizes_of
@@ -20,6 +22,7 @@ from wgcc.elaborate.values import (
     LayerValue,
     ParamRef,
     StateRef,
+    Text,
     describe,
 )
 from wgcc.errors import Span
@@ -28,6 +31,7 @@ from wgcc.ir.program import Init, Program, Tensor
 from wgcc.syntax import ast
 
 LARGEST_SEED = 2**32 - 1
+LARGEST_VOCAB = 2**16
 
 
 def elaborate_model(
@@ -44,7 +48,7 @@ def elaborate_model(
         for replacement in parts.replacements:
             if not replacement.matched:
                 report_unmatched(context, replacement)
-        written_seed = _read_settings(context, model)
+        written_seed, vocab = _read_settings(context, model)
         for optimizer in parts.optimizers.values():
             check_optimizer(context, optimizer)
         graphs = _trace_entries(context, model)
@@ -53,23 +57,25 @@ def elaborate_model(
             return None
         _warn_unused(context, definition, graphs)
         chosen = seed if seed is not None else written_seed
-        return _program(context, definition, graphs, chosen)
+        return replace(_program(context, definition, graphs, chosen), vocab=vocab)
 
 
-def _read_settings(context: Context, model: LayerValue) -> int:
-    """The model's seed; its precision is noted in the context."""
-    seed, context.precision = 0, "f32"
+def _read_settings(context: Context, model: LayerValue) -> tuple[int, str]:
+    """The model's seed and vocabulary; its precision is noted in the context."""
+    seed, vocab, context.precision = 0, "", "f32"
     for name, expr in context.parts.settings.items():
         try:
             with context.within(model.scope, ""):
                 value = context.evaluate(expr)
             if name == "seed":
                 seed = _seed(context, value, expr)
+            elif name == "vocab":
+                vocab = _vocab(context, value, expr)
             else:
                 context.precision = _precision(context, value, expr)
         except Stop:
             continue
-    return seed
+    return seed, vocab
 
 
 def _seed(context: Context, value: object, at: ast.Expr) -> int:
@@ -79,6 +85,20 @@ def _seed(context: Context, value: object, at: ast.Expr) -> int:
         )
         raise Stop(context.report.error("WG0210", text, at))
     return value.size
+
+
+def _vocab(context: Context, value: object, at: ast.Expr) -> str:
+    if not isinstance(value, Text) or not 0 < len(value.value) <= LARGEST_VOCAB:
+        text = (
+            f"`vocab` must be a string of 1 to {LARGEST_VOCAB} characters, one for each id from 0, "
+            f"but this is {describe(value)}"
+        )
+        raise Stop(context.report.error("WG0210", text, at))
+    twice = [letter for letter, times in Counter(value.value).items() if times > 1]
+    if twice:
+        text = f"`vocab` holds {twice[0]!r} twice, so it would have two ids"
+        raise Stop(context.report.error("WG0210", text, at))
+    return value.value
 
 
 def _precision(context: Context, value: object, at: ast.Expr) -> str:

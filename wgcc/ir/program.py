@@ -37,7 +37,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`seed` fixes every initial value and random draw.
+    """`seed` fixes every initial value and random draw; `vocab` holds the character of each id.
 
     `precision` says how large intermediate values are kept: `f32`, or `f16` for half the memory.
     `doc` maps entry names to their `///` text; `optimizers` those that are used to their kinds.
@@ -51,3 +51,4 @@ class Program:
     doc: Mapping[str, str] = field(default_factory=dict)
     optimizers: Mapping[str, str] = field(default_factory=dict)
     precision: str = "f32"
+    vocab: str = ""
