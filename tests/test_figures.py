@@ -26,16 +26,16 @@ class Figures:
 
 
 CEILINGS = {
-    "tests/bench/models/a.wg": Figures(9, 9, 0, 198_656),
-    "tests/bench/models/b.wg": Figures(11, 11, 0, 333_824),
-    "tests/bench/models/c.wg": Figures(56, 32, 0, 9_338_880),
-    "examples/cnn/model.wg": Figures(45, 44, 28, 3_198_880),
-    "examples/digits/model.wg": Figures(9, 9, 7, 114_240),
-    "examples/gqa_decode/model.wg": Figures(80, 45, 85, 2_652_416),
-    "examples/mamba/model.wg": Figures(80, 51, 101, 4_560_896),
-    "examples/names/model.wg": Figures(12, 12, 14, 702_976),
-    "examples/playground/model.wg": Figures(11, 11, 4, 314_880),
-    "examples/sin/model.wg": Figures(9, 9, 3, 198_656),
+    "tests/bench/models/a.wg": Figures(10, 10, 0, 133_120),
+    "tests/bench/models/b.wg": Figures(11, 11, 0, 202_752),
+    "tests/bench/models/c.wg": Figures(58, 32, 0, 9_076_736),
+    "examples/cnn/model.wg": Figures(45, 44, 28, 2_936_736),
+    "examples/digits/model.wg": Figures(9, 9, 7, 110_880),
+    "examples/gqa_decode/model.wg": Figures(82, 47, 88, 2_366_976),
+    "examples/mamba/model.wg": Figures(86, 51, 98, 3_905_536),
+    "examples/names/model.wg": Figures(12, 12, 14, 673_792),
+    "examples/playground/model.wg": Figures(11, 11, 4, 308_736),
+    "examples/sin/model.wg": Figures(10, 10, 3, 133_120),
 }
 
 

@@ -123,8 +123,24 @@ class _Chooser:
         if any(isinstance(lowering(n), Special) for n in nodes.values()):
             return not (tree.cheap and len(tree.leaves) <= 1)
         light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
+        if self._ends_product(node) and not all(computes_by_element(n) for n in nodes.values()):
+            return True
         repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
         return (len(readers) > 1 or repeated) and not light
+
+    def _ends_product(self, node: Node) -> bool:
+        """Is it what a matrix product is computed for? Then the product itself need not be kept."""
+        for operand in node.inputs:
+            producer = self.flow.producers.get(operand.name)
+            while producer is not None and producer.op == "reshape":
+                producer = self.flow.producers.get(producer.inputs[0].name)
+            if producer is None or operand.type.size != node.output.type.size:
+                continue
+            alone = list(self.flow.readers(producer.outputs[0])) == [node]
+            by_element = isinstance(lowering(producer), Pointwise)
+            if alone and (producer.op == "matmul" or (by_element and self._ends_product(producer))):
+                return True
+        return False
 
     def _direct_readers(self, value: Value) -> Iterator[Node]:
         """What reads this value itself or a view of it."""

@@ -51,6 +51,8 @@ class Bindings:
             self._names[region] = SCALARS if region.buffer == SCALARS else f"{stem}{taken}"
             self._elements[region] = element
             self._shown[region] = shown
+        elif shown not in self._shown[region]:
+            self._shown[region] += f", then {shown}"
         if written:
             self._written.add(region)
         return self._names[region]

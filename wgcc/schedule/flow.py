@@ -31,16 +31,23 @@ class Flow:
     producers: dict[str, Node] = field(default_factory=dict)
     consumers: dict[str, list[Node]] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Flow:
         flow = cls(graph)
         flow.results = {value.name for value in graph.results}
+        flow.sizes = {value.name: value.type.size for value in graph.sources}
         for node in graph.nodes:
             flow.producers.update((value.name, node) for value in node.outputs)
+            flow.sizes.update((value.name, value.type.size) for value in node.outputs)
             for value in dict.fromkeys(node.inputs):
                 flow.consumers.setdefault(value.name, []).append(node)
         return flow
+
+    def size(self, name: str) -> int:
+        """The elements of a value; 0 if there is none of this name."""
+        return self.sizes.get(name, 0)
 
     def readers(self, value: Value) -> Iterator[Node]:
         """The nodes that compute with this value, directly or through views."""

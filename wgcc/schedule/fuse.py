@@ -6,7 +6,7 @@ same element, no circle arises and WebGPU's limits hold; otherwise it starts a g
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
@@ -55,18 +55,21 @@ class Fused:
     def owner(self, name: str) -> Group:
         return next(group for group in self.groups if name in group.names)
 
+    def touched(self, node: Node) -> set[str]:
+        """What a node reads from memory, through what is computed on the way."""
+        return {name for name in _below(node, self.inlined) if name not in self.inlined}
+
 
 def fuse(graph: Graph) -> Fused:
     fuser = _Fuser(graph)
-    groups = fuser.run()
-    inlined = {n: p for n, p in fuser.flow.producers.items() if n not in fuser.anchors}
-    return Fused(fuser.flow, groups, inlined)
+    return Fused(fuser.flow, fuser.run(), fuser.inlined)
 
 
 class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.flow = Flow.of(graph)
         self.anchors = choose_anchors(graph)
+        self.inlined = {n: p for n, p in self.flow.producers.items() if n not in self.anchors}
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
         self.read_by = _anchor_readers(self.flow, self.anchors)
@@ -147,7 +150,14 @@ class _Fuser:
         space = own_space(node)
         if space.outer == 1 and group.space.outer == 1:
             return True
-        return space.folds() and space == group.space
+        alike = space.folds() and space == group.space
+        return alike and (space.size <= SMALL or self._shares_reads(node, group))
+
+    def _shares_reads(self, node: Node, group: Group) -> bool:
+        """Do they read something large in common? If not, waiting for both only costs memory."""
+        least = own_space(node).size
+        large = {n for n in self._touched(node) if self.flow.size(n) >= least}
+        return any(large & set(self._touched(root)) for root in group.roots)
 
     def _merged(self, node: Node, group: Group) -> Space | None:
         """The space of the group with this node in it, or None where it does not fit."""
@@ -205,18 +215,7 @@ class _Fuser:
 
     def _touched(self, node: Node) -> list[str]:
         """Anchors and sources below a node, through what is computed on the way."""
-        pending, seen, found = list(node.inputs), set(), []
-        while pending:
-            value = pending.pop()
-            if value.name in seen:
-                continue
-            seen.add(value.name)
-            producer = self.flow.producers.get(value.name)
-            if producer is None or value.name in self.anchors:
-                found.append(value.name)
-            else:
-                pending.extend(producer.inputs)
-        return found
+        return [name for name in _below(node, self.inlined) if name not in self.inlined]
 
     def _ops(self, root: Node) -> int:
         """How many ops a root adds to its kernel: itself, and what is computed on the way to it."""
@@ -253,6 +252,18 @@ class _Fuser:
                 seen.add(number)
                 pending.extend(self.groups[number].needs)
         return False
+
+
+def _below(node: Node, inlined: Mapping[str, Node]) -> Iterator[str]:
+    """The names of all values that a node is computed from, down to what lies in memory."""
+    pending, seen = list(node.inputs), set()
+    while pending:
+        value = pending.pop()
+        if value.name not in seen:
+            seen.add(value.name)
+            yield value.name
+            producer = inlined.get(value.name)
+            pending.extend(producer.inputs if producer else ())
 
 
 def own_space(node: Node) -> Space:

@@ -18,6 +18,7 @@ from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import Variable, coordinates_of
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.row_loops import RowLoops
 from wgcc.schedule.space import INNER, Space
 from wgcc.schedule.wgsl import wgsl_type
 
@@ -65,14 +66,14 @@ class _Writer:
         self.arrays: list[str] = []
         own = {n.output.name: n for n in group.roots if not isinstance(lowering(n), Reduce)}
         self.emitter = Emitter({**context.inlined, **own}, context.bindings())
-        self._loops_before: dict[str, int] = {}
+        self.loops = RowLoops(group, context.inlined)
         self._late_stores: list[str] = []
 
     def body(self) -> str:
-        for loop in range(self._loop_count()):
+        for loop in range(self.loops.count):
             self._write_loop(loop)
         for root in self.roots:
-            if self._is_result(root.output) and self.context.is_stored(root.output):
+            if self.loops.is_result(root.output) and self.context.is_stored(root.output):
                 self._late_stores.append(self._store(root.output))
         lines = [*self.emitter.outer.lines, *self._only_once(self._late_stores)]
         return "\n".join(f"  {line}" for line in lines)
@@ -139,38 +140,13 @@ class _Writer:
     def _at(self, value: Value) -> Coordinates:
         return self.space.coordinates(value.shape)
 
-    def _is_result(self, value: Value) -> bool:
-        """One per result, not one per element of a row."""
-        return value.type.size == self.space.outer
-
     def _folds_in(self, node: Node, loop: int) -> bool:
-        return isinstance(lowering(node), Reduce) and self._loops(node.inputs[0]) == loop
+        return isinstance(lowering(node), Reduce) and self.loops.before(node.inputs[0]) == loop
 
     def _stores_in(self, node: Node, loop: int) -> bool:
         value = node.output
-        stored = not self._is_result(value) and self.context.is_stored(value)
-        return stored and self._loops(value) == loop
-
-    def _loop_count(self) -> int:
-        counts = [0]
-        for node in self.roots:
-            if isinstance(lowering(node), Reduce):
-                counts.append(self._loops(node.output))
-            elif not self._is_result(node.output):
-                counts.append(self._loops(node.output) + 1)
-        return max(counts)
-
-    def _loops(self, value: Value) -> int:
-        """How many loops over the row must have ended before a value can be computed."""
-        if value.name not in self._loops_before:
-            node = self.context.inlined.get(value.name) or self._own(value)
-            count = max((self._loops(v) for v in node.inputs), default=0) if node else 0
-            folds = node is not None and isinstance(lowering(node), Reduce)
-            self._loops_before[value.name] = count + folds
-        return self._loops_before[value.name]
-
-    def _own(self, value: Value) -> Node | None:
-        return next((n for n in self.roots if n.output.name == value.name), None)
+        stored = not self.loops.is_result(value) and self.context.is_stored(value)
+        return stored and self.loops.before(value) == loop
 
 
 def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:

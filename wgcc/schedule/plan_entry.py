@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
+from wgcc.schedule.apart import set_apart
 from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.fuse import Fused, Group, fuse
@@ -13,7 +14,8 @@ from wgcc.schedule.halves import halves_of
 from wgcc.schedule.keep_old import keep_old
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, Layout
-from wgcc.schedule.settle import Settled, settle
+from wgcc.schedule.order import Memory, best_order
+from wgcc.schedule.settle import settle
 from wgcc.schedule.storage import Life, Slots, io_places, lives_of, own_place
 
 
@@ -31,7 +33,7 @@ class PlannedEntry:
 
 
 def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
-    fused = fuse(graph)
+    fused = set_apart(fuse(graph), _fixed(graph))
     settled = settle(fused, dict(graph.writes))
     if settled.late:
         return plan_entry(keep_old(graph, settled.late), layout, slots)
@@ -45,7 +47,7 @@ def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
         if value.name not in places:
             places[value.name] = own_place(f"{graph.name}/{name}", "output", value, layout)
         planned.outputs[name] = places[value.name]
-    _place_temporaries(planned, settled, layout, slots)
+    _place_temporaries(planned, layout, slots)
     return planned
 
 
@@ -77,22 +79,38 @@ def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dic
     return found
 
 
-def _place_temporaries(
-    planned: PlannedEntry, settled: Settled, layout: Layout, slots: Slots
-) -> None:
+def _fixed(graph: Graph) -> frozenset[str]:
+    """What has a place of its own: results, and what updates read and make."""
+    found = {value.name for value in graph.results}
+    for node in graph.nodes:
+        if is_update(node):
+            found.update(value.name for values in lists_of(node).values() for value in values)
+            found |= replaced_by(node).keys()
+        if node.op == "flat":
+            found.update(value.name for value in (*node.inputs, *node.outputs))
+    return frozenset(found)
+
+
+def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> None:
     """Values read by another group than their own are kept; scalars among the scalars."""
-    reads = [(i, group.reads) for i, group in enumerate(settled.order)]
-    wanted = set().union(*(names for _, names in reads))
-    stored = {}
-    for i, value in _made(settled.order):
-        if value.name in wanted and value.name not in planned.places:
-            if value.type.size == 1:
-                planned.places[value.name] = layout.append(SCALARS, "state", 1)
-            else:
-                stored[value.name] = (value, i)
+    memory = Memory(planned.fused, frozenset(planned.places))
+    planned.order = best_order(planned.order, memory)[0]
+    kept = memory.temporaries(planned.order)
+    for value in kept.values():
+        if value.type.size == 1:
+            planned.places[value.name] = layout.append(SCALARS, "state", 1)
+    made = {value.name: (value, i) for i, value in _made(planned.order)}
+    stored = {name: made[name] for name, value in kept.items() if value.type.size > 1}
+    reads = [(i, group.reads) for i, group in enumerate(planned.order)]
     halves = halves_of(planned.graph, stored) if slots.precision == "f16" else set()
     planned.lives = lives_of(stored, reads, halves)
-    planned.places |= slots.assign(planned.lives)
+
+    def succeeds(new: Life, old: Life) -> bool:
+        if new.start != old.end or new.half != old.half:
+            return False
+        return memory.may_succeed(planned.order[new.start], new.value, old.value)
+
+    planned.places |= slots.assign(planned.lives, succeeds)
 
 
 def _made(order: list[Group]) -> Iterator[tuple[int, Value]]:

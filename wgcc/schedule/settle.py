@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
 from wgcc.schedule.arena import is_update
-from wgcc.schedule.emit import Coordinates
-from wgcc.schedule.flow import operand_places
 from wgcc.schedule.fuse import Fused, Group, own_space
+from wgcc.schedule.order import run_order
+from wgcc.schedule.overwrite import may_overwrite
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ def settle(fused: Fused, writes: dict[str, Value]) -> Settled:
         group = fused.owner(value.name)
         readers = [g for g in fused.groups if target in g.reads and g is not group]
         blocked = any(_needs(fused, reader, group) for reader in readers)
-        if not blocked and _may_overwrite(fused, group, target, value):
+        if not blocked and may_overwrite(fused, group, target, value):
             group.needs |= {reader.number for reader in readers}
             settled.over[value.name] = target
         elif is_update(fused.flow.producers[value.name]):
@@ -41,49 +41,8 @@ def settle(fused: Fused, writes: dict[str, Value]) -> Settled:
         else:
             copy = _copy_group(fused, target, value, [group, *readers])
             settled.over[copy.roots[0].output.name] = target
-    settled.order = _ordered(fused.groups)
+    settled.order = run_order(fused.groups)
     return settled
-
-
-def _may_overwrite(fused: Fused, group: Group, target: str, value: Value) -> bool:
-    """Does the group read the old content only where, and before, it stores the new?"""
-    if target not in group.reads:
-        return True
-    node = fused.flow.producers[value.name]
-    if group.kind == "window_update":
-        return node.inputs[0].name == target
-    if is_update(node):
-        return True
-    if group.kind != "loop" or group.space is None:
-        return False
-    if group.space.folds() and value.type.size != group.space.outer:
-        return False
-    here = group.space.coordinates(value.shape)
-    return all(at == here for at in _reading_places(fused, group, target))
-
-
-def _reading_places(fused: Fused, group: Group, target: str) -> list[Coordinates]:
-    """The coordinates at which a loop group reads a source."""
-    assert group.space is not None
-    space, seen = group.space, set()
-    found: list[Coordinates] = []
-    own = {root.output.name: root for root in group.roots}
-    pending: list[tuple[Value, Coordinates]] = []
-    for root in group.roots:
-        folds = own_space(root).folds()
-        operand = root.inputs[0] if folds else root.output
-        pending.append((operand, space.coordinates(operand.shape)))
-    while pending:
-        value, at = pending.pop()
-        if (value.name, at) in seen:
-            continue
-        seen.add((value.name, at))
-        if value.name == target:
-            found.append(at)
-        node = fused.inlined.get(value.name) or own.get(value.name)
-        if node is not None and not own_space(node).folds():
-            pending.extend(operand_places(node, at))
-    return found
 
 
 def _copy_group(fused: Fused, target: str, value: Value, after: list[Group]) -> Group:
@@ -107,16 +66,3 @@ def _needs(fused: Fused, group: Group, other: Group) -> bool:
             seen.add(number)
             pending.extend(numbered[number].needs)
     return False
-
-
-def _ordered(groups: list[Group]) -> list[Group]:
-    """Groups in an order that respects `needs`, each as early as it was begun."""
-    done: set[int] = set()
-    order: list[Group] = []
-    pending = list(groups)
-    while pending:
-        ready = next(g for g in pending if g.needs <= done)
-        pending.remove(ready)
-        done.add(ready.number)
-        order.append(ready)
-    return order

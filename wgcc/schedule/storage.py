@@ -6,7 +6,7 @@ put there at once if nothing reads the old content later; otherwise it is copied
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
@@ -32,6 +32,9 @@ class Life:
         return Place(buffer, 0, 2 * self.words if self.half else self.words, self.half)
 
 
+Succeeds = Callable[[Life, Life], bool]
+
+
 @dataclass(slots=True)
 class Slots:
     """The temporary buffers of a program. Entries do not run at the same time and share them."""
@@ -39,17 +42,18 @@ class Slots:
     sizes: list[int] = field(default_factory=list)
     precision: str = "f32"
 
-    def assign(self, lives: Iterable[Life]) -> dict[str, Place]:
+    def assign(self, lives: Iterable[Life], succeeds: Succeeds) -> dict[str, Place]:
         """Give each value a slot that no value living at the same time holds.
 
         Slots are handed out as time passes, or to large values first: whatever takes less memory.
+        `succeeds(new, old)` says that the dispatch that makes `new` may store it over `old`.
         """
         known = list(lives)
         orders = (
             sorted(known, key=lambda life: (life.start, -life.words)),
             sorted(known, key=lambda life: (-life.words, life.start)),
         )
-        tried = [_Trial(list(self.sizes)).fill(order) for order in orders]
+        tried = [_Trial(list(self.sizes), succeeds).fill(order) for order in orders]
         best = min(tried, key=lambda trial: sum(trial.sizes))
         self.sizes = best.sizes
         return best.places
@@ -62,6 +66,7 @@ class Slots:
 @dataclass(slots=True)
 class _Trial:
     sizes: list[int]
+    succeeds: Succeeds
     places: dict[str, Place] = field(default_factory=dict)
     _held: dict[int, list[Life]] = field(default_factory=dict)
 
@@ -74,8 +79,13 @@ class _Trial:
         return self
 
     def _is_free(self, slot: int, life: Life) -> bool:
-        held = self._held.get(slot, ())
-        return all(other.end < life.start or life.end < other.start for other in held)
+        return all(
+            other.end < life.start
+            or life.end < other.start
+            or self.succeeds(life, other)
+            or self.succeeds(other, life)
+            for other in self._held.get(slot, ())
+        )
 
     def _choose(self, free: list[int], words: int) -> int:
         """The smallest that fits, or else the largest, grown, or else a new one."""
