@@ -20,13 +20,13 @@ const WORKGROUP = 256u;
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let i = id.x;
   if (i >= SIZE) { return; }
-  let x_0 = bitcast<f32>(scalars[5u]);
-  let x_1 = bitcast<f32>(scalars[6u]);
+  let x_0 = bitcast<f32>(scalars[6u]);
+  let x_1 = bitcast<f32>(scalars[7u]);
   let x_2 = bitcast<f32>(scalars[3u]);
   let add_0 = (x_2 + 1e-06f);
   let reciprocal_0 = (1.0f / add_0);
   let minimum_0 = min(reciprocal_0, 1.0f);
-  let x_3 = bitcast<f32>(scalars[4u]);
+  let x_3 = bitcast<f32>(scalars[5u]);
   let mul_0 = (x_3 * 0.1f);
   let step_size = x_0;
   let correction = x_1;

@@ -20,8 +20,8 @@ const WORKGROUP = 64u;
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let i = id.x;
   if (i >= SIZE) { return; }
-  let x_0 = bitcast<f32>(scalars[5u]);
-  let x_1 = bitcast<f32>(scalars[6u]);
+  let x_0 = bitcast<f32>(scalars[6u]);
+  let x_1 = bitcast<f32>(scalars[7u]);
   let x_2 = bitcast<f32>(scalars[3u]);
   let add_0 = (x_2 + 1e-06f);
   let reciprocal_0 = (1.0f / add_0);

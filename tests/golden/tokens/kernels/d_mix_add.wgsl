@@ -3,14 +3,12 @@
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
 //   x0: d.reshape f32[10, 4]
 //   x1: back.w f32[8, 4]
-//   x2: mix.matmul f32[10, 8]
+//   x2: mix.matmul f32[10, 8], then d.mix.add f32[2, 5, 8]
 //   x3: mix.b f32[8]
-//   y0: d.mix.add f32[2, 5, 8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read> x2: array<f32, 80>;
+@group(0) @binding(2) var<storage, read_write> x2: array<f32, 80>;
 @group(0) @binding(3) var<storage, read> x3: array<f32, 8>;
-@group(0) @binding(4) var<storage, read_write> y0: array<f32, 80>;
 
 const ROWS = 10u;
 const COLS = 8u;
@@ -67,7 +65,7 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
   let mul_4 = (add_0 * mul_3);
   let add_2 = (mul_1 + mul_4);
   let mul_5 = (product * add_2);
-  y0[m * 8u + n] = mul_5;
+  x2[m * 8u + n] = mul_5;
 }
 
 // A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.

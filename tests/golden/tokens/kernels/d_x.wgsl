@@ -4,15 +4,13 @@
 //   x0: d.mix.reshape f32[10, 4]
 //   x1: norm.g f32[4]
 //   x2: norm.layer_norm.mul f32[2, 5, 4]
-//   x3: d.reshape f32[10, 4]
+//   x3: d.reshape f32[10, 4], then d.x f32[2, 5, 4]
 //   x4: norm.layer_norm.sum_3 f32[2, 5]
-//   y0: d.x f32[2, 5, 4]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
 @group(0) @binding(2) var<storage, read> x2: array<f32, 40>;
-@group(0) @binding(3) var<storage, read> x3: array<f32, 40>;
+@group(0) @binding(3) var<storage, read_write> x3: array<f32, 40>;
 @group(0) @binding(4) var<storage, read> x4: array<f32, 10>;
-@group(0) @binding(5) var<storage, read_write> y0: array<f32, 40>;
 
 const OUTER = 10u;
 const INNER = 4u;
@@ -51,6 +49,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let sub_1 = (sub_0 - mul_5);
     let mul_7 = (sub_1 * rsqrt_0);
     let add_1 = (x_3 + mul_7);
-    y0[o * 4u + r] = add_1;
+    x3[o * 4u + r] = add_1;
   }
 }

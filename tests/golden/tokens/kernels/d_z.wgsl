@@ -1,16 +1,14 @@
 // d.z
 // from tokens.wg:27
 // 2 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: matmul f32[10, 7]
+//   x0: matmul f32[10, 7], then d.z f32[2, 5, 7]
 //   x1: loss.add_2 f32[2, 5]
 //   x2: labels i32[2, 5]
 //   x3: d.loss.where f32[2, 5]
-//   y0: d.z f32[2, 5, 7]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 70>;
+@group(0) @binding(0) var<storage, read_write> x0: array<f32, 70>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 10>;
 @group(0) @binding(2) var<storage, read> x2: array<i32, 10>;
 @group(0) @binding(3) var<storage, read> x3: array<f32, 10>;
-@group(0) @binding(4) var<storage, read_write> y0: array<f32, 70>;
 
 const OUTER = 70u;
 const WORKGROUP = 64u;
@@ -31,5 +29,5 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let sub_1 = (exp_0 - where_0);
   let x_3 = x3[(o / 7u)];
   let mul_0 = (sub_1 * x_3);
-  y0[o] = mul_0;
+  x0[o] = mul_0;
 }

@@ -1,12 +1,16 @@
-// l1.matmul
+// l2.matmul.mul
 // from regression.wg:9
 // 1 x 1 x 1 workgroups of 8 threads (cpu)
 //   x0: x f32[2, 3]
 //   x1: l1.w f32[3, 5]
-//   y0: l1.matmul f32[2, 5]
+//   x2: l1.b f32[5]
+//   x3: l2.w f32[5, 1]
+//   y0: l2.matmul.mul f32[2, 5]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 6>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 15>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 10>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 5>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 5>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 10>;
 
 const ROWS = 2u;
 const COLS = 5u;
@@ -15,6 +19,20 @@ const LANES_M = 1u;
 const LANES_N = 8u;
 const TM = 2u;
 const TN = 1u;
+
+// tanh x. Near 0 a polynomial, which keeps the relative error small; from 9.1 on it is 1 in f32,
+// and exp must not overflow. The comparisons are such that NaN stays NaN.
+fn wg_tanh(x: f32) -> f32 {
+  let a = abs(x);
+  let z = x * x;
+  var p = -0.005905868f * z + 0.020805385f;
+  p = p * z - 0.053786684f;
+  p = p * z + 0.13331959f;
+  p = p * z - 0.33333299f;
+  let e = exp(2.0f * select(a, 15.0f, a > 15.0f));
+  let far = 1.0f - 2.0f / (e + 1.0f);
+  return select(x + x * z * p, select(far, -far, x < 0.0f), a >= 0.6f);
+}
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 3u + k];
@@ -27,7 +45,12 @@ fn right(z: u32, k: u32, n: u32) -> f32 {
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  y0[m * 5u + n] = product;
+  let x_0 = x2[n];
+  let add_0 = (product + x_0);
+  let tanh_0 = wg_tanh(add_0);
+  let x_1 = x3[n];
+  let mul_0 = (tanh_0 * x_1);
+  y0[m * 5u + n] = mul_0;
 }
 
 // Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
@@ -49,10 +72,14 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
     c00 = fma(a0, b0, c00);
     c10 = fma(a1, b0, c10);
   }
-  if (m0 + 0u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
-    finish(z, m0 + 0u * LANES_M, n0 + 0u * LANES_N, c00);
-  }
-  if (m0 + 1u * LANES_M < ROWS && n0 + 0u * LANES_N < COLS) {
-    finish(z, m0 + 1u * LANES_M, n0 + 0u * LANES_N, c10);
+  // A loop here, not one copy of `finish` for each result: shader compilers are ten times quicker.
+  var results = array<f32, TM * TN>(
+    c00,
+    c10,
+  );
+  for (var i = 0u; i < TM * TN; i++) {
+    let m = m0 + i / TN * LANES_M;
+    let n = n0 + i % TN * LANES_N;
+    if (m < ROWS && n < COLS) { finish(z, m, n, results[i]); }
   }
 }

@@ -1,12 +1,16 @@
-// l1.matmul
+// l2.matmul.mul
 // from regression.wg:9
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
 //   x0: x f32[2, 3]
 //   x1: l1.w f32[3, 5]
-//   y0: l1.matmul f32[2, 5]
+//   x2: l1.b f32[5]
+//   x3: l2.w f32[5, 1]
+//   y0: l2.matmul.mul f32[2, 5]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 6>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 15>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 10>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 5>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 5>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 10>;
 
 const ROWS = 2u;
 const COLS = 5u;
@@ -16,6 +20,20 @@ const TM = 2u;
 const TN = 2u;
 const TILE = 16u;
 const TK = 16u;
+
+// tanh x. Near 0 a polynomial, which keeps the relative error small; from 9.1 on it is 1 in f32,
+// and exp must not overflow. The comparisons are such that NaN stays NaN.
+fn wg_tanh(x: f32) -> f32 {
+  let a = abs(x);
+  let z = x * x;
+  var p = -0.005905868f * z + 0.020805385f;
+  p = p * z - 0.053786684f;
+  p = p * z + 0.13331959f;
+  p = p * z - 0.33333299f;
+  let e = exp(2.0f * select(a, 15.0f, a > 15.0f));
+  let far = 1.0f - 2.0f / (e + 1.0f);
+  return select(x + x * z * p, select(far, -far, x < 0.0f), a >= 0.6f);
+}
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[m * 3u + k];
@@ -28,7 +46,12 @@ fn right(z: u32, k: u32, n: u32) -> f32 {
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  y0[m * 5u + n] = product;
+  let x_0 = x2[n];
+  let add_0 = (product + x_0);
+  let tanh_0 = wg_tanh(add_0);
+  let x_1 = x3[n];
+  let mul_0 = (tanh_0 * x_1);
+  y0[m * 5u + n] = mul_0;
 }
 
 // A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
