@@ -45,12 +45,16 @@ def compile_file(
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
+    candidates: bool = False,
 ) -> Compiled:
-    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors."""
+    """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
+
+    `candidates`: with kernels for tuning to choose from.
+    """
     source, program, diagnostics = read_program(
         path, sizes=sizes, model=model, seed=seed, entries=entries
     )
-    return compile_program(source, program, diagnostics)
+    return compile_program(source, program, diagnostics, candidates)
 
 
 def read_program(
@@ -70,10 +74,12 @@ def read_program(
     return source, _only(program, entries), diagnostics
 
 
-def compile_program(source: Source, program: Program, diagnostics: Diagnostics) -> Compiled:
+def compile_program(
+    source: Source, program: Program, diagnostics: Diagnostics, candidates: bool = False
+) -> Compiled:
     """Passes, schedule and plan of a traced program."""
     lowered = run_passes(program)
-    scheduled = schedule(lowered)
+    scheduled = schedule(lowered, candidates)
     generator = f"wgcc {__version__}"
     planned = make_plan(lowered, scheduled, source.name, source.text, generator)
     planned.plan["selftest"] = make_selftest(lowered, planned.plan)

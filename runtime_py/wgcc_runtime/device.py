@@ -39,6 +39,11 @@ class Device:
         """The profile of a plan that suits this adapter."""
         return "cpu" if is_software(self.name, self.kind) else "gpu"
 
+    def profile_in(self, plan: Plan) -> str:
+        """What `wgcc tune` found for this very adapter, else what suits its kind."""
+        tuned = tuned_name(self.name)
+        return tuned if tuned in plan.profiles else self.profile
+
     @property
     def queue(self) -> Any:
         return self.gpu.queue
@@ -87,6 +92,11 @@ def choose_adapter(name: str | None) -> Any:
 def adapter_name(adapter: Any) -> str:
     info = adapter.info
     return str(info["device"] or info["description"] or info["vendor"])
+
+
+def tuned_name(adapter: str) -> str:
+    """The profile that holds what was measured on an adapter."""
+    return "tuned_" + re.sub("[^a-z0-9]+", "_", adapter.lower()).strip("_")[:80]
 
 
 def is_software(name: str, kind: str) -> bool:

@@ -37,7 +37,7 @@ class Machine:
         started = time.perf_counter()
         with gpu_errors("compiling the kernels"):
             self._commands = {
-                name: [self._command(item) for item in plan.dispatches(name, profile)]
+                name: [self.command(item) for item in plan.dispatches(name, profile)]
                 for name in plan.entries
             }
         self.compile_ms = 1000 * (time.perf_counter() - started)
@@ -103,7 +103,8 @@ class Machine:
             buffer.destroy()
         self._is_open = False
 
-    def _command(self, dispatch: Dispatch) -> Command:
+    def command(self, dispatch: Dispatch) -> Command:
+        """What runs a dispatch; its pipeline and bind group are made once."""
         access = self.plan.kernels[dispatch.kernel].access
         key = access, dispatch.bindings
         if key not in self._groups:

@@ -28,6 +28,7 @@ from wgcc_runtime.values import StartValues, Words, words_of
 if TYPE_CHECKING:
     from wgcc_runtime.history import History
     from wgcc_runtime.timing import Profile
+    from wgcc_runtime.tune import Tuning, Watch
 
 
 class Model:
@@ -85,6 +86,12 @@ class Model:
         from wgcc_runtime.timing import profile
 
         return profile(self._machine, self._sources, self.entry(entry), repeat)
+
+    def tune(self, seconds: float = 60.0, progress: Watch | None = None) -> Tuning:
+        """Measures every kernel the bundle holds for a dispatch; changes nothing."""
+        from wgcc_runtime.tune import tune
+
+        return tune(self._machine, self._sources, seconds, progress)
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Array]]:
         if name.startswith("_"):

@@ -54,14 +54,22 @@ def profile(machine: Machine, sources: Sequence[str], entry: Entry, repeat: int)
     device = open_device(adapter, machine.plan, extras=["timestamp-query"])
     own = Machine(device, machine.plan, sources, machine.profile)
     try:
-        has_timestamps = "timestamp-query" in device.gpu.features
-        measure = _by_timestamps if has_timestamps else _by_submits
-        times = measure(own, own.commands(entry.name), repeat)
+        times = kernel_times(own, own.commands(entry.name), repeat)
     finally:
         own.close()
     dispatches = machine.plan.dispatches(entry.name, machine.profile)
     rows = [_row(machine, item, ms) for item, ms in zip(dispatches, times, strict=True)]
-    return Profile(entry.name, TIMESTAMPS if has_timestamps else SUBMITS, tuple(rows))
+    return Profile(entry.name, TIMESTAMPS if _has_timestamps(own) else SUBMITS, tuple(rows))
+
+
+def kernel_times(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+    """Median milliseconds of each command; one more run than `repeat`, which is not counted."""
+    measure = _by_timestamps if _has_timestamps(machine) else _by_submits
+    return measure(machine, commands, repeat)
+
+
+def _has_timestamps(machine: Machine) -> bool:
+    return "timestamp-query" in machine.device.gpu.features
 
 
 def _row(machine: Machine, dispatch: Dispatch, ms: float) -> KernelTime:

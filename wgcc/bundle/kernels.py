@@ -73,7 +73,7 @@ def _file_name(label: str, profile: str, taken: set[str]) -> str:
     stem = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:MAX_NAME].rstrip("_") or "kernel"
     if not (stem[0].isalpha() or stem[0] == "_"):
         stem = f"k_{stem}"
-    name = stem if profile == "gpu" else f"{stem}_cpu"
+    name = stem if profile == "gpu" else f"{stem}_{profile}"
     candidate, count = name, 1
     while candidate.lower() in taken:
         count += 1

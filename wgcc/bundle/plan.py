@@ -54,7 +54,7 @@ def make_plan(
         "tensors": _tensors(program, schedule, buffers),
         "kernels": [file.record() for file in files],
         "entries": entries,
-        "profiles": {"cpu": _cpu_profile(schedule, numbers)},
+        "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
         "optimizer": _optimizers(program),
         "memory": _memory(schedule),
     }
@@ -173,14 +173,21 @@ def _ranges(graph: Graph) -> Plan:
     return found
 
 
-def _cpu_profile(schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
-    """The dispatches that software adapters do in another way."""
+def _profile_names(schedule: Schedule) -> list[str]:
+    """All but gpu, which is the plan itself."""
+    launches = [d.launches for entry in schedule.entries.values() for d in entry.dispatches]
+    return sorted({"cpu", *(name for found in launches for name in found)} - {"gpu"})
+
+
+def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
+    """The dispatches that a profile does in another way than gpu."""
     found = {}
     for name, entry in schedule.entries.items():
         found[name] = [
-            {"dispatch": i, "kernel": numbers[cpu.kernel], "grid": list(cpu.grid)}
+            {"dispatch": i, "kernel": numbers[other.kernel], "grid": list(other.grid)}
             for i, dispatch in enumerate(entry.dispatches)
-            if (cpu := dispatch.launches["cpu"]) != dispatch.launches["gpu"]
+            if (other := dispatch.launches.get(profile, dispatch.launches["gpu"]))
+            != dispatch.launches["gpu"]
         ]
     return found
 

@@ -36,6 +36,9 @@ POLL_SECONDS = 0.3
 @click.option(
     "--entries", metavar="NAMES", help="Only these entries, with commas: --entries train,predict."
 )
+@click.option(
+    "--candidates", is_flag=True, help="With more kernels, for tuning in a page to choose from."
+)
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
 @json_option
@@ -81,6 +84,7 @@ def _build(
         model=options["model"],
         seed=options["seed"],
         entries=_names(options["entries"]),
+        candidates=options["candidates"],
     )
     files = compiled.files(_weights(options["weights"], compiled))
     _write(files, output)

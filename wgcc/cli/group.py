@@ -20,7 +20,19 @@ from wgcc import __version__
 from wgcc.cli.printing import print_error, say
 from wgcc.errors import WgError
 
-COMMANDS = ("new", "check", "build", "show", "train", "run", "verify", "bench", "import", "doctor")
+COMMANDS = (
+    "new",
+    "check",
+    "build",
+    "show",
+    "train",
+    "run",
+    "verify",
+    "bench",
+    "tune",
+    "import",
+    "doctor",
+)
 # `import` is a word of Python and can be no module.
 _MODULES = {"import": "importing"}
 PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130

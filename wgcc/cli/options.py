@@ -33,19 +33,23 @@ def model_file(command: Command) -> Command:
     return click.argument("model_file", metavar="MODEL.wg", type=file)(command)
 
 
+def sizes_option(command: Command) -> Command:
+    return click.option(
+        "--set",
+        "sizes",
+        metavar="NAME=N",
+        multiple=True,
+        callback=_sizes,
+        help="Give a dim its size: --set B=32.",
+    )(command)
+
+
 def model_options(command: Command) -> Command:
     """What is compiled: `--set`, `--model`, `--seed`."""
     for option in (
         click.option("--seed", type=click.IntRange(min=0), help="Instead of the model's own seed."),
         click.option("--model", metavar="NAME", help="Which model, if the file has several."),
-        click.option(
-            "--set",
-            "sizes",
-            metavar="NAME=N",
-            multiple=True,
-            callback=_sizes,
-            help="Give a dim its size: --set B=32.",
-        ),
+        sizes_option,
     ):
         command = option(command)
     return command

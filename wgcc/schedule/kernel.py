@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 PROFILES = ("gpu", "cpu")
+# Begins the names of launches that are there to be measured.
+CANDIDATE = "candidate_"
 WORD = 4
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535

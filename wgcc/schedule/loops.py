@@ -26,6 +26,8 @@ LANES = 64
 # Shorter rows are folded by one thread even on a GPU.
 MIN_SHARED_ROW = 32
 WORKGROUP = {"gpu": 256, "cpu": 64}
+# What tuning tries.
+THREADS = (8, 32, 64, 128, 256)
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
@@ -39,6 +41,17 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     return context.code(
         {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}
     )
+
+
+def loop_candidates(group: Group, context: Context) -> list[Launch]:
+    """Other numbers of threads; and rows shared by a workgroup, or not."""
+    assert group.space is not None
+    writer = _Writer(group, context, shared=False)
+    body = writer.body()
+    found = [_threads(writer, body, threads) for threads in THREADS]
+    if group.space.folds() and group.space.inner >= MIN_SHARED_ROW:
+        found.append(_workgroup_per_result(group, context))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +163,11 @@ class _Writer:
 
 
 def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:
+    return _threads(writer, body, _workgroup_size(writer.space, profile))
+
+
+def _threads(writer: _Writer, body: str, threads: int) -> Launch:
     space = writer.space
-    threads = _workgroup_size(space, profile)
     grid = grid_of(-(-space.outer // threads))
     return writer.context.launch(
         "loop.wgsl.jinja",

@@ -22,6 +22,10 @@ from wgcc.schedule.operands import Operand, write_loader
 LANES = 8
 # How far tiles reach along the inner axis.
 TK = 16
+# What tuning tries: results per thread along and across the lanes; threads per side and results
+# per thread and side.
+REGISTER_BLOCKS = ((8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
+SHARED_TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,32 @@ def matmul_code(group: Group, context: Context) -> GroupCode:
     return context.code({"gpu": _tiles(group, context), "cpu": _registers(group, context)})
 
 
+def matmul_candidates(group: Group, context: Context) -> list[Launch]:
+    """Other tiles that may be faster on some adapter: blocks of registers, then shared ones."""
+    sizes = _sizes(group)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    blocks = [
+        (along, across)
+        for along, across in REGISTER_BLOCKS
+        if along * LANES < 2 * long_side and across < 2 * short_side
+    ]
+    return [
+        *(_register_blocks(group, context, along, across) for along, across in blocks),
+        *(_shared_tiles(group, context, side, block) for side, block in SHARED_TILES),
+    ]
+
+
 def _registers(group: Group, context: Context) -> Launch:
+    sizes = _sizes(group)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    along, across = _block(-(-long_side // LANES), sizes), _block(short_side, sizes)
+    return _register_blocks(group, context, along, across)
+
+
+def _register_blocks(group: Group, context: Context, along: int, across: int) -> Launch:
     """Lanes lie along the longer side; each thread makes `TM × TN` results, `LANES` apart."""
     sizes = _sizes(group)
     tall = sizes.rows > sizes.cols
-    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    along = _block(-(-long_side // LANES), sizes)
-    across = _block(short_side, sizes)
     rows, cols = (along, across) if tall else (across, along)
     lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
     return _launch(
@@ -74,8 +97,10 @@ def _block(available: int, sizes: Sizes) -> int:
 
 def _tiles(group: Group, context: Context) -> Launch:
     """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
-    sizes = _sizes(group)
-    side, block = _tile_shape(sizes)
+    return _shared_tiles(group, context, *_tile_shape(_sizes(group)))
+
+
+def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Launch:
     tile = side * block
     return _launch(
         group,
@@ -195,4 +220,4 @@ def _finisher(group: Group, context: Context, emitter: Emitter) -> str:
     return f"fn finish(z: u32, m: u32, n: u32, product: f32) {{\n{lines}}}"
 
 
-__all__ = ["Sizes", "matmul_code"]
+__all__ = ["Sizes", "matmul_candidates", "matmul_code"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from wgcc.ir.graph import Constant, Node, Value
 from wgcc.ir.program import Program
@@ -16,11 +16,19 @@ from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.flow import moves
 from wgcc.schedule.fuse import Group
-from wgcc.schedule.kernel import Dispatch, EntrySchedule, Place, Schedule
+from wgcc.schedule.kernel import (
+    CANDIDATE,
+    MAX_WORKGROUPS,
+    Dispatch,
+    EntrySchedule,
+    Launch,
+    Place,
+    Schedule,
+)
 from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
 from wgcc.schedule.limits import check_limits
-from wgcc.schedule.loops import loop_code
-from wgcc.schedule.matmul import matmul_code
+from wgcc.schedule.loops import loop_candidates, loop_code
+from wgcc.schedule.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
 from wgcc.schedule.prepare import prepare
 from wgcc.schedule.scan import scan_code
@@ -56,15 +64,23 @@ WRITERS: dict[str, Writer] = {
     "update": update_code,
     "window_update": window_update_code,
 }
+# What `wgcc tune` may choose from besides.
+CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
+    "loop": loop_candidates,
+    "matmul": matmul_candidates,
+}
 
 
-def schedule(program: Program) -> Schedule:
-    """Schedule every entry of a program whose graphs have been through all passes."""
+def schedule(program: Program, candidates: bool = False) -> Schedule:
+    """Schedule every entry of a program whose graphs have been through all passes.
+
+    `candidates`: dispatches have other launches too, for tuning to choose from.
+    """
     layout, slots = lay_out(program), Slots(precision=program.precision)
     graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
-    entries = {name: _write_entry(entry, layout) for name, entry in planned.items()}
+    entries = {name: _write_entry(entry, layout, candidates) for name, entry in planned.items()}
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
     constants = _constants(planned, layout)
     scheduled = Schedule(tuple(layout.buffers()), tensors, entries, constants)
@@ -72,11 +88,13 @@ def schedule(program: Program) -> Schedule:
     return scheduled
 
 
-def _write_entry(planned: PlannedEntry, layout: Layout) -> EntrySchedule:
+def _write_entry(planned: PlannedEntry, layout: Layout, candidates: bool) -> EntrySchedule:
     graph = planned.graph
     return EntrySchedule(
         graph.name,
-        tuple(_write_group(g, planned, layout) for g in planned.order if g.kind != "flat"),
+        tuple(
+            _write_group(g, planned, layout, candidates) for g in planned.order if g.kind != "flat"
+        ),
         {value.name: planned.places[value.name] for value in graph.inputs},
         planned.outputs,
         tuple(sorted(graph.writes)),
@@ -88,7 +106,7 @@ def _write_entry(planned: PlannedEntry, layout: Layout) -> EntrySchedule:
     )
 
 
-def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatch:
+def _write_group(group: Group, planned: PlannedEntry, layout: Layout, candidates: bool) -> Dispatch:
     def place(value: Value) -> Place:
         return planned.places[value.name]
 
@@ -96,7 +114,15 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout) -> Dispatc
     code = WRITERS[group.kind](group, context)
     span = next((root.span for root in reversed(group.roots) if root.span), None)
     label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
-    return Dispatch(label, code.regions, code.launches, code.shows, span, flops)
+    launches = dict(code.launches)
+    if candidates and group.kind in CANDIDATES:
+        others = [x for x in CANDIDATES[group.kind](group, context) if _is_new(x, launches)]
+        launches |= {f"{CANDIDATE}{i}": launch for i, launch in enumerate(dict.fromkeys(others))}
+    return Dispatch(label, code.regions, launches, code.shows, span, flops)
+
+
+def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
+    return launch not in launches.values() and max(launch.grid) <= MAX_WORKGROUPS
 
 
 def _product_flops(node: Node) -> int:

@@ -1,0 +1,170 @@
+"""Chooses, kernel by kernel, the fastest of all a bundle holds for the present adapter.
+
+What a bundle holds are the launches of its profiles: gpu, cpu, and the candidates that
+`wgcc build --candidates` adds. The choice becomes a profile of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from wgcc_runtime.device import open_device, tuned_name
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.machine import Command, Machine
+from wgcc_runtime.plan import Dispatch, Plan, Replacement
+from wgcc_runtime.timing import kernel_times
+
+ROUNDS = 3
+# What took so much longer than the best in a first run is not run again.
+HOPELESS = 1.5
+# Less is noise, and not worth another kernel.
+WORTH = 0.95
+TUNED = "tuned_"
+
+Launch = tuple[int, tuple[int, int, int]]
+Watch = Callable[[int, int, str], None]
+
+
+@dataclass(slots=True)
+class Case:
+    """Dispatches that have the same launches to choose from; the first is run for all."""
+
+    dispatch: Dispatch
+    options: tuple[Launch, ...]
+    used: list[tuple[str, int]] = field(default_factory=list)
+    ms: dict[Launch, float] = field(default_factory=dict)
+
+    @property
+    def now(self) -> Launch:
+        return self.options[0]
+
+    @property
+    def best(self) -> Launch:
+        """What ran in the shortest time, if it is worth changing."""
+        if self.now not in self.ms:
+            return self.now
+        best = min(self.ms, key=lambda option: self.ms[option])
+        return best if self.ms[best] < WORTH * self.ms[self.now] else self.now
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The profile to write down, and what it is based on. `complete`: the time sufficed."""
+
+    profile: str
+    device: str
+    replacements: dict[str, tuple[Replacement, ...]]
+    cases: tuple[Case, ...]
+    complete: bool
+
+    @property
+    def before_ms(self) -> float:
+        return sum(len(case.used) * case.ms.get(case.now, 0.0) for case in self.cases)
+
+    @property
+    def after_ms(self) -> float:
+        return sum(len(case.used) * case.ms.get(case.best, 0.0) for case in self.cases)
+
+
+def tune(
+    machine: Machine,
+    sources: Sequence[str],
+    seconds: float = 60.0,
+    progress: Watch | None = None,
+) -> Tuning:
+    """Measures on buffers of zeros, on a device of its own, the slowest kernels first."""
+    ends = time.perf_counter() + seconds
+    plan = machine.plan
+    device = open_device(machine.device.gpu.adapter, plan, extras=["timestamp-query"])
+    own = Machine(device, plan, sources, machine.profile)
+    try:
+        cases = _cases(plan, machine.profile, _hopeless_kernels(own, sources))
+        _measure_present(own, cases)
+        cases.sort(key=lambda case: -len(case.used) * case.ms[case.now])
+        complete = _measure_others(own, cases, ends, progress)
+    finally:
+        own.close()
+    replacements = {name: _replacements(plan, name, cases) for name in plan.entries}
+    name = tuned_name(device.name)
+    return Tuning(name, device.name, replacements, tuple(cases), complete)
+
+
+def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
+    """On a software adapter a barrier costs far more than sharing can save."""
+    if machine.device.profile == "gpu":
+        return set()
+    return {i for i, source in enumerate(sources) if "workgroupBarrier" in source}
+
+
+def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
+    """The present launch comes first in the options of each case."""
+    names = [profile, "gpu", *(n for n in plan.profiles if not n.startswith(TUNED))]
+    found: dict[tuple[Launch, ...], Case] = {}
+    for entry in plan.entries:
+        rows = [plan.dispatches(entry, name) for name in dict.fromkeys(names)]
+        for i, launches in enumerate(zip(*rows, strict=True)):
+            others = [x for x in launches[1:] if x.kernel not in hopeless]
+            options = tuple(dict.fromkeys((x.kernel, x.grid) for x in (launches[0], *others)))
+            case = found.setdefault(options, Case(launches[0], options))
+            case.used.append((entry, i))
+    if not found:
+        raise WgccError("tune", "the bundle has no dispatches to tune")
+    return list(found.values())
+
+
+def _measure_present(machine: Machine, cases: Sequence[Case]) -> None:
+    commands = [machine.command(case.dispatch) for case in cases]
+    for case, ms in zip(cases, kernel_times(machine, commands, 1), strict=True):
+        case.ms[case.now] = ms
+
+
+def _measure_others(
+    machine: Machine, cases: Sequence[Case], ends: float, progress: Watch | None
+) -> bool:
+    """Whether all could be measured in time. A case is measured whole or not at all."""
+    total, done = sum(len(case.options) for case in cases), 0
+    for case in cases:
+        if progress:
+            progress(done, total, case.dispatch.label)
+        done += len(case.options)
+        if len(case.options) == 1:
+            continue
+        if time.perf_counter() > ends:
+            return False
+        _measure(machine, case, ends)
+    if progress:
+        progress(total, total, "")
+    return True
+
+
+def _measure(machine: Machine, case: Case, ends: float) -> None:
+    """In rounds, so that what else the machine does hits all; the best time of each counts."""
+    commands: dict[Launch, Command] = {}
+    for kernel, grid in case.options:
+        # Compiling takes most of the time on some adapters.
+        if commands and time.perf_counter() > ends:
+            break
+        old = case.dispatch
+        launch = Dispatch(kernel, old.bindings, grid, old.at, old.label, old.flops)
+        commands[kernel, grid] = machine.command(launch)
+        case.ms[kernel, grid] = kernel_times(machine, [commands[kernel, grid]], 1)[0]
+    limit = HOPELESS * min(case.ms.values())
+    kept = {option: run for option, run in commands.items() if case.ms[option] <= limit}
+    # The present one is what others must beat.
+    kept[case.now] = commands[case.now]
+    for _ in range(ROUNDS):
+        times = kernel_times(machine, list(kept.values()), 1)
+        for option, ms in zip(kept, times, strict=True):
+            case.ms[option] = min(ms, case.ms[option])
+
+
+def _replacements(plan: Plan, entry: str, cases: Sequence[Case]) -> tuple[Replacement, ...]:
+    default = plan.entries[entry].dispatches
+    chosen = {i: case.best for case in cases for name, i in case.used if name == entry}
+    return tuple(
+        Replacement(i, kernel, grid)
+        for i, (kernel, grid) in sorted(chosen.items())
+        if (kernel, grid) != (default[i].kernel, default[i].grid)
+    )

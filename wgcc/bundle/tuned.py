@@ -1,0 +1,100 @@
+"""Writes into a bundle what was measured on one adapter: a profile, and the kernels it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from wgcc.bundle.plan import Plan, plan_text
+from wgcc.bundle.web import web_files
+from wgcc.errors import WgError
+
+TUNED = "tuned_"
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """A bundle's own files, as its plan names them, without those for the web."""
+    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
+    names = ["plan.json", *kernels, "weights.safetensors", "constants.safetensors"]
+    names.append(plan["model"]["source"])
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+
+
+def check_same_model(bundle: Plan, again: Plan) -> None:
+    """The bundle must be what compiling its source gives again."""
+    count = len(again["kernels"])
+    for key in ("buffers", "entries"):
+        if bundle[key] != again[key] or bundle["kernels"][:count] != again["kernels"]:
+            raise WgError(
+                "compiling the bundle's source gives another bundle: repeat the options it was "
+                "built with (--set, --model, --entries), or build it again"
+            )
+
+
+def with_profile(
+    bundle: Mapping[str, bytes],
+    candidates: Mapping[str, bytes],
+    name: str,
+    chosen: Mapping[str, Iterable[Mapping[str, Any]]],
+) -> dict[str, bytes]:
+    """The bundle's files with the profile; its replacements count kernels as `candidates` does."""
+    plan, other = json.loads(bundle["plan.json"]), json.loads(candidates["plan.json"])
+    profiles = {key: value for key, value in plan["profiles"].items() if key != name}
+    kernels: list[Plan] = [plan["kernels"][i] for i in _used({**plan, "profiles": profiles})]
+    texts = {key: data for key, data in bundle.items() if not key.startswith("kernels/")}
+    numbers = {kernel["sha256"]: number for number, kernel in enumerate(kernels)}
+    sources = {kernel["sha256"]: bundle[_file(kernel)] for kernel in kernels}
+    moved = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(plan["kernels"])}
+    plan["profiles"] = _renumbered(profiles, moved)
+    for item in (item for items in chosen.values() for item in items):
+        kernel = other["kernels"][item["kernel"]]
+        if kernel["sha256"] not in numbers:
+            sources[kernel["sha256"]] = candidates[_file(kernel)]
+            numbers[kernel["sha256"]] = len(kernels)
+            kernels.append(_named(kernel, [k["name"] for k in kernels]))
+    into = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(other["kernels"])}
+    plan["profiles"] |= _renumbered({name: chosen}, into)
+    plan["kernels"] = kernels
+    plan["requires"]["limits"] = _larger(plan["requires"]["limits"], other["requires"]["limits"])
+    texts["plan.json"] = plan_text(plan).encode("utf-8")
+    texts |= {_file(kernel): sources[kernel["sha256"]] for kernel in kernels}
+    # The page shows the source; a bundle may have lost it.
+    return {**texts, **web_files(plan, {plan["model"]["source"]: b"", **texts})}
+
+
+def _used(plan: Plan) -> list[int]:
+    """Kernels that some dispatch of some profile runs, in their order."""
+    found = {d["kernel"] for entry in plan["entries"].values() for d in entry["dispatches"]}
+    for profile in plan["profiles"].values():
+        found |= {item["kernel"] for items in profile.values() for item in items}
+    return sorted(found)
+
+
+def _renumbered(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan:
+    return {
+        name: {
+            entry: [{**item, "kernel": numbers[item["kernel"]]} for item in items]
+            for entry, items in profile.items()
+        }
+        for name, profile in profiles.items()
+    }
+
+
+def _named(kernel: Plan, taken: Iterable[str]) -> Plan:
+    """Under a name that is free, for candidates of two tunings may be called the same."""
+    known, name, count = {other.lower() for other in taken}, kernel["name"], 1
+    while name.lower() in known:
+        count += 1
+        name = f"{kernel['name']}_{count}"
+    return {**kernel, "name": name, "file": f"{name}.wgsl"}
+
+
+def _file(kernel: Plan) -> str:
+    return f"kernels/{kernel['file']}"
+
+
+def _larger(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {key: max(value, other.get(key, 0)) for key, value in one.items()}
