@@ -86,7 +86,7 @@ def test_behaviour(bundle: Path, stack: str) -> None:
     assert seen == EXPECTED
     assert progress.split("/")[0] == progress.split("/")[1]
     assert (nan["code"], nan["steps"], nan["unchecked"]) == ("nan", 12, False)
-    assert nan["text"].startswith("nan: train, step 13: `loss` is not finite; it first appears in")
+    assert nan["text"].startswith("nan: `train` step 13: `loss` is not finite; it first appears in")
     assert "regression.wg:" in nan["text"]
 
 

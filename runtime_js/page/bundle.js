@@ -7,4 +7,4 @@ const weights = __WEIGHTS__;
 const constants = __CONSTANTS__;
 const files = __FILES__;
 const load = options => wgcc.open({ plan, kernels, constants, weights: () => decoded(weights) }, options);
-const randomUnits = (seed, name, count) => Array.from(train.randomWords(seed, name, count), word => word / 2 ** 32);
+const randomUnits = (seed, name, count) => Array.from(wgcc.randomWords(seed, name, count), word => word / 2 ** 32);

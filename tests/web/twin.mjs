@@ -9,12 +9,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
 process.on('exit', () => rmSync(folder, { recursive: true }));
 const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['check.js', 'wgcc.js', 'train.js']) cpSync(join(runtime, name), join(folder, name));
+for (const name of ['wgcc.js', 'more.js']) cpSync(join(runtime, name), join(folder, name));
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
 const module = name => import(pathToFileURL(join(folder, name)).href);
-const { checkPlan } = await module('check.js'),
-  { readTensors } = await module('wgcc.js'),
-  { initialValues, randomWords, shuffled } = await module('train.js');
+const { checkPlan, randomWords, readTensors, shuffled } = await module('wgcc.js'),
+  { initialValues } = await module('more.js');
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {

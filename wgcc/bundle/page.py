@@ -18,7 +18,7 @@ Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
 
 # The modules of the runtime, each after those it imports at once.
-RUNTIME = ("check", "wgcc", "train")
+RUNTIME = ("wgcc", "more")
 
 
 def page_html(plan: Plan, files: Files) -> str:
