@@ -626,7 +626,7 @@ const STORAGE = 0x8c,
   SUBMIT = { ms: 40, steps: 64, bytes: 2 ** 25, dispatches: 2000 }, // what one submit aims at, and holds at most
   SEED = 'rng/seed';
 /** What pages need rarely. */
-const more = () => import('./more.js');
+const loadMore = () => import('./more.js');
 /** Nothing trained yet. @returns {Progress} */
 const none = () => ({ steps: {}, position: 0, seed: 0 });
 /** Saved only to go on with training. @param {string} key */
@@ -896,6 +896,9 @@ export async function open(bundle, options = {}) {
       record(encoder, to);
       device.queue.submit([encoder.finish()]);
       return to;
+    }).catch(error => {
+      spares = {}; // one of them may be what failed
+      throw error;
     });
     try {
       await wait(readback.mapAsync(1, 0, size));
@@ -1008,7 +1011,7 @@ export async function open(bundle, options = {}) {
       if (old) found[key] = old;
       else if (kind == 'zeros' || (kind == 'value' && `${values}` == '0')) found[key] = new Uint32Array(product(shape));
       else if (kind != 'copy')
-        found[key] = (await more()).initialValues(lasting[key], seed ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
+        found[key] = (await loadMore()).initialValues(lasting[key], seed ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
     }
     if (seed != null && found[SEED] && !given[SEED]) found[SEED] = Uint32Array.of(seed);
     for (const key in lasting) found[key] ??= found[lasting[key].init?.of ?? ''];
@@ -1182,7 +1185,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
         }
         return;
       }
-      where = `${await (await more()).blame(inside(key))}; the model is as it was before that step`;
+      where = `${await (await loadMore()).blame(inside(key))}; the model is as it was before that step`;
       await back(copies);
     }
     fail(
@@ -1307,13 +1310,15 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
       model.progress.steps[entry] = done() + n;
       model.progress.position += n;
     };
-    if (goesOn) await model.snapshot();
+    let isSafe = !goesOn;
     for (let batches = await take(done()); batches.length;) {
       signal?.throwIfAborted();
       const now = batches,
         started = performance.now();
       let next, report;
       try {
+        if (!isSafe) await model.snapshot();
+        isSafe = true;
         // The next batches are prepared while the GPU works.
         const [ran, taken] = await Promise.allSettled([
           locked(async () => {
@@ -1440,7 +1445,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
       await writeAll({ ...constants, ...remembered.words }, remembered.progress);
     },
     /** Median milliseconds of each kernel of an entry, by GPU timestamps where the adapter has them. */
-    profile: async (key = 'train', repeat = 5) => (entryOf(key), (await more()).profile(model, inside(key), repeat)),
+    profile: async (key = 'train', repeat = 5) => (entryOf(key), (await loadMore()).profile(model, inside(key), repeat)),
     /** Frees the GPU memory. */
     dispose() {
       isClosed = true;
@@ -1452,7 +1457,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
     await build(options.device);
     signal?.throwIfAborted();
     await model.reset();
-    if (options.verify) await (await more()).verify(model);
+    if (options.verify) await (await loadMore()).verify(model);
   } catch (error) {
     model.dispose();
     throw error;

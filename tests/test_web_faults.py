@@ -1,0 +1,59 @@
+"""Failing GPUs in JavaScript: every failure is an error with a code, and nothing counts as done.
+
+`WGCC_STRIDE=1` loses the device at every call of the run instead of at every ninth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import line_bundle
+from adapters import ROOT
+from web_stacks import add_web_files, build_web, run_job
+from wgcc.cli.stacks import StackError
+
+STRIDE = int(os.environ.get("WGCC_STRIDE", "9"))
+
+
+@pytest.mark.parametrize("stack", ["node", "chrome"])
+def test_failing_calls_and_lost_devices(stack: str, tmp_path: Path) -> None:
+    bundle = add_web_files(line_bundle.write_bundle(tmp_path / "line"))
+    seen = run_job(stack, bundle, "faults", {"stride": STRIDE})
+    calls, losses = seen["calls"], seen["losses"]
+    # Without memory to undo a step a model still trains.
+    assert set(calls.pop("memory")) == {"load: memory", "fit: memory", "fit: done"}
+    for kind, found in calls.items():
+        assert set(found) == {"load: gpu", "fit: gpu"}, kind
+    assert losses["undisturbed"] == "done"
+    assert losses["lost"] >= losses["points"] // STRIDE - 1 > 3
+    assert losses["wrong"] == []
+    # Far from the ten minutes after which a step is given up, however busy the machine.
+    assert losses["slowest"] < 20_000
+
+
+def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
+    """Its hash is put right, so that only what it computes is wrong."""
+    bundle = build_web(ROOT / "tests" / "golden" / "regression.wg", tmp_path / "bundle")
+    assert run_job("node", bundle, "verified", {"verify": True}) == "sound"
+    plan = json.loads((bundle / "plan.json").read_text())
+    spoilt = 0
+    for kernel in plan["kernels"]:
+        path = bundle / "kernels" / kernel["file"]
+        text = path.read_text()
+        if kernel["name"].startswith("y"):
+            text = text.replace("tanh_0 * x_2", "tanh_0 + x_2")
+            spoilt += "tanh_0 + x_2" in text
+        path.write_text(text)
+        kernel["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    assert spoilt == 2
+    (bundle / "plan.json").write_text(json.dumps(plan))
+    add_web_files(bundle)
+    assert run_job("node", bundle, "verified", {}) == "sound"
+    with pytest.raises(StackError, match="`predict.y` is off by .* on this GPU") as caught:
+        run_job("node", bundle, "verified", {"verify": True})
+    assert caught.value.code == "selftest"

@@ -1,0 +1,159 @@
+// A GPU that fails: the n-th call of a kind, for every n of loading and three steps; or the whole device, at every
+// call of a run of 20 steps. Failures must be errors with a code, and the model must stand where its count says.
+
+export default async function faults({ load, device: gpu = navigator.gpu }, { stride = 1 }) {
+  return { calls: await failEveryCall(load, gpu), losses: await loseAtEveryCall(load, gpu, stride) };
+}
+
+/** A batch for the model of tests/line_bundle.py, another at each step. */
+const batchOf = step => ({
+  x: Float32Array.from({ length: 32 }, (_, i) => Math.sin(i + step)),
+  y: Float32Array.from({ length: 8 }, (_, i) => Math.cos(3 * i + step)),
+});
+const everything = async model => JSON.stringify([await model.params(), await model.state()]);
+const codeOf = async job => {
+  try {
+    await job();
+    return 'done';
+  } catch (error) {
+    return typeof error.code == 'string' ? error.code : `${error.stack}`;
+  }
+};
+const train = (model, options) =>
+  codeOf(async () => {
+    for await (const _ of model.fit(batchOf, options));
+  });
+
+/** The GPU, whose calls are told to `before(name, device, argument)`; what that returns is used instead. */
+function watched(gpu, before) {
+  const devices = [];
+  return {
+    devices,
+    async requestAdapter(options) {
+      const adapter = await gpu.requestAdapter(options),
+        { features, limits, info } = adapter;
+      return {
+        features,
+        limits,
+        info,
+        async requestDevice(description) {
+          const device = await adapter.requestDevice(description);
+          devices.push(device);
+          for (const name of ['createBuffer', 'createComputePipelineAsync', 'pushErrorScope', 'popErrorScope'])
+            watch(device, name, device);
+          watch(device.queue, 'submit', device);
+          return device;
+        },
+      };
+    },
+  };
+
+  function watch(object, name, device) {
+    const real = object[name].bind(object);
+    object[name] = (...given) => {
+      const instead = before(name, device, given[0]),
+        // No usage is an invalid buffer, which is what comes where there is no memory.
+        result = instead == 'invalid' ? real({ size: 4, usage: 0 }) : (instead ?? real(...given));
+      if (name == 'createBuffer') watch(result, 'mapAsync', device);
+      return result;
+    };
+  }
+}
+
+// ---- single calls
+
+async function failEveryCall(load, gpu) {
+  const steps = 3,
+    model = await load({ device: gpu }),
+    states = [await everything(model)],
+    seen = {};
+  for (let step = 0; step < steps; step++) {
+    await model.train(batchOf(step));
+    states.push(await everything(model));
+  }
+  model.dispose();
+  for (const kind of ['createBuffer', 'memory', 'createComputePipelineAsync', 'mapAsync', 'submit']) {
+    seen[kind] = {};
+    for (let n = 1; ; n++) {
+      const fault = failing(kind, n),
+        found = await attempt(load, watched(gpu, fault.before), fault, steps, states);
+      if (!fault.happened) break;
+      seen[kind][found] = (seen[kind][found] ?? 0) + 1;
+    }
+  }
+  return seen;
+}
+
+function failing(kind, n) {
+  const fault = { happened: false, isOver: false, before },
+    scopes = [];
+  let isFull = false;
+  return fault;
+
+  function before(name, _, argument) {
+    if (name == 'pushErrorScope') scopes.push(argument);
+    if (name == 'popErrorScope' && scopes.pop() == 'out-of-memory' && isFull) {
+      isFull = false;
+      return Promise.resolve({ message: 'no memory' });
+    }
+    if (name != (kind == 'memory' ? 'createBuffer' : kind) || fault.isOver || --n) return;
+    fault.happened = true;
+    if (kind == 'memory') {
+      isFull = true;
+      return 'invalid';
+    }
+    if (kind == 'createBuffer' || kind == 'submit') throw new Error('it failed');
+    return Promise.reject(new Error('it failed'));
+  }
+}
+
+async function attempt(load, device, fault, steps, states) {
+  let model;
+  const loaded = await codeOf(async () => (model = await load({ device })));
+  if (!model) return `load: ${loaded}`;
+  const code = await train(model, { steps, every: 1 }),
+    done = model.progress.steps.train ?? 0;
+  fault.isOver = true;
+  const values = await everything(model);
+  model.dispose();
+  return `fit: ${code}${code == 'done' && done != steps ? ' too early' : ''}${values == states[done] ? '' : ', wrong values'}`;
+}
+
+// ---- the device
+
+async function loseAtEveryCall(load, gpu, stride) {
+  const whole = await lose(load, gpu, Infinity, false),
+    seen = { points: whole.points, undisturbed: whole.code, wrong: [], slowest: 0, lost: 0 };
+  for (let point = 1; point <= whole.points; point += stride) {
+    const { code, ms, done } = await lose(load, gpu, point, false),
+      again = await lose(load, gpu, point, true);
+    seen.slowest = Math.max(seen.slowest, ms);
+    // How many steps one submit holds depends on the time they take: a run may end before this call.
+    if (code != (ms ? 'device-lost' : 'done') || done > 20) seen.wrong.push({ point, code, done });
+    if (ms) seen.lost++;
+    if (again.code != 'done' || again.done != 20 || again.values != whole.values)
+      seen.wrong.push({ point, again: again.code, done: again.done, same: again.values == whole.values });
+  }
+  return seen;
+}
+
+/** Trains 20 steps, and destroys the device at a call of the training. */
+async function lose(load, gpu, point, recover) {
+  let points = 0,
+    isTraining = false,
+    destroyed = 0;
+  const device = watched(gpu, (_, it) => {
+      if (!isTraining || it != device.devices[0] || ++points != point) return;
+      destroyed = performance.now();
+      it.destroy();
+    }),
+    model = await load({ device });
+  isTraining = true;
+  const code = await train(model, { steps: 20, every: 4, recover }),
+    ms = destroyed && performance.now() - destroyed;
+  isTraining = false;
+  const values = code == 'done' ? await everything(model) : '',
+    done = model.progress.steps.train ?? 0;
+  model.dispose();
+  return { code, ms, done, values, points };
+}
