@@ -13,7 +13,7 @@
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>, ranges?: Record<string, any>,
  *   dispatches: Dispatch[], writes: string[], training: boolean}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[], access: string[]}} Kernel
- * @typedef {{model: {name: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
+ * @typedef {{model: {name: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
  *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors, entries: Record<string, Entry>,
  *   profiles?: Record<string, Record<string, {dispatch: number, kernel: number, grid: Grid}[]>>,
  *   optimizer?: Record<string, any>, selftest?: any, memory: Record<string, number>}} Plan
@@ -315,7 +315,7 @@ const PLAN = record(
     format: /^wgcc-bundle$/,
     version: [1, 1],
     generator: /^[^]{0,64}$/,
-    model: record({ name: NAME, source: /^[^/\\\x00-\x1f]{1,128}$/, sha256: HASH }),
+    model: record({ name: NAME, source: /^[^/\\\x00-\x1f]{1,128}$/, sha256: HASH }, { vocab: /^[^]{1,65536}$/ }),
     requires: record({
       features: list(/^[a-z][a-z0-9-]{0,63}$/, 32),
       limits: table(COUNT, 12, key => hasOwn(LIMITS, key)),
@@ -730,7 +730,8 @@ export async function open(bundle, options = {}) {
         adapter = gpu.requestAdapter ? await gpu.requestAdapter({ powerPreference: 'high-performance' }) : gpu,
         { features, limits } = adapter ?? fail('no-adapter', '', 'WebGPU found none: update the graphics driver'),
         raised = chosen(requires.limits, (value, key) => key < 'min' && value > LIMITS[key]);
-      for (const key of requires.features) features.has(key) || fail('feature', key, 'is not in this adapter');
+      for (const key of requires.features)
+        features.has(key) || fail('feature', key, 'is not in this adapter; shader-f16: build with `precision = f32`');
       for (const key in raised)
         limits[key] >= raised[key] || fail('limit', key, `is ${limits[key]} here, not ${raised[key]}`);
       /** @type {GPUDevice} */
@@ -1452,7 +1453,9 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
       close();
     },
   };
-  for (const key in entries) if (!(key in model)) model[key] = (/** @type {any} */ inputs) => model.call(key, inputs);
+  // A method `then` would make the model a promise to whoever awaits it.
+  for (const key in entries)
+    if (key != 'then' && !(key in model)) model[key] = (/** @type {any} */ inputs) => model.call(key, inputs);
   try {
     await build(options.device);
     signal?.throwIfAborted();

@@ -54,6 +54,6 @@ def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
     (bundle / "plan.json").write_text(json.dumps(plan))
     add_web_files(bundle)
     assert run_job("node", bundle, "verified", {}) == "sound"
-    with pytest.raises(StackError, match="`predict.y` is off by .* on this GPU") as caught:
+    with pytest.raises(StackError, match=r"`predict.y` is off by .* on this GPU") as caught:
         run_job("node", bundle, "verified", {"verify": True})
     assert caught.value.code == "selftest"

@@ -21,7 +21,7 @@ ARRAYS = {
 MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
-    "profile", "dispose", "constructor",
+    "profile", "dispose", "constructor", "then",
 }  # fmt: skip
 
 # Names that index.d.ts has of its own; a model called so gets a longer one.

@@ -88,6 +88,8 @@ export interface FitOptions<E> {
   signal?: AbortSignal;
   /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
   snapshot?: number;
+  /** After a lost device, open a new one and go on from the last snapshot, to the same bits (not where `data` is an iterator). */
+  recover?: boolean;
 }
 
 export interface Report {
@@ -110,6 +112,8 @@ export interface LoadOptions {
   profile?: 'gpu' | 'cpu';
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
+  /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
+  verify?: boolean;
   signal?: AbortSignal;
   onProgress?(progress: { readonly stage: 'weights' | 'kernels'; readonly done: number; readonly total: number }): void;
 }
