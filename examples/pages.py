@@ -22,6 +22,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "sin": (),
     "digits": ("train.safetensors", "test.safetensors"),
     "playground": (),
+    "chargpt": ("train.safetensors", "test.safetensors"),
 }
 
 

@@ -14,7 +14,7 @@ from web_stacks import run_node
 def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = runpy.run_path(str(ROOT / "examples" / "pages.py"))
     assert pages["main"](["-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count(".html") == 3
+    assert capsys.readouterr().out.count(".html") == 4
     seen = run_node("examples.mjs", str(tmp_path))
     for name, page in seen.items():
         assert page["problems"] == [], name
@@ -34,6 +34,11 @@ def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert playground["csv"] == "30 points from mine.csv."
     assert playground["last"] < playground["first"] / 3
     assert playground["acc"] > 90
+    chargpt = seen["chargpt"]
+    assert chargpt["untrained"].startswith("And God said, ")
+    assert chargpt["last"] < chargpt["first"] - 0.5
+    assert chargpt["written"].startswith("In the beginning") and len(chargpt["written"]) > 60
+    assert chargpt["wide"] is False
 
 
 def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,4 +46,4 @@ def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as caught:
         pages["main"](["nothing"])
     assert caught.value.code == 2
-    assert "there are: sin, digits, playground" in capsys.readouterr().err
+    assert "there are: sin, digits, playground, chargpt" in capsys.readouterr().err

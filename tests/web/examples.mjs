@@ -115,4 +115,35 @@ const close = async ({ page, problems }, name, shot = {}) => {
   await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
   seen.playground = { csv, first, last, acc, ...(await close(on, 'playground')) };
 }
+{
+  const on = await open('chargpt', { viewport: { width: 390, height: 844 } }),
+    { page, number, until } = on,
+    text = () => page.textContent('#text'),
+    longer = letters =>
+      page.waitForFunction(letters => document.getElementById('text').textContent.length > letters, letters, {
+        timeout: 120000,
+      });
+  await longer(40);
+  const untrained = await text();
+  await page.click('#start');
+  await until('step', 5);
+  const first = await number('loss');
+  await page.fill('#prompt', 'In the beginning');
+  await until('step', 20);
+  const last = await number('loss');
+  await page.waitForFunction(() => document.getElementById('text').textContent.startsWith('In the'), null, {
+    timeout: 120000,
+  });
+  await longer(60);
+  seen.chargpt = {
+    untrained,
+    first,
+    last,
+    written: await text(),
+    wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
+  };
+  await page.click('#start');
+  await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
+  Object.assign(seen.chargpt, await close(on, 'chargpt'));
+}
 answer(seen);

@@ -1,0 +1,89 @@
+// A GPT that writes while it learns. `load`, `plan` and `files` stand above: see examples/pages.py.
+
+const $ = id => document.getElementById(id);
+const { vocab } = plan.model,
+  data = wgcc.readTensors(files['train.safetensors'], 'train').tensors,
+  test = wgcc.readTensors(files['test.safetensors'], 'test').tensors;
+const STEPS = 400,
+  EVERY = 5,
+  SAMPLE = 20, // steps between two samples
+  LETTERS = 160;
+let model,
+  history = [],
+  tested = [],
+  running = null,
+  writing = 0; // the sample that is being written; a newer one ends it
+
+load().then(
+  async loaded => {
+    model = loaded;
+    $('work').hidden = false;
+    $('status').textContent = `On ${model.adapter.name}.`;
+    await write();
+  },
+  error => {
+    $('status').textContent = /^no-/.test(error.code)
+      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
+      : error.message;
+  },
+);
+
+/** Reads the prompt and streams what follows, one letter per call of `decode`. */
+async function write() {
+  const mine = ++writing,
+    prompt = [...$('prompt').value].filter(letter => vocab.includes(letter)).join('') || '\n',
+    start = performance.now();
+  $('text').replaceChildren(Object.assign(document.createElement('b'), { textContent: prompt }));
+  const written = $('text').appendChild(document.createTextNode(''));
+  await model.forget({});
+  const step = async id => (await model.decode({ id, temperature: +$('temperature').value })).id[0];
+  let id = 0;
+  for (const letter of prompt) if (mine == writing) id = await step(vocab.indexOf(letter));
+  for (let i = 0; i < LETTERS && mine == writing; i++) {
+    written.data += vocab[id];
+    id = await step(id);
+    $('speed').textContent = Math.round((1000 * (prompt.length + i + 1)) / (performance.now() - start));
+  }
+}
+
+async function show({ step, loss }) {
+  history.push([step, loss]);
+  $('step').textContent = step;
+  $('loss').textContent = loss.toFixed(3);
+  if (step % SAMPLE == 0) {
+    const score = (await model.eval({ letters: test.letters })).loss[0];
+    tested.push([step, score]);
+    $('test').textContent = score.toFixed(3);
+  }
+  plot($('plot'), [history, tested]);
+  if (step % SAMPLE == 0) await write();
+}
+
+$('start').onclick = async () => {
+  if (running) return running.abort();
+  const { signal } = (running = new AbortController());
+  $('start').textContent = 'Stop';
+  try {
+    for await (const report of model.fit({ letters: data.letters }, { steps: STEPS, every: EVERY, signal }))
+      await show(report);
+    $('status').textContent = `Learned for ${$('step').textContent} steps on ${model.adapter.name}.`;
+  } catch (error) {
+    if (error.name != 'AbortError') $('status').textContent = error.message;
+  } finally {
+    running = null;
+    $('start').textContent = 'Train';
+  }
+};
+$('reset').onclick = async () => {
+  running?.abort();
+  await model.reset(Math.floor(Math.random() * 1e6));
+  history = [];
+  tested = [];
+  for (const id of ['step', 'loss', 'test']) $(id).textContent = id == 'step' ? 0 : '–';
+  plot($('plot'), [history, tested]);
+  await write();
+};
+$('write').onclick = write;
+$('temperature').oninput = () => {
+  $('amount').textContent = $('temperature').value;
+};
