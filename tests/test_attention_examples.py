@@ -112,10 +112,7 @@ def differences(output: str) -> float:
 def test_readme_tells_the_truth(name: str) -> None:
     compiled = compile_file(EXAMPLES / name / "model.wg")
     readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
-    entries = compiled.planned.plan["entries"]
     parameters = sum(tensor.type.size for tensor in compiled.program.params.values())
-    assert f"training step is {len(entries['train']['dispatches'])} dispatches" in readme
-    assert re.search(rf"one \w+ (token|letter) {len(entries['decode']['dispatches'])}\b", readme)
     assert f"{parameters:,}" in readme
 
 
