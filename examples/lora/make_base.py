@@ -1,8 +1,6 @@
-"""Makes base.safetensors, the GPT to start from: what examples/chargpt/train.py trained.
+"""Makes base.safetensors, the GPT to start from, of what examples/chargpt/train.py trained.
 
 python examples/lora/make_base.py trained.safetensors
-
-The file is in the repository already; this script shows where it comes from.
 """
 
 from __future__ import annotations
