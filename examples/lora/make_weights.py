@@ -1,6 +1,6 @@
 """Makes base.safetensors, the GPT to start from, of what examples/chargpt/train.py trained.
 
-python examples/lora/make_base.py trained.safetensors
+python examples/lora/make_weights.py trained.safetensors
 """
 
 from __future__ import annotations
