@@ -22,9 +22,11 @@ from wgcc.schedule.operands import Operand, write_loader
 LANES = 8
 # How far tiles reach along the inner axis.
 TK = 16
+# Which products are worth large blocks per thread: by results, by multiplications.
+MIDDLING_RESULTS, LARGE_WORK, LARGE_BLOCK = 8192, 1 << 24, 12
 # What tuning tries: results per thread along and across the lanes; threads per side and results
 # per thread and side.
-REGISTER_BLOCKS = ((8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
+REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
 SHARED_TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
 
 
@@ -66,13 +68,19 @@ def matmul_candidates(group: Group, context: Context) -> list[Launch]:
 def _registers(group: Group, context: Context) -> Launch:
     sizes = _sizes(group)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    along, across = _block(-(-long_side // LANES), sizes), _block(short_side, sizes)
+    most = _most_per_side(sizes)
+    along, across = min(most, -(-long_side // LANES)), min(most, short_side)
     return _register_blocks(group, context, along, across)
 
 
 def _register_blocks(group: Group, context: Context, along: int, across: int) -> Launch:
-    """Lanes lie along the longer side; each thread makes `TM × TN` results, `LANES` apart."""
+    """Lanes lie along the longer side; each thread makes `TM × TN` results, `LANES` apart.
+
+    With large blocks a turn of the loop takes four inner elements: what is summed is spilled from
+    registers to memory, and so less often.
+    """
     sizes = _sizes(group)
+    step = 4 if max(along, across) >= LARGE_BLOCK and sizes.inner % 4 == 0 else 1
     tall = sizes.rows > sizes.cols
     rows, cols = (along, across) if tall else (across, along)
     lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
@@ -80,19 +88,22 @@ def _register_blocks(group: Group, context: Context, along: int, across: int) ->
         group,
         context,
         "matmul_registers.wgsl.jinja",
-        constants={"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols},
+        constants={"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols, "STEP": step},
         tile=(rows * lanes_m, cols * lanes_n),
         workgroup=(lanes_n, lanes_m, 1),
     )
 
 
-def _block(available: int, sizes: Sizes) -> int:
-    """Results per thread along one side: at most 8, fewer when the product is small.
+def _most_per_side(sizes: Sizes) -> int:
+    """Results per thread and side.
 
-    Small products compile quicker and use both cores with blocks of 4.
+    Loads take most of the time, and large blocks need fewer of them; but they compile slower.
+    Small products use both cores with blocks of 4.
     """
-    most = 8 if sizes.batch * sizes.rows * sizes.cols >= 8192 else 4
-    return min(most, available)
+    results = sizes.batch * sizes.rows * sizes.cols
+    if results < MIDDLING_RESULTS:
+        return 4
+    return LARGE_BLOCK if results * sizes.inner >= LARGE_WORK and sizes.inner % 4 == 0 else 8
 
 
 def _tiles(group: Group, context: Context) -> Launch:
