@@ -19,6 +19,7 @@ const LANES_M = 1u;
 const LANES_N = 8u;
 const TM = 2u;
 const TN = 1u;
+const STEP = 1u;
 
 // tanh x. Near 0 a polynomial, which keeps the relative error small; from 9.1 on it is 1 in f32,
 // and exp must not overflow. The comparisons are such that NaN stays NaN.
@@ -63,19 +64,19 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
   let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
   let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
-  var c00 = 0.0;
-  var c10 = 0.0;
-  for (var k = 0u; k < DEPTH; k++) {
+  var c0_0 = 0.0;
+  var c1_0 = 0.0;
+  for (var k = 0u; k < DEPTH; k += STEP) {
     let a0 = left(z, m0_in, k);
     let a1 = left(z, m1_in, k);
     let b0 = right(z, k, n0_in);
-    c00 = fma(a0, b0, c00);
-    c10 = fma(a1, b0, c10);
+    c0_0 = fma(a0, b0, c0_0);
+    c1_0 = fma(a1, b0, c1_0);
   }
   // A loop here, not one copy of `finish` for each result: shader compilers are ten times quicker.
   var results = array<f32, TM * TN>(
-    c00,
-    c10,
+    c0_0,
+    c1_0,
   );
   for (var i = 0u; i < TM * TN; i++) {
     let m = m0 + i / TN * LANES_M;

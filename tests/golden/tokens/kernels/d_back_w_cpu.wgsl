@@ -15,6 +15,7 @@ const LANES_M = 8u;
 const LANES_N = 1u;
 const TM = 1u;
 const TN = 4u;
+const STEP = 1u;
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[k * 8u + m];
@@ -42,24 +43,24 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let n1_in = min(n0 + 1u * LANES_N, COLS - 1u);
   let n2_in = min(n0 + 2u * LANES_N, COLS - 1u);
   let n3_in = min(n0 + 3u * LANES_N, COLS - 1u);
-  var c00 = 0.0;
-  var c01 = 0.0;
-  var c02 = 0.0;
-  var c03 = 0.0;
-  for (var k = 0u; k < DEPTH; k++) {
+  var c0_0 = 0.0;
+  var c0_1 = 0.0;
+  var c0_2 = 0.0;
+  var c0_3 = 0.0;
+  for (var k = 0u; k < DEPTH; k += STEP) {
     let a0 = left(z, m0_in, k);
     let b0 = right(z, k, n0_in);
     let b1 = right(z, k, n1_in);
     let b2 = right(z, k, n2_in);
     let b3 = right(z, k, n3_in);
-    c00 = fma(a0, b0, c00);
-    c01 = fma(a0, b1, c01);
-    c02 = fma(a0, b2, c02);
-    c03 = fma(a0, b3, c03);
+    c0_0 = fma(a0, b0, c0_0);
+    c0_1 = fma(a0, b1, c0_1);
+    c0_2 = fma(a0, b2, c0_2);
+    c0_3 = fma(a0, b3, c0_3);
   }
   // A loop here, not one copy of `finish` for each result: shader compilers are ten times quicker.
   var results = array<f32, TM * TN>(
-    c00, c01, c02, c03,
+    c0_0, c0_1, c0_2, c0_3,
   );
   for (var i = 0u; i < TM * TN; i++) {
     let m = m0 + i / TN * LANES_M;

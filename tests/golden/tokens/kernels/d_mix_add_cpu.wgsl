@@ -17,6 +17,7 @@ const LANES_M = 8u;
 const LANES_N = 1u;
 const TM = 2u;
 const TN = 4u;
+const STEP = 1u;
 
 // erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
 // From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
@@ -80,34 +81,34 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let n1_in = min(n0 + 1u * LANES_N, COLS - 1u);
   let n2_in = min(n0 + 2u * LANES_N, COLS - 1u);
   let n3_in = min(n0 + 3u * LANES_N, COLS - 1u);
-  var c00 = 0.0;
-  var c01 = 0.0;
-  var c02 = 0.0;
-  var c03 = 0.0;
-  var c10 = 0.0;
-  var c11 = 0.0;
-  var c12 = 0.0;
-  var c13 = 0.0;
-  for (var k = 0u; k < DEPTH; k++) {
+  var c0_0 = 0.0;
+  var c0_1 = 0.0;
+  var c0_2 = 0.0;
+  var c0_3 = 0.0;
+  var c1_0 = 0.0;
+  var c1_1 = 0.0;
+  var c1_2 = 0.0;
+  var c1_3 = 0.0;
+  for (var k = 0u; k < DEPTH; k += STEP) {
     let a0 = left(z, m0_in, k);
     let a1 = left(z, m1_in, k);
     let b0 = right(z, k, n0_in);
     let b1 = right(z, k, n1_in);
     let b2 = right(z, k, n2_in);
     let b3 = right(z, k, n3_in);
-    c00 = fma(a0, b0, c00);
-    c01 = fma(a0, b1, c01);
-    c02 = fma(a0, b2, c02);
-    c03 = fma(a0, b3, c03);
-    c10 = fma(a1, b0, c10);
-    c11 = fma(a1, b1, c11);
-    c12 = fma(a1, b2, c12);
-    c13 = fma(a1, b3, c13);
+    c0_0 = fma(a0, b0, c0_0);
+    c0_1 = fma(a0, b1, c0_1);
+    c0_2 = fma(a0, b2, c0_2);
+    c0_3 = fma(a0, b3, c0_3);
+    c1_0 = fma(a1, b0, c1_0);
+    c1_1 = fma(a1, b1, c1_1);
+    c1_2 = fma(a1, b2, c1_2);
+    c1_3 = fma(a1, b3, c1_3);
   }
   // A loop here, not one copy of `finish` for each result: shader compilers are ten times quicker.
   var results = array<f32, TM * TN>(
-    c00, c01, c02, c03,
-    c10, c11, c12, c13,
+    c0_0, c0_1, c0_2, c0_3,
+    c1_0, c1_1, c1_2, c1_3,
   );
   for (var i = 0u; i < TM * TN; i++) {
     let m = m0 + i / TN * LANES_M;

@@ -15,6 +15,7 @@ const LANES_M = 1u;
 const LANES_N = 8u;
 const TM = 4u;
 const TN = 1u;
+const STEP = 1u;
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[k * 4u + m];
@@ -42,27 +43,27 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let m2_in = min(m0 + 2u * LANES_M, ROWS - 1u);
   let m3_in = min(m0 + 3u * LANES_M, ROWS - 1u);
   let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
-  var c00 = 0.0;
-  var c10 = 0.0;
-  var c20 = 0.0;
-  var c30 = 0.0;
-  for (var k = 0u; k < DEPTH; k++) {
+  var c0_0 = 0.0;
+  var c1_0 = 0.0;
+  var c2_0 = 0.0;
+  var c3_0 = 0.0;
+  for (var k = 0u; k < DEPTH; k += STEP) {
     let a0 = left(z, m0_in, k);
     let a1 = left(z, m1_in, k);
     let a2 = left(z, m2_in, k);
     let a3 = left(z, m3_in, k);
     let b0 = right(z, k, n0_in);
-    c00 = fma(a0, b0, c00);
-    c10 = fma(a1, b0, c10);
-    c20 = fma(a2, b0, c20);
-    c30 = fma(a3, b0, c30);
+    c0_0 = fma(a0, b0, c0_0);
+    c1_0 = fma(a1, b0, c1_0);
+    c2_0 = fma(a2, b0, c2_0);
+    c3_0 = fma(a3, b0, c3_0);
   }
   // A loop here, not one copy of `finish` for each result: shader compilers are ten times quicker.
   var results = array<f32, TM * TN>(
-    c00,
-    c10,
-    c20,
-    c30,
+    c0_0,
+    c1_0,
+    c2_0,
+    c3_0,
   );
   for (var i = 0u; i < TM * TN; i++) {
     let m = m0 + i / TN * LANES_M;
