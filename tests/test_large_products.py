@@ -1,4 +1,4 @@
-"""Matrix products large enough for the largest blocks per thread, at sizes that fit none of them."""
+"""Matrix products large enough for the largest blocks per thread, at sizes that fit no block."""
 
 from __future__ import annotations
 
