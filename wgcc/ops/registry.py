@@ -1,7 +1,7 @@
 """What an op is. One `Op` per op, all of its rules side by side in one file of this folder.
 
 An op says what it means (`infer`, `reference`), how it differentiates (`grad`) and how it becomes
-code (`lower`, one of the kinds below). The scheduler knows the kinds, never a single op.
+code (`lower`, one of the kinds below). The scheduler knows the kinds, and hardly any single op.
 """
 
 from __future__ import annotations

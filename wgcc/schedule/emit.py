@@ -2,7 +2,7 @@
 
 Values that lie in memory are loaded; everything else is computed on the spot from its operands.
 Statements go to the loop they vary with: a value that does not depend on the inner variable is
-computed once, outside. The emitter knows the kinds of lowering, never a single op.
+computed once, outside. The emitter knows the kinds of lowering; of single ops only `const`.
 """
 
 from __future__ import annotations
