@@ -23,7 +23,7 @@
  * @typedef {{steps: Record<string, number>, position: number, seed: number}} Progress
  * @typedef {{plan: any, kernels: Record<string, string>, weights?: () => any, constants?: string}} Bundle
  * @typedef {{device?: any, weights?: any, seed?: number, profile?: string, signal?: AbortSignal, maxBytes?: number,
- *   verify?: boolean, onProgress?: (progress: {stage: string, done: number, total: number}) => void}} Options
+ *   verify?: boolean, tune?: boolean | number, onProgress?: (progress: {stage: string, done: number, total: number}) => void}} Options
  * @typedef {[GPUComputePipeline, GPUBindGroup, Grid]} Command
  * @typedef {(encoder: GPUCommandEncoder, readback: GPUBuffer) => void} Recorder
  * @typedef {{plan: Plan, key: string, device: GPUDevice, buffers: GPUBuffer[], commands: Command[],
@@ -642,7 +642,7 @@ const until = (target, event) =>
  * One act on the checkpoints that the browser keeps.
  * @param {IDBTransactionMode} mode @param {(store: IDBObjectStore) => IDBRequest} act
  */
-async function stored(mode, act) {
+export async function stored(mode, act) {
   try {
     const opening = indexedDB.open('wgcc', 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore('checkpoints');
@@ -682,7 +682,8 @@ async function bytesAt(source, limit, signal) {
  */
 export async function open(bundle, options = {}) {
   const plan = checkPlan(bundle.plan),
-    { tensors, entries, profiles, memory, requires } = plan,
+    { tensors, entries, memory, requires } = plan,
+    profiles = { ...plan.profiles },
     { signal, onProgress, maxBytes = 2 ** 33 } = options,
     lasting = chosen(tensors, isLasting);
   if (memory.peak > maxBytes)
@@ -745,12 +746,15 @@ export async function open(bundle, options = {}) {
           : gpu,
         info = adapter.info ?? /** @type {any} */ (made).adapterInfo ?? {},
         name = info.description || `${info.vendor} ${info.architecture}`,
-        isSoftware = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name + info.device);
+        isSoftware = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name + info.device),
+        suited = isSoftware ? 'cpu' : 'gpu',
+        tuned = `tuned_${name}`.replace(/\W+/g, '_').slice(0, 99);
       device = made;
       isOwn = made != gpu;
       model.device = made;
       model.lost = made.lost;
-      model.adapter = { name, profile: model.adapter?.profile ?? options.profile ?? (isSoftware ? 'cpu' : 'gpu') };
+      if (options.tune) profiles[tuned] ??= await (await import('./tune.js')).tune(open, bundle, options, made, tuned, suited);
+      model.adapter = { name, profile: model.adapter?.profile ?? options.profile ?? (profiles[tuned] ? tuned : suited) };
       made.lost.then(({ message, reason }) => {
         if (made != device) return;
         lost = new WgccError('device-lost', `${message || reason}: recover() goes back to the last snapshot`);
@@ -815,7 +819,7 @@ export async function open(bundle, options = {}) {
   /** What an entry runs under the profile (`gpu` is the plan itself). @param {string} key */
   const dispatchesOf = key => {
     const found = [...entries[key].dispatches];
-    for (const { dispatch, ...other } of profiles?.[model.adapter.profile]?.[key] ?? [])
+    for (const { dispatch, ...other } of profiles[model.adapter.profile]?.[key] ?? [])
       found[dispatch] = { ...found[dispatch], ...other };
     return found;
   };

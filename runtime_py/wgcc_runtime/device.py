@@ -96,7 +96,7 @@ def adapter_name(adapter: Any) -> str:
 
 def tuned_name(adapter: str) -> str:
     """The profile that holds what was measured on an adapter."""
-    return "tuned_" + re.sub("[^a-z0-9]+", "_", adapter.lower()).strip("_")[:80]
+    return re.sub(r"\W+", "_", f"tuned_{adapter}", flags=re.ASCII)[:99]
 
 
 def is_software(name: str, kind: str) -> bool:

@@ -18,7 +18,7 @@ Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
 
 # The modules of the runtime, each after those it imports at once.
-RUNTIME = ("wgcc", "more")
+RUNTIME = ("wgcc", "more", "tune")
 
 
 def page_html(plan: Plan, files: Files) -> str:

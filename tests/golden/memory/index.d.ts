@@ -107,13 +107,18 @@ export interface LoadOptions {
   /** Draws other first values, and seeds dropout and other random numbers. */
   seed?: number;
   /** Which kernels to run. Default: what suits the adapter. */
-  profile?: 'gpu' | 'cpu';
+  profile?: 'gpu' | 'cpu' | (string & {});
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
   /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
   verify?: boolean;
+  /**
+   * Measure the bundle's kernels on this adapter and use the fastest; the browser keeps the choice. A number: seconds it may
+   * take, 30 by default. `wgcc build --candidates` gives it more to choose from.
+   */
+  tune?: boolean | number;
   signal?: AbortSignal;
-  onProgress?(progress: { readonly stage: 'weights' | 'kernels'; readonly done: number; readonly total: number }): void;
+  onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
 }
 
 /** What every model has besides its entries. */
