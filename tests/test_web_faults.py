@@ -14,6 +14,7 @@ import pytest
 
 import line_bundle
 from adapters import ROOT
+from web_soak import soak
 from web_stacks import add_web_files, build_web, run_job
 from wgcc.cli.stacks import StackError
 
@@ -57,3 +58,12 @@ def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"`predict.y` is off by .* on this GPU") as caught:
         run_job("node", bundle, "verified", {"verify": True})
     assert caught.value.code == "selftest"
+
+
+def test_memory_is_flat() -> None:
+    """tests/web_soak.py does the same for 10,000 steps."""
+    first, *later = soak(300)[4:]
+    for look in later:
+        assert look["alive"] == first["alive"]
+        assert look["heap"] < 1.2 * first["heap"]
+        assert look["resident"] < 1.05 * first["resident"]

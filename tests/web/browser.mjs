@@ -7,7 +7,7 @@ import { extname, join } from 'node:path';
 
 const require = createRequire(join(process.env.NODE_FOLDER, 'from-here.js'));
 const { chromium } = require('playwright-core');
-const FLAGS = [
+export const FLAGS = [
   '--enable-unsafe-webgpu',
   '--use-webgpu-adapter=swiftshader',
   '--no-sandbox',

@@ -1,0 +1,59 @@
+// Trains a bundle for many steps in Chromium and looks at its memory ten times: node soak.mjs BUNDLE STEPS
+// Every look: steps, bytes of the script's heap after a collection, GPU buffers alive, resident bytes of all of the
+// browser's processes (Linux), milliseconds per step since the last look.
+import { readFileSync } from 'node:fs';
+import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
+
+const [bundle, steps] = process.argv.slice(2),
+  server = await serve({ '/bundle/': bundle }),
+  browser = await launch({ args: [...FLAGS, '--js-flags=--expose-gc', '--enable-precise-memory-info'] }),
+  { page, problems } = await openPage(browser),
+  system = await browser.newBrowserCDPSession(),
+  looks = [];
+
+async function resident() {
+  const { processInfo } = await system.send('SystemInfo.getProcessInfo');
+  let total = 0;
+  for (const { id } of processInfo)
+    try {
+      total += 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
+    } catch {} // it has ended, or this is no Linux
+  return total;
+}
+
+await page.goto(`${server.url}/bundle/plan.json`); // a page of this origin without scripts
+await page.evaluate(async () => {
+  const { load } = await import('/bundle/index.js'),
+    model = await load(),
+    n = 256,
+    x = Float32Array.from({ length: 8 * n }, (_, i) => Math.sin(i) * 3),
+    { createBuffer } = model.device;
+  window.alive = 0;
+  model.device.createBuffer = function (what) {
+    const buffer = createBuffer.call(this, what),
+      { destroy } = buffer;
+    window.alive++;
+    buffer.destroy = function () {
+      window.alive--;
+      destroy.call(this);
+    };
+    return buffer;
+  };
+  window.fit = async steps => {
+    const started = performance.now();
+    let last;
+    for await (last of model.fit({ x, y: x.map(Math.sin) }, { steps, every: 50, snapshot: 1 }));
+    const ms = (performance.now() - started) / steps;
+    // What the GPU process still held is free only a moment later.
+    for (let i = 0; i < 3; i++) {
+      gc();
+      await new Promise(done => setTimeout(done, 100));
+    }
+    return { step: last.step, loss: last.loss, heap: performance.memory.usedJSHeapSize, alive: window.alive, ms };
+  };
+});
+for (let i = 0; i < 10; i++) {
+  const look = await page.evaluate(steps => window.fit(steps), Math.ceil(steps / 10));
+  looks.push({ ...look, resident: await resident() });
+}
+answer({ looks, problems });

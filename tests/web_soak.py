@@ -1,0 +1,29 @@
+"""Trains the sin model for long in Chromium and prints its memory: tests/web_soak.py [STEPS]."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from adapters import ROOT
+from web_stacks import build_web, run_node
+
+
+def soak(steps: int) -> list[dict[str, Any]]:
+    """Ten looks at the memory, one after each tenth of the steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = build_web(ROOT / "examples" / "sin" / "model.wg", Path(folder) / "sin")
+        seen = run_node("soak.mjs", str(bundle), str(steps))
+    assert seen["problems"] == []
+    looks: list[dict[str, Any]] = seen["looks"]
+    return looks
+
+
+if __name__ == "__main__":
+    for look in soak(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000):
+        print(
+            f"{look['step']:7,} steps: heap {look['heap'] / 1e6:.3f} MB, {look['alive']} buffers, "
+            f"browser {look['resident'] / 1e6:.1f} MB, {look['ms']:.2f} ms/step"
+        )
