@@ -1454,6 +1454,7 @@ fn main(@builtin(global_invocation_id) id: vec3u, @builtin(num_workgroups) n: ve
     /** Frees the GPU memory. */
     dispose() {
       isClosed = true;
+      giveUp?.(closed());
       close();
     },
   };

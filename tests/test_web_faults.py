@@ -66,4 +66,5 @@ def test_memory_is_flat() -> None:
     for look in later:
         assert look["alive"] == first["alive"]
         assert look["heap"] < 1.2 * first["heap"]
-        assert look["resident"] < 1.05 * first["resident"]
+        for kind in ("renderer", "GPU"):
+            assert look["resident"][kind] < 1.05 * first["resident"][kind], kind

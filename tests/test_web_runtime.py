@@ -53,6 +53,7 @@ EXPECTED: dict[str, Any] = {
         "unknown": "weights",
         "shaped": "weights",
     },
+    "during": True,
     "together": True,
     "seeds": [True, True, False],
     "weights": "weights",
@@ -67,7 +68,7 @@ EXPECTED: dict[str, Any] = {
         "reason": "destroyed",
     },
     "recovered": {"steps": 4, "same": True, "trains": "number"},
-    "closed": ["closed", "closed"],
+    "closed": ["closed", "closed", "closed"],
     "error": [True, "closed"],
 }
 

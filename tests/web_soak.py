@@ -23,7 +23,6 @@ def soak(steps: int) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     for look in soak(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000):
-        print(
-            f"{look['step']:7,} steps: heap {look['heap'] / 1e6:.3f} MB, {look['alive']} buffers, "
-            f"browser {look['resident'] / 1e6:.1f} MB, {look['ms']:.2f} ms/step"
-        )
+        parts = ", ".join(f"{kind} {size / 1e6:.1f}" for kind, size in look["resident"].items())
+        print(f"{look['step']:7,} steps: heap {look['heap'] / 1e6:.3f} MB, {look['alive']} buffers")
+        print(f"               {look['ms']:.2f} ms/step; processes in MB: {parts}")

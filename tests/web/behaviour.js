@@ -120,6 +120,22 @@ export default async function behaviour({ load, tensor, meta, device, WgccError 
     shaped: await codeOf(model.loadParams({ ...params, 'l1.w': new Float32Array(3) })),
   };
 
+  // a checkpoint taken while training goes on stands at the step it names
+  await model.reset();
+  const saved = [],
+    stands = [],
+    training = list(model.fit(() => batch, { steps: 100, every: 50 }));
+  for (let i = 0; i < 5; i++) {
+    await new Promise(done => setTimeout(done, 3));
+    saved.push(await model.save());
+  }
+  await training;
+  for (const bytes of saved) {
+    await model.restore(bytes);
+    stands.push((await model.state())['opt/opt/step'][0] == (model.progress.steps.train ?? 0));
+  }
+  seen.during = stands.every(Boolean);
+
   // calls at the same time run one after the other
   await model.reset();
   const together = await Promise.all([model.train(batch), model.train(batch), model.predict({ x: x(6) })]);
@@ -171,8 +187,10 @@ export default async function behaviour({ load, tensor, meta, device, WgccError 
     trains: typeof (await model.train(batch)).loss[0],
   };
 
+  const running = codeOf(model.train(batch));
+  await Promise.resolve();
   model.dispose();
-  seen.closed = [await codeOf(model.train(batch)), await codeOf(model.params())];
+  seen.closed = [await running, await codeOf(model.train(batch)), await codeOf(model.params())];
   seen.error = [new WgccError('a', 'b') instanceof Error, await codeOf(model.store())];
   return seen;
 }

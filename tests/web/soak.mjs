@@ -1,6 +1,6 @@
 // Trains a bundle for many steps in Chromium and looks at its memory ten times: node soak.mjs BUNDLE STEPS
-// Every look: steps, bytes of the script's heap after a collection, GPU buffers alive, resident bytes of all of the
-// browser's processes (Linux), milliseconds per step since the last look.
+// Every look: steps, bytes of the script's heap after a collection, GPU buffers alive, resident bytes of the browser's
+// processes by kind (Linux), milliseconds per step since the last look.
 import { readFileSync } from 'node:fs';
 import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 
@@ -13,12 +13,12 @@ const [bundle, steps] = process.argv.slice(2),
 
 async function resident() {
   const { processInfo } = await system.send('SystemInfo.getProcessInfo');
-  let total = 0;
-  for (const { id } of processInfo)
+  const found = {};
+  for (const { id, type } of processInfo)
     try {
-      total += 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
+      found[type] = (found[type] ?? 0) + 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
     } catch {} // it has ended, or this is no Linux
-  return total;
+  return found;
 }
 
 await page.goto(`${server.url}/bundle/plan.json`); // a page of this origin without scripts
