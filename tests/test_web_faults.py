@@ -46,16 +46,15 @@ def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
     for kernel in plan["kernels"]:
         path = bundle / "kernels" / kernel["file"]
         text = path.read_text()
-        if kernel["name"].startswith("y"):
-            text = text.replace("tanh_0 * x_2", "tanh_0 + x_2")
-            spoilt += "tanh_0 + x_2" in text
+        spoilt += "= wg_tanh(" in text
+        text = text.replace("= wg_tanh(", "= -wg_tanh(")
         path.write_text(text)
         kernel["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    assert spoilt == 2
+    assert spoilt
     (bundle / "plan.json").write_text(json.dumps(plan))
     add_web_files(bundle)
     assert run_job("node", bundle, "verified", {}) == "sound"
-    with pytest.raises(StackError, match=r"`predict.y` is off by .* on this GPU") as caught:
+    with pytest.raises(StackError, match=r"`\w+\.\w+` is off by .* on this GPU") as caught:
         run_job("node", bundle, "verified", {"verify": True})
     assert caught.value.code == "selftest"
 
