@@ -123,19 +123,30 @@ const list = (form, most = 1e4, least = 0) => (value, field) =>
  * Needed keys, optional keys, and what all others hold. Looks in this order, whatever the value's own.
  * @type {(needed: Record<string, Form>, optional?: Record<string, Form>, others?: Form, names?: Form, most?: number) => Form}
  */
-const record = (needed, optional, others, names = NAME, most = 256) => (value, field) =>
-  value &&
-  typeof value == 'object' &&
-  !isArray(value) &&
-  keys(value).length <= most &&
-  keys({ ...needed, ...optional, ...value }).every(key => {
-    /** @type {any} */
-    const forms = { __proto__: null, ...needed, ...optional },
-      place = (field && field + '.') + key;
-    return hasOwn(value, key)
-      ? check(forms[key] ?? (check(names, key, place) && others) ?? (() => false), value[key], place)
-      : !hasOwn(needed, key) || refuse(field, `no ${key}`);
-  });
+const record = (needed, optional, others, names = NAME, most = 256) => {
+  /** @type {any} */
+  const forms = { __proto__: null, ...needed, ...optional },
+    order = keys(forms);
+  return (value, field) => {
+    const place = (/** @type {string} */ key) => (field && field + '.') + key;
+    return (
+      value &&
+      typeof value == 'object' &&
+      !isArray(value) &&
+      keys(value).length <= most &&
+      order.every(key =>
+        hasOwn(value, key)
+          ? check(forms[key], value[key], place(key))
+          : !hasOwn(needed, key) || refuse(field, `no ${key}`),
+      ) &&
+      keys(value).every(
+        key =>
+          forms[key] ||
+          (check(names, key, place(key)) && check(others ?? (() => false), value[key], place(key))),
+      )
+    );
+  };
+};
 /** Any names, one form. @type {(form: Form, most?: number, names?: Form) => Form} */
 const table = (form, most, names) => record({}, {}, form, names, most);
 /** A name or an index in a section. @type {(section: 'buffers' | 'tensors' | 'kernels' | 'entries') => Form} */
