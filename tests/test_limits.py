@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import wgcc_runtime
+from building import build
 from wgcc.compiler import compile_file
 from wgcc.errors import WgError
 
@@ -18,18 +22,32 @@ def refusal(tmp_path: Path, text: str) -> WgError:
     return raised.value
 
 
-def test_too_many_products_at_once(tmp_path: Path) -> None:
-    text = """dim Z = 70000
+@pytest.mark.parametrize("profile", ["gpu", "cpu"])
+def test_more_products_than_workgroups_along_an_axis(
+    profile: str, tmp_path: Path, device: Any
+) -> None:
+    path = tmp_path / "m.wg"
+    path.write_text(
+        "dim Z = 70000\nmodel M {\n"
+        "  entry run(a: f32[Z, 2, 2], b: f32[Z, 2, 2]) -> (y: f32[Z, 2, 2]) = a @ b\n}\n",
+        encoding="utf-8",
+    )
+    bundle = build(path, tmp_path / "b")
+    a, b = np.random.default_rng(0).uniform(-1, 1, (2, 70_000, 2, 2)).astype(np.float32)
+    found = wgcc_runtime.load(bundle, device=device, profile=profile).run(a=a, b=b)["y"]
+    np.testing.assert_allclose(found, a @ b, atol=1e-6)
 
-model M {
-  entry run(a: f32[Z, 2, 2], b: f32[Z, 2, 2]) -> (y: f32[Z, 2, 2]) {
-    return a @ b
-  }
-}
-"""
-    (found,) = refusal(tmp_path, text).diagnostics.errors
-    assert (found.code, found.span.line) == ("WG1001", 5)
-    assert "70000 workgroups" in found.message
+
+def test_a_convolution_of_four_million_pixels(tmp_path: Path) -> None:
+    path = tmp_path / "m.wg"
+    path.write_text(
+        "model M {\n  param w: f32[3, 3, 1, 2] = 0.5\n"
+        "  entry run(x: f32[1, 2112, 2112, 1]) -> (y: f32) = max(conv2d(x, w))\n}\n",
+        encoding="utf-8",
+    )
+    compiled = compile_file(path)
+    product, *_ = compiled.schedule.entries["run"].dispatches
+    assert [launch.grid for launch in product.launches.values()] == [(34_783, 2, 1)] * 2
 
 
 def test_parameters_beyond_one_buffer(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.emit import Emitter
 from wgcc.schedule.flow import lowering
 from wgcc.schedule.fuse import Group, product_position
+from wgcc.schedule.grid import Grid, grid_of
 from wgcc.schedule.index import coordinates_of, variable
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch
 from wgcc.schedule.operands import Operand, write_loader
 
 LANES = 8
@@ -159,17 +160,27 @@ def _launch(
 ) -> Launch:
     sizes, bindings = _sizes(group), context.bindings()
     functions, used, ahead = _functions(group, context, bindings)
-    grid = (-(-sizes.cols // tile[1]), -(-sizes.rows // tile[0]), sizes.batch)
+    across, down = -(-sizes.cols // tile[1]), -(-sizes.rows // tile[0])
+    grid, folded = _grid(across, down, sizes.batch)
     shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
     riding = {"SUMS": int(_rider(group) is not None)}
     return context.launch(
         template,
         used,
-        constants={**shape, **constants, **riding, **ahead},
+        constants={**shape, **constants, **riding, **ahead, **folded},
         holes={"functions": functions},
         workgroup=workgroup,
         grid=grid,
     )
+
+
+def _grid(across: int, down: int, batch: int) -> tuple[Grid, dict[str, int]]:
+    """The workgroups of each axis, or all of them numbered, where an axis has too many."""
+    if max(across, down, batch) <= MAX_WORKGROUPS:
+        return (across, down, batch), {"FOLDED": 0}
+    groups = across * down * batch
+    grid = grid_of(groups)
+    return grid, {"FOLDED": grid[0], "GROUPS": groups, "GROUPS_X": across, "GROUPS_Y": down}
 
 
 def _sizes(group: Group) -> Sizes:
