@@ -14,20 +14,23 @@ from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
-from wgcc.passes.pipeline import run_passes
+from wgcc.schedule.budget import lower
 from wgcc.schedule.kernel import Schedule
-from wgcc.schedule.schedule import schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A model on its way to a bundle. `diagnostics` holds its warnings."""
+    """A model on its way to a bundle. `diagnostics` holds its warnings.
+
+    `segments` is in how many parts its activations are computed, all but the last of them twice.
+    """
 
     source: Source
     program: Program
     schedule: Schedule
     planned: Planned
     diagnostics: Diagnostics
+    segments: int = 1
 
     def files(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The bundle's files. `weights` replaces first values, by parameter name."""
@@ -46,15 +49,17 @@ def compile_file(
     seed: int | None = None,
     entries: Sequence[str] | None = None,
     candidates: bool = False,
+    memory: int | None = None,
 ) -> Compiled:
     """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
 
-    `candidates`: with kernels for tuning to choose from.
+    `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
+    may need.
     """
     source, program, diagnostics = read_program(
         path, sizes=sizes, model=model, seed=seed, entries=entries
     )
-    return compile_program(source, program, diagnostics, candidates)
+    return compile_program(source, program, diagnostics, candidates, memory)
 
 
 def read_program(
@@ -75,15 +80,18 @@ def read_program(
 
 
 def compile_program(
-    source: Source, program: Program, diagnostics: Diagnostics, candidates: bool = False
+    source: Source,
+    program: Program,
+    diagnostics: Diagnostics,
+    candidates: bool = False,
+    memory: int | None = None,
 ) -> Compiled:
     """Passes, schedule and plan of a traced program."""
-    lowered = run_passes(program)
-    scheduled = schedule(lowered, candidates)
-    generator = f"wgcc {__version__}"
-    planned = make_plan(lowered, scheduled, source.name, source.text, generator)
-    planned.plan["selftest"] = make_selftest(lowered, planned.plan)
-    return Compiled(source, lowered, scheduled, planned, diagnostics)
+    lowered = lower(program, candidates, memory)
+    done, scheduled = lowered.program, lowered.schedule
+    planned = make_plan(done, scheduled, source.name, source.text, f"wgcc {__version__}")
+    planned.plan["selftest"] = make_selftest(done, planned.plan)
+    return Compiled(source, done, scheduled, planned, diagnostics, lowered.segments)
 
 
 def _only(program: Program, entries: Sequence[str] | None) -> Program:

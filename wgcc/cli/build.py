@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import all_errors_option, json_option, model_file, model_options
+from wgcc.cli.options import (
+    all_errors_option,
+    json_option,
+    memory_size,
+    model_file,
+    model_options,
+)
 from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
 
 if TYPE_CHECKING:
@@ -38,6 +44,12 @@ POLL_SECONDS = 0.3
 )
 @click.option(
     "--candidates", is_flag=True, help="With more kernels, for tuning in a page to choose from."
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=memory_size,
+    help="GPU memory it may need, such as 64MB: activations are computed twice where it is short.",
 )
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
@@ -85,6 +97,7 @@ def _build(
         seed=options["seed"],
         entries=_names(options["entries"]),
         candidates=options["candidates"],
+        memory=options["memory"],
     )
     files = compiled.files(_weights(options["weights"], compiled))
     _write(files, output)

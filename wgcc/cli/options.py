@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 LONGEST_SIZE = 18
+_MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:([kmg])(i?))?b", re.IGNORECASE)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -26,6 +28,19 @@ def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
             raise click.BadParameter(f"'{number}' is too large for a size.", ctx, param)
         sizes[name] = int(digits)
     return sizes
+
+
+def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
+    """`"64MB"` → 64,000,000; also B, kB, GB and KiB, MiB, GiB."""
+    if value is None:
+        return None
+    found = _MEMORY.fullmatch(value.strip())
+    if found is None or not float(found[1]):
+        text = f"'{value}' is not a size of memory, such as 64MB or 1.5GiB."
+        raise click.BadParameter(text, ctx, param)
+    unit = 1024 if found[3] else 1000
+    power = "kmg".index(found[2].lower()) + 1 if found[2] else 0
+    return int(float(found[1]) * unit**power)
 
 
 def model_file(command: Command) -> Command:

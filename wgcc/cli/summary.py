@@ -23,6 +23,7 @@ def facts(compiled: Compiled, folder: Path, files: Mapping[str, bytes], seconds:
         "parameters": sum(tensor.type.size for tensor in params),
         "trainable": sum(tensor.type.size for tensor in params if tensor.trainable),
         "memory": plan["memory"],
+        "segments": compiled.segments,
         "entries": {
             name: {"dispatches": len(entry.dispatches), "ops": entry.naive_dispatches}
             for name, entry in compiled.schedule.entries.items()
@@ -46,6 +47,7 @@ def summary(found: Mapping[str, Any]) -> str:
         f"{found['folder']}: {found['model']}",
         listing,
         f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
+        *_twice(found["segments"]),
         *_dispatches(found["entries"]),
         f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
         f"built in {found['seconds']:.2f} s",
@@ -63,6 +65,12 @@ def _folded(files: Mapping[str, int]) -> dict[str, int]:
 def _parts(memory: Mapping[str, int]) -> str:
     parts = (f"{name} {size(count)}" for name, count in memory.items() if name != "peak" and count)
     return ", ".join(parts)
+
+
+def _twice(segments: int) -> list[str]:
+    if segments == 1:
+        return []
+    return [f"to save memory, activations of all but the last of {segments} parts are made twice"]
 
 
 def _dispatches(entries: Mapping[str, Mapping[str, int]]) -> list[str]:

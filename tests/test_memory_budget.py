@@ -1,0 +1,78 @@
+"""`wgcc build --memory SIZE`: activations are computed twice where memory is short, to the same
+numbers, and a size that cannot be reached is refused with what was reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import wgcc_runtime
+from cli_runs import run
+from deep_models import GPT, MLP, batch_for, write
+from wgcc.compiler import compile_file
+from wgcc.errors import WgError
+
+MODELS = pytest.mark.parametrize(("text", "depth"), [(MLP, 6), (GPT, 3)], ids=["mlp", "gpt"])
+
+
+@MODELS
+def test_the_plan_stays_within_it(text: str, depth: int, tmp_path: Path) -> None:
+    path = write(tmp_path, text, depth=depth)
+    plain = compile_file(path)
+    free = plain.planned.plan["memory"]
+    assert plain.segments == 1
+    budget = free["peak"] - free["temps"] // 2
+    saving = compile_file(path, memory=budget)
+    found = saving.planned.plan["memory"]
+    assert found["peak"] <= budget and found["temps"] <= free["temps"] // 2
+    assert saving.segments > 1
+    # What fits is left as it is, to the byte.
+    assert compile_file(path, memory=free["peak"]).files() == plain.files()
+
+
+@MODELS
+def test_losses_stay_the_same(text: str, depth: int, tmp_path: Path) -> None:
+    """Dropout included: the second time it drops the same."""
+    path, runs = write(tmp_path, text, depth=depth), []
+    free = compile_file(path).planned.plan["memory"]
+    for memory in (None, free["peak"] - free["temps"] // 2):
+        folder = tmp_path / f"bundle{memory}"
+        compile_file(path, memory=memory).write(folder)
+        model = wgcc_runtime.load(folder, device="SwiftShader")
+        runs.append([float(model.train(**batch_for(text))["loss"]) for _ in range(6)])
+    assert runs[0][-1] < runs[0][0]
+    np.testing.assert_allclose(runs[1], runs[0], rtol=1e-5)
+
+
+def test_marks_of_layers_give_way(tmp_path: Path) -> None:
+    """Where `remat` layers do not save enough, cuts are made elsewhere."""
+    path = write(tmp_path, MLP.replace("  head:", "  remat head:"), depth=6)
+    marked = compile_file(path).planned.plan["memory"]
+    budget = marked["peak"] - marked["temps"] // 2
+    saving = compile_file(path, memory=budget)
+    assert saving.planned.plan["memory"]["peak"] <= budget and saving.segments > 1
+
+
+def test_too_little_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, MLP, depth=2)
+    with pytest.raises(WgError) as caught:
+        compile_file(path, memory=100_000)
+    text = str(caught.value)
+    assert "even when activations are computed again" in text
+    assert "more than the 0.1 MB it may use (parameters 0.152 MB, " in text
+
+
+def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, MLP, depth=6)
+    free = compile_file(path).planned.plan["memory"]
+    budget = free["peak"] - free["temps"] // 2
+    build = ("build", str(path), "-o", str(tmp_path / "b"))
+    code, out, _ = run(capsys, *build, "--memory", f"{budget / 1e6:.6f}MB", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["segments"] > 1 and found["memory"]["peak"] <= budget
+    for wrong in ("64", "0MB", "-1MB", "64 parsecs"):
+        code, _, err = run(capsys, *build, f"--memory={wrong}")
+        assert code == 2 and "such as 64MB" in err, wrong
