@@ -7,6 +7,7 @@ directly; on GPUs a workgroup shares tiles of keys and values, one row per threa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from wgcc.ops.attention_rule import optional
 from wgcc.schedule.attention_access import Access, Sizes
@@ -14,6 +15,7 @@ from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.turns import MOST_TURNS, unrolled
 
 # Software adapters: a load costs much more than arithmetic, so each serves several rows or keys.
 # Larger blocks are hardly faster and take long to compile.
@@ -25,6 +27,8 @@ MIN_THREADS = 16
 TILE_FOURS = 768
 MOST_TILE = 32
 FEW_WORKGROUPS = 64
+# Elements, or keys of a tile, that one turn of a loop takes at most: more would compile slowly.
+MOST_UNROLLED = 8
 
 
 def attention_code(group: Group, context: Context) -> GroupCode:
@@ -49,33 +53,60 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         found.sees(node, extras, sizes, "key")
         return found
 
-    blocks = launch_blocks("attention_blocks", access(False), sizes, sizes.tall, flags)
+    walk = Walk(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
+    blocks = launch_blocks("attention_blocks", access(False), sizes, walk, flags)
     if tile:
-        tiles = launch_tiles("attention_tiles", access(True), sizes, sizes.tall, tile, flags)
-    return context.code({"gpu": tiles if tile else blocks, "cpu": blocks})
+        tiles = launch_tiles("attention_tiles", access(True), sizes, walk, tile, flags)
+    return context.code(both_profiles(blocks, tiles if tile else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Each of `length` rows (or keys) walks along up to `steps` keys (or rows).
+
+    For each span of them it loops over `inner` elements.
+    """
+
+    length: int
+    steps: int
+    inner: int
+
+
+def both_profiles(blocks: Launch, tiles: Launch | None) -> dict[str, Launch]:
+    """Blocks are made for software adapters, but where walks are very long they loop too often."""
+    if tiles is None:
+        return {"gpu": blocks, "cpu": blocks}
+    return {"gpu": tiles, "cpu": tiles if blocks.turns > MOST_TURNS else blocks}
 
 
 def launch_blocks(
-    template: str, access: Access, sizes: Sizes, length: int, flags: Mapping[str, bool]
+    template: str, access: Access, sizes: Sizes, walk: Walk, flags: Mapping[str, bool]
 ) -> Launch:
-    """One thread per block of the `length` rows (or keys) of each problem."""
-    block = MOST_BLOCK
+    """One thread per block of the rows (or keys) of each problem."""
+    block, length = MOST_BLOCK, walk.length
     while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
         block //= 2
     blocks = -(-length // block)
     grid = grid_of(-(-sizes.pairs * blocks // CPU_LANES))
-    shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES}
-    return _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
+    spans = -(-walk.steps // SPAN)
+    times = min(unrolled(spans * (1 + walk.inner)), MOST_UNROLLED)
+    shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES, "UNROLLED": times}
+    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
+    return replace(launch, turns=spans * (4 + walk.inner // times))
 
 
 def launch_tiles(
-    template: str, access: Access, sizes: Sizes, length: int, tile: int, flags: Mapping[str, bool]
+    template: str, access: Access, sizes: Sizes, walk: Walk, tile: int, flags: Mapping[str, bool]
 ) -> Launch:
     """One thread per row (or key); the threads of a workgroup belong to one problem."""
-    lanes = 64 if sizes.pairs * -(-length // 64) >= FEW_WORKGROUPS else 32
-    grid = grid_of(sizes.pairs * -(-length // lanes))
-    shape = {"TILE": tile, "LANES": lanes}
-    return _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
+    lanes = 64 if sizes.pairs * -(-walk.length // 64) >= FEW_WORKGROUPS else 32
+    grid = grid_of(sizes.pairs * -(-walk.length // lanes))
+    loads = 2 + sum(-(-tile * fours // lanes) for fours in (sizes.inner_4, sizes.width_4))
+    tiles = -(-walk.steps // tile) + 1
+    times = min(unrolled(tiles * (loads + tile)), MOST_UNROLLED)
+    shape = {"TILE": tile, "LANES": lanes, "UNROLLED": times}
+    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
+    return replace(launch, turns=tiles * (loads + tile // times))
 
 
 def tile_size(sizes: Sizes) -> int:

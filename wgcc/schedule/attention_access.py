@@ -17,6 +17,8 @@ from wgcc.schedule.emit import Scope as Lines
 from wgcc.schedule.index import variable
 from wgcc.schedule.wgsl import literal, wgsl_type
 
+# So many rows, or keys, a workgroup works at together.
+NEIGHBOURS = 64
 AXES = ("z", "h", "t", "d")
 
 
@@ -47,6 +49,15 @@ class Sizes:
     def tall(self) -> int:
         """Rows of one problem."""
         return self.shared * self.rows
+
+    def keys_seen(self, window: int | None) -> int:
+        """How many keys neighbouring rows see together, at most."""
+        return min(self.keys, self.keys if window is None else 2 * window + NEIGHBOURS)
+
+    def rows_seeing(self, window: int | None) -> int:
+        """How many rows see one of some neighbouring keys, at most."""
+        rows = min(self.rows, self.rows if window is None else 2 * window + NEIGHBOURS)
+        return self.shared * rows
 
     @property
     def inner_4(self) -> int:

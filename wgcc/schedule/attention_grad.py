@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.attention_rule import optional
-from wgcc.schedule.attention import launch_blocks, launch_tiles, tile_size
+from wgcc.schedule.attention import Walk, both_profiles, launch_blocks, launch_tiles, tile_size
 from wgcc.schedule.attention_access import Access, Sizes
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.emit import Emitter
@@ -20,18 +20,27 @@ WORKGROUP = 64
 
 
 def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
-    return _walk(group, context, "attention_grad_q", "dq", "key")
+    node = group.roots[0]
+    sizes = Sizes.of(*node.inputs[:3])
+    inner = 2 * sizes.inner + sizes.width
+    walk = Walk(sizes.tall, sizes.keys_seen(node.attrs["window"]), inner)
+    return _code(group, context, "attention_grad_q", "dq", "key", walk)
 
 
 def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
-    return _walk(group, context, "attention_grad_kv", "both", "row")
+    node = group.roots[0]
+    sizes = Sizes.of(*node.inputs[:3])
+    inner = 2 * (sizes.inner + sizes.width)
+    walk = Walk(sizes.keys, sizes.rows_seeing(node.attrs["window"]), inner)
+    return _code(group, context, "attention_grad_kv", "both", "row", walk)
 
 
-def _walk(group: Group, context: Context, template: str, result: str, along: str) -> GroupCode:
+def _code(
+    group: Group, context: Context, template: str, result: str, along: str, walk: Walk
+) -> GroupCode:
     node = group.roots[0]
     q, k, v, dy, stats, *extras = node.inputs
     sizes = Sizes.of(q, k, v)
-    length = sizes.tall if along == "key" else sizes.keys
     offset, mask = optional(extras)
     flags = {"moving": offset is not None, "masked": mask is not None}
 
@@ -46,10 +55,10 @@ def _walk(group: Group, context: Context, template: str, result: str, along: str
         found.sees(node, extras, sizes, along)
         return found
 
-    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, length, flags)
+    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, walk, flags)
     if tile := tile_size(sizes):
-        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, length, tile, flags)
-    return context.code({"gpu": tiles if tile else blocks, "cpu": blocks})
+        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, walk, tile, flags)
+    return context.code(both_profiles(blocks, tiles if tile else None))
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:

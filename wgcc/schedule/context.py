@@ -57,6 +57,7 @@ class Context:
         holes: Mapping[str, str],
         workgroup: tuple[int, int, int],
         grid: tuple[int, int, int],
+        turns: int = 0,
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed."""
         bindings = emitter.bindings
@@ -72,7 +73,7 @@ class Context:
             tuple(sorted(emitter.functions)),
             workgroup,
         )
-        return Launch(kernel, grid)
+        return Launch(kernel, grid, turns)
 
     def code(self, launches: Mapping[str, Launch]) -> GroupCode:
         return GroupCode(launches, self.order, self.shown)

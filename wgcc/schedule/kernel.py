@@ -72,8 +72,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
+    """`turns` is how often the loops of one thread go round at most, where that may be often."""
+
     kernel: Kernel
     grid: tuple[int, int, int]
+    turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ from wgcc.schedule.kernel import (
     Dispatch,
     Schedule,
 )
+from wgcc.schedule.turns import MOST_TURNS
 
 MIB = 1 << 20
 MAX_BINDING = 128 * MIB
 MAX_BUFFER = 256 * MIB
 MAX_THREADS = 256
-MAX_WORKGROUP_WORDS = 16_384 // WORD
 
 
 def check_limits(program: Program, schedule: Schedule) -> None:
@@ -52,6 +52,13 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
         yield (
             f"this needs {largest / MIB:.0f} MiB at once; a kernel can use {MAX_BINDING // MIB}",
             "make the batch or the tensor smaller",
+        )
+    turns = dispatch.launches["cpu"].turns
+    if turns > MOST_TURNS:
+        yield (
+            f"one thread of this would loop {turns:,} times; software adapters end loops after "
+            f"{MOST_TURNS:,}",
+            "make the axis that is walked along shorter",
         )
     grid = max(max(launch.grid) for launch in dispatch.launches.values())
     if grid > MAX_WORKGROUPS:

@@ -20,6 +20,7 @@ from wgcc.schedule.index import Variable, coordinates_of
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.row_loops import RowLoops
 from wgcc.schedule.space import INNER, Space
+from wgcc.schedule.turns import GOOD_TURNS, loop, unrolled
 from wgcc.schedule.wgsl import wgsl_type
 
 LANES = 64
@@ -35,6 +36,9 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     assert group.space is not None
     shared = group.space.folds() and group.space.inner >= MIN_SHARED_ROW
     by_thread = _Writer(group, context, shared=False)
+    if by_thread.turns > GOOD_TURNS:
+        both = _workgroup_per_result(group, context)
+        return context.code({"gpu": both, "cpu": both})
     body = by_thread.body()
     cpu = _thread_per_result(by_thread, body, "cpu")
     gpu = _thread_per_result(by_thread, body, "gpu")
@@ -81,19 +85,22 @@ class _Writer:
         self.emitter = Emitter({**context.inlined, **own}, context.bindings())
         self.loops = RowLoops(group, context.inlined)
         self._late_stores: list[str] = []
+        row = -(-self.space.inner // LANES) if shared else self.space.inner
+        self.turns = self.loops.count * row if self.space.folds() else 0
+        self.unrolled = unrolled(self.turns)
 
     def body(self) -> str:
-        for loop in range(self.loops.count):
-            self._write_loop(loop)
+        for number in range(self.loops.count):
+            self._write_loop(number)
         for root in self.roots:
             if self.loops.is_result(root.output) and self.context.is_stored(root.output):
                 self._late_stores.append(self._store(root.output))
         lines = [*self.emitter.outer.lines, *self._only_once(self._late_stores)]
         return "\n".join(f"  {line}" for line in lines)
 
-    def _write_loop(self, loop: int) -> None:
-        folds = [self._open_fold(n) for n in self.roots if self._folds_in(n, loop)]
-        stored = [n for n in self.roots if self._stores_in(n, loop)]
+    def _write_loop(self, number: int) -> None:
+        folds = [self._open_fold(n) for n in self.roots if self._folds_in(n, number)]
+        stored = [n for n in self.roots if self._stores_in(n, number)]
         if not folds and not stored:
             return
         inner = self.emitter.open_loop(frozenset({Variable(INNER, self.space.inner)}))
@@ -101,12 +108,8 @@ class _Writer:
         stores = [self._store(node.output) for node in stored]
         lines = [*inner.lines, *updates, *stores]
         self.emitter.close_loop()
-        start, step = ("lane", f"{INNER} += LANES") if self.shared else ("0u", f"{INNER}++")
-        self.emitter.outer.lines += [
-            f"for (var {INNER} = {start}; {INNER} < INNER; {step}) {{",
-            *(f"  {line}" for line in lines),
-            "}",
-        ]
+        start, step = ("lane", "LANES") if self.shared else ("0u", "1u")
+        self.emitter.outer.lines += loop(INNER, start, "INNER", step, lines, self.unrolled)
         if self.shared and folds:
             self._combine_lanes(folds)
         for fold in folds:
@@ -153,13 +156,13 @@ class _Writer:
     def _at(self, value: Value) -> Coordinates:
         return self.space.coordinates(value.shape)
 
-    def _folds_in(self, node: Node, loop: int) -> bool:
-        return isinstance(lowering(node), Reduce) and self.loops.before(node.inputs[0]) == loop
+    def _folds_in(self, node: Node, number: int) -> bool:
+        return isinstance(lowering(node), Reduce) and self.loops.before(node.inputs[0]) == number
 
-    def _stores_in(self, node: Node, loop: int) -> bool:
+    def _stores_in(self, node: Node, number: int) -> bool:
         value = node.output
         stored = not self.loops.is_result(value) and self.context.is_stored(value)
-        return stored and self.loops.before(value) == loop
+        return stored and self.loops.before(value) == number
 
 
 def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:
@@ -176,6 +179,7 @@ def _threads(writer: _Writer, body: str, threads: int) -> Launch:
         holes={"body": body, "index": thread_index(grid, threads)},
         workgroup=(threads, 1, 1),
         grid=grid,
+        turns=-(-writer.turns // writer.unrolled),
     )
 
 
@@ -206,4 +210,5 @@ def _workgroup_per_result(group: Group, context: Context) -> Launch:
         },
         workgroup=(LANES, 1, 1),
         grid=grid,
+        turns=-(-writer.turns // writer.unrolled),
     )

@@ -9,6 +9,7 @@ from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import Variable, constant, coordinates_of, variable
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.space import INNER, folding_space
+from wgcc.schedule.turns import loop, unrolled
 
 WORKGROUP = 64
 
@@ -31,12 +32,11 @@ def _launch(group: Group, context: Context) -> Launch:
     at = coordinates_of(position, shape)
     factor, term = (emitter.at(value, at) for value in node.inputs)
     store = emitter.store(node.output, at, "h")
+    step, times = [*inner.lines, f"h = fma({factor}, h, {term});", store], unrolled(space.inner)
     body = [
         *emitter.outer.lines,
         "var h = 0.0;",
-        f"for (var {INNER} = 0u; {INNER} < INNER; {INNER}++) {{",
-        *(f"  {line}" for line in (*inner.lines, f"h = fma({factor}, h, {term});", store)),
-        "}",
+        *loop(INNER, "0u", "INNER", "1u", step, times),
     ]
     grid = grid_of(-(-space.outer // WORKGROUP))
     return context.launch(
@@ -49,4 +49,5 @@ def _launch(group: Group, context: Context) -> Launch:
         },
         workgroup=(WORKGROUP, 1, 1),
         grid=grid,
+        turns=-(-space.inner // times),
     )

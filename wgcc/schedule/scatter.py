@@ -14,6 +14,7 @@ from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import Index, Variable, coordinates_of, variable
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.turns import loop, unrolled
 from wgcc.schedule.wgsl import wgsl_type
 
 WORKGROUP = 64
@@ -49,11 +50,10 @@ class _Parts:
         self.element = self.emitter.at(g, (*at, *rest))
         self.load_element = inner.lines
 
-    def loop(self, lines: list[str]) -> list[str]:
-        body = [*self.find_row, *lines]
-        return ["for (var r = 0u; r < COUNT; r++) {", *(f"  {line}" for line in body), "}"]
+    def loop(self, lines: list[str], times: int) -> list[str]:
+        return loop("r", "0u", "COUNT", "1u", [*self.find_row, *lines], times)
 
-    def launch(self, context: Context, lines: list[str], threads: int) -> Launch:
+    def launch(self, context: Context, lines: list[str], threads: int, turns: int) -> Launch:
         grid = grid_of(-(-threads // WORKGROUP))
         return context.launch(
             "loop.wgsl.jinja",
@@ -65,6 +65,7 @@ class _Parts:
             },
             workgroup=(WORKGROUP, 1, 1),
             grid=grid,
+            turns=turns,
         )
 
 
@@ -77,7 +78,9 @@ def _thread_per_element(group: Group, context: Context) -> Launch:
     add += [f"  {line}" for line in (*parts.load_element, f"total += {parts.element};")] + ["}"]
     output = parts.node.output
     store = parts.emitter.store(output, coordinates_of(o, output.shape), "total")
-    return parts.launch(context, ["var total = 0.0;", *parts.loop(add), store], size)
+    times = unrolled(parts.count)
+    lines = ["var total = 0.0;", *parts.loop(add, times), store]
+    return parts.launch(context, lines, size, -(-parts.count // times))
 
 
 def _thread_per_column(group: Group, context: Context) -> Launch:
@@ -89,8 +92,16 @@ def _thread_per_column(group: Group, context: Context) -> Launch:
     cell = bindings.load(output, row * columns + o)
     clear = bindings.store(output, row * columns + o, "0.0")
     add = bindings.store(output, row * columns + o, f"{cell} + {parts.element}")
+    turns = parts.rows + parts.count
+    times = unrolled(turns)
     lines = [
-        f"for (var row = 0u; row < {parts.rows}u; row++) {{ {clear} }}",
-        *parts.loop([f"let row = {parts.row};", *parts.load_element, add]),
+        *_clearing(clear, parts.rows, times),
+        *parts.loop([f"let row = {parts.row};", *parts.load_element, add], times),
     ]
-    return parts.launch(context, lines, columns)
+    return parts.launch(context, lines, columns, -(-turns // times))
+
+
+def _clearing(clear: str, rows: int, times: int) -> list[str]:
+    if times == 1:
+        return [f"for (var row = 0u; row < {rows}u; row++) {{ {clear} }}"]
+    return loop("row", "0u", f"{rows}u", "1u", [clear], times)

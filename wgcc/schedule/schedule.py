@@ -42,6 +42,7 @@ from wgcc.schedule.state_space import (
     state_scan_code,
 )
 from wgcc.schedule.storage import Slots
+from wgcc.schedule.turns import MOST_TURNS
 from wgcc.schedule.update import update_code
 from wgcc.schedule.window_update import window_update_code
 
@@ -122,7 +123,8 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout, candidates
 
 
 def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
-    return launch not in launches.values() and max(launch.grid) <= MAX_WORKGROUPS
+    fits = max(launch.grid) <= MAX_WORKGROUPS and launch.turns <= MOST_TURNS
+    return fits and launch not in launches.values()
 
 
 def _product_flops(node: Node) -> int:

@@ -13,13 +13,16 @@ from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import coordinates_of, variable
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.turns import unrolled
 from wgcc.schedule.wgsl import literal
 
 THREADS = 64
 # Longer rows are shared. A row is looked through some 80 times, and a software adapter (llvmpipe)
 # ends the loops of a thread after 65,535 turns in all.
 MIN_SHARED_ROW = {"gpu": 32, "cpu": 512}
-UNROLLED = 4
+UNROLLED, MOST_UNROLLED = 4, 16
+# More often than a row is ever looked through.
+LOOKS = 100
 
 
 def select_code(group: Group, context: Context) -> GroupCode:
@@ -34,7 +37,9 @@ def _launch(node: Node, context: Context, profile: str) -> Launch:
     rows = node.output.type.size // classes
     threads = THREADS if shared or profile == "gpu" else 8
     grid = grid_of(rows if shared else -(-rows // threads))
-    constants = {"ROWS": rows, "CLASSES": classes, "THREADS": threads, "UNROLLED": UNROLLED}
+    share = -(-classes // (THREADS if shared else 1))
+    times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MOST_UNROLLED // UNROLLED)
+    constants = {"ROWS": rows, "CLASSES": classes, "THREADS": threads, "UNROLLED": times}
     constants |= {"INDEX_BITS": max(classes - 1, 1).bit_length()}
     if "k" in node.attrs:
         constants["K"] = int(node.attrs["k"])
@@ -49,6 +54,7 @@ def _launch(node: Node, context: Context, profile: str) -> Launch:
         },
         workgroup=(threads, 1, 1),
         grid=grid,
+        turns=LOOKS * (share // times + 8) + share,
     )
 
 

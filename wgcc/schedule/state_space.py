@@ -16,6 +16,7 @@ from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
 from wgcc.schedule.index import Index, variable
 from wgcc.schedule.kernel import PROFILES, Launch
+from wgcc.schedule.turns import GOOD_TURNS
 
 WORKGROUP = 64
 # What one thread of a software adapter does at once: loads count there, threads do not.
@@ -154,8 +155,10 @@ class _Kernel:
 
     def launch(self, threads: int, block: int = 1, wide: int = 1, parts: int = 1) -> Launch:
         emitter = Emitter(self.context.inlined, self.context.bindings())
+        long = self.sizes.times + self.sizes.chunks > GOOD_TURNS
         grid = grid_of(-(-threads // WORKGROUP))
         shares = {"BLOCK": block, "WIDE": wide, "PARTS": parts, "THREADS": threads}
+        shares["UNROLLED"] = int(long)
         return self.context.launch(
             self.template,
             emitter,
@@ -166,6 +169,7 @@ class _Kernel:
             },
             workgroup=(WORKGROUP, 1, 1),
             grid=grid,
+            turns=self.sizes.chunks + (0 if long else self.sizes.times),
         )
 
     def _readers(self, emitter: Emitter) -> list[str]:
