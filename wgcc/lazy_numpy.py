@@ -17,7 +17,9 @@ else:
 
     class _LazyNumpy:
         def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module("numpy"), name)
+            found = getattr(importlib.import_module("numpy"), name)
+            setattr(self, name, found)  # the next use finds it without coming here
+            return found
 
     np = _LazyNumpy()
     Array = Any
