@@ -106,3 +106,15 @@ def test_files_that_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "twice.wg").write_bytes(b"\xff\xfe\x00")
     files = {"model.wg": 'import Twice from "twice.wg"' + MODEL.format(layer="Twice")}
     assert found(tmp_path, files) == ["model.wg:1 WG0701 cannot read `twice.wg`"]
+
+
+def test_chains_of_imports_have_an_end(tmp_path: Path) -> None:
+    def chain(length: int) -> list[str]:
+        files = {f"m{i}.wg": f'import "m{i + 1}.wg" as next\n' for i in range(length)}
+        last = {f"m{length}.wg": "dim N = 1\n"}
+        model = 'import "m0.wg" as first' + MODEL.format(layer="RMSNorm")
+        return found(tmp_path, {"model.wg": model, **files, **last})
+
+    assert chain(40) == []
+    (problem,) = chain(300)
+    assert problem == "m49.wg:1 WG0702 files import one another more than 50 deep"

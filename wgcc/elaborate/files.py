@@ -26,6 +26,8 @@ from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
 PRELUDE = "nn.wg"
+# Files that import one another in a row: each takes some of the stack.
+MOST_NESTED = 50
 
 
 @dataclass(eq=False)
@@ -172,7 +174,11 @@ class Loader:
         report = self.context.report
         if at.value.startswith("std/"):
             return self._load_standard(at)
-        path = _resolved(file.path.parent / at.value)
+        try:
+            path = _resolved(file.path.parent / at.value)
+        except (OSError, ValueError, RuntimeError) as error:  # a null byte, half a letter, a circle
+            text = f"cannot read `{at.value}`"
+            raise Stop(report.error("WG0701", text, at, "no name of a file")) from error
         if Path(at.value).is_absolute() or not path.is_relative_to(self._root):
             text = f"`{at.value}` lies outside the folder of the program"
             found = report.error("WG0704", text, at)
@@ -185,6 +191,9 @@ class Loader:
                 "WG0702", f"`{path.name}` imports itself", at, "this import closes the circle"
             )
             raise Stop(found.note(" -> ".join(step.name for step in circle)))
+        if len(self._loading) > MOST_NESTED:
+            text = f"files import one another more than {MOST_NESTED} deep"
+            raise Stop(report.error("WG0702", text, at))
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, ValueError) as error:
