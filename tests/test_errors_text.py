@@ -63,6 +63,14 @@ def test_long_lines_are_cut_around_the_mark() -> None:
     assert lines[-2].index("here") == lines[-1].index("^^^^")
 
 
+def test_what_is_missing_at_the_end_of_a_long_line() -> None:
+    source = Source("m.wg", "x" * 300)
+    lines = render(Diagnostics().error("WG0101", "more", Span(source, 300, 300))).splitlines()
+    assert lines[-1].rstrip().endswith("^")
+    assert len(lines[-1].rstrip()) == len(lines[-2]) + 1
+
+
+
 def test_a_run_is_in_order_and_has_an_end() -> None:
     source, diagnostics = Source("m.wg", "abc\n" * 40), Diagnostics()
     assert render_run(diagnostics) == ""

@@ -105,10 +105,10 @@ def _cropped(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
     first = min((mark.column for mark in marks), default=0)
     start = max(0, min(first - LONGEST_LINE // 4, len(text) - LONGEST_LINE))
     end = start + LONGEST_LINE
-    inside = [mark for mark in marks if mark.column < end]
     moved = [
-        replace(mark, column=mark.column - start, width=min(mark.width, end - mark.column))
-        for mark in inside
+        replace(mark, column=mark.column - start, width=max(1, min(mark.width, end - mark.column)))
+        for mark in marks
+        if mark.column <= end  # what is missing at the end of a line stands behind it
     ]
     return text[start:end], moved
 
