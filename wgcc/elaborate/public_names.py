@@ -5,6 +5,7 @@ The bounds are those of plan.json; a bundle beyond them would build and then be 
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterator, Mapping
 
 from wgcc.elaborate.context import Context
@@ -15,6 +16,15 @@ from wgcc.syntax import ast
 
 # Every object of JavaScript has these.
 RESERVED = ("__proto__", "constructor", "prototype")
+# What loaded models can do by themselves, in Python, in JavaScript, or as any object there.
+METHODS = frozenset((
+    "adapter", "call", "checkFinite", "check_finite", "close", "compile_ms", "device",
+    "device_name", "dispose", "entry", "fit", "load", "loadParams", "load_params", "lost",
+    "map", "params", "plan", "profile", "profile_name", "progress", "recall", "recover",
+    "reset", "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done",
+    "store", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "tune", "valueOf",
+))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255
 MOST_PORTS, MOST_ENTRIES, MOST_OPTIMIZERS, MOST_TENSORS = 256, 256, 64, 5_000
 MOST_AXES = 16
@@ -28,6 +38,8 @@ def check_public_names(
     entries = [m for m in node.members if isinstance(m, ast.Function) and m.is_entry]
     for what, name in _names(context, node, entries):
         _check_name(context, what, name.text, name, LONGEST_NAME)
+    for entry in entries:
+        _check_entry_name(context, entry.name)
     refs: list[ParamRef | StateRef] = [*parts.params.values(), *parts.states.values()]
     for ref in refs:
         _check_name(context, "a parameter or state", ref.path, ref.user_span, LONGEST_PATH)
@@ -65,6 +77,22 @@ def _names(
 def _fields(entry: ast.Function) -> list[ast.Identifier]:
     fields = entry.result.fields if isinstance(entry.result, ast.ResultTuple) else ()
     return [field.name for field in fields if field.name is not None]
+
+
+def _check_entry_name(context: Context, name: ast.Identifier) -> None:
+    """Every entry becomes a method of the loaded model, where that is possible."""
+    text = name.text
+    reasons = {
+        "loaded models have a method or property of that name": text in METHODS,
+        "JavaScript takes what has a method `then` for a promise": text == "then",
+        "it is a word of Python": keyword.iskeyword(text),
+        "Python takes a name that begins with `_` for a private one": text.startswith("_"),
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    if reason and text not in RESERVED:
+        message = f"entry `{text}` is not a method of the loaded model everywhere"
+        found = context.report.warning("WG0904", message, name, reason)
+        found.note(f'`model.call("{text}", ...)` runs it')
 
 
 def _check_axes(context: Context, name: str, count: int, at: Place) -> None:
