@@ -135,9 +135,10 @@ export async function selftest(model) {
     { seed, entries } = plan.selftest ?? { entries: {} },
     results = [];
   for (const entry in entries) {
-    const { inputs, outputs, tolerance } = entries[entry],
+    const { inputs, outputs, tolerance, changes } = entries[entry],
       /** @type {Record<string, number>} */ worst = {};
     await model.reset(undefined, { own: true });
+    const before = changes && (await lasting(model));
     for (const [step, expected] of outputs.entries()) {
       /** @type {any} */
       const batch = {};
@@ -146,9 +147,38 @@ export async function selftest(model) {
       for (const port in expected) worst[port] = Math.max(worst[port] ?? 0, off(found[port], expected[port]));
     }
     for (const output in worst) results.push({ entry, output, error: worst[output], tolerance });
+    if (changes) {
+      const after = await lasting(model),
+        errors = Object.entries(changes.tensors).map(([name, expected]) => ({
+          entry,
+          output: `change of ${name}`,
+          error: changeError(before[name], after[name], expected),
+          tolerance: changes.tolerance,
+        }));
+      results.push(...errors.sort((a, b) => b.error - a.error).slice(0, 1));
+    }
   }
   await model.reset();
   return results;
+}
+
+/** @param {any} model @returns {Promise<any>} */
+const lasting = async model => ({ ...(await model.params()), ...(await model.state()) });
+
+/**
+ * How far the change of a tensor is off, relative to its size: mean, mean magnitude, and elements from first to last.
+ * @param {ArrayLike<any>} before @param {ArrayLike<any>} after @param {any} expected
+ */
+function changeError(before, after, { mean, size, at, scale }) {
+  const change = Array.from(after, (value, i) => value - before[i]),
+    count = change.length,
+    place = (/** @type {number} */ k) => Math.floor((k * (count - 1)) / Math.max(1, at.length - 1));
+  const errors = [
+    change.reduce((a, b) => a + b, 0) / count - mean,
+    change.reduce((a, b) => a + Math.abs(b), 0) / count - size,
+    ...at.map((/** @type {number} */ wanted, /** @type {number} */ k) => change[place(k)] - wanted),
+  ].map(error => Math.abs(error) / scale);
+  return errors.some(Number.isNaN) ? Number.MAX_VALUE : Math.max(...errors);
 }
 
 /** Refuses a model whose kernels compute something else. @param {any} model */

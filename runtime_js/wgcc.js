@@ -353,17 +353,25 @@ const PLAN = record(
       seed: [0, 2 ** 32 - 1],
       entries: all(
         table(
-          record({
-            inputs: table(
-              all(
-                record({ kind: /^(uniform|integers)$/, low: NUMBER, high: NUMBER }),
-                ({ kind, low, high }) => low <= high && (kind == 'uniform' || (isInteger(low) && isInteger(high))),
+          record(
+            {
+              inputs: table(
+                all(
+                  record({ kind: /^(uniform|integers)$/, low: NUMBER, high: NUMBER }),
+                  ({ kind, low, high }) => low <= high && (kind == 'uniform' || (isInteger(low) && isInteger(high))),
+                ),
               ),
-            ),
-            steps: [1, 1000],
-            outputs: list(table(record({ sum: NUMBER, abs: NUMBER, first: list(NUMBER, 8) })), 1000),
-            tolerance: NUMBER,
-          }),
+              steps: [1, 1000],
+              outputs: list(table(record({ sum: NUMBER, abs: NUMBER, first: list(NUMBER, 8) })), 1000),
+              tolerance: NUMBER,
+            },
+            {
+              changes: record({
+                tolerance: NUMBER,
+                tensors: table(record({ mean: NUMBER, size: NUMBER, at: list(NUMBER, 8, 1), scale: NUMBER }), 1e4, LASTING),
+              }),
+            },
+          ),
           256,
           known('entries'),
         ),

@@ -19,6 +19,10 @@ from safetensors.numpy import save
 import line_bundle
 
 GONE = object()
+CHANGES = {
+    "tolerance": 1,
+    "tensors": {"train/x": {"mean": 0, "size": 0, "at": [0], "scale": 1}},
+}
 LONG = "a" * 300
 Plan = dict[str, Any]
 
@@ -116,6 +120,7 @@ PLANS = [
     plan_case("optimizer without state", "optimizer.opt.step", "nothing"),
     plan_case("self-test of no entry", "selftest.entries.nothing", {}),
     plan_case("self-test of a million steps", "selftest.entries.train.steps", 10**6),
+    plan_case("self-test of what does not last", "selftest.entries.train.changes", CHANGES),
     plan_case("limit with another name", "requires.limits.maxThings", 1),
     plan_case("hash that is none", "kernels.0.sha256", "0x0"),
 ]

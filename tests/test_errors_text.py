@@ -70,7 +70,6 @@ def test_what_is_missing_at_the_end_of_a_long_line() -> None:
     assert len(lines[-1].rstrip()) == len(lines[-2]) + 1
 
 
-
 def test_a_run_is_in_order_and_has_an_end() -> None:
     source, diagnostics = Source("m.wg", "abc\n" * 40), Diagnostics()
     assert render_run(diagnostics) == ""

@@ -16,6 +16,7 @@ import wgcc_runtime
 from line_bundle import COLS, ROWS, Reference
 from wgcc_runtime import Model, WgccError, gpu_errors, run_selftest, timing
 from wgcc_runtime.device import open_device
+from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.weights import save_arrays
 
 
@@ -97,6 +98,31 @@ def test_selftest_passes_and_notices_errors(bundle: Path, model: Model, tmp_path
     plan["selftest"]["entries"]["train"]["outputs"][2]["loss"]["sum"] += 0.1
     wrong = line_bundle.write_bundle(tmp_path / "wrong", selftest=plan["selftest"])
     with refused("selftest", "train.loss"):
+        wgcc_runtime.load(wrong, device=model.device_name, verify=True)
+
+
+def test_selftest_looks_at_what_is_written(bundle: Path, model: Model, tmp_path: Path) -> None:
+    """A loss after a few steps may hide a wrong gradient."""
+    model.reset_to_bundle()
+    before = model.params()["w"]
+    test = line_bundle.make_plan()["selftest"]
+    for step in range(3):
+        inputs = {
+            name: drawn_input(
+                draw, f"train/{name}", model.entry("train").inputs[name].shape, 1, step
+            )
+            for name, draw in test["entries"]["train"]["inputs"].items()
+        }
+        model.train(**inputs)
+    change = (model.params()["w"] - before).astype(float)
+    size = float(abs(change).mean())
+    facts = {"mean": float(change.mean()), "size": size, "at": change.tolist(), "scale": size}
+    test["entries"]["train"]["changes"] = {"tolerance": 1e-2, "tensors": {"w": facts}}
+    right = line_bundle.write_bundle(tmp_path / "right", selftest=test)
+    wgcc_runtime.load(right, device=model.device_name, verify=True).close()
+    facts["at"][2] += 0.02 * size
+    wrong = line_bundle.write_bundle(tmp_path / "wrong", selftest=test)
+    with refused("selftest", "train.change of w: error 0.02"):
         wgcc_runtime.load(wrong, device=model.device_name, verify=True)
 
 

@@ -21,6 +21,10 @@ from wgcc_runtime.plan import read_plan
 from wgcc_runtime.schema import check_form, plan_schema
 
 REMOVED = object()
+CHANGES = {
+    "tolerance": 1,
+    "tensors": {"train/x": {"mean": 0, "size": 0, "at": [0], "scale": 1}},
+}
 DRAW = {"kind": "uniform", "low": 0, "high": 1}
 BINDING = "entries.train.dispatches.0.bindings.0"
 
@@ -146,6 +150,8 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("optimizer.opt.step", "w2", ""),
     ("optimizer.opt.entry", ["fit"], "optimizer.opt.entry[0]"),
     ("selftest.seed", -1, ""),
+    ("selftest.entries.train.changes", {"tolerance": 1}, ""),
+    ("selftest.entries.train.changes", CHANGES, "selftest.entries.train.changes.tensors.train/x"),
     ("selftest.entries.other", {}, ""),
     ("selftest.entries.train.inputs.z", DRAW, "selftest.entries.train.inputs"),
     ("selftest.entries.train.inputs.x.kind", "normal", ""),

@@ -44,7 +44,7 @@ def test_every_stack_says_one_line(bundle: Path) -> None:
     results = json.loads(done.stdout)
     assert all(result["passed"] for result in results)
     counts = {len(result["outputs"]) for result in results}
-    assert counts == {4}
+    assert counts == {5}
 
 
 def test_wrong_outputs_and_missing_files(bundle: Path, tmp_path: Path) -> None:

@@ -36,10 +36,46 @@ def run_selftest(model: Model) -> list[Result]:
     results = []
     for name, spec in test.get("entries", {}).items():
         model.reset_to_bundle()
+        before = _written(model, spec)
         errors = _run_entry(model, name, spec, test["seed"])
         results += [Result(name, out, error, spec["tolerance"]) for out, error in errors.items()]
+        results += _judge_changes(model, name, spec, before)
     model.reset()
     return results
+
+
+def sample_places(size: int, count: int) -> list[int]:
+    """Which elements of a tensor are compared one by one: spread from the first to the last."""
+    return sorted({k * (size - 1) // max(1, count - 1) for k in range(count)})
+
+
+def _written(model: Model, spec: Mapping[str, Any]) -> dict[str, Array]:
+    if "changes" not in spec:
+        return {}
+    found = {**model.params(), **model.state()}
+    return {name: found[name].astype(np.float64).ravel() for name in spec["changes"]["tensors"]}
+
+
+def _judge_changes(
+    model: Model, entry: str, spec: Mapping[str, Any], before: Mapping[str, Array]
+) -> list[Result]:
+    """The worst of what the entry has written, relative to the size of the change."""
+    errors = {
+        name: _change_error(after - before[name], spec["changes"]["tensors"][name])
+        for name, after in _written(model, spec).items()
+    }
+    worst = max(errors, key=lambda name: errors[name], default=None)
+    if worst is None:
+        return []
+    return [Result(entry, f"change of {worst}", errors[worst], spec["changes"]["tolerance"])]
+
+
+def _change_error(change: Array, facts: Mapping[str, Any]) -> float:
+    places = sample_places(change.size, len(facts["at"]))
+    found = [change.mean(), np.abs(change).mean(), *(change[at] for at in places)]
+    wanted = [facts["mean"], facts["size"], *facts["at"]]
+    errors = [abs(float(a) - b) / facts["scale"] for a, b in zip(found, wanted, strict=False)]
+    return max(errors) if all(error == error for error in errors) else float("inf")
 
 
 def _run_entry(model: Model, name: str, spec: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -203,6 +203,9 @@ def _check_selftest(plan: Plan) -> None:
             _refuse(f"{field}.inputs", "does not name the inputs of the entry")
         if len(test["outputs"]) != test["steps"]:
             _refuse(f"{field}.outputs", f"has {len(test['outputs'])} items, not {test['steps']}")
+        for changed in test.get("changes", {}).get("tensors", {}):
+            if changed not in plan.persistent():
+                _refuse(f"{field}.changes.tensors.{changed}", "names no parameter or state")
         _check_selftest_values(entry, test, field)
 
 
