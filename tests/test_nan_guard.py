@@ -15,12 +15,14 @@ import wgcc_runtime
 from adapters import ROOT
 from building import build
 from line_training import everything, refused
+from wgcc.compiler import compile_file
 from wgcc_runtime import Model
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.guard import Guard
 
 EXAMPLES = ("sin", "digits", "playground")
+LARGER = ("cnn", "names", "mamba")
 BAD = (np.nan, np.inf, -np.inf)
 POISON = """
 @group(0) @binding(0) var<storage, read_write> gradient: array<u32>;
@@ -50,6 +52,18 @@ def batch(model: Model, step: int) -> dict[str, Any]:
         name: drawn_input(spec, f"train/{name}", entry.inputs[name].shape, test["seed"], step)
         for name, spec in test["entries"]["train"]["inputs"].items()
     }
+
+
+def drawn(model: Model) -> dict[str, Any]:
+    """A batch for models whose self-test has no training step."""
+    entry, rng = model.entry("train"), np.random.default_rng(0)
+    found: dict[str, Any] = {}
+    for name, tensor in entry.inputs.items():
+        if tensor.is_float:
+            found[name] = rng.uniform(0, 1, tensor.shape).astype(np.float32)
+        else:
+            found[name] = rng.integers(0, 2, tensor.shape).astype(np.int32)
+    return found
 
 
 def after_two_steps(model: Model) -> dict[str, Any]:
@@ -151,3 +165,29 @@ def test_the_guard_is_one_dispatch(model: Model) -> None:
     ((_, _, grid),) = guard._commands
     assert grid <= (2, 1, 1)
     guard.close()
+
+
+@pytest.mark.parametrize("example", LARGER)
+def test_larger_examples(example: str, tmp_path: Path) -> None:
+    """The first and last tensor, and a gradient: kernels of these take long to make."""
+    source, bundle = ROOT / "examples" / example / "model.wg", tmp_path / "bundle"
+    compile_file(source, entries=["train"]).write(bundle)
+    with wgcc_runtime.load(bundle, device="lavapipe") as model:
+        given = drawn(model)
+        model.train(**given)
+        before = everything(model)
+        for tensor, bad in zip((floats(model)[0], floats(model)[-1]), BAD, strict=False):
+            values = before[tensor.name].copy()
+            values.reshape(-1)[-1] = bad
+            model._machine.write(tensor, values)
+            with refused("nan", f"train, step 2: .*`{tensor.name}` was not finite before the step"):
+                model.train(**given)
+            assert_same_but(model, before, tensor.name)
+            model._machine.write(tensor, before[tensor.name])
+    name = next(name for name, tensor in model.plan.tensors.items() if tensor.role == "param")
+    spoilt = poisoned(bundle, tmp_path / "spoilt", name, 0x7FC00000)
+    with wgcc_runtime.load(spoilt, device="lavapipe") as model:
+        before = everything(model)
+        with refused("nan", f"train, step 1: .*first appears in `d.{name}` .kernel poison"):
+            model.train(**given)
+        assert_same_but(model, before, "")
