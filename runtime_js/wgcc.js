@@ -563,7 +563,10 @@ export function readTensors(source, field) {
   return { tensors, progress: { steps, position, seed } };
 }
 
-/** The bytes that Python writes for the same values. @param {Record<string, Values>} found @param {Tensors} tensors @param {object} facts */
+/**
+ * The bytes that Python writes for the same values.
+ * @param {Record<string, Values>} found @param {Tensors} tensors @param {object} facts
+ */
 function writeTensors(found, tensors, facts) {
   const kind = (/** @type {string} */ key) => tensors[key].dtype.toUpperCase(),
     rank = (/** @type {string} */ key) => keys(TYPES).indexOf(kind(key)),
@@ -1062,7 +1065,10 @@ export async function open(bundle, options = {}) {
         : visit(batch[port], tensors[id], `${key}.${port}`, ranges?.[port]),
     );
   };
-  /** One call's inputs as words: every input there, of the right shape, type and range. @param {string} key @param {any} batch @returns {Named} */
+  /**
+   * One call's inputs as words: every input there, of the right shape, type and range.
+   * @param {string} key @param {any} batch @returns {Named}
+   */
   const checkBatch = (key, batch) =>
     eachInput(key, batch, (value, tensor, field, allowed) => toWords(value, tensor, field, allowed));
   /** Whether it is one number to watch, as a loss is. @param {Tensor} tensor */
@@ -1087,7 +1093,8 @@ export async function open(bundle, options = {}) {
         packed.set(batch[port], at);
         at += batch[port].length;
       }
-    const words = await submit(end + 4, (encoder, to) => {
+    /** @type {Recorder} */
+    const steps = (encoder, to) => {
       const staging = spare('write', 4 * at + 4);
       let from = 0,
         into = 0;
@@ -1108,7 +1115,8 @@ export async function open(bundle, options = {}) {
       }
       if (guard) pass(encoder, guard[1]);
       encoder.copyBufferToBuffer(flag, 0, to, end, 4);
-    }, () => guard && back(guard[0]));
+    };
+    const words = await submit(end + 4, steps, () => guard && back(guard[0]));
     at = 0;
     const results = batches.map(() =>
         fromEntries(
