@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,27 +70,45 @@ def test_a_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 class TestNew:
-    @pytest.mark.parametrize("template", ["sin", "digits"])
+    @pytest.mark.parametrize("template", ["sin", "digits", "chargpt", "lora"])
     def test_makes_a_folder_that_builds(
         self, template: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         folder = tmp_path / "hello"
         code, out, err = run(capsys, "new", str(folder), "-t", template)
-        assert (code, out) == (0, "") and "wgcc build model.wg -o bundle" in err
-        assert "wgcc train bundle" in (folder / "README.md").read_text()
-        assert list(folder.glob("*.safetensors"))
+        assert (code, out) == (0, "")
+        commands = [line.strip() for line in err.splitlines() if line.startswith("  wgcc")]
+        assert commands[0].startswith("wgcc build model.wg")
+        readme = (folder / "README.md").read_text()
+        assert all(f"    {command} " in readme for command in commands)
+        named = [word for command in commands[:2] for word in command.split() if "." in word]
+        assert all((folder / name).is_file() for name in named), named
         assert run(capsys, "check", str(folder))[0] == 0
+
+    def test_what_it_prints_can_be_run(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the most involved of the templates, for one step and some letters."""
+        monkeypatch.chdir(tmp_path)
+        _, _, err = run(capsys, "new", "lora", "-t", "lora")
+        monkeypatch.chdir(tmp_path / "lora")
+        build, train, write = (
+            shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  wgcc")
+        )
+        train[train.index("--steps") + 1] = "1"
+        assert run(capsys, *build)[0] == run(capsys, *train)[0] == 0
+        code, out, _ = run(capsys, *write, "-n", "9")
+        prompt = write[write.index("--prompt") + 1]
+        assert code == 0 and out.startswith(prompt) and len(out) == len(prompt) + 10
 
     def test_keeps_what_is_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "mine").write_text("")
         code, _, err = run(capsys, "new", str(tmp_path))
         assert code == 2 and "exists already" in err
 
-    def test_says_what_comes_later(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        code, _, err = run(capsys, "new", str(tmp_path / "x"), "-t", "lora")
-        assert code == 2 and "later version" in err and not (tmp_path / "x").exists()
+    def test_unknown_template(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "new", str(tmp_path / "x"), "-t", "gan")
+        assert code == 2 and "lora" in err and not (tmp_path / "x").exists()
 
 
 class TestCheck:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -10,28 +11,63 @@ import click
 from wgcc.cli.printing import say
 from wgcc.paths import data_dir
 
-# template -> (what it is, the file to train with, the file to evaluate with, steps that suffice)
+
+@dataclass(frozen=True)
+class Template:
+    """What an example is, the files to train and evaluate with, steps that suffice.
+
+    `weights` is what it starts from, `prompt` what a language model goes on from.
+    """
+
+    what: str
+    train: str
+    test: str
+    steps: int
+    weights: str = ""
+    prompt: str = ""
+
+    def commands(self) -> dict[str, str]:
+        """Each command that comes next, and what it is for."""
+        weights = f" --weights {self.weights}" if self.weights else ""
+        evaluate = f" --eval {self.test}" if self.test else ""
+        found = {
+            f"wgcc build model.wg{weights} -o bundle": "compiles it",
+            f"wgcc train bundle {self.train} --steps {self.steps}{evaluate}": "trains it",
+        }
+        if self.prompt:
+            write = "wgcc run bundle decode --weights bundle-trained.safetensors --prompt"
+            found[f'{write} "{self.prompt}"'] = "lets it write"
+        return found
+
+
 _TEMPLATES = {
-    "sin": ("a small network that learns the sine", "data.safetensors", "", 1000),
-    "digits": (
-        "a classifier of handwritten digits",
+    "sin": Template("a small network that learns the sine", "data.safetensors", "", 1000),
+    "digits": Template(
+        "a classifier of handwritten digits", "train.safetensors", "test.safetensors", 500
+    ),
+    "chargpt": Template(
+        "a GPT that learns to write letter by letter",
         "train.safetensors",
         "test.safetensors",
-        500,
+        400,
+        prompt="And God said, ",
+    ),
+    "lora": Template(
+        "a trained GPT that learns another manner by small corrections",
+        "train.safetensors",
+        "test.safetensors",
+        100,
+        weights="base.safetensors",
+        prompt="Shall I compare thee ",
     ),
 }
-# Named in the design; they need ops that wgcc cannot build yet.
-_LATER = ("chargpt", "lora")
 
 _README = """\
 # {name}
 
 {what}, made by `wgcc new -t {template}`.
 
-    wgcc check model.wg                 finds mistakes in the model
-    wgcc build model.wg -o bundle       compiles it
-    {train}
-    wgcc show bundle                    explains what was built
+    {commands}
 
 `model.wg` is the model. The data lies in {data}: one array for each input of
 the entry `train`, along whose first axis batches are drawn. The same from Python:
@@ -40,7 +76,7 @@ the entry `train`, along whose first axis batches are drawn. The same from Pytho
     from safetensors.numpy import load_file
 
     model = wg.load("bundle")
-    model.fit(load_file("{first}"), steps={steps}, every=100)
+    model.fit(load_file("{train}"), steps={steps}, every=100)
 """
 
 
@@ -49,56 +85,41 @@ the entry `train`, along whose first axis batches are drawn. The same from Pytho
 @click.option(
     "-t",
     "--template",
-    type=click.Choice([*_TEMPLATES, *_LATER]),
+    type=click.Choice([*_TEMPLATES]),
     default="sin",
     show_default=True,
     help="What to begin with.",
 )
 def command(name: str, template: str) -> None:
     """Make the folder NAME with a model, data and a README."""
-    if template in _LATER:
-        ready = " and ".join(_TEMPLATES)
-        text = f"the template {template} comes with a later version of wgcc; {ready} are here."
-        raise click.UsageError(text)
-    folder = Path(name)
+    folder, chosen = Path(name), _TEMPLATES[template]
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise click.UsageError(f"{folder} exists already.")
     folder.mkdir(parents=True, exist_ok=True)
-    data = _copy(template, folder)
-    readme = _readme(folder.resolve().name, template, data)
-    (folder / "README.md").write_text(readme, encoding="utf-8")
-    _say_next(folder, template)
-
-
-def _copy(template: str, folder: Path) -> list[str]:
-    """The model and its data; returns the names of the data files."""
     examples = data_dir("examples") / template
-    data = sorted(examples.glob("*.safetensors"))
-    for file in [examples / "model.wg", *data]:
+    for file in sorted([*examples.glob("*.wg"), *examples.glob("*.safetensors")]):
         shutil.copyfile(file, folder / file.name)
-    return [file.name for file in data]
+    readme = _readme(folder.resolve().name, template)
+    (folder / "README.md").write_text(readme, encoding="utf-8")
+    say(f"{folder}: {chosen.what}. Next:", style="good")
+    for line in (f"cd {folder}", *chosen.commands()):
+        say(f"  {line}")
 
 
-def _train(template: str) -> str:
-    _, train, test, steps = _TEMPLATES[template]
-    evaluate = f" --eval {test}" if test else ""
-    return f"wgcc train bundle {train} --steps {steps}{evaluate}"
-
-
-def _readme(name: str, template: str, data: list[str]) -> str:
-    what, first, _, steps = _TEMPLATES[template]
+def _readme(name: str, template: str) -> str:
+    chosen = _TEMPLATES[template]
+    commands = {
+        "wgcc check model.wg": "finds mistakes in the model",
+        **chosen.commands(),
+        "wgcc show bundle": "explains what was built",
+    }
+    wide = max(map(len, commands))
     return _README.format(
         name=name,
-        what=what[0].upper() + what[1:],
+        what=chosen.what[0].upper() + chosen.what[1:],
         template=template,
-        train=_train(template),
-        data=" and ".join(f"`{file}`" for file in data),
-        first=first,
-        steps=steps,
+        commands="\n    ".join(f"{line:{wide}}   {what}" for line, what in commands.items()),
+        data=" and ".join(f"`{file}`" for file in (chosen.train, chosen.test) if file),
+        train=chosen.train,
+        steps=chosen.steps,
     )
-
-
-def _say_next(folder: Path, template: str) -> None:
-    say(f"{folder}: {_TEMPLATES[template][0]}. Next:", style="good")
-    for line in (f"cd {folder}", "wgcc build model.wg -o bundle", _train(template)):
-        say(f"  {line}")
