@@ -53,12 +53,13 @@ def matmul_code(group: Group, context: Context) -> GroupCode:
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
     """Other tiles that may be faster on some adapter: blocks of registers, then shared ones."""
-    sizes = _sizes(group)
+    sizes, plain = _sizes(group), _is_plain(group, context)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
     blocks = [
         (along, across)
         for along, across in REGISTER_BLOCKS
         if along * LANES < 2 * long_side and across < 2 * short_side
+        if plain or max(along, across) < LARGE_BLOCK
     ]
     return [
         *(_register_blocks(group, context, along, across) for along, across in blocks),
@@ -69,7 +70,7 @@ def matmul_candidates(group: Group, context: Context) -> list[Launch]:
 def _registers(group: Group, context: Context) -> Launch:
     sizes = _sizes(group)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    most = _most_per_side(sizes)
+    most = _most_per_side(sizes, _is_plain(group, context))
     along, across = min(most, -(-long_side // LANES)), min(most, short_side)
     return _register_blocks(group, context, along, across)
 
@@ -95,7 +96,16 @@ def _register_blocks(group: Group, context: Context, along: int, across: int) ->
     )
 
 
-def _most_per_side(sizes: Sizes) -> int:
+def _is_plain(group: Group, context: Context) -> bool:
+    """Whether no operand is found by parts computed ahead, as pixels under a window are.
+
+    Those in large blocks would keep SwiftShader's compiler busy for minutes.
+    """
+    *_, ahead = _functions(group, context, context.bindings())
+    return not any(ahead.values())
+
+
+def _most_per_side(sizes: Sizes, plain: bool) -> int:
     """Results per thread and side.
 
     Loads take most of the time, and large blocks need fewer of them; but they compile slower.
@@ -104,7 +114,8 @@ def _most_per_side(sizes: Sizes) -> int:
     results = sizes.batch * sizes.rows * sizes.cols
     if results < MIDDLING_RESULTS:
         return 4
-    return LARGE_BLOCK if results * sizes.inner >= LARGE_WORK and sizes.inner % 4 == 0 else 8
+    large = results * sizes.inner >= LARGE_WORK and sizes.inner % 4 == 0
+    return LARGE_BLOCK if large and plain else 8
 
 
 def _tiles(group: Group, context: Context) -> Launch:
