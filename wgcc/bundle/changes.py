@@ -19,6 +19,8 @@ TOLERANCE = {"f32": 1e-2, "f16": 0.25}
 SAMPLES = 4
 # What is smaller than this part of the largest of its kind may be nothing but rounding errors.
 NEGLIGIBLE = 1e-3
+# Where few elements change (a row of a cache), their own size counts, not the mean over all.
+PEAK = 0.05
 # Changes are differences of stored numbers, which are rounded.
 ROUNDING = 2e-5
 
@@ -36,7 +38,8 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
     for name in names:
         largest = max(sizes[other] for other in names if _kind(other) == _kind(name))
         rounding = ROUNDING * float(np.abs(_wide(written[name])).mean())
-        scale = max(sizes[name], NEGLIGIBLE * largest, rounding)
+        peak = PEAK * float(np.abs(changes[name]).max())
+        scale = max(sizes[name], NEGLIGIBLE * largest, rounding, peak)
         if 0 < scale < float("inf"):
             found[name] = _facts(changes[name], sizes[name], scale)
     return {"tolerance": TOLERANCE[program.precision], "tensors": found}
