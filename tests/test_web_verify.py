@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from adapters import ROOT, environment
-from web_stacks import NODE, TOOLS, add_web_files, build_web
+from adapters import ROOT
+from web_stacks import add_web_files, build_web, verify
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verify") / "bundle"
     return build_web(ROOT / "tests" / "golden" / "tokens.wg", folder)
-
-
-def verify(bundle: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """In the folder where npm's webgpu is, with both drivers in sight."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
-    drivers = environment("lavapipe", "swiftshader")
-    tools = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        [sys.executable, "-m", "wgcc", "verify", str(bundle), *options],
-        cwd=NODE,
-        env={**os.environ, **drivers, "PYTHONPATH": path, "PATH": tools},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_every_stack_says_one_line(bundle: Path) -> None:

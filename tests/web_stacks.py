@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,21 @@ def run_node(script: str, *arguments: str, data: Any = None) -> Any:
     )
     assert done.returncode == 0, f"{script} failed ({INSTALL}):\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def verify(bundle: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """`wgcc verify`, in the folder where npm's webgpu is, with both drivers in sight."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
+    drivers = environment("lavapipe", "swiftshader")
+    tools = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        [sys.executable, "-m", "wgcc", "verify", str(bundle), *options],
+        cwd=NODE,
+        env={**os.environ, **drivers, "PYTHONPATH": path, "PATH": tools},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def tool(name: str, *arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,37 @@
+"""Every example fits default limits and computes the same on four stacks, two of them Tint's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import wgcc_runtime
+from adapters import ROOT
+from web_stacks import build_web, verify
+from wgcc_runtime.limits import DEFAULT_LIMITS
+
+NAMES = ("cnn", "chargpt", "mamba", "lora", "names", "gqa_decode")
+STACKS = ["python", "node", "deno", "chrome"]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param) / "bundle"
+    return build_web(ROOT / "examples" / request.param / "model.wg", folder)
+
+
+def test_four_stacks_compute_the_same(bundle: Path) -> None:
+    done = verify(bundle, "--on", ",".join(STACKS), "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert [result["stack"] for result in results] == STACKS
+    counts = {len(result["outputs"]) for result in results}
+    assert len(counts) == 1 and min(counts) >= 3
+
+
+def test_it_fits_default_limits(bundle: Path) -> None:
+    plan = wgcc_runtime.load_plan(bundle)
+    assert not plan.features
+    assert {k: v for k, v in plan.limits.items() if v > DEFAULT_LIMITS[k]} == {}
