@@ -23,8 +23,10 @@ from wgcc.schedule.operands import Operand, write_loader
 LANES = 8
 # How far tiles reach along the inner axis.
 TK = 16
-# Which products are worth large blocks per thread: by results, by multiplications.
-MIDDLING_RESULTS, LARGE_WORK, LARGE_BLOCK = 8192, 1 << 24, 12
+# A product with fewer results has smaller blocks per thread.
+MIDDLING_RESULTS = 8192
+# From this on, results per thread and side are large blocks.
+LARGE_BLOCK = 12
 # What tuning tries: results per thread along and across the lanes; threads per side and results
 # per thread and side.
 REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
@@ -70,7 +72,7 @@ def matmul_candidates(group: Group, context: Context) -> list[Launch]:
 def _registers(group: Group, context: Context) -> Launch:
     sizes = _sizes(group)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    most = _most_per_side(sizes, _is_plain(group, context))
+    most = _most_per_side(sizes)
     along, across = min(most, -(-long_side // LANES)), min(most, short_side)
     return _register_blocks(group, context, along, across)
 
@@ -105,17 +107,12 @@ def _is_plain(group: Group, context: Context) -> bool:
     return not any(ahead.values())
 
 
-def _most_per_side(sizes: Sizes, plain: bool) -> int:
-    """Results per thread and side.
+def _most_per_side(sizes: Sizes) -> int:
+    """Results per thread and side: small products use both cores with blocks of 4.
 
-    Loads take most of the time, and large blocks need fewer of them; but they compile slower.
-    Small products use both cores with blocks of 4.
+    Blocks of 12 take a tenth less time in browsers, but half as long again to compile.
     """
-    results = sizes.batch * sizes.rows * sizes.cols
-    if results < MIDDLING_RESULTS:
-        return 4
-    large = results * sizes.inner >= LARGE_WORK and sizes.inner % 4 == 0
-    return LARGE_BLOCK if large and plain else 8
+    return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
 
 
 def _tiles(group: Group, context: Context) -> Launch:
