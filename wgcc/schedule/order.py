@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Value
 from wgcc.schedule.fuse import Fused, Group
@@ -16,6 +16,7 @@ class Memory:
 
     fused: Fused
     fixed: frozenset[str]
+    _answers: dict[tuple[frozenset[str], str, str], bool] = field(default_factory=dict)
 
     def temporaries(self, groups: Iterable[Group]) -> dict[str, Value]:
         """What is made by one group, read by another and lies nowhere else."""
@@ -28,7 +29,10 @@ class Memory:
         """May the group that makes `new` and is the last to read `old` store one over the other?"""
         if new.type.size != old.type.size or new.dtype != old.dtype:
             return False
-        return may_overwrite(self.fused, group, old.name, new)
+        key = (frozenset(group.names), new.name, old.name)
+        if key not in self._answers:
+            self._answers[key] = may_overwrite(self.fused, group, old.name, new)
+        return self._answers[key]
 
 
 def run_order(groups: Iterable[Group]) -> list[Group]:
