@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import pytest
 import line_bundle
 import wgcc_runtime
 from line_bundle import COLS, ROWS, Reference
-from wgcc_runtime import Model, WgccError, gpu_errors, run_selftest, timing
+from line_training import refused
+from wgcc_runtime import Model, run_selftest, timing
 from wgcc_runtime.device import open_device
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.weights import save_arrays
@@ -42,10 +42,6 @@ def batch(seed: int = 0) -> dict[str, Any]:
     draw = np.random.default_rng(seed)
     x = draw.normal(size=(ROWS, COLS)).astype(np.float32)
     return {"x": x, "y": x.sum(axis=1)}
-
-
-def refused(code: str, text: str = "") -> Any:
-    return pytest.raises(WgccError, match=rf"^{code}: .*{text}")
 
 
 def test_entries_compute_what_numpy_does(model: Model) -> None:
@@ -358,37 +354,6 @@ def test_closed_model_says_so(bundle: Path, adapter: str) -> None:
             use()
 
 
-def test_unknown_adapter_and_profile(bundle: Path) -> None:
-    with refused("no-adapter", "no adapter is named like `quantum`"):
-        wgcc_runtime.load(bundle, device="quantum")
-    with refused("name", "no profile `tpu`; there are: cpu, gpu"):
-        wgcc_runtime.load(bundle, profile="tpu")
-
-
-def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> None:
-    import hashlib
-
-    bundle = line_bundle.write_bundle(tmp_path / "bad")
-    plan = line_bundle.make_plan()
-    text = line_bundle.PICK.replace("clamp", "klamp")
-    plan["kernels"][3]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    (bundle / "kernels" / "pick.wgsl").write_text(text)
-    line_bundle.write_plan(bundle, plan)
-    with refused("gpu", "kernel `pick`"):
-        wgcc_runtime.load(bundle, device=adapter)
-
-
-def test_feature_and_limit_beyond_the_adapter(adapter: str, tmp_path: Path) -> None:
-    needs = {"features": ["shader-f128"], "limits": {}}
-    bundle = line_bundle.write_bundle(tmp_path / "feature", requires=needs)
-    with refused("feature", "shader-f128"):
-        wgcc_runtime.load(bundle, device=adapter)
-    needs = {"features": [], "limits": {"maxStorageBuffersPerShaderStage": 1 << 30}}
-    bundle = line_bundle.write_bundle(tmp_path / "limit", requires=needs)
-    with refused("limit", "maxStorageBuffersPerShaderStage"):
-        wgcc_runtime.load(bundle, device=adapter)
-
-
 def test_profile_has_a_row_per_dispatch(model: Model) -> None:
     profile = model.profile("train", repeat=2)
     assert [row.kernel for row in profile.rows] == ["predict_cpu", "gradient", "update"]
@@ -404,11 +369,3 @@ def test_profile_without_timestamps_says_so(model: Model, monkeypatch: pytest.Mo
     profile = model.profile("train", repeat=2)
     assert profile.method.startswith("one submit per kernel")
     assert len(profile.rows) == 3
-
-
-def test_endless_work_times_out() -> None:
-    class Never:
-        _thread_event = threading.Event()
-
-    with refused("time-out", "within 0 s"):
-        gpu_errors.wait(Never(), "this", seconds=0.01)

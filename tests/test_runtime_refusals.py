@@ -1,0 +1,50 @@
+"""Bundles that an adapter cannot run, adapters that are not there, work that never ends."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+import line_bundle
+import wgcc_runtime
+from line_training import refused
+from wgcc_runtime import gpu_errors
+
+
+def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
+    bundle = line_bundle.write_bundle(tmp_path / "bundle")
+    with refused("no-adapter", "no adapter is named like `quantum`"):
+        wgcc_runtime.load(bundle, device="quantum")
+    with refused("name", "no profile `tpu`; there are: cpu, gpu"):
+        wgcc_runtime.load(bundle, profile="tpu")
+
+
+def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> None:
+    bundle = line_bundle.write_bundle(tmp_path / "bad")
+    plan = line_bundle.make_plan()
+    text = line_bundle.PICK.replace("clamp", "klamp")
+    plan["kernels"][3]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    (bundle / "kernels" / "pick.wgsl").write_text(text)
+    line_bundle.write_plan(bundle, plan)
+    with refused("gpu", "kernel `pick`"):
+        wgcc_runtime.load(bundle, device=adapter)
+
+
+def test_feature_and_limit_beyond_the_adapter(adapter: str, tmp_path: Path) -> None:
+    needs = {"features": ["shader-f128"], "limits": {}}
+    bundle = line_bundle.write_bundle(tmp_path / "feature", requires=needs)
+    with refused("feature", "shader-f128"):
+        wgcc_runtime.load(bundle, device=adapter)
+    needs = {"features": [], "limits": {"maxStorageBuffersPerShaderStage": 1 << 30}}
+    bundle = line_bundle.write_bundle(tmp_path / "limit", requires=needs)
+    with refused("limit", "maxStorageBuffersPerShaderStage"):
+        wgcc_runtime.load(bundle, device=adapter)
+
+
+def test_endless_work_times_out() -> None:
+    class Never:
+        _thread_event = threading.Event()
+
+    with refused("time-out", "within 0 s"):
+        gpu_errors.wait(Never(), "this", seconds=0.01)
