@@ -51,6 +51,7 @@ class _Chooser:
         self.alone = bound_alone(flow.graph)
         self.anchors: set[str] = set()
         self.trees: dict[str, Tree] = {}
+        self.ends_of_products: set[str] = set()
 
     def run(self) -> set[str]:
         for node in self.flow.graph.nodes:
@@ -62,6 +63,8 @@ class _Chooser:
             if not (computes_by_element(node) or moves(node)):
                 self.anchors.update(value.name for value in node.outputs)
                 continue
+            if isinstance(lowering(node), Pointwise) and self._ends_product(node):
+                self.ends_of_products.add(node.output.name)
             tree = self._grown(node)
             self.trees[node.output.name] = tree
             if node.output.name in self.anchors or self._kept(node, tree):
@@ -123,7 +126,8 @@ class _Chooser:
         if any(isinstance(lowering(n), Special) for n in nodes.values()):
             return not (tree.cheap and len(tree.leaves) <= 1)
         light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
-        if self._ends_product(node) and not all(computes_by_element(n) for n in nodes.values()):
+        ends = value.name in self.ends_of_products
+        if ends and not all(computes_by_element(n) for n in nodes.values()):
             return True
         repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
         return (len(readers) > 1 or repeated) and not light
@@ -136,9 +140,9 @@ class _Chooser:
                 producer = self.flow.producers.get(producer.inputs[0].name)
             if producer is None or operand.type.size != node.output.type.size:
                 continue
-            alone = list(self.flow.readers(producer.outputs[0])) == [node]
-            by_element = isinstance(lowering(producer), Pointwise)
-            if alone and (producer.op == "matmul" or (by_element and self._ends_product(producer))):
+            name = producer.outputs[0].name
+            ends = producer.op == "matmul" or name in self.ends_of_products
+            if ends and list(self.flow.readers(producer.outputs[0])) == [node]:
                 return True
         return False
 
