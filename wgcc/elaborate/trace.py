@@ -68,8 +68,8 @@ class Trace:
         """Call a value by the name the source binds it to; the first name stays."""
         if self.dry:
             return
-        sources = (*self.inputs, *self.params.values(), *self.state.values())
-        if value in self._names or value in sources:
+        stored = self.params.get(value.name) or self.state.get(value.name)
+        if value in self._names or value == stored or value in self.inputs:
             return
         self._names[value] = self.builder.fresh(name)
 
