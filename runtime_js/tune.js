@@ -59,12 +59,12 @@ async function times(open, bundle, options, profile) {
 /**
  * The profile for this very adapter: remembered, else measured. `now` is the profile that suits its kind.
  * @param {(bundle: Bundle, options: Options) => Promise<any>} open @param {Bundle} bundle @param {Options} options
- * @param {GPUDevice} device @param {string} name @param {string} now
+ * @param {GPUDevice} device @param {string} name @param {string} now @param {number} subgroup
  */
-export async function tune(open, bundle, options, device, name, now) {
+export async function tune(open, bundle, options, device, name, now, subgroup) {
   const old = await recalled(bundle.plan, name);
   if (old) return old;
-  const found = await measured(open, bundle, options, device, now);
+  const found = await measured(open, bundle, options, device, now, subgroup);
   await stored('readwrite', store => store.put(found, keyOf(bundle.plan, name))).catch(() => {});
   return found;
 }
@@ -72,18 +72,19 @@ export async function tune(open, bundle, options, device, name, now) {
 /**
  * The fastest launch of each dispatch, as a profile.
  * @param {(bundle: Bundle, options: Options) => Promise<any>} open @param {Bundle} bundle @param {Options} options
- * @param {GPUDevice} device @param {string} now @returns {Promise<Profile>}
+ * @param {GPUDevice} device @param {string} now @param {number} subgroup @returns {Promise<Profile>}
  */
-async function measured(open, bundle, { tune, onProgress, signal, maxBytes }, device, now) {
+async function measured(open, bundle, { tune, onProgress, signal, maxBytes }, device, now, subgroup) {
   const { plan, kernels } = bundle,
     end = performance.now() + 1e3 * (tune === true ? SECONDS : Number(tune)),
     quiet = { device, maxBytes, profile: 'trial' },
     profiles = Object.entries({ gpu: {}, ...plan.profiles }).filter(([other]) => other != now && !/^tuned_/.test(other)),
     of = (/** @type {Profile} */ profile) =>
       Object.fromEntries(Object.keys(plan.entries).map(key => [key, launches(plan, key, profile)]));
-  // On a software adapter a barrier costs far more than sharing can save.
+  // What cannot run here; and on a software adapter a barrier costs far more than sharing can save.
   const isHopeless = (/** @type {Replacement} */ { kernel }) =>
-    now == 'cpu' && /workgroupBarrier/.test(kernels[plan.kernels[kernel].file]);
+    (plan.kernels[kernel].subgroup ?? 0) > subgroup ||
+    (now != 'gpu' && /workgroupBarrier/.test(kernels[plan.kernels[kernel].file]));
   /** @type {Profile} */
   const best = of(plan.profiles?.[now] ?? {}),
     first = structuredClone(best),

@@ -12,7 +12,8 @@
  * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string, label?: string}} Dispatch
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>, ranges?: Record<string, any>,
  *   dispatches: Dispatch[], writes: string[], training: boolean}} Entry
- * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[], access: string[]}} Kernel
+ * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[], access: string[],
+ *   subgroup?: number}} Kernel
  * @typedef {{model: {name: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
  *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors, entries: Record<string, Entry>,
  *   profiles?: Record<string, Record<string, {dispatch: number, kernel: number, grid: Grid}[]>>,
@@ -234,21 +235,24 @@ const copied = tensors =>
       refuse(`tensors.${key}.init`, init)
     );
   });
-const KERNEL = record({
-  name: NAME,
-  file: /^\w[\w.-]{0,58}\.wgsl$/,
-  sha256: HASH,
-  entry: NAME,
-  workgroup: all(
-    list([1, 1024], 3, 3),
-    (/** @type {number[]} */ sizes, field) =>
-      sizes.every((size, i) => within(`maxComputeWorkgroupSize${'XYZ'[i]}`, size, field)) &&
-      within('maxComputeInvocationsPerWorkgroup', product(sizes), field),
-  ),
-  access: all(list(/^read(_write)?$/, 64, 1), (access, field) =>
-    within('maxStorageBuffersPerShaderStage', access.length, field),
-  ),
-});
+const KERNEL = record(
+  {
+    name: NAME,
+    file: /^\w[\w.-]{0,58}\.wgsl$/,
+    sha256: HASH,
+    entry: NAME,
+    workgroup: all(
+      list([1, 1024], 3, 3),
+      (/** @type {number[]} */ sizes, field) =>
+        sizes.every((size, i) => within(`maxComputeWorkgroupSize${'XYZ'[i]}`, size, field)) &&
+        within('maxComputeInvocationsPerWorkgroup', product(sizes), field),
+    ),
+    access: all(list(/^read(_write)?$/, 64, 1), (access, field) =>
+      within('maxStorageBuffersPerShaderStage', access.length, field),
+    ),
+  },
+  { subgroup: [4, 128] },
+);
 const BINDING = record({
   buffer: known('buffers'),
   offset: [0, 2 ** 40, 256],
@@ -453,17 +457,20 @@ function fromHalf(bits) {
  * @param {ArrayLike<any>} list @param {string} dtype @param {string} field @param {any} [allowed] @returns {Words}
  */
 export function convert(list, dtype, field, allowed) {
-  const found = /** @type {any} */ (typeOf(dtype)).from(
-      list,
-      dtype == 'f16' ? (/** @type {any} */ x) => fromHalf(toHalf(x)) : Number,
-    ),
-    { low, high, ignore } = rangeOf(allowed ?? BOUNDS[dtype] ?? []);
+  const bounds = BOUNDS[dtype],
+    type = /** @type {any} */ (typeOf(dtype)),
+    found =
+      list.constructor == type && dtype != 'f16'
+        ? /** @type {any} */ (list).slice()
+        : type.from(list, dtype == 'f16' ? (/** @type {any} */ x) => fromHalf(toHalf(x)) : Number),
+    { low, high, ignore } = rangeOf(allowed ?? bounds ?? []);
   for (let i = 0; i < found.length; i++) {
-    const x = Number(list[i]),
-      is = `holds ${x} at ${i}, `;
-    if (!BOUNDS[dtype]) isFinite(found[i]) || fail('not-finite', field, `${is}no finite ${dtype}`);
-    else if (!isInteger(x)) fail('dtype', field, `${is}no ${dtype}`);
-    else if (x != ignore && (x < low || x > high)) fail('range', field, `${is}not within ${low} to ${high}`);
+    const x = bounds ? Number(list[i]) : found[i];
+    if (bounds ? isInteger(x) && ((x >= low && x <= high) || x == ignore) : isFinite(x)) continue;
+    const is = `holds ${Number(list[i])} at ${i}, `;
+    if (!bounds) fail('not-finite', field, `${is}no finite ${dtype}`);
+    if (!isInteger(x)) fail('dtype', field, `${is}no ${dtype}`);
+    fail('range', field, `${is}not within ${low} to ${high}`);
   }
   return new Uint32Array(found.buffer);
 }
@@ -761,7 +768,7 @@ export async function open(bundle, options = {}) {
       const made = adapter.requestDevice
           ? await wait(
               adapter.requestDevice({
-                requiredFeatures: [...requires.features, 'timestamp-query'].filter(key => features.has(key)),
+                requiredFeatures: [...requires.features, 'timestamp-query', 'subgroups'].filter(key => features.has(key)),
                 requiredLimits: raised,
               }),
             )
@@ -769,14 +776,25 @@ export async function open(bundle, options = {}) {
         info = adapter.info ?? /** @type {any} */ (made).adapterInfo ?? {},
         name = info.description || `${info.vendor} ${info.architecture}`,
         isSoftware = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name + info.device),
-        suited = isSoftware ? 'cpu' : 'gpu',
+        // How many neighbouring threads can tell each other what they loaded.
+        subgroup = made.features.has('subgroups') ? (info.subgroupMinSize ?? 4) : 0,
+        fits = (/** @type {string} */ choice) =>
+          keys(entries).every(key =>
+            dispatchesOf(key, choice).every(({ kernel }) => (plan.kernels[kernel].subgroup ?? 0) <= subgroup),
+          ),
+        suited = isSoftware
+          ? (['lavapipe', 'swiftshader'].find(choice => hasOwn(profiles, choice) && fits(choice)) ?? 'cpu')
+          : 'gpu',
         tuned = `tuned_${name}`.replace(/\W+/g, '_').slice(0, 99);
       device = made;
       isOwn = made != gpu;
       model.device = made;
       model.lost = made.lost;
-      if (options.tune) profiles[tuned] ??= await (await import('./tune.js')).tune(open, bundle, options, made, tuned, suited);
-      model.adapter = { name, profile: model.adapter?.profile ?? options.profile ?? (profiles[tuned] ? tuned : suited) };
+      if (options.tune) profiles[tuned] ??= await (await import('./tune.js')).tune(open, bundle, options, made, tuned, suited, subgroup);
+      const profile =
+        model.adapter?.profile ?? options.profile ?? (hasOwn(profiles, tuned) && fits(tuned) ? tuned : suited);
+      fits(profile) || fail('feature', profile, `needs more threads that run in step than ${subgroup}`);
+      model.adapter = { name, profile };
       made.lost.then(({ message, reason }) => {
         if (made != device) return;
         lost = new WgccError('device-lost', `${message || reason}: recover() goes back to the last snapshot`);
@@ -838,10 +856,10 @@ export async function open(bundle, options = {}) {
     return (spares[use] = storage(size, usage));
   };
 
-  /** What an entry runs under the profile (`gpu` is the plan itself). @param {string} key */
-  const dispatchesOf = key => {
+  /** What an entry runs under a profile (`gpu` is the plan itself). @param {string} key @param {string} profile */
+  const dispatchesOf = (key, profile = model.adapter.profile) => {
     const found = [...entries[key].dispatches];
-    for (const { dispatch, ...other } of profiles[model.adapter.profile]?.[key] ?? [])
+    for (const { dispatch, ...other } of profiles[profile]?.[key] ?? [])
       found[dispatch] = { ...found[dispatch], ...other };
     return found;
   };

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ DRIVER_FILES = {
     ),
 }
 PACKAGES = {"lavapipe": "mesa-vulkan-drivers", "swiftshader": "chromium"}
+
+# What some kernels for software adapters share their loads with; runtimes ask for it too.
+SUBGROUP = "subgroup"
 
 # The limits that every WebGPU implementation grants; wgpu would otherwise grant the adapter's own.
 DEFAULT_LIMITS = {
@@ -70,7 +74,7 @@ def driver_file(adapter: str) -> str | None:
     return next((path for pattern in patterns for path in sorted(glob.glob(pattern))), None)
 
 
-def request_device(adapter: str) -> Any:
+def request_device(adapter: str, features: Sequence[str] = (SUBGROUP,)) -> Any:
     """A device with WebGPU's default limits. Raises LookupError that says what to install."""
     import wgpu
 
@@ -79,5 +83,8 @@ def request_device(adapter: str) -> Any:
     for candidate in wgpu.gpu.enumerate_adapters_sync():
         info = candidate.info
         if info["backend_type"] == "Vulkan" and NAMES[adapter] in info["device"]:
-            return candidate.request_device_sync(required_limits=DEFAULT_LIMITS)
+            there = [name for name in features if name in candidate.features]
+            return candidate.request_device_sync(
+                required_features=there, required_limits=DEFAULT_LIMITS
+            )
     raise LookupError(f"the {adapter} driver is there but gives no Vulkan adapter; {INSTALL}")

@@ -5,9 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from wgcc.compiler import compile_file
+from wgcc.schedule.kernel import PROFILES
+from wgcc_runtime import load_plan
+
+# All kernels that an adapter may run; None: those for this adapter alone.
+ALL_PROFILES = (*PROFILES, None)
 
 
 def build(source: Path, folder: Path, **sizes: int) -> Path:
     """Compile `source` into `folder` and return the folder; `sizes` replace dims."""
     compile_file(source, sizes=sizes or None).write(folder)
     return folder
+
+
+def profiles_of(bundle: Path) -> tuple[str | None, ...]:
+    """Profiles that differ, wherever it runs."""
+    has_more = any(name not in PROFILES for name in load_plan(bundle).profiles)
+    return ALL_PROFILES if has_more else PROFILES

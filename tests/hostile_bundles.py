@@ -101,6 +101,8 @@ PLANS = [
     plan_case("grid beyond the limit", "entries.train.dispatches.0.grid", [70_000, 1, 1]),
     plan_case("grid of zero", "entries.train.dispatches.0.grid", [0, 1, 1]),
     plan_case("workgroup beyond the limit", "kernels.0.workgroup", [512, 1, 1], "limit"),
+    plan_case("subgroup of one thread", "kernels.0.subgroup", 1),
+    plan_case("subgroup that is no number", "kernels.0.subgroup", "4"),
     plan_case("nine bindings", "kernels.0.access", ["read"] * 9, "limit"),
     plan_case("kernels of one name", "kernels.1.name", "predict"),
     plan_case("path that climbs", "kernels.0.file", "../../etc/passwd"),

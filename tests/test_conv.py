@@ -14,10 +14,10 @@ import pytest
 
 import wgcc_runtime
 from adapters import ROOT
+from building import ALL_PROFILES
 from tint_compiler import compile_all
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import evaluate
-from wgcc.schedule.kernel import PROFILES
 
 FORWARD, GRADIENT = 1e-5, 1e-4
 
@@ -85,8 +85,10 @@ def bundle(compiled: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_values_and_gradients(profile: str, compiled: Compiled, bundle: Path, device: Any) -> None:
+@pytest.mark.parametrize("profile", ALL_PROFILES)
+def test_values_and_gradients(
+    profile: str | None, compiled: Compiled, bundle: Path, device: Any
+) -> None:
     model = wgcc_runtime.load(bundle, device=device, profile=profile)
     rng = np.random.default_rng(11)
     for name, graph in compiled.program.entries.items():

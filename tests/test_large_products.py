@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from building import ALL_PROFILES
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 
@@ -42,8 +43,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bundle"
 
 
-@pytest.mark.parametrize("profile", ["gpu", "cpu", "candidate_0"])
-def test_products_and_their_gradients(bundle: Path, device: Any, profile: str) -> None:
+@pytest.mark.parametrize("profile", [*ALL_PROFILES, "candidate_0"])
+def test_products_and_their_gradients(bundle: Path, device: Any, profile: str | None) -> None:
     model = wgcc_runtime.load(bundle, device=device, profile=profile)
     draw = np.random.default_rng(1)
     x, back = draw.normal(size=(199, 388)), draw.normal(size=(199, 260))

@@ -1,4 +1,4 @@
-"""Every op, every sample, on both adapters and in both profiles: kernels give what numpy gives.
+"""Every op, every sample, on both adapters and in all profiles: kernels give what numpy gives.
 
 Gradients are compared with the same gradient graph in float64, which test_ops.py compares with
 central differences.
@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from building import profiles_of
 from op_bundles import forward_graph, gradient_graph, write_op_bundle
 from op_samples import Array, input_arrays, reference_of
 from wgcc.evaluate import evaluate
 from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Expand, Marker, Pointwise, Reduce, ReduceMany, Sample, Update
 from wgcc.passes.autograd import autograd
-from wgcc.schedule.kernel import PROFILES
 
 # Promised for every op (trust.md). f16 values are rounded to 11 bits, not always the same way.
 FORWARD = {"f32": 1e-5, "f16": 2e-3}
@@ -48,7 +48,7 @@ DIFFERENTIABLE = [
 def test_kernels_give_the_reference(op: Op, device: Any, tmp_path: Path) -> None:
     samples = list(op.samples)
     bundle = write_op_bundle(op, samples, forward_graph, tmp_path / "bundle")
-    for profile in PROFILES:
+    for profile in profiles_of(bundle):
         model = wgcc_runtime.load(bundle, device=device, profile=profile)
         for i, sample in enumerate(samples):
             arrays = input_arrays(op, sample)
@@ -62,7 +62,7 @@ def test_kernels_give_the_reference(op: Op, device: Any, tmp_path: Path) -> None
 def test_gradient_kernels(op: Op, device: Any, tmp_path: Path) -> None:
     samples = _few([s for s in op.samples if _differentiates(op, s)], op)
     bundle = write_op_bundle(op, samples, gradient_graph, tmp_path / "bundle")
-    for profile in PROFILES:
+    for profile in profiles_of(bundle):
         model = wgcc_runtime.load(bundle, device=device, profile=profile)
         for i, sample in enumerate(samples):
             arrays = input_arrays(op, sample)

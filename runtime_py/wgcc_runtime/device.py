@@ -15,6 +15,8 @@ from wgcc_runtime.plan import Plan
 
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+# wgpu's name for threads that can tell each other values.
+SUBGROUP = "subgroup"
 _SOFTWARE = re.compile("llvmpipe|swiftshader|basic render|softpipe", re.IGNORECASE)
 # What to do about a feature that an adapter lacks.
 _ADVICE = {"shader-f16": "; build the model with `precision = f32` for it"}
@@ -35,14 +37,27 @@ class Device:
     kind: str
 
     @property
-    def profile(self) -> str:
-        """The profile of a plan that suits this adapter."""
-        return "cpu" if is_software(self.name, self.kind) else "gpu"
+    def is_software(self) -> bool:
+        return is_software(self.name, self.kind)
+
+    @property
+    def subgroup(self) -> int:
+        """How many neighbouring threads can tell each other values, at least; 0: none."""
+        if SUBGROUP not in self.gpu.features:
+            return 0
+        # llvmpipe fills its vectors, and says how wide they are; four is the least of any adapter.
+        vector = re.search(r"llvmpipe.* (\d+) bits", self.name)
+        return int(vector[1]) // 32 if vector else 4
 
     def profile_in(self, plan: Plan) -> str:
         """What `wgcc tune` found for this very adapter, else what suits its kind."""
-        tuned = tuned_name(self.name)
-        return tuned if tuned in plan.profiles else self.profile
+        software = ("lavapipe", "swiftshader", "cpu") if self.is_software else ()
+        wanted = (tuned_name(self.name), *software)
+        fitting = (name for name in wanted if name in plan.profiles and self.can_run(plan, name))
+        return next(fitting, "gpu")
+
+    def can_run(self, plan: Plan, profile: str) -> bool:
+        return plan.subgroup(profile) <= self.subgroup
 
     @property
     def queue(self) -> Any:
@@ -59,7 +74,7 @@ def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
         return Device(choice, adapter_name(choice.adapter), choice.adapter.info["adapter_type"])
     adapter = choice if hasattr(choice, "request_device_sync") else choose_adapter(choice)
     _check_adapter(adapter, plan)
-    granted = [name for name in extras if name in adapter.features]
+    granted = [name for name in (SUBGROUP, *extras) if name in adapter.features]
     with gpu_errors("opening the device"):
         gpu = adapter.request_device_sync(
             required_features=[*plan.features, *granted],

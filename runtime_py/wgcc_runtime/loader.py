@@ -32,7 +32,8 @@ def load(
     `device`: part of an adapter's name, a wgpu adapter or device; default: the best adapter.
     `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own.
     `seed`: draws new initial values and seeds dropout and other random numbers.
-    `profile`: `gpu` or `cpu` kernels; default: what was tuned for the adapter, or suits its kind.
+    `profile`: `gpu`, `cpu`, `lavapipe` or `swiftshader` kernels; default: what was tuned for the
+    adapter, or suits its kind.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     """
     read = open_bundle(path)
@@ -51,6 +52,9 @@ def load(
         known = ", ".join(sorted({"gpu", *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
     opened = open_device(device, plan)
+    if profile is not None and not opened.can_run(plan, profile):
+        text = f"the {profile} kernels need {plan.subgroup(profile)} threads that run in step"
+        raise WgccError("feature", f"{text}; {opened.name} has {opened.subgroup}", profile)
     machine = Machine(opened, plan, sources, profile or opened.profile_in(plan))
     model = Model(machine, values, sources, seed)
     if verify:

@@ -129,7 +129,9 @@ class Machine:
     ) -> Any:
         gpu = self.device.gpu
         with gpu_errors(f"the kernel `{label}`"):
-            module = gpu.create_shader_module(code=source, label=label)
+            # wgpu knows subgroups without this line, and refuses it.
+            code = source.replace("enable subgroups;", "")
+            module = gpu.create_shader_module(code=code, label=label)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(access)])
             stage = {"module": module, "entry_point": entry, "constants": dict(constants or {})}
             return gpu.create_compute_pipeline(layout=layout, compute=stage, label=label)

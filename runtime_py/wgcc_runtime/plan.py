@@ -60,6 +60,7 @@ class Kernel:
     entry: str
     workgroup: tuple[int, int, int]
     access: tuple[str, ...]
+    subgroup: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,11 @@ class Plan:
             )
         return tuple(found)
 
+    def subgroup(self, profile: str) -> int:
+        """How many threads must run in one subgroup for the kernels of a profile; 0: any."""
+        used = (item for entry in self.entries for item in self.dispatches(entry, profile))
+        return max((self.kernels[item.kernel].subgroup for item in used), default=0)
+
 
 def read_plan(data: bytes) -> Plan:
     """The checked plan of a bundle. Every defect is a `WgccError` that names the field."""
@@ -212,6 +218,7 @@ def _kernel(spec: Mapping[str, Any]) -> Kernel:
         entry=spec["entry"],
         workgroup=(x, y, z),
         access=tuple(spec["access"]),
+        subgroup=spec.get("subgroup", 0),
     )
 
 

@@ -92,10 +92,14 @@ def tune(
 
 
 def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
-    """On a software adapter a barrier costs far more than sharing can save."""
-    if machine.device.profile == "gpu":
-        return set()
-    return {i for i, source in enumerate(sources) if "workgroupBarrier" in source}
+    """What cannot run; and on a software adapter a barrier costs far more than sharing can save."""
+    device, kernels = machine.device, machine.plan.kernels
+    return {
+        i
+        for i, source in enumerate(sources)
+        if kernels[i].subgroup > device.subgroup
+        or (device.is_software and "workgroupBarrier" in source)
+    }
 
 
 def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:

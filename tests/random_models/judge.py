@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import wgcc_runtime
+from building import profiles_of
 from wgcc.bundle.emit import initial_weights
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Evaluated, Session, as_held, from_words
@@ -59,9 +60,9 @@ def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
     calls = expected_calls(program)
     check_slopes(program, calls)
     for name, device in devices.items():
-        for profile in ("gpu", "cpu"):
+        for profile in profiles_of(folder):
             with wgcc_runtime.load(folder, device=device, profile=profile) as model:
-                _run(model, calls, f"{name}, {profile}")
+                _run(model, calls, f"{name}, {model.profile_name}")
     return compiled
 
 

@@ -33,7 +33,7 @@ async function problems(device, code) {
 
 const adapter = await globalThis.dawn.requestAdapter();
 if (!adapter) throw new Error('Dawn found no WebGPU adapter');
-const device = await adapter.requestDevice({ requiredFeatures: halves ? ['shader-f16'] : [] });
+const device = await adapter.requestDevice({ requiredFeatures: ['subgroups', ...(halves ? ['shader-f16'] : [])] });
 device.addEventListener('uncapturederror', event => event.preventDefault());
 const results = {};
 for (const path of JSON.parse(readFileSync(0, 'utf8'))) {

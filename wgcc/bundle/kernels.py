@@ -50,6 +50,7 @@ class KernelFile:
             "entry": "main",
             "workgroup": list(kernel.workgroup),
             "access": [binding.access for binding in kernel.bindings],
+            **({"subgroup": kernel.subgroup} if kernel.subgroup else {}),
         }
 
 

@@ -15,7 +15,15 @@ from typing import Any
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.ir.graph import Constant, Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.schedule.kernel import WORD, EntrySchedule, Place, Schedule
+from wgcc.schedule.kernel import (
+    SUBGROUPS,
+    WORD,
+    Dispatch,
+    EntrySchedule,
+    Launch,
+    Place,
+    Schedule,
+)
 
 FORMAT, VERSION = "wgcc-bundle", 1
 Plan = dict[str, Any]
@@ -186,10 +194,15 @@ def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Pl
         found[name] = [
             {"dispatch": i, "kernel": numbers[other.kernel], "grid": list(other.grid)}
             for i, dispatch in enumerate(entry.dispatches)
-            if (other := dispatch.launches.get(profile, dispatch.launches["gpu"]))
-            != dispatch.launches["gpu"]
+            if (other := _launch(dispatch, profile)) != dispatch.launches["gpu"]
         ]
     return found
+
+
+def _launch(dispatch: Dispatch, profile: str) -> Launch:
+    like = "cpu" if profile in SUBGROUPS else "gpu"
+    launches = dispatch.launches
+    return launches.get(profile) or launches.get(like) or launches["gpu"]
 
 
 def _optimizers(program: Program) -> Plan:

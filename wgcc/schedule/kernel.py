@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 PROFILES = ("gpu", "cpu")
+# Better ones for two software adapters, by the threads that run in step on them: there a load costs
+# far more than passing its result on. What they do not replace is as in `cpu`.
+SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
 # Begins the names of launches that are there to be measured.
 CANDIDATE = "candidate_"
 WORD = 4
@@ -68,6 +71,11 @@ class Kernel:
     holes: tuple[tuple[str, str], ...]
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
+
+    @property
+    def subgroup(self) -> int:
+        """How many threads tell each other what they loaded; 0 where each loads for itself."""
+        return dict(self.constants).get("SUBGROUP", 0)
 
 
 @dataclass(frozen=True, slots=True)

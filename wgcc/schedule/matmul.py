@@ -17,7 +17,7 @@ from wgcc.schedule.flow import lowering
 from wgcc.schedule.fuse import Group, product_position
 from wgcc.schedule.grid import Grid, grid_of
 from wgcc.schedule.index import coordinates_of, variable
-from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch
+from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch
 from wgcc.schedule.operands import Operand, write_loader
 
 LANES = 8
@@ -27,6 +27,10 @@ TK = 16
 MIDDLING_RESULTS = 8192
 # From this on, results per thread and side are large blocks.
 LARGE_BLOCK = 12
+# Results per thread along and, at most, across the lanes where threads share their loads.
+SHARED_ALONG, SHARED_ACROSS = 4, 16
+# With fewer multiplications, sharing saves less than a dispatch costs: not worth a kernel.
+SHARING_PAYS = 1 << 14
 # What tuning tries: results per thread along and across the lanes; threads per side and results
 # per thread and side.
 REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
@@ -42,6 +46,11 @@ class Sizes:
     cols: int
     inner: int
 
+    @property
+    def work(self) -> int:
+        """Multiplications."""
+        return self.batch * self.rows * self.cols * self.inner
+
     @classmethod
     def of(cls, a: Value, b: Value) -> Sizes:
         batch = a.shape[0] if len(a.shape) == 3 else 1
@@ -50,7 +59,12 @@ class Sizes:
 
 def matmul_code(group: Group, context: Context) -> GroupCode:
     """The launches of a matrix product, one per profile."""
-    return context.code({"gpu": _tiles(group, context), "cpu": _registers(group, context)})
+    launches = {"gpu": _tiles(group, context), "cpu": _registers(group, context)}
+    sizes = _sizes(group)
+    for profile, threads in SUBGROUPS.items():
+        if min(sizes.rows, sizes.cols) > threads // 2 and sizes.work >= SHARING_PAYS:
+            launches[profile] = _shared_loads(group, context, threads)
+    return context.code(launches)
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
@@ -77,14 +91,30 @@ def _registers(group: Group, context: Context) -> Launch:
     return _register_blocks(group, context, along, across)
 
 
-def _register_blocks(group: Group, context: Context, along: int, across: int) -> Launch:
+def _shared_loads(group: Group, context: Context, threads: int) -> Launch:
+    """Blocks of registers where `threads` threads share what they load of the shorter side.
+
+    That side costs little then, so the block is long across the lanes and narrow along them.
+    """
+    sizes = _sizes(group)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    along = min(SHARED_ALONG, -(-long_side // LANES))
+    most = SHARED_ACROSS if _is_large(sizes) else SHARED_ACROSS // 2
+    across = min(most, -(-short_side // threads) * threads)
+    return _register_blocks(group, context, along, across, threads)
+
+
+def _register_blocks(
+    group: Group, context: Context, along: int, across: int, subgroup: int = 0
+) -> Launch:
     """Lanes lie along the longer side; each thread makes `TM × TN` results, `LANES` apart.
 
     With large blocks a turn of the loop takes four inner elements: what is summed is spilled from
     registers to memory, and so less often.
     """
     sizes = _sizes(group)
-    step = 4 if max(along, across) >= LARGE_BLOCK and sizes.inner % 4 == 0 else 1
+    is_large = max(along, across) >= LARGE_BLOCK and not subgroup
+    step = 4 if is_large and sizes.inner % 4 == 0 else 1
     tall = sizes.rows > sizes.cols
     rows, cols = (along, across) if tall else (across, along)
     lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
@@ -92,9 +122,12 @@ def _register_blocks(group: Group, context: Context, along: int, across: int) ->
         group,
         context,
         "matmul_registers.wgsl.jinja",
-        constants={"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols, "STEP": step},
+        constants={
+            **{"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols, "STEP": step},
+            "SUBGROUP": subgroup,
+        },
         tile=(rows * lanes_m, cols * lanes_n),
-        workgroup=(lanes_n, lanes_m, 1),
+        workgroup=(LANES, 1, 1),
     )
 
 
@@ -112,7 +145,11 @@ def _most_per_side(sizes: Sizes) -> int:
 
     Blocks of 12 are a little quicker in browsers, but the first step comes half as late again.
     """
-    return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
+    return 8 if _is_large(sizes) else 4
+
+
+def _is_large(sizes: Sizes) -> bool:
+    return sizes.batch * sizes.rows * sizes.cols >= MIDDLING_RESULTS
 
 
 def _tiles(group: Group, context: Context) -> Launch:

@@ -33,11 +33,11 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
 
 // Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
 // interleaved along the longer side. Loads past an edge repeat the last row or column.
-@compute @workgroup_size(LANES_N, LANES_M)
+@compute @workgroup_size(LANES_M * LANES_N)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u) {
   let z = group.z;
-  let m0 = group.y * (TM * LANES_M) + lane.y;
-  let n0 = group.x * (TN * LANES_N) + lane.x;
+  let m0 = group.y * (TM * LANES_M) + lane.x;
+  let n0 = group.x * (TN * LANES_N);
   let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
   let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
   let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);

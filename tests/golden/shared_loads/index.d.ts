@@ -1,0 +1,150 @@
+// Types of the model SharedLoads, written by wgcc 0.1.0; do not edit.
+// WebGPU's types are built into TypeScript 6 and newer; before, they come from @webgpu/types, if you install it.
+type Global<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : unknown;
+
+/** An input: a typed array of all elements in row-major order; one number where there is one element. A shape it carries must fit. */
+export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never);
+/** An output: a typed array that carries its shape. */
+export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
+
+
+/** The inputs of every entry. */
+export interface Inputs {
+  run: { readonly x: In<Float32Array, readonly [40, 24]> };
+}
+
+/** The outputs of every entry. */
+export interface Outputs {
+  run: { readonly y: Out<Float32Array, readonly [40, 44]> };
+}
+
+export interface Params {
+  readonly 'w': Out<Float32Array, readonly [24, 20]>;
+  readonly 'u': Out<Float32Array, readonly [20, 44]>;
+}
+
+export interface State {
+}
+
+/** What the model takes and gives. */
+export declare const meta: {
+  readonly name: 'SharedLoads';
+  readonly generator: string;
+  readonly entries: {
+    readonly run: { readonly training: false;
+      readonly inputs: { readonly 'x': { readonly dtype: 'f32'; readonly shape: readonly [40, 24] } };
+      readonly outputs: { readonly 'y': { readonly dtype: 'f32'; readonly shape: readonly [40, 44] } } };
+  };
+  readonly params: { readonly 'w': { readonly dtype: 'f32'; readonly shape: readonly [24, 20] }; readonly 'u': { readonly dtype: 'f32'; readonly shape: readonly [20, 44] } };
+  readonly memory: Readonly<Record<string, number>>;
+};
+
+/** Entries that train. */
+export type Training = never;
+
+/** The loaded model: every entry is a method. */
+export interface SharedLoads extends Loaded {
+  run(inputs: Inputs['run']): Promise<Outputs['run']>;
+}
+
+export declare function load(options?: LoadOptions): Promise<SharedLoads>;
+
+/** Batches for `fit`: whole data sets (any number of rows, shuffled by `seed`), a function of the step, or an iterable. */
+export type Data<E extends keyof Inputs> =
+  | { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends infer I ? I extends { readonly shape?: readonly number[] } ? Omit<I, 'shape'> & Sized<I> : I : never }
+  | ((step: number) => Inputs[E] | null | undefined | Promise<Inputs[E] | null | undefined>)
+  | Iterable<Inputs[E]>
+  | AsyncIterable<Inputs[E]>;
+type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Uint8Array ? Uint8Array : never;
+
+export interface FitOptions<E> {
+  /** How many more steps; with `resume`, how many in all. Without: until the data ends. */
+  steps?: number;
+  /** Steps between reports; the loss is read no more often. Default 10. */
+  every?: number;
+  entry?: E;
+  /** Of the shuffle. */
+  seed?: number;
+  /** Go on where a restored checkpoint's data stood. */
+  resume?: boolean;
+  /** Aborting ends the training after the submit under way; the loop throws the signal's reason. */
+  signal?: AbortSignal;
+  /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
+  snapshot?: number;
+  /** After a lost device, open a new one and go on from the last snapshot, to the same bits (not where `data` is an iterator). */
+  recover?: boolean;
+}
+
+export interface Report {
+  readonly step: number;
+  readonly loss: number;
+  /** All scalar outputs of the step. */
+  readonly outputs: Readonly<Record<string, number>>;
+  /** Milliseconds per step. */
+  readonly ms: number;
+}
+
+export interface LoadOptions {
+  /** A GPU (as `navigator.gpu`, or `create([])` of the npm package webgpu), an adapter or a device. Default: the browser's. */
+  device?: Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
+  /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights. */
+  weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
+  /** Draws other first values, and seeds dropout and other random numbers. */
+  seed?: number;
+  /** Which kernels to run. Default: what suits the adapter. */
+  profile?: 'gpu' | 'cpu' | (string & {});
+  /** GPU memory the bundle may take. Default: 8 GiB. */
+  maxBytes?: number;
+  /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
+  verify?: boolean;
+  /**
+   * Measure the bundle's kernels on this adapter and use the fastest; the browser keeps the choice. A number: seconds it may
+   * take, 30 by default. `wgcc build --candidates` gives it more to choose from.
+   */
+  tune?: boolean | number;
+  signal?: AbortSignal;
+  onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
+}
+
+/** What every model has besides its entries. */
+export interface Loaded {
+  readonly plan: unknown;
+  readonly device: Global<'GPUDevice'>;
+  readonly adapter: { readonly name: string; readonly profile: string };
+  /** Resolves when the device is lost; `recover` then goes on. */
+  readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
+  readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
+  /** Steps that make a NaN are undone and rejected, unless this is set to false. */
+  checkFinite: boolean;
+  call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
+  /** Trains: `for await (const { step, loss } of model.fit(data, { steps: 1000 })) …`. Leave the loop to stop. */
+  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): AsyncGenerator<Report, void, void>;
+  params(): Promise<Params>;
+  state(): Promise<State>;
+  loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
+  loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
+  /** First values, no steps made; a seed draws other first values. */
+  reset(seed?: number, options?: { own?: boolean }): Promise<void>;
+  /** A safetensors file, the same as Python's; with `optimizer` (the default) it can be continued to the bit. */
+  save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
+  restore(bytes: ArrayBuffer | ArrayBufferView): Promise<void>;
+  /** Keeps a checkpoint in the browser; whether the browser promised not to evict it. */
+  store(key?: string): Promise<boolean>;
+  /** Restores what `store` kept; false when there is nothing. */
+  recall(key?: string): Promise<boolean>;
+  snapshot(): Promise<void>;
+  /** After a device loss: a new device, everything as at the last snapshot. */
+  recover(device?: LoadOptions['device']): Promise<void>;
+  profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number }[] }>;
+  dispose(): void;
+}
+type Plain<T> = Sized<T>;
+
+/** A typed array that knows its shape. */
+export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
+
+/** A problem a caller can act on: `code` is one stable word (no-webgpu, shape, weights, device-lost, …). */
+export declare class WgccError extends Error {
+  readonly code: string;
+  readonly field: string;
+}
