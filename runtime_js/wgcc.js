@@ -350,7 +350,7 @@ const PLAN = record(
   {
     profiles: table(
       all(table(list(record({ dispatch: COUNT, kernel: known('kernels'), grid: GRID })), 256, known('entries')), replaced),
-      16,
+      32,
     ),
     optimizer: table(record({ kind: NAME, step: LASTING, entry: list(known('entries')) }, {}, () => 1, /^/), 64),
     selftest: record({

@@ -92,4 +92,4 @@ def test_tint_takes_the_kernels(tmp_path: Path) -> None:
     texts = [path.read_text(encoding="utf-8") for path in kernels]
     assert any("enable f16;" in text for text in texts)
     # Products share halves as halves, and add up in f32.
-    assert any("left_tile: array<f16" in text for text in texts)
+    assert any("left_tile: array<vec2h" in text for text in texts)

@@ -12,7 +12,7 @@ from web_stacks import build_web, run_node
 
 
 def soak(steps: int) -> list[dict[str, Any]]:
-    """Ten looks at the memory, one after each tenth of the steps."""
+    """Three looks at the memory: before the steps, after half of them, after all."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = build_web(ROOT / "examples" / "sin" / "model.wg", Path(folder) / "sin")
         seen = run_node("soak.mjs", str(bundle), str(steps))

@@ -1,4 +1,6 @@
-// Trains a bundle for many steps in Chromium and looks at its memory ten times: node soak.mjs BUNDLE STEPS
+// Trains a bundle for many steps in Chromium and looks at its memory: node soak.mjs BUNDLE STEPS
+// Looks themselves cost the script's heap some kilobytes at first, however few steps lie between them. So there are
+// WARM_UP looks that nobody sees, then one before the steps, and two more, each after half of them.
 // Every look: steps, bytes of the script's heap after a collection, GPU buffers alive, resident bytes of the browser's
 // processes by kind (Linux), milliseconds per step since the last look.
 import { readFileSync } from 'node:fs';
@@ -9,7 +11,8 @@ const [bundle, steps] = process.argv.slice(2),
   browser = await launch({ args: [...FLAGS, '--js-flags=--expose-gc', '--enable-precise-memory-info'] }),
   { page, problems } = await openPage(browser),
   system = await browser.newBrowserCDPSession(),
-  looks = [];
+  looks = [],
+  WARM_UP = 20;
 
 async function resident() {
   const { processInfo } = await system.send('SystemInfo.getProcessInfo');
@@ -52,8 +55,8 @@ await page.evaluate(async () => {
     return { step: last.step, loss: last.loss, heap: performance.memory.usedJSHeapSize, alive: window.alive, ms };
   };
 });
-for (let i = 0; i < 10; i++) {
-  const look = await page.evaluate(steps => window.fit(steps), Math.ceil(steps / 10));
-  looks.push({ ...look, resident: await resident() });
+for (let i = 0; i < WARM_UP + 2; i++) {
+  const look = await page.evaluate(steps => window.fit(steps), i < WARM_UP ? 50 : Math.ceil(steps / 2));
+  if (i >= WARM_UP - 1) looks.push({ ...look, resident: await resident() });
 }
 answer({ looks, problems });

@@ -13,7 +13,8 @@ from wgcc.schedule.kernel import Dispatch, Kernel, Schedule
 
 MAX_NAME = 48
 _SHARED = re.compile(r"var<workgroup> \w+: (?:array<)?(\w+)(?:, ([\w* ]+)>)?;")
-_BYTES = {"bool": 4, "f16": 2, "f32": 4, "i32": 4, "u32": 4, "vec2f": 8, "vec4f": 16}
+_WORDS = dict.fromkeys(("bool", "f32", "i32", "u32", "vec2h"), 4)
+_BYTES = {**_WORDS, "f16": 2, "vec2f": 8, "vec4f": 16, "vec4h": 8}
 # How many uses of a shared kernel its comment lists.
 LISTED_USES = 4
 

@@ -38,8 +38,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
         "dispatches": _dispatches(plan, number),
     }
     if {"TM", "TN"} <= set(constants):
-        rows, cols = constants["TM"], constants["TN"]
-        facts["operations_per_load"] = 2 * rows * cols / (rows + cols)
+        facts["operations_per_load"] = _operations_per_load(constants)
     return facts
 
 
@@ -87,25 +86,33 @@ def facts_table(kernels: list[Facts]) -> str:
     return table(lines, right=range(2, 10))
 
 
+def _operations_per_load(constants: Mapping[str, int]) -> float:
+    """Of a product. The shorter side is loaded once by all threads that share their loads."""
+    rows, cols = constants["TM"], constants["TN"]
+    sharing = constants.get("SUBGROUP") or 1
+    loads = rows / sharing + cols if constants.get("LANES_M") == 1 else rows + cols / sharing
+    return 2 * rows * cols / loads
+
+
 def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
-    found = []
+    found: dict[tuple[str, int], Facts] = {}
     for name, entry in plan["entries"].items():
         for profile in ("gpu", *plan.get("profiles", {})):
             changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
             replaced = {item["dispatch"]: item for item in changed}
             for i, dispatch in enumerate(entry["dispatches"]):
                 launch = replaced.get(i, dispatch)
-                # What all profiles share is told once.
-                if launch["kernel"] != number or (profile != "gpu" and launch is dispatch):
+                # What several profiles share is told once.
+                if launch["kernel"] != number or (name, i) in found:
                     continue
                 moved = sum(binding["size"] for binding in dispatch["bindings"])
                 flops = dispatch.get("flops", 0)
-                found.append({
+                found[name, i] = {
                     "entry": name, "profile": profile, "at": dispatch.get("at", ""),
                     "grid": launch["grid"], "flops": flops, "bytes": moved,
                     "intensity": flops / moved if moved else 0.0,
-                })  # fmt: skip
-    return found
+                }  # fmt: skip
+    return list(found.values())
 
 
 def _accumulators(text: str, constants: Mapping[str, int]) -> int:

@@ -16,7 +16,7 @@ from wgcc.ops.registry import Sample, UpdateForm
 
 def form(attrs: Attrs) -> UpdateForm:
     weight = literal(attrs["weight"], "f32")
-    wgsl = f"acc = select(0.0f, acc, keep > 0.0f) + {weight} * g;"
+    wgsl = f"acc = select(Values(0.0f), acc, keep > 0.0f) + {weight} * g;"
     return UpdateForm(("acc", "g"), ("keep",), ("acc",), wgsl)
 
 

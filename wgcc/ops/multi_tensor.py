@@ -59,8 +59,8 @@ def optimizer_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sa
 def _prelude_wgsl(attrs: Attrs) -> list[str]:
     lines = ["g = g * scale;"]
     if attrs["clip_value"] is not None:
-        bound = float(attrs["clip_value"])
-        lines.append(f"g = clamp(g, {literal(-bound, 'f32')}, {literal(bound, 'f32')});")
+        low, high = (literal(n * float(attrs["clip_value"]), "f32") for n in (-1, 1))
+        lines.append(f"g = clamp(g, Values({low}), Values({high}));")
     if attrs["decay"] == "l2":
         lines.append("g = g + decay * p;")
     if attrs["decay"] == "decoupled":

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wgcc.ir.graph import Value
 from wgcc.schedule.index import Index
-from wgcc.schedule.kernel import Binding, Place, Region
+from wgcc.schedule.kernel import BYTES, WORD, Binding, Place, Region
 from wgcc.schedule.wgsl import element_type, wgsl_type
 
 # All tensors of one element share this buffer and are bound together, as words.
@@ -67,7 +67,7 @@ class Bindings:
             Binding(
                 name,
                 self._elements[region],
-                region.count,
+                region.bytes // BYTES.get(self._elements[region], WORD),
                 "read_write" if region.buffer in written else "read",
             )
             for region, name in self._names.items()

@@ -29,6 +29,8 @@ SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
 # Begins the names of launches that are there to be measured.
 CANDIDATE = "candidate_"
 WORD = 4
+# Of elements that are no words.
+BYTES = {"f16": 2, "vec4f": 16}
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
 
@@ -49,7 +51,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One declared storage variable of a kernel. `element` is `f32`, `i32`, `u32` or `f16`."""
+    """One declared storage variable of a kernel: `count` elements of type `element`."""
 
     name: str
     element: str
@@ -58,7 +60,7 @@ class Binding:
 
     @property
     def bytes(self) -> int:
-        return self.count * (WORD // 2 if self.element == "f16" else WORD)
+        return self.count * BYTES.get(self.element, WORD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,18 +21,19 @@ from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch
 from wgcc.schedule.operands import Operand, write_loader
 
 LANES = 8
-# How far tiles reach along the inner axis.
-TK = 16
+# How far tiles reach along the inner axis, and how many rows or columns are read at once.
+TK, VECTOR = 16, 4
 # A product with fewer results has smaller blocks per thread.
-MIDDLING_RESULTS = 8192
+MIDDLING_RESULTS, LARGE_RESULTS = 8192, 32768
 # From this on, results per thread and side are large blocks.
 LARGE_BLOCK = 12
 # Results per thread along and, at most, across the lanes where threads share their loads.
 SHARED_ALONG, SHARED_ACROSS = 4, 16
 # With fewer multiplications, sharing saves less than a dispatch costs: not worth a kernel.
 SHARING_PAYS = 1 << 14
-# What tuning tries: results per thread along and across the lanes; threads per side and results
-# per thread and side.
+# What tuning tries: results per thread along and across the lanes, with and without shared loads;
+# threads per side and results per thread and side.
+SHARED_BLOCKS = ((8, 8), (8, 16), (4, 32))
 REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
 SHARED_TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
 
@@ -68,18 +69,26 @@ def matmul_code(group: Group, context: Context) -> GroupCode:
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
-    """Other tiles that may be faster on some adapter: blocks of registers, then shared ones."""
+    """Other tiles that may be faster on some adapter: in registers, in memory, loads shared."""
     sizes, plain = _sizes(group), _is_plain(group, context)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    blocks = [
-        (along, across)
-        for along, across in REGISTER_BLOCKS
-        if along * LANES < 2 * long_side and across < 2 * short_side
-        if plain or max(along, across) < LARGE_BLOCK
-    ]
+
+    def fit(blocks: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+        return [
+            (along, across)
+            for along, across in blocks
+            if along * LANES < 2 * long_side and across < 2 * short_side
+            if plain or along * across < LARGE_BLOCK**2 // 2
+        ]
+
     return [
-        *(_register_blocks(group, context, along, across) for along, across in blocks),
+        *(_register_blocks(group, context, *block) for block in fit(REGISTER_BLOCKS)),
         *(_shared_tiles(group, context, side, block) for side, block in SHARED_TILES),
+        *(
+            _register_blocks(group, context, *block, threads)
+            for threads in SUBGROUPS.values()
+            for block in fit(SHARED_BLOCKS)
+        ),
     ]
 
 
@@ -99,7 +108,8 @@ def _shared_loads(group: Group, context: Context, threads: int) -> Launch:
     sizes = _sizes(group)
     long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
     along = min(SHARED_ALONG, -(-long_side // LANES))
-    most = SHARED_ACROSS if _is_large(sizes) else SHARED_ACROSS // 2
+    is_large = sizes.batch * sizes.rows * sizes.cols >= LARGE_RESULTS
+    most = SHARED_ACROSS if is_large else SHARED_ACROSS // 2
     across = min(most, -(-short_side // threads) * threads)
     return _register_blocks(group, context, along, across, threads)
 
@@ -145,11 +155,7 @@ def _most_per_side(sizes: Sizes) -> int:
 
     Blocks of 12 are a little quicker in browsers, but the first step comes half as late again.
     """
-    return 8 if _is_large(sizes) else 4
-
-
-def _is_large(sizes: Sizes) -> bool:
-    return sizes.batch * sizes.rows * sizes.cols >= MIDDLING_RESULTS
+    return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
 
 
 def _tiles(group: Group, context: Context) -> Launch:
@@ -158,7 +164,7 @@ def _tiles(group: Group, context: Context) -> Launch:
 
 
 def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Launch:
-    tile = side * block
+    tile, width = side * block, min(block, VECTOR)
     return _launch(
         group,
         context,
@@ -169,6 +175,8 @@ def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Laun
             "TN": block,
             "TILE": tile,
             "TK": TK,
+            "WIDTH": width,
+            "VECTORS": tile // width,
             "LOADS": tile * TK // side**2,
             **_halves(group, context),
         },

@@ -1,15 +1,19 @@
-"""Optimizer steps: one thread per word of an arena, all tensors of a run at once."""
+"""Optimizer steps: all tensors of a run at once, four words of their arenas per thread."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from wgcc.schedule.arena import form_of, lists_of, scalars_of, span
+from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.emit import Emitter
 from wgcc.schedule.fuse import Group
 from wgcc.schedule.grid import grid_of, thread_index
-from wgcc.schedule.kernel import Launch, Region
+from wgcc.schedule.kernel import Launch, Place, Region
 
 WORKGROUP = {"gpu": 256, "cpu": 64}
+VECTOR = 4
 
 
 def update_code(group: Group, context: Context) -> GroupCode:
@@ -20,22 +24,24 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
     node = group.roots[0]
     form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
     places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
-    names = {}
+    width = _width(places.values())
+    element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
-        region = Region(place.buffer, place.offset, place.count)
+        region = Region(place.buffer, place.offset, -(-place.count // width) * width)
         written = name in form.writes
-        names[name] = emitter.bindings.use(region, "f32", "y" if written else "x", shown, written)
+        names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
     loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
     scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
     stores = [f"{names[name]}[i] = {name};" for name in form.writes]
     lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
-    size, threads = max(place.count for place in places.values()), WORKGROUP[profile]
+    words, threads = max(place.count for place in places.values()), WORKGROUP[profile]
+    size = -(-words // width)
     grid = grid_of(-(-size // threads))
     return context.launch(
         "update.wgsl.jinja",
         emitter,
-        constants={"SIZE": size, "WORKGROUP": threads},
+        constants={"SIZE": size, "WORKGROUP": threads, "FOURS": int(width == VECTOR)},
         holes={
             "body": "\n".join(f"  {line}" for line in lines),
             "index": thread_index(grid, threads),
@@ -43,3 +49,12 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
         workgroup=(threads, 1, 1),
         grid=grid,
     )
+
+
+def _width(places: Iterable[Place]) -> int:
+    """Four words at once, but not of scalars, which lie close together.
+
+    Elsewhere tensors start on boundaries and buffers end on 16 bytes, so a run that is rounded up
+    to fours takes in padding at most.
+    """
+    return 1 if any(place.buffer == SCALARS for place in places) else VECTOR

@@ -6,16 +6,16 @@
 //   y1: m: opt/opt/exp_avg/l1.w, opt/opt/exp_avg/l1.b, opt/opt/exp_avg/l2.w, opt/opt/exp_avg/l2.b
 //   y2: v: opt/opt/exp_avg_sq/l1.w, opt/opt/exp_avg_sq/l1.b, opt/opt/exp_avg_sq/l2.w, opt/opt/exp_avg_sq/l2.b
 //   scalars: values of one element
-@group(0) @binding(0) var<storage, read_write> y0: array<f32, 193>;
-@group(0) @binding(1) var<storage, read> x0: array<f32, 193>;
-@group(0) @binding(2) var<storage, read_write> y1: array<f32, 193>;
-@group(0) @binding(3) var<storage, read_write> y2: array<f32, 193>;
+@group(0) @binding(0) var<storage, read_write> y0: array<vec4f, 49>;
+@group(0) @binding(1) var<storage, read> x0: array<vec4f, 49>;
+@group(0) @binding(2) var<storage, read_write> y1: array<vec4f, 49>;
+@group(0) @binding(3) var<storage, read_write> y2: array<vec4f, 49>;
 @group(0) @binding(4) var<storage, read> scalars: array<u32, 4>;
 
-const SIZE = 193u;
+const SIZE = 49u;
 const WORKGROUP = 256u;
 
-// One thread per word of the arenas.
+// Element by element, whatever tensor it belongs to; a thread makes four of them.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let i = id.x;

@@ -18,6 +18,8 @@ const TM = 2u;
 const TN = 2u;
 const TILE = 16u;
 const TK = 16u;
+const WIDTH = 2u;
+const VECTORS = 8u;
 
 // erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
 // From 4 on it is 1 in f32. The comparisons are such that NaN stays NaN.
@@ -69,9 +71,10 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
 }
 
 // A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
-// It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
-var<workgroup> left_tile: array<f32, TILE * TK>;
-var<workgroup> right_tile: array<f32, TK * TILE>;
+// It walks along the inner axis TK at a time, sharing both operands' blocks as vectors of WIDTH
+// rows or columns; zeros pad the edges.
+var<workgroup> left_tile: array<vec2f, VECTORS * TK>;
+var<workgroup> right_tile: array<vec2f, VECTORS * TK>;
 
 @compute @workgroup_size(SIDE, SIDE)
 fn main(
@@ -82,48 +85,36 @@ fn main(
   let z = group.z;
   let m_tile = group.y * TILE;
   let n_tile = group.x * TILE;
-  var c00 = 0.0;
-  var c01 = 0.0;
-  var c10 = 0.0;
-  var c11 = 0.0;
+  var c0_0 = vec2f();
+  var c1_0 = vec2f();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
-    for (var i = slot; i < TILE * TK; i += SIDE * SIDE) {
-      let m = m_tile + i / TK;
+    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
       let k = k_tile + i % TK;
-      var x = 0.0;
-      if (m < ROWS && k < DEPTH) { x = left(z, m, k); }
-      left_tile[(i % TK) * TILE + i / TK] = x;
+      let m = m_tile + i / TK * WIDTH;
+      var x = vec2f();
+      if (m + 0u < ROWS && k < DEPTH) { x[0] = left(z, m + 0u, k); }
+      if (m + 1u < ROWS && k < DEPTH) { x[1] = left(z, m + 1u, k); }
+      left_tile[i % TK * VECTORS + i / TK] = x;
     }
-    for (var i = slot; i < TK * TILE; i += SIDE * SIDE) {
-      let k = k_tile + i / TILE;
-      let n = n_tile + i % TILE;
-      var x = 0.0;
-      if (k < DEPTH && n < COLS) { x = right(z, k, n); }
+    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
+      let k = k_tile + i / VECTORS;
+      var x = vec2f();
+      let n = n_tile + i % VECTORS * WIDTH;
+      if (n + 0u < COLS && k < DEPTH) { x[0] = right(z, k, n + 0u); }
+      if (n + 1u < COLS && k < DEPTH) { x[1] = right(z, k, n + 1u); }
       right_tile[i] = x;
     }
     workgroupBarrier();
     for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * TILE + lane.y * TM + 0u];
-      let a1 = left_tile[k * TILE + lane.y * TM + 1u];
-      let b0 = right_tile[k * TILE + lane.x * TN + 0u];
-      let b1 = right_tile[k * TILE + lane.x * TN + 1u];
-      c00 = fma(a0, b0, c00);
-      c01 = fma(a0, b1, c01);
-      c10 = fma(a1, b0, c10);
-      c11 = fma(a1, b1, c11);
+      let a0 = left_tile[k * VECTORS + lane.y * (TM / WIDTH) + 0u];
+      let b0 = right_tile[k * VECTORS + lane.x * (TN / WIDTH) + 0u];
+      c0_0 = fma(vec2f(a0[0]), b0, c0_0);
+      c1_0 = fma(vec2f(a0[1]), b0, c1_0);
     }
     workgroupBarrier();
   }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 0u < COLS) {
-    finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c00);
-  }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 1u < COLS) {
-    finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c01);
-  }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 0u < COLS) {
-    finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c10);
-  }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 1u < COLS) {
-    finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c11);
-  }
+  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c0_0[0]); }
+  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c0_0[1]); }
+  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c1_0[0]); }
+  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c1_0[1]); }
 }
