@@ -135,8 +135,9 @@ def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
         "at": "here", "label": f"d.{name}",
     })  # fmt: skip
     plan["kernels"].append(kernel)
-    for new in plan["profiles"].get("cpu", {}).get("train", ()):
-        new["dispatch"] += new["dispatch"] >= at
+    for profile in plan["profiles"].values():
+        for new in profile.get("train", ()):
+            new["dispatch"] += new["dispatch"] >= at
     (folder / "kernels").mkdir(parents=True)
     for path in (bundle / "kernels").iterdir():
         (folder / "kernels" / path.name).write_bytes(path.read_bytes())
