@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,9 +139,7 @@ def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
     for profile in plan["profiles"].values():
         for new in profile.get("train", ()):
             new["dispatch"] += new["dispatch"] >= at
-    (folder / "kernels").mkdir(parents=True)
-    for path in (bundle / "kernels").iterdir():
-        (folder / "kernels" / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(bundle, folder)
     (folder / "kernels" / "poison.wgsl").write_text(text)
     (folder / "plan.json").write_text(json.dumps(plan))
     return folder

@@ -1,4 +1,4 @@
-"""NaN and infinity in every parameter, moment, float input and gradient of the examples, in turn."""
+"""NaN and infinity in every parameter, moment, float input and gradient of the examples."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
-def _trials(
-    source: Path, folder: Path, options: argparse.Namespace
-) -> Iterator[tuple[str, bool]]:
+def _trials(source: Path, folder: Path, options: argparse.Namespace) -> Iterator[tuple[str, bool]]:
     if options.node:
         for one in run_job("node", build_web(source, folder / "web"), "nan", {}):
             right = one["named"] and one["same"] and one["bad"] == 1 and one["steps"] == 2

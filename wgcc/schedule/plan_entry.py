@@ -9,11 +9,12 @@ from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.apart import set_apart
 from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
 from wgcc.schedule.bindings import SCALARS
+from wgcc.schedule.borrow import Arena, lent_by
 from wgcc.schedule.fuse import Fused, Group, fuse
 from wgcc.schedule.halves import halves_of
 from wgcc.schedule.keep_old import keep_old
 from wgcc.schedule.kernel import Place
-from wgcc.schedule.layout import CONSTANTS, Layout
+from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
 from wgcc.schedule.order import Memory, best_order
 from wgcc.schedule.settle import settle
 from wgcc.schedule.storage import Life, Slots, io_places, lives_of, own_place
@@ -110,7 +111,22 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
             return False
         return memory.may_succeed(planned.order[new.start], new.value, old.value)
 
-    planned.places |= slots.assign(planned.lives, succeeds)
+    lent = lent_by(_gradients(planned))
+
+    def lend(lives: list[Life]) -> dict[str, Place]:
+        return Arena(lent).take(lives)
+
+    planned.places |= slots.assign(planned.lives, succeeds, lend)
+
+
+def _gradients(planned: PlannedEntry) -> dict[int, list[Place]]:
+    """What each dispatch writes into the arena of gradients; a run of them is there already."""
+    found: dict[int, list[Place]] = {}
+    for i, value in _made(planned.order):
+        place = planned.places.get(value.name)
+        if place is not None and place.buffer == GRADS and planned.order[i].kind != "flat":
+            found.setdefault(i, []).append(place)
+    return found
 
 
 def _made(order: list[Group]) -> Iterator[tuple[int, Value]]:

@@ -33,6 +33,7 @@ class Life:
 
 
 Succeeds = Callable[[Life, Life], bool]
+Lend = Callable[[list[Life]], dict[str, Place]]
 
 
 @dataclass(slots=True)
@@ -42,18 +43,23 @@ class Slots:
     sizes: list[int] = field(default_factory=list)
     precision: str = "f32"
 
-    def assign(self, lives: Iterable[Life], succeeds: Succeeds) -> dict[str, Place]:
+    def assign(self, lives: Iterable[Life], succeeds: Succeeds, lend: Lend) -> dict[str, Place]:
         """Give each value a slot that no value living at the same time holds.
 
-        Slots are handed out as time passes, or to large values first: whatever takes less memory.
-        `succeeds(new, old)` says that the dispatch that makes `new` may store it over `old`.
+        Slots are handed out as time passes, or to large values first; `lend` finds room elsewhere
+        for none of the values, or for the large or the long-lived ones first: whatever takes less
+        memory. `succeeds(new, old)` says that the dispatch that makes `new` may store it over
+        `old`.
         """
         known = list(lives)
-        orders = (
-            sorted(known, key=lambda life: (life.start, -life.words)),
-            sorted(known, key=lambda life: (-life.words, life.start)),
-        )
-        tried = [_Trial(list(self.sizes), succeeds).fill(order) for order in orders]
+        by_size = sorted(known, key=lambda life: (-life.words, life.start))
+        by_time = sorted(known, key=lambda life: (life.start, -life.words))
+        by_span = sorted(known, key=lambda life: (life.start - life.end) * life.words)
+        tried = [
+            _Trial(list(self.sizes), succeeds, lend(wanted)).fill(order)
+            for wanted in ([], by_size, by_span, by_time)
+            for order in (by_time, by_size)
+        ]
         best = min(tried, key=lambda trial: sum(trial.sizes))
         self.sizes = best.sizes
         return best.places
@@ -72,6 +78,8 @@ class _Trial:
 
     def fill(self, lives: Iterable[Life]) -> _Trial:
         for life in lives:
+            if life.value.name in self.places:
+                continue
             free = [slot for slot in range(len(self.sizes)) if self._is_free(slot, life)]
             slot = self._choose(free, life.words)
             self._held.setdefault(slot, []).append(life)

@@ -1,0 +1,96 @@
+"""Temporaries in places of gradients that are written later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT
+from wgcc.compiler import compile_file
+from wgcc.ir.graph import TensorType, Value
+from wgcc.schedule.borrow import Arena, lent_by
+from wgcc.schedule.kernel import WORD, Dispatch, Place
+from wgcc.schedule.storage import Life
+
+Reach = tuple[str, int, int]
+
+MODELS = [
+    *sorted((ROOT / "examples").glob("*/model.wg")),
+    *sorted((ROOT / "tests" / "bench" / "models").glob("[abc].wg")),
+]
+
+
+def life(name: str, words: int, start: int, end: int) -> Life:
+    return Life(Value(name, TensorType((words,), "f32")), start, end)
+
+
+def gradient(offset: int, words: int) -> Place:
+    return Place("grads", offset, words)
+
+
+def test_a_value_lies_where_a_gradient_comes_later() -> None:
+    lent = lent_by({5: [gradient(0, 128)], 9: [gradient(128, 128)]})
+    taken = Arena(lent).take([life("early", 256, 0, 4), life("later", 128, 5, 8)])
+    assert taken == {"early": gradient(0, 256), "later": gradient(128, 128)}
+
+
+def test_the_dispatch_that_writes_the_gradient_may_not_read_the_value() -> None:
+    lent = lent_by({5: [gradient(0, 128)]})
+    assert Arena(lent).take([life("x", 128, 0, 5)]) == {}
+
+
+def test_a_place_that_is_filled_twice_is_free_before_the_first_time() -> None:
+    lent = lent_by({9: [gradient(0, 128)], 5: [gradient(0, 128)]})
+    arena = Arena(lent)
+    assert arena.take([life("x", 128, 6, 8)]) == {}
+    assert arena.take([life("x", 128, 0, 4)]) == {"x": gradient(0, 128)}
+
+
+def test_padding_is_not_lent() -> None:
+    lent = lent_by({9: [gradient(0, 100), gradient(128, 100)]})
+    assert Arena(lent).take([life("x", 101, 0, 1)]) == {}
+    assert Arena(lent).take([life("x", 100, 0, 1), life("y", 3, 0, 1)]) == {
+        "x": gradient(0, 100),
+        "y": gradient(128, 3),
+    }
+
+
+def test_values_that_live_at_the_same_time_lie_apart_on_boundaries() -> None:
+    lent = lent_by({9: [gradient(0, 256)]})
+    taken = Arena(lent).take([life("a", 3, 0, 4), life("b", 64, 2, 6), life("c", 200, 5, 7)])
+    assert taken == {"a": gradient(0, 3), "b": gradient(64, 64)}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_nothing_is_written_over_a_value_that_is_still_read(model: Path) -> None:
+    """In whole schedules: between being made and being read, no dispatch writes into its place."""
+    for entry in compile_file(model).schedule.entries.values():
+        made: dict[Reach, int] = {}
+        for number, dispatch in enumerate(entry.dispatches):
+            for reach in _reaches(dispatch, "x"):
+                if reach in made:
+                    assert _last_write(entry.dispatches[:number], reach) == made[reach], dispatch
+            made |= {reach: number for reach in _reaches(dispatch, "y")}
+
+
+def _reaches(dispatch: Dispatch, stem: str) -> list[Reach]:
+    """The ranges of words it reads (`x`) or writes (`y`)."""
+    bindings = dispatch.launches["gpu"].kernel.bindings
+    return [
+        (region.buffer, region.offset, region.offset + region.bytes // WORD)
+        for region, binding in zip(dispatch.regions, bindings, strict=True)
+        if binding.name.startswith(stem)
+    ]
+
+
+def _last_write(dispatches: Sequence[Dispatch], place: Reach) -> int:
+    """The number of the last dispatch that wrote any word of a place."""
+    buffer, start, end = place
+    return max(
+        number
+        for number, dispatch in enumerate(dispatches)
+        for name, first, last in _reaches(dispatch, "y")
+        if name == buffer and first < end and start < last
+    )
