@@ -10,7 +10,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MLP = """
-dim B = 32, D = 48, F = 192, L = {depth}
+dim B = 128, D = 48, F = 192, L = {depth}
 
 layer Block[D, F] {{
   norm: LayerNorm[D]
@@ -91,5 +91,5 @@ def batch_for(text: str) -> dict[str, Array]:
     if text is GPT:
         tokens = rng.integers(0, 29, (4, 25)).astype(np.int32)
         return {"ids": tokens[:, :-1].copy(), "next": tokens[:, 1:].copy()}
-    x = rng.normal(size=(32, 48)).astype(np.float32)
-    return {"x": x, "label": rng.integers(0, 7, 32).astype(np.int32)}
+    x = rng.normal(size=(128, 48)).astype(np.float32)
+    return {"x": x, "label": rng.integers(0, 7, 128).astype(np.int32)}

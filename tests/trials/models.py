@@ -19,9 +19,15 @@ from random_models.shrink import shrink
 from random_models.spec import Model
 from tint_compiler import compile_all
 from wgcc.compiler import Compiled
+from wgcc.errors import WgError
 
 CASES = Path(__file__).parent.parent / "cases"
+NOTHING_TO_TRAIN = "WG0310"
 TINT_BATCH = 400
+
+
+def codes(error: WgError) -> set[str]:
+    return {diagnostic.code for diagnostic in error.diagnostics}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,6 +95,8 @@ class Trial:
                 self.collect(compiled)
             return None
         except Exception as error:
+            if isinstance(error, WgError) and NOTHING_TO_TRAIN in codes(error):
+                return None  # all it could train lies behind a step: refused, and rightly so
             place = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join(f"{type(error).__name__}: {error}".split())
             return text, f"{type(error).__name__} {Path(place.filename).name}:{place.lineno}"

@@ -20,8 +20,8 @@ from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.syntax import ast
 
-# No gradient passes through these: what an update makes is a new beginning.
-BARRIERS = frozenset({"stop_grad", "minimize"})
+# No gradient passes through these: steps are flat, and what an update makes is a new beginning.
+BARRIERS = frozenset({"stop_grad", "minimize", "floor", "sign", "keep_top_k", "keep_top_p"})
 # Halves go from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
 F16_LOSS_SCALE = 1024.0
 
@@ -121,7 +121,7 @@ def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) ->
     if frozen:
         found.note("frozen: " + listing(frozen))
     if wanted:
-        found.note("trainable, but not part of this loss: " + listing(sorted(wanted)))
+        found.note("trainable, but no gradient of this loss reaches " + listing(sorted(wanted)))
     return found
 
 

@@ -1,7 +1,8 @@
-"""Index arithmetic done ahead: what depends on one side of a loop only, computed once per side.
+"""What depends on one side of a loop only is done ahead, once per side: divisions and loads.
 
 A matrix operand that is a view of an image finds its pixel by divisions. Those of the row are the
-same along the whole inner axis, those of the inner axis are the same for all rows of a thread.
+same along the whole inner axis, those of the inner axis are the same for all rows of a thread. So
+are the factors of an operand that is scaled by row or column.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Ahead:
     def __init__(self, sides: Mapping[str, tuple[str, ...]]) -> None:
         self._sides = sides
         self._parts: dict[str, dict[Index, str]] = {side: {} for side in sides}
+        self._loads: dict[str, dict[str, str]] = {side: {} for side in sides}
 
     def __call__(self, index: Index) -> Index:
         shares: dict[tuple[str, int], list[tuple[Atom, int]]] = {}
@@ -34,12 +36,25 @@ class Ahead:
         named = [(self._part(side, Index(tuple(s))), sign) for (side, sign), s in shares.items()]
         return Index((*named, *rest), index.offset)
 
+    def loaded(self, index: Index, text: str) -> str | None:
+        """What holds the number that `text` loads at an index, if that depends on one side only."""
+        names = {variable.name for variable in index.variables()}
+        side = next((side for side, own in self._sides.items() if names <= set(own)), None)
+        if side is None or not names:
+            return None
+        field = self._loads[side].setdefault(text, f"v{len(self._loads[side])}")
+        return f"{side}.{field}"
+
     @property
     def saves(self) -> bool:
-        """Whether both sides have something, and some of it takes a division."""
+        """Whether both sides have something, and some of it takes a division or a load."""
         parts = [part for parts in self._parts.values() for part in parts]
         divisions = any(not isinstance(atom, Variable) for part in parts for atom, _ in part.terms)
-        return divisions and all(self._parts.values())
+        loads = any(self._loads.values())
+        return (divisions or loads) and all(map(self._has_fields, self._sides))
+
+    def _has_fields(self, side: str) -> bool:
+        return bool(self._parts[side] or self._loads[side])
 
     def functions(self, name: str) -> str:
         """For each side a struct and the function that fills it: `NAME_SIDE(variables)`."""
@@ -49,9 +64,10 @@ class Ahead:
         return f"{name}_{side}".title().replace("_", "")
 
     def _function(self, name: str, side: str) -> str:
-        struct, parts = self.struct(name, side), self._parts[side]
-        fields = ", ".join(f"{field}: u32" for field in parts.values())
-        values = "".join(f"    {part.wgsl()},\n" for part in parts)
+        struct, parts, loads = self.struct(name, side), self._parts[side], self._loads[side]
+        typed = [*(f"{p}: u32" for p in parts.values()), *(f"{v}: f32" for v in loads.values())]
+        fields = ", ".join(typed)
+        values = "".join(f"    {text},\n" for text in (*(p.wgsl() for p in parts), *loads))
         arguments = ", ".join(f"{variable}: u32" for variable in self._sides[side])
         call = f"fn {name}_{side}({arguments}) -> {struct}"
         return f"struct {struct} {{ {fields} }}\n\n{call} {{\n  return {struct}(\n{values}  );\n}}"

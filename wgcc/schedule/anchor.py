@@ -19,6 +19,8 @@ CHEAP_OPS = 5
 CHEAP_LEAVES = 2
 # A kernel has 8 bindings; one computed value may read at most this many tensors.
 MAX_LEAVES = 6
+# Views through which an element is still found by its row and column.
+TURNED = ("reshape", "transpose")
 # Longer expressions are cut, so that shader compilers stay quick.
 MAX_OPS = 96
 
@@ -52,6 +54,8 @@ class _Chooser:
         self.anchors: set[str] = set()
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
+        outputs = (value for node in flow.graph.nodes for value in node.outputs)
+        self.sizes = {v.name: v.type.size for v in (*flow.graph.sources, *outputs)}
 
     def run(self) -> set[str]:
         for node in self.flow.graph.nodes:
@@ -124,13 +128,30 @@ class _Chooser:
         readers = list(dict.fromkeys(id(n) for n in self.flow.readers(value)))
         nodes = {id(n): n for n in self.flow.readers(value)}
         if any(isinstance(lowering(n), Special) for n in nodes.values()):
-            return not (tree.cheap and len(tree.leaves) <= 1)
+            return not (tree.cheap and (len(tree.leaves) <= 1 or self._is_scaled(value, tree)))
         light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
         ends = value.name in self.ends_of_products
         if ends and not all(computes_by_element(n) for n in nodes.values()):
             return True
         repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
         return (len(readers) > 1 or repeated) and not light
+
+    def _is_scaled(self, value: Value, tree: Tree) -> bool:
+        """Is it one tensor with a factor and summand for each column, as norms make it?
+
+        If matrix products alone read it, they load those once per row or column.
+        """
+        sizes = sorted(self.sizes[name] for name in tree.leaves)
+        columns = value.shape[-1] if value.shape else 1
+        per_column = len(sizes) <= 3 and all(size == columns for size in sizes[:-1])
+        return per_column and columns < sizes[-1] == value.type.size and self._in_products(value)
+
+    def _in_products(self, value: Value) -> bool:
+        """Do only matrix products read it, as it is or turned?"""
+        return all(
+            self._in_products(node.output) if node.op in TURNED else node.op == "matmul"
+            for node in self.flow.consumers.get(value.name, ())
+        )
 
     def _ends_product(self, node: Node) -> bool:
         """Is it what a matrix product is computed for? Then the product itself need not be kept."""

@@ -37,13 +37,11 @@ class Arena:
             at = self._room(life)
             if at is not None:
                 self._held.append((at, life))
-                found[life.value.name] = Place(GRADS, at, life.words)
+                found[life.value.name] = life.place(GRADS, at)
         return found
 
     def _room(self, life: Life) -> int | None:
         """The first boundary from where on enough words are lent for long enough."""
-        if life.half:
-            return None
         at = end = -1
         for piece in self.lent:
             if piece.until <= life.end:

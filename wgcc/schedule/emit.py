@@ -24,6 +24,10 @@ def as_it_is(index: Index) -> Index:
     return index
 
 
+def not_ahead(index: Index, text: str) -> str | None:
+    return None
+
+
 @dataclass(slots=True)
 class Scope:
     """A run of statements and the values already computed in it."""
@@ -36,7 +40,8 @@ class Emitter:
     """`at` gives the name of a WGSL variable (or literal) holding a value's element.
 
     `producers` maps value names to the nodes that may be computed here; a value that is not among
-    them is loaded from its place. `ahead` may put an index in terms of what was computed before.
+    them is loaded from its place. `ahead` may put an index in terms of what was computed before,
+    `loaded` names what was loaded before.
     """
 
     def __init__(self, producers: Mapping[str, Node], bindings: Bindings) -> None:
@@ -46,6 +51,7 @@ class Emitter:
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
         self.ahead: Callable[[Index], Index] = as_it_is
+        self.loaded: Callable[[Index, str], str | None] = not_ahead
         self._producers = producers
         self._counts: dict[str, int] = {}
 
@@ -102,8 +108,12 @@ class Emitter:
         return rule(self, node, coordinates)
 
     def _load(self, value: Value, coordinates: Coordinates) -> str:
-        text = self.bindings.load(value, self.ahead(linear(coordinates, value.shape)))
-        return self.let("x", text, coordinates)
+        index = linear(coordinates, value.shape)
+        if wgsl_type(value.dtype) == "f32":
+            name = self.loaded(index, self.bindings.load(value, index))
+            if name is not None:
+                return name
+        return self.let("x", self.bindings.load(value, self.ahead(index)), coordinates)
 
     def _pointwise(self, node: Node, coordinates: Coordinates) -> str:
         operands = [self.at(v, coordinates) for v in node.inputs]
@@ -249,4 +259,4 @@ _RULES: dict[type, _Rule] = {
     Indirect: Emitter._indirect,
 }
 
-__all__ = ["Coordinates", "Emitter", "Scope", "as_it_is"]
+__all__ = ["Coordinates", "Emitter", "Scope", "as_it_is", "not_ahead"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Value
 from wgcc.schedule.ahead import Ahead
 from wgcc.schedule.context import Context
-from wgcc.schedule.emit import Emitter, Scope, as_it_is
+from wgcc.schedule.emit import Emitter, Scope, as_it_is, not_ahead
 from wgcc.schedule.index import variable
 
 INNER = "k"
@@ -31,14 +31,14 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
     own = tuple(letter for letter, _ in operand.arguments if letter != INNER)
     ahead = Ahead({operand.side: own, "step": (INNER,)})
     trial = Emitter(context.inlined, context.bindings())
-    trial.ahead = ahead
+    trial.ahead, trial.loaded = ahead, ahead.loaded
     _element(operand, trial)
     if not ahead.saves:
         parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
         return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
-    emitter.ahead = ahead
+    emitter.ahead, emitter.loaded = ahead, ahead.loaded
     body = _element(operand, emitter)
-    emitter.ahead = as_it_is
+    emitter.ahead, emitter.loaded = as_it_is, not_ahead
     sides = (operand.side, "step")
     parameters = ", ".join(f"{side}: {ahead.struct(operand.name, side)}" for side in sides)
     return f"{ahead.functions(operand.name)}\n\nfn {operand.name}({parameters}) {body}", True

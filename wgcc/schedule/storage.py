@@ -28,8 +28,8 @@ class Life:
     def words(self) -> int:
         return -(-self.value.type.size // 2) if self.half else self.value.type.size
 
-    def place(self, buffer: str) -> Place:
-        return Place(buffer, 0, 2 * self.words if self.half else self.words, self.half)
+    def place(self, buffer: str, offset: int = 0) -> Place:
+        return Place(buffer, offset, 2 * self.words if self.half else self.words, self.half)
 
 
 Succeeds = Callable[[Life, Life], bool]

@@ -7,7 +7,7 @@
 //   x3: d.sub f32[6, 1]
 //   scalars: values of one element
 //   y0: d.l2.b f32[1]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 6>;
+@group(0) @binding(0) var<storage, read_write> x0: array<f32, 6>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 1>;
 @group(0) @binding(2) var<storage, read> x2: array<f32, 6>;
 @group(0) @binding(3) var<storage, read> x3: array<f32, 6>;

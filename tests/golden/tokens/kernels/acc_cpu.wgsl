@@ -3,14 +3,14 @@
 // 1 x 1 x 1 workgroups of 8 threads (cpu)
 //   x0: labels i32[2, 5]
 //   x1: loss.add_2 f32[2, 5]
-//   x2: loss.sum f32[2, 5], then d.loss.where f32[2, 5]
-//   x3: loss.sum_2 f32[2, 5]
+//   x2: loss.sum f32[2, 5]
+//   x3: loss.sum_2 f32[2, 5], then d.loss.where f32[2, 5]
 //   x4: argmax i32[2, 5]
 //   scalars: values of one element
 @group(0) @binding(0) var<storage, read> x0: array<i32, 10>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 10>;
-@group(0) @binding(2) var<storage, read_write> x2: array<f32, 10>;
-@group(0) @binding(3) var<storage, read> x3: array<f32, 10>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 10>;
+@group(0) @binding(3) var<storage, read_write> x3: array<f32, 10>;
 @group(0) @binding(4) var<storage, read> x4: array<i32, 10>;
 @group(0) @binding(5) var<storage, read_write> scalars: array<u32, 8>;
 
@@ -116,7 +116,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let x_5 = x0[r];
     let eq_2 = (x_5 == i32(-1));
     let where_1 = select(reciprocal_0, 0.0f, eq_2);
-    x2[r] = where_1;
+    x3[r] = where_1;
   }
   let div_1 = (sum_0 / maximum_0);
   let x_6 = scalars[0u];

@@ -1,14 +1,18 @@
 // d.mix.b
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
-//   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: d.mix.add f32[2, 5, 8]
+//   x0: norm.layer_norm.mul f32[2, 5, 4]
+//   x1: norm.g f32[4]
+//   x2: norm.b f32[4]
+//   x3: d.mix.add f32[2, 5, 8]
 //   y0: d.mix.w f32[4, 8]
 //   y1: d.mix.b f32[8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 80>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 32>;
-@group(0) @binding(3) var<storage, read_write> y1: array<f32, 8>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 80>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 32>;
+@group(0) @binding(5) var<storage, read_write> y1: array<f32, 8>;
 
 const ROWS = 4u;
 const COLS = 8u;
@@ -21,13 +25,33 @@ const TK = 16u;
 const WIDTH = 2u;
 const VECTORS = 8u;
 
-fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[k * 4u + m];
-  return x_0;
+struct LeftRow { p0: u32, v0: f32, v1: f32 }
+
+fn left_row(z: u32, m: u32) -> LeftRow {
+  return LeftRow(
+    m,
+    x1[m],
+    x2[m],
+  );
+}
+
+struct LeftStep { p0: u32 }
+
+fn left_step(k: u32) -> LeftStep {
+  return LeftStep(
+    k * 4u,
+  );
+}
+
+fn left(row: LeftRow, step: LeftStep) -> f32 {
+  let x_0 = x0[step.p0 + row.p0];
+  let mul_0 = (x_0 * row.v0);
+  let add_0 = (mul_0 + row.v1);
+  return add_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 8u + n];
+  let x_1 = x3[k * 8u + n];
   return x_1;
 }
 
@@ -54,18 +78,33 @@ fn main(
   let z = group.z;
   let m_tile = group.y * TILE;
   let n_tile = group.x * TILE;
+  // Where a thread's part of each block lies: its rows and its place along the inner axis are the
+  // same in every block.
+  let m0 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 0u;
+  let row0 = left_row(z, min(m0, ROWS - 1u));
+  let m1 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 1u;
+  let row1 = left_row(z, min(m1, ROWS - 1u));
+  let m2 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 0u;
+  let row2 = left_row(z, min(m2, ROWS - 1u));
+  let m3 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 1u;
+  let row3 = left_row(z, min(m3, ROWS - 1u));
   var c0_0 = vec2f();
   var c1_0 = vec2f();
   var sum0 = vec2f();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
-    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
-      let k = k_tile + i % TK;
-      let m = m_tile + i / TK * WIDTH;
-      var x = vec2f();
-      if (m + 0u < ROWS && k < DEPTH) { x[0] = left(z, m + 0u, k); }
-      if (m + 1u < ROWS && k < DEPTH) { x[1] = left(z, m + 1u, k); }
-      left_tile[i % TK * VECTORS + i / TK] = x;
-    }
+    let k_own = k_tile + slot % TK;
+    let down = left_step(min(k_own, DEPTH - 1u));
+    let left_at = slot % TK * VECTORS + slot / TK;
+    var x0 = 0.0;
+    if (m0 < ROWS && k_own < DEPTH) { x0 = left(row0, down); }
+    var x1 = 0.0;
+    if (m1 < ROWS && k_own < DEPTH) { x1 = left(row1, down); }
+    var x2 = 0.0;
+    if (m2 < ROWS && k_own < DEPTH) { x2 = left(row2, down); }
+    var x3 = 0.0;
+    if (m3 < ROWS && k_own < DEPTH) { x3 = left(row3, down); }
+    left_tile[left_at + 0u * (SIDE * SIDE / TK)] = vec2f(x0, x1);
+    left_tile[left_at + 1u * (SIDE * SIDE / TK)] = vec2f(x2, x3);
     for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
       let k = k_tile + i / VECTORS;
       var x = vec2f();

@@ -1,14 +1,18 @@
 // d.mix.b
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: d.mix.add f32[2, 5, 8]
+//   x0: norm.layer_norm.mul f32[2, 5, 4]
+//   x1: norm.g f32[4]
+//   x2: norm.b f32[4]
+//   x3: d.mix.add f32[2, 5, 8]
 //   y0: d.mix.w f32[4, 8]
 //   y1: d.mix.b f32[8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 80>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 32>;
-@group(0) @binding(3) var<storage, read_write> y1: array<f32, 8>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 80>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 32>;
+@group(0) @binding(5) var<storage, read_write> y1: array<f32, 8>;
 
 const ROWS = 4u;
 const COLS = 8u;
@@ -19,13 +23,33 @@ const TM = 4u;
 const TN = 1u;
 const STEP = 1u;
 
-fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[k * 4u + m];
-  return x_0;
+struct LeftRow { p0: u32, v0: f32, v1: f32 }
+
+fn left_row(z: u32, m: u32) -> LeftRow {
+  return LeftRow(
+    m,
+    x1[m],
+    x2[m],
+  );
+}
+
+struct LeftStep { p0: u32 }
+
+fn left_step(k: u32) -> LeftStep {
+  return LeftStep(
+    k * 4u,
+  );
+}
+
+fn left(row: LeftRow, step: LeftStep) -> f32 {
+  let x_0 = x0[step.p0 + row.p0];
+  let mul_0 = (x_0 * row.v0);
+  let add_0 = (mul_0 + row.v1);
+  return add_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 8u + n];
+  let x_1 = x3[k * 8u + n];
   return x_1;
 }
 
@@ -45,9 +69,13 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let m0 = group.y * (TM * LANES_M);
   let n0 = group.x * (TN * LANES_N) + lane.x;
   let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let row0 = left_row(z, m0_in);
   let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let row1 = left_row(z, m1_in);
   let m2_in = min(m0 + 2u * LANES_M, ROWS - 1u);
+  let row2 = left_row(z, m2_in);
   let m3_in = min(m0 + 3u * LANES_M, ROWS - 1u);
+  let row3 = left_row(z, m3_in);
   let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
   var c0_0 = 0.0;
   var c1_0 = 0.0;
@@ -55,10 +83,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   var c3_0 = 0.0;
   var sum0 = 0.0;
   for (var k = 0u; k < DEPTH; k += STEP) {
-    let a0 = left(z, m0_in, k);
-    let a1 = left(z, m1_in, k);
-    let a2 = left(z, m2_in, k);
-    let a3 = left(z, m3_in, k);
+    let down0 = left_step(k);
+    let a0 = left(row0, down0);
+    let a1 = left(row1, down0);
+    let a2 = left(row2, down0);
+    let a3 = left(row3, down0);
     let b0 = right(z, k, n0_in);
     c0_0 = fma(a0, b0, c0_0);
     c1_0 = fma(a1, b0, c1_0);

@@ -1,16 +1,20 @@
 // gelu
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
-//   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: mix.w f32[4, 8]
+//   x0: norm.layer_norm.mul f32[2, 5, 4]
+//   x1: norm.g f32[4]
+//   x2: norm.b f32[4]
+//   x3: mix.w f32[4, 8]
 //   y0: mix.matmul f32[10, 8]
-//   x2: mix.b f32[8]
+//   x4: mix.b f32[8]
 //   y1: gelu f32[2, 5, 8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 80>;
-@group(0) @binding(3) var<storage, read> x2: array<f32, 8>;
-@group(0) @binding(4) var<storage, read_write> y1: array<f32, 80>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 32>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 80>;
+@group(0) @binding(5) var<storage, read> x4: array<f32, 8>;
+@group(0) @binding(6) var<storage, read_write> y1: array<f32, 80>;
 
 const ROWS = 10u;
 const COLS = 8u;
@@ -49,18 +53,38 @@ fn wg_gelu(x: f32) -> f32 {
   return 0.5f * x * (1.0f + wg_erf(x * 0.70710678f));
 }
 
-fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[m * 4u + k];
-  return x_0;
+struct LeftRow { p0: u32 }
+
+fn left_row(z: u32, m: u32) -> LeftRow {
+  return LeftRow(
+    m * 4u,
+  );
+}
+
+struct LeftStep { p0: u32, v0: f32, v1: f32 }
+
+fn left_step(k: u32) -> LeftStep {
+  return LeftStep(
+    k,
+    x1[k],
+    x2[k],
+  );
+}
+
+fn left(row: LeftRow, step: LeftStep) -> f32 {
+  let x_0 = x0[row.p0 + step.p0];
+  let mul_0 = (x_0 * step.v0);
+  let add_0 = (mul_0 + step.v1);
+  return add_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 8u + n];
+  let x_1 = x3[k * 8u + n];
   return x_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  let x_0 = x2[n];
+  let x_0 = x4[n];
   let add_0 = (product + x_0);
   let gelu_0 = wg_gelu(add_0);
   y0[m * 8u + n] = product;
@@ -82,17 +106,32 @@ fn main(
   let z = group.z;
   let m_tile = group.y * TILE;
   let n_tile = group.x * TILE;
+  // Where a thread's part of each block lies: its rows and its place along the inner axis are the
+  // same in every block.
+  let m0 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 0u;
+  let row0 = left_row(z, min(m0, ROWS - 1u));
+  let m1 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 1u;
+  let row1 = left_row(z, min(m1, ROWS - 1u));
+  let m2 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 0u;
+  let row2 = left_row(z, min(m2, ROWS - 1u));
+  let m3 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 1u;
+  let row3 = left_row(z, min(m3, ROWS - 1u));
   var c0_0 = vec2f();
   var c1_0 = vec2f();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
-    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
-      let k = k_tile + i % TK;
-      let m = m_tile + i / TK * WIDTH;
-      var x = vec2f();
-      if (m + 0u < ROWS && k < DEPTH) { x[0] = left(z, m + 0u, k); }
-      if (m + 1u < ROWS && k < DEPTH) { x[1] = left(z, m + 1u, k); }
-      left_tile[i % TK * VECTORS + i / TK] = x;
-    }
+    let k_own = k_tile + slot % TK;
+    let down = left_step(min(k_own, DEPTH - 1u));
+    let left_at = slot % TK * VECTORS + slot / TK;
+    var x0 = 0.0;
+    if (m0 < ROWS && k_own < DEPTH) { x0 = left(row0, down); }
+    var x1 = 0.0;
+    if (m1 < ROWS && k_own < DEPTH) { x1 = left(row1, down); }
+    var x2 = 0.0;
+    if (m2 < ROWS && k_own < DEPTH) { x2 = left(row2, down); }
+    var x3 = 0.0;
+    if (m3 < ROWS && k_own < DEPTH) { x3 = left(row3, down); }
+    left_tile[left_at + 0u * (SIDE * SIDE / TK)] = vec2f(x0, x1);
+    left_tile[left_at + 1u * (SIDE * SIDE / TK)] = vec2f(x2, x3);
     for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
       let k = k_tile + i / VECTORS;
       var x = vec2f();

@@ -1,16 +1,20 @@
 // gelu
 // from tokens.wg:13
 // 2 x 1 x 1 workgroups of 8 threads (cpu)
-//   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: mix.w f32[4, 8]
+//   x0: norm.layer_norm.mul f32[2, 5, 4]
+//   x1: norm.g f32[4]
+//   x2: norm.b f32[4]
+//   x3: mix.w f32[4, 8]
 //   y0: mix.matmul f32[10, 8]
-//   x2: mix.b f32[8]
+//   x4: mix.b f32[8]
 //   y1: gelu f32[2, 5, 8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 80>;
-@group(0) @binding(3) var<storage, read> x2: array<f32, 8>;
-@group(0) @binding(4) var<storage, read_write> y1: array<f32, 80>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 32>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 80>;
+@group(0) @binding(5) var<storage, read> x4: array<f32, 8>;
+@group(0) @binding(6) var<storage, read_write> y1: array<f32, 80>;
 
 const ROWS = 10u;
 const COLS = 8u;
@@ -47,18 +51,38 @@ fn wg_gelu(x: f32) -> f32 {
   return 0.5f * x * (1.0f + wg_erf(x * 0.70710678f));
 }
 
-fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[m * 4u + k];
-  return x_0;
+struct LeftRow { p0: u32 }
+
+fn left_row(z: u32, m: u32) -> LeftRow {
+  return LeftRow(
+    m * 4u,
+  );
+}
+
+struct LeftStep { p0: u32, v0: f32, v1: f32 }
+
+fn left_step(k: u32) -> LeftStep {
+  return LeftStep(
+    k,
+    x1[k],
+    x2[k],
+  );
+}
+
+fn left(row: LeftRow, step: LeftStep) -> f32 {
+  let x_0 = x0[row.p0 + step.p0];
+  let mul_0 = (x_0 * step.v0);
+  let add_0 = (mul_0 + step.v1);
+  return add_0;
 }
 
 fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[k * 8u + n];
+  let x_1 = x3[k * 8u + n];
   return x_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
-  let x_0 = x2[n];
+  let x_0 = x4[n];
   let add_0 = (product + x_0);
   let gelu_0 = wg_gelu(add_0);
   y0[m * 8u + n] = product;
@@ -73,7 +97,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   let m0 = group.y * (TM * LANES_M) + lane.x;
   let n0 = group.x * (TN * LANES_N);
   let m0_in = min(m0 + 0u * LANES_M, ROWS - 1u);
+  let row0 = left_row(z, m0_in);
   let m1_in = min(m0 + 1u * LANES_M, ROWS - 1u);
+  let row1 = left_row(z, m1_in);
   let n0_in = min(n0 + 0u * LANES_N, COLS - 1u);
   let n1_in = min(n0 + 1u * LANES_N, COLS - 1u);
   let n2_in = min(n0 + 2u * LANES_N, COLS - 1u);
@@ -87,8 +113,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane:
   var c1_2 = 0.0;
   var c1_3 = 0.0;
   for (var k = 0u; k < DEPTH; k += STEP) {
-    let a0 = left(z, m0_in, k);
-    let a1 = left(z, m1_in, k);
+    let down0 = left_step(k);
+    let a0 = left(row0, down0);
+    let a1 = left(row1, down0);
     let b0 = right(z, k, n0_in);
     let b1 = right(z, k, n1_in);
     let b2 = right(z, k, n2_in);

@@ -3,18 +3,14 @@
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: ids i32[2, 5]
 //   x1: tok.w f32[7, 4]
-//   y0: norm.layer_norm.mul f32[2, 5, 4]
 //   x2: norm.g f32[4]
 //   x3: norm.b f32[4]
-//   y1: norm.layer_norm f32[2, 5, 4]
-//   y2: norm.layer_norm.sum_3 f32[2, 5]
+//   y0: norm.layer_norm f32[2, 5, 4]
 @group(0) @binding(0) var<storage, read> x0: array<i32, 10>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 28>;
-@group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
-@group(0) @binding(3) var<storage, read> x2: array<f32, 4>;
-@group(0) @binding(4) var<storage, read> x3: array<f32, 4>;
-@group(0) @binding(5) var<storage, read_write> y1: array<f32, 40>;
-@group(0) @binding(6) var<storage, read_write> y2: array<f32, 10>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
+@group(0) @binding(3) var<storage, read> x3: array<f32, 4>;
+@group(0) @binding(4) var<storage, read_write> y0: array<f32, 40>;
 
 const OUTER = 10u;
 const INNER = 4u;
@@ -53,8 +49,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let mul_3 = (mul_2 * x_4);
     let x_5 = x3[r];
     let add_1 = (mul_3 + x_5);
-    y0[o * 4u + r] = mul_2;
-    y1[o * 4u + r] = add_1;
+    y0[o * 4u + r] = add_1;
   }
-  y2[o] = sum_1;
 }

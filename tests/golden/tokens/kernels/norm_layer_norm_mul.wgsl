@@ -1,16 +1,14 @@
-// norm.layer_norm
+// norm.layer_norm.mul
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: ids i32[2, 5]
 //   x1: tok.w f32[7, 4]
-//   x2: norm.g f32[4]
-//   x3: norm.b f32[4]
-//   y0: norm.layer_norm f32[2, 5, 4]
+//   y0: norm.layer_norm.mul f32[2, 5, 4]
+//   y1: norm.layer_norm.sum_3 f32[2, 5]
 @group(0) @binding(0) var<storage, read> x0: array<i32, 10>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 28>;
-@group(0) @binding(2) var<storage, read> x2: array<f32, 4>;
-@group(0) @binding(3) var<storage, read> x3: array<f32, 4>;
-@group(0) @binding(4) var<storage, read_write> y0: array<f32, 40>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
+@group(0) @binding(3) var<storage, read_write> y1: array<f32, 10>;
 
 const OUTER = 10u;
 const INNER = 4u;
@@ -45,10 +43,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let x_3 = x1[row_2 * 4u + r];
     let sub_1 = (x_3 - mul_0);
     let mul_2 = (sub_1 * rsqrt_0);
-    let x_4 = x2[r];
-    let mul_3 = (mul_2 * x_4);
-    let x_5 = x3[r];
-    let add_1 = (mul_3 + x_5);
-    y0[o * 4u + r] = add_1;
+    y0[o * 4u + r] = mul_2;
   }
+  y1[o] = sum_1;
 }
