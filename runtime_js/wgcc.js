@@ -411,10 +411,8 @@ async function checkKernel({ file, sha256 }, kernels) {
     parts = text.split(/[;{}]/);
   let depth = 0,
     deepest = 0;
-  for (const letter of text) {
-    if (/[([{]/.test(letter)) deepest = max(deepest, ++depth);
-    if (/[)\]}]/.test(letter)) depth--;
-  }
+  for (const [bracket] of text.matchAll(/[([{)\]}]/g))
+    deepest = max(deepest, (depth += '([{'.includes(bracket) ? 1 : -1));
   if (
     deepest > 256 ||
     parts.length > 1e4 ||
@@ -718,7 +716,7 @@ export async function open(bundle, options = {}) {
   if (memory.peak > maxBytes)
     fail('memory', 'maxBytes', `is below the ${memory.peak} bytes that the bundle takes: load({maxBytes}) raises it`);
   if (!hasOwn({ gpu: 1, ...profiles }, options.profile ?? 'gpu')) fail('name', `${options.profile}`, 'is no profile');
-  for (const kernel of plan.kernels) await checkKernel(kernel, bundle.kernels);
+  await Promise.all(plan.kernels.map(kernel => checkKernel(kernel, bundle.kernels)));
   signal?.throwIfAborted();
 
   // -- the GPU: device, buffers, pipelines, one submit; made anew after a loss
