@@ -791,7 +791,7 @@ export async function open(bundle, options = {}) {
       if (options.tune) profiles[tuned] ??= await (await import('./tune.js')).tune(open, bundle, options, made, tuned, suited, subgroup);
       const profile =
         model.adapter?.profile ?? options.profile ?? (hasOwn(profiles, tuned) && fits(tuned) ? tuned : suited);
-      fits(profile) || fail('feature', profile, `needs more threads that run in step than ${subgroup}`);
+      fits(profile) || fail('feature', profile, 'needs larger subgroups');
       model.adapter = { name, profile };
       made.lost.then(({ message, reason }) => {
         if (made != device) return;

@@ -12,6 +12,8 @@ import wgpu
 import adapters
 import wgcc_runtime
 from line_training import refused
+from web_stacks import as_lists, build_web, run_job
+from wgcc.cli.stacks import StackError
 from wgcc.compiler import compile_file
 from wgcc_runtime.device import Device
 
@@ -64,6 +66,23 @@ def test_a_device_without_subgroups_takes_the_cpu_kernels(bundle: Path, adapter:
         assert model.profile_name == "cpu"
     with refused("feature", f"the {adapter} kernels need"):
         wgcc_runtime.load(bundle, device=device, profile=adapter)
+
+
+@pytest.mark.parametrize("stack", ["node", "chrome"])
+def test_in_javascript(bundle: Path, stack: str, tmp_path: Path) -> None:
+    bundle = build_web(bundle.parent / "m.wg", tmp_path / "web")
+    draw = np.random.default_rng(5)
+    x, y = draw.normal(size=(67, 45)).astype(np.float32), draw.integers(0, 9, 67).astype(np.int32)
+    given = {"batches": [as_lists({"x": x, "y": y})] * 3}
+    own, plain = (
+        run_job(stack, bundle, "training", {**given, **choice})
+        for choice in ({}, {"profile": "cpu"})
+    )
+    assert (own["adapter"]["profile"], plain["adapter"]["profile"]) == ("swiftshader", "cpu")
+    assert own["losses"] == plain["losses"]
+    with pytest.raises(StackError, match="larger subgroups") as caught:
+        run_job(stack, bundle, "training", {**given, "profile": "lavapipe"})
+    assert caught.value.code == "feature"
 
 
 def test_too_small_a_subgroup_is_refused(bundle: Path) -> None:
