@@ -43,16 +43,12 @@ class Device:
     @property
     def subgroup(self) -> int:
         """How many neighbouring threads can tell each other values, at least; 0: none."""
-        if SUBGROUP not in self.gpu.features:
-            return 0
-        # llvmpipe fills its vectors, and says how wide they are; four is the least of any adapter.
-        vector = re.search(r"llvmpipe.* (\d+) bits", self.name)
-        return int(vector[1]) // 32 if vector else 4
+        return subgroup_of(self.name) if SUBGROUP in self.gpu.features else 0
 
     def profile_in(self, plan: Plan) -> str:
         """What `wgcc tune` found for this very adapter, else what suits its kind."""
-        software = ("lavapipe", "swiftshader", "cpu") if self.is_software else ()
-        wanted = (tuned_name(self.name), *software)
+        suited = software_profiles(self.subgroup) if self.is_software else ()
+        wanted = (tuned_name(self.name), *suited)
         fitting = (name for name in wanted if name in plan.profiles and self.can_run(plan, name))
         return next(fitting, "gpu")
 
@@ -112,6 +108,18 @@ def adapter_name(adapter: Any) -> str:
 def tuned_name(adapter: str) -> str:
     """The profile that holds what was measured on an adapter."""
     return re.sub(r"\W+", "_", f"tuned_{adapter}", flags=re.ASCII)[:99]
+
+
+def subgroup_of(adapter: str) -> int:
+    """llvmpipe fills its vectors, and says how wide they are; four is the least of any adapter."""
+    vector = re.search(r"llvmpipe.* (\d+) bits", adapter)
+    return int(vector[1]) // 32 if vector else 4
+
+
+def software_profiles(subgroup: int) -> tuple[str, ...]:
+    """What suits a software adapter whose threads can tell each other values, the best first."""
+    sharing = {8: "lavapipe", 4: "swiftshader"}
+    return (*(name for threads, name in sharing.items() if subgroup >= threads), "cpu")
 
 
 def is_software(name: str, kind: str) -> bool:

@@ -49,7 +49,7 @@ def command(as_json: bool) -> None:
 
 
 def _adapters() -> list[dict[str, Any]]:
-    from wgcc_runtime.device import adapter_name, adapters, is_software, limit_key
+    from wgcc_runtime.device import adapter_name, adapters, limit_key
     from wgcc_runtime.limits import DEFAULT_LIMITS
 
     found = []
@@ -62,13 +62,22 @@ def _adapters() -> list[dict[str, Any]]:
                 "kind": info["adapter_type"],
                 "backend": info["backend_type"],
                 "driver": info["description"] or info["vendor"],
-                "profile": "cpu" if is_software(name, info["adapter_type"]) else "gpu",
+                "profile": _profile(adapter, name),
                 "features": [feature for feature in FEATURES if feature in adapter.features],
                 "limits": limits,
                 "below_default": _below(limits, DEFAULT_LIMITS),
             }
         )
     return found
+
+
+def _profile(adapter: Any, name: str) -> str:
+    """The kernels that suit it best, in bundles that have them."""
+    from wgcc_runtime.device import SUBGROUP, is_software, software_profiles, subgroup_of
+
+    if not is_software(name, adapter.info["adapter_type"]):
+        return "gpu"
+    return software_profiles(subgroup_of(name) if SUBGROUP in adapter.features else 0)[0]
 
 
 def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
