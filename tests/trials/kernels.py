@@ -21,9 +21,9 @@ from building import build
 from wgcc_runtime import WgccError
 
 OTHER = {" + ": " - ", " - ": " + ", " * ": " + ", " / ": " * ", "fma(": "0.5 * fma("}
-# Operators of the code; comments, declarations and the guards of bounds are left alone, because
-# many changes of a guard change nothing.
-CODE = re.compile(r"^ +(?! |//|if \(|let \w+_in = min).*", re.MULTILINE)
+# Operators of the code; comments, declarations, guards of bounds and strides of loops are left
+# alone, because many changes of a guard or a stride change nothing.
+CODE = re.compile(r"^ +(?! |//|if \(|for \(|let \w+_in = min).*", re.MULTILINE)
 OPERATOR = re.compile(r" [-+*/] (?!0u)|\bfma\(")
 
 
