@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
 from wgcc.schedule.arena import bound_alone, is_update, lists_of
-from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
+from wgcc.schedule.flow import (
+    Flow,
+    compared_with_extreme,
+    computes_by_element,
+    iterations,
+    lowering,
+    moves,
+)
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
@@ -54,6 +61,7 @@ class _Chooser:
         self.anchors: set[str] = set()
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
+        self.compared = compared_with_extreme(flow)
         outputs = (value for node in flow.graph.nodes for value in node.outputs)
         self.sizes = {v.name: v.type.size for v in (*flow.graph.sources, *outputs)}
 
@@ -119,7 +127,7 @@ class _Chooser:
 
     def _kept(self, node: Node, tree: Tree) -> bool:
         value = node.output
-        if value.name in self.flow.results or node.op == "copy":
+        if value.name in self.flow.results or node.op == "copy" or value.name in self.compared:
             return True
         if any(_takes_one_binding_each(n) for n in self._direct_readers(value)):
             return bool(node.inputs) and not _needs_one_binding(node, tree)

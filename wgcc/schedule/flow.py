@@ -58,6 +58,21 @@ class Flow:
                 yield node
 
 
+def compared_with_extreme(flow: Flow) -> set[str]:
+    """Computed values whose elements are compared with the largest or smallest of them.
+
+    Computed twice, an element may be rounded otherwise, and equal nothing: compilers are free to
+    fuse a product and a sum in one place and not in another.
+    """
+    found = set()
+    for node in flow.graph.nodes:
+        if isinstance(lowering(node), Pointwise):
+            readers = {reader.op for reader in flow.readers(node.output)}
+            if "eq" in readers and readers & {"max", "min"}:
+                found.add(node.output.name)
+    return found
+
+
 def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Coordinates]]:
     """Which elements of its operands a node reads to give its element at `coordinates`."""
     lower = lowering(node)

@@ -14,7 +14,7 @@ from wgcc.ops.registry import Indirect, Pointwise, Reduce, Special, Update
 from wgcc.schedule.anchor import choose_anchors
 from wgcc.schedule.arena import bound_alone
 from wgcc.schedule.emit import Coordinates
-from wgcc.schedule.flow import Flow, lowering, operand_places
+from wgcc.schedule.flow import Flow, compared_with_extreme, lowering, operand_places
 from wgcc.schedule.index import Index, coordinates_of, linear, variable
 from wgcc.schedule.kernel import MAX_BINDINGS
 from wgcc.schedule.riders import find_riders
@@ -76,6 +76,7 @@ class _Fuser:
         self.alone = bound_alone(graph)
         self.ops: dict[str, int] = {}
         self.riders = find_riders(self.flow, self.anchors)
+        self.compared = compared_with_extreme(self.flow)
 
     def run(self) -> list[Group]:
         for node in self.flow.graph.nodes:
@@ -162,6 +163,8 @@ class _Fuser:
     def _merged(self, node: Node, group: Group) -> Space | None:
         """The space of the group with this node in it, or None where it does not fit."""
         if group.kind not in ("loop", "matmul") or group.space is None:
+            return None
+        if self.compared & group.names & set(self._touched(node)):
             return None
         space = _common_space(group, node)
         if space is None or not _worth_storing([*group.roots, node], space):

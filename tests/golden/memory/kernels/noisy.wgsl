@@ -1,14 +1,12 @@
 // noisy
 // from memory.wg:22
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: keep bool[6]
-//   x1: ring f32[6, 3]
+//   x0: kept f32[6, 3]
 //   scalars: values of one element
 //   y0: noisy f32[6, 3]
-@group(0) @binding(0) var<storage, read> x0: array<u32, 6>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 18>;
-@group(0) @binding(2) var<storage, read> scalars: array<u32, 4>;
-@group(0) @binding(3) var<storage, read_write> y0: array<f32, 18>;
+@group(0) @binding(0) var<storage, read> x0: array<f32, 18>;
+@group(0) @binding(1) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 18>;
 
 const OUTER = 18u;
 const WORKGROUP = 64u;
@@ -85,13 +83,11 @@ fn wg_uniform(seed: u32, site: u32, call: u32, index: u32) -> f32 {
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  let x_0 = x0[(o / 3u)] != 0u;
-  let x_1 = x1[o];
-  let where_0 = select(0.0f, x_1, x_0);
-  let x_2 = scalars[1u];
-  let x_3 = scalars[2u];
-  let random_0 = wg_normal(x_2, 1u, x_3, (o));
+  let x_0 = x0[o];
+  let x_1 = scalars[1u];
+  let x_2 = scalars[2u];
+  let random_0 = wg_normal(x_1, 1u, x_2, (o));
   let mul_0 = (0.1f * random_0);
-  let add_0 = (where_0 + mul_0);
+  let add_0 = (x_0 + mul_0);
   y0[o] = add_0;
 }
