@@ -14,6 +14,8 @@ from wgcc.schedule.kernel import Launch, Place, Region
 
 WORKGROUP = {"gpu": 256, "cpu": 64}
 VECTOR = 4
+# With fewer words, what software adapters save by four at once is less than it takes to compile.
+LARGE = 1 << 16
 
 
 def update_code(group: Group, context: Context) -> GroupCode:
@@ -24,19 +26,19 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
     node = group.roots[0]
     form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
     places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
-    width = _width(places.values())
+    words = max(place.count for place in places.values())
+    width = _width(places.values()) if profile == "gpu" or words >= LARGE else 1
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
-        region = Region(place.buffer, place.offset, -(-place.count // width) * width)
+        region = Region(place.buffer, place.offset, _rounded(place))
         written = name in form.writes
         names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
     loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
     scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
     stores = [f"{names[name]}[i] = {name};" for name in form.writes]
     lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
-    words, threads = max(place.count for place in places.values()), WORKGROUP[profile]
-    size = -(-words // width)
+    threads, size = WORKGROUP[profile], -(-words // width)
     grid = grid_of(-(-size // threads))
     return context.launch(
         "update.wgsl.jinja",
@@ -52,9 +54,13 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
 
 
 def _width(places: Iterable[Place]) -> int:
-    """Four words at once, but not of scalars, which lie close together.
-
-    Elsewhere tensors start on boundaries and buffers end on 16 bytes, so a run that is rounded up
-    to fours takes in padding at most.
-    """
+    """Four words at once, but not of scalars, which lie close together."""
     return 1 if any(place.buffer == SCALARS for place in places) else VECTOR
+
+
+def _rounded(place: Place) -> int:
+    """Its words as whole fours, which take in padding at most.
+
+    Tensors start on boundaries and buffers end on 16 bytes.
+    """
+    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR

@@ -1,21 +1,21 @@
 // adam_update
 // from regression.wg:15
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 4 x 1 x 1 workgroups of 64 threads (cpu)
 //   y0: p: l1.w, l1.b, l2.w, l2.b
 //   x0: g: d.l1.w, d.l1.b, d.l2.w.copy, d.l2.b
 //   y1: m: opt/opt/exp_avg/l1.w, opt/opt/exp_avg/l1.b, opt/opt/exp_avg/l2.w, opt/opt/exp_avg/l2.b
 //   y2: v: opt/opt/exp_avg_sq/l1.w, opt/opt/exp_avg_sq/l1.b, opt/opt/exp_avg_sq/l2.w, opt/opt/exp_avg_sq/l2.b
 //   scalars: values of one element
-@group(0) @binding(0) var<storage, read_write> y0: array<vec4f, 49>;
-@group(0) @binding(1) var<storage, read> x0: array<vec4f, 49>;
-@group(0) @binding(2) var<storage, read_write> y1: array<vec4f, 49>;
-@group(0) @binding(3) var<storage, read_write> y2: array<vec4f, 49>;
+@group(0) @binding(0) var<storage, read_write> y0: array<f32, 196>;
+@group(0) @binding(1) var<storage, read> x0: array<f32, 196>;
+@group(0) @binding(2) var<storage, read_write> y1: array<f32, 196>;
+@group(0) @binding(3) var<storage, read_write> y2: array<f32, 196>;
 @group(0) @binding(4) var<storage, read> scalars: array<u32, 4>;
 
-const SIZE = 49u;
+const SIZE = 193u;
 const WORKGROUP = 64u;
 
-// Element by element, whatever tensor it belongs to; a thread makes four of them.
+// Element by element, whatever tensor it belongs to.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let i = id.x;

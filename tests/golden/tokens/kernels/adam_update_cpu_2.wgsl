@@ -1,21 +1,21 @@
 // adam_update
 // from tokens.wg:28
-// 1 x 1 x 1 workgroups of 64 threads (cpu)
+// 3 x 1 x 1 workgroups of 64 threads (cpu)
 //   y0: p: norm.g, norm.b, mix.b
 //   x0: g: d.norm.g, d.norm.b, d.mix.b
 //   y1: m: opt/opt/exp_avg/norm.g, opt/opt/exp_avg/norm.b, opt/opt/exp_avg/mix.b
 //   y2: v: opt/opt/exp_avg_sq/norm.g, opt/opt/exp_avg_sq/norm.b, opt/opt/exp_avg_sq/mix.b
 //   scalars: values of one element
-@group(0) @binding(0) var<storage, read_write> y0: array<vec4f, 34>;
-@group(0) @binding(1) var<storage, read> x0: array<vec4f, 34>;
-@group(0) @binding(2) var<storage, read_write> y1: array<vec4f, 34>;
-@group(0) @binding(3) var<storage, read_write> y2: array<vec4f, 34>;
+@group(0) @binding(0) var<storage, read_write> y0: array<f32, 136>;
+@group(0) @binding(1) var<storage, read> x0: array<f32, 136>;
+@group(0) @binding(2) var<storage, read_write> y1: array<f32, 136>;
+@group(0) @binding(3) var<storage, read_write> y2: array<f32, 136>;
 @group(0) @binding(4) var<storage, read> scalars: array<u32, 8>;
 
-const SIZE = 34u;
+const SIZE = 136u;
 const WORKGROUP = 64u;
 
-// Element by element, whatever tensor it belongs to; a thread makes four of them.
+// Element by element, whatever tensor it belongs to.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let i = id.x;
