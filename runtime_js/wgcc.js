@@ -739,6 +739,8 @@ export async function open(bundle, options = {}) {
   let commands;
   /** What an entry changes: room to undo it, and the test for NaN. @type {Record<string, [[GPUBuffer, GPUBuffer][], Command[]]>} */
   let guards = {};
+  /** @type {Record<string, Promise<Command[]>>} */
+  let tests;
 
   /** `choice`: a GPU, adapter or device; default: the browser's. @param {any} choice */
   const build = async choice => {
@@ -746,6 +748,7 @@ export async function open(bundle, options = {}) {
     lost = undefined;
     spares = {};
     guards = {};
+    tests = /** @type {any} */ ({ __proto__: null });
     try {
       const gpu =
           choice ??
@@ -912,6 +915,7 @@ export async function open(bundle, options = {}) {
           return /** @type {Command} */ ([await pipeline, group, grid]);
         }),
       );
+      for (const key in entries) if (entries[key].training) testsOf(key).catch(() => {});
       const lists = await Promise.all(valuesOf(found).map(list => Promise.all(list)));
       commands = fromEntries(keys(found).map((key, i) => [key, lists[i]]));
     });
@@ -1144,20 +1148,31 @@ export async function open(bundle, options = {}) {
     return results;
   };
 
-  /**
-   * What an entry changes: room to undo a submit, and a test of all floats that it writes. Made once.
-   * @param {string} key
-   */
+  /** What an entry changes: room to undo a submit, and a test of it. Made once. @param {string} key */
   const guardOf = async key => {
     if (hasOwn(guards, key)) return guards[key];
-    const { writes } = entries[key],
-      written = writes
+    // Room to undo; none where the memory is full: such a model trains, it only cannot go back by itself.
+    const copies = await scoped('copies', () =>
+      [...new Set(entries[key].writes.map(id => buffers[tensors[id].buffer]))].map(
+        buffer => /** @type {[GPUBuffer, GPUBuffer]} */ ([buffer, storage(buffer.size)]),
+      ),
+    ).catch(error => (error.code == 'memory' ? [] : Promise.reject(error)));
+    return (guards[key] = [copies, await scoped('the test for NaN', () => testsOf(key))]);
+  };
+  /** Tests of all floats that an entry writes; begun while other kernels compile. @param {string} key */
+  const testsOf = key =>
+    (tests[key] ??= Promise.all(runsOf(entries[key].writes).map(testOf)).catch(error => {
+      delete tests[key];
+      throw error;
+    }));
+  /** What tensors cover, as many ranges at a time as fit beside the flag. @param {string[]} writes */
+  const runsOf = writes => {
+    const written = writes
         .map(id => tensors[id])
         .filter(isFloat)
         .sort((a, b) => a.buffer - b.buffer || a.offset - b.offset),
       packed = written.filter(tensor => tensor.offset % 256).map(tensor => tensor.buffer),
-      /** @type {Binding[]} */ runs = [],
-      /** @type {Promise<Command>[]} */ tests = [];
+      /** @type {Binding[]} */ runs = [];
     for (const tensor of written) {
       const last = runs.at(-1),
         { buffer, offset } = tensor,
@@ -1172,18 +1187,10 @@ export async function open(bundle, options = {}) {
         last.size += gap + size;
       else runs.push({ buffer, offset, size });
     }
-    // Room to undo; none where the memory is full: such a model trains, it only cannot go back by itself.
-    const copies = await scoped('copies', () =>
-      [...new Set(writes.map(id => buffers[tensors[id].buffer]))].map(
-        buffer => /** @type {[GPUBuffer, GPUBuffer]} */ ([buffer, storage(buffer.size)]),
-      ),
-    ).catch(error => (error.code == 'memory' ? [] : Promise.reject(error)));
-    await scoped('the test for NaN', () => {
-      // As many ranges as fit beside the flag: an optimizer's tensors take one dispatch.
-      while (runs[0]) tests.push(testOf(runs.splice(0, 7)));
-      return Promise.all(tests);
-    });
-    return (guards[key] = [copies, await Promise.all(tests)]);
+    // An optimizer's tensors take one dispatch.
+    const found = [];
+    while (runs[0]) found.push(runs.splice(0, 7));
+    return found;
   };
   /**
    * Sets the flag when a word of a range is NaN or infinite. Tests bits, as compilers may assume that NaN does not

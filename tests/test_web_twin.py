@@ -144,7 +144,7 @@ def minified(*files: str) -> int:
 
 def test_sizes() -> None:
     """wgcc.js is loaded at once, the others when something of them is first used."""
-    assert minified("wgcc.js") <= 12.25 * 1024
+    assert minified("wgcc.js") <= 12.35 * 1024
     assert minified("more.js") <= 3.5 * 1024
     assert minified("tune.js") <= 1.5 * 1024
     assert minified("page/plot.js", "page/data.js", "page/page.js") <= 4 * 1024
