@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
 from wgcc.schedule.arena import bound_alone, is_update, lists_of
 from wgcc.schedule.flow import (
@@ -49,9 +49,9 @@ class Tree:
         return len(self.leaves) + len(self.lone)
 
 
-def choose_anchors(graph: Graph) -> set[str]:
+def choose_anchors(flow: Flow) -> set[str]:
     """The names of all anchors of a graph."""
-    return _Chooser(Flow.of(graph)).run()
+    return _Chooser(flow).run()
 
 
 class _Chooser:

@@ -68,7 +68,7 @@ def fuse(graph: Graph) -> Fused:
 class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.flow = Flow.of(graph)
-        self.anchors = choose_anchors(graph)
+        self.anchors = choose_anchors(self.flow)
         self.inlined = {n: p for n, p in self.flow.producers.items() if n not in self.anchors}
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
@@ -164,7 +164,7 @@ class _Fuser:
         """The space of the group with this node in it, or None where it does not fit."""
         if group.kind not in ("loop", "matmul") or group.space is None:
             return None
-        if self.compared & group.names & set(self._touched(node)):
+        if self.compared and self.compared & group.names & set(self._touched(node)):
             return None
         space = _common_space(group, node)
         if space is None or not _worth_storing([*group.roots, node], space):

@@ -55,9 +55,10 @@ class Slots:
         by_size = sorted(known, key=lambda life: (-life.words, life.start))
         by_time = sorted(known, key=lambda life: (life.start, -life.words))
         by_span = sorted(known, key=lambda life: (life.start - life.end) * life.words)
+        lent = [{}, *filter(None, (lend(wanted) for wanted in (by_size, by_span, by_time)))]
         tried = [
-            _Trial(list(self.sizes), succeeds, lend(wanted)).fill(order)
-            for wanted in ([], by_size, by_span, by_time)
+            _Trial(list(self.sizes), succeeds, dict(places)).fill(order)
+            for places in lent
             for order in (by_time, by_size)
         ]
         best = min(tried, key=lambda trial: sum(trial.sizes))
