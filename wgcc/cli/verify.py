@@ -21,7 +21,7 @@ STACKS = ("python", "node", "deno", "chrome")
 @click.argument("bundle", type=click.Path(exists=True, path_type=Path))
 @click.option("--on", "stacks", default="python", show_default=True, help="python,node,deno,chrome")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
-@click.option("--profile", help="gpu or cpu kernels; default: what suits the adapter.")
+@click.option("--profile", help="Which kernels, such as gpu or cpu; default: what suits.")
 @json_option
 def command(
     bundle: Path, stacks: str, device: str | None, profile: str | None, as_json: bool

@@ -12,14 +12,7 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
 from wgcc.schedule.arena import bound_alone, is_update, lists_of
-from wgcc.schedule.flow import (
-    Flow,
-    compared_with_extreme,
-    computes_by_element,
-    iterations,
-    lowering,
-    moves,
-)
+from wgcc.schedule.flow import Flow, computes_by_element, iterations, lowering, moves
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
@@ -49,19 +42,19 @@ class Tree:
         return len(self.leaves) + len(self.lone)
 
 
-def choose_anchors(flow: Flow) -> set[str]:
-    """The names of all anchors of a graph."""
-    return _Chooser(flow).run()
+def choose_anchors(flow: Flow, compared: set[str]) -> set[str]:
+    """The names of all anchors of a graph; `compared` are among them in any case."""
+    return _Chooser(flow, compared).run()
 
 
 class _Chooser:
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, compared: set[str]) -> None:
         self.flow = flow
         self.alone = bound_alone(flow.graph)
         self.anchors: set[str] = set()
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
-        self.compared = compared_with_extreme(flow)
+        self.compared = compared
         outputs = (value for node in flow.graph.nodes for value in node.outputs)
         self.sizes = {v.name: v.type.size for v in (*flow.graph.sources, *outputs)}
 

@@ -68,7 +68,8 @@ def fuse(graph: Graph) -> Fused:
 class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.flow = Flow.of(graph)
-        self.anchors = choose_anchors(self.flow)
+        self.compared = compared_with_extreme(self.flow)
+        self.anchors = choose_anchors(self.flow, self.compared)
         self.inlined = {n: p for n, p in self.flow.producers.items() if n not in self.anchors}
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
@@ -76,7 +77,6 @@ class _Fuser:
         self.alone = bound_alone(graph)
         self.ops: dict[str, int] = {}
         self.riders = find_riders(self.flow, self.anchors)
-        self.compared = compared_with_extreme(self.flow)
 
     def run(self) -> list[Group]:
         for node in self.flow.graph.nodes:

@@ -78,7 +78,7 @@ def matmul_candidates(group: Group, context: Context) -> list[Launch]:
             (along, across)
             for along, across in blocks
             if along * LANES < 2 * long_side and across < 2 * short_side
-            if plain or along * across < LARGE_BLOCK**2 // 2
+            if plain or max(along, across) < LARGE_BLOCK
         ]
 
     return [
@@ -142,7 +142,7 @@ def _register_blocks(
 
 
 def _is_plain(group: Group, context: Context) -> bool:
-    """Whether no operand is found by parts computed ahead, as pixels under a window are.
+    """Whether no operand has parts made ahead: pixels under a window, factors by row or column.
 
     Those in large blocks would keep SwiftShader's compiler busy for minutes.
     """
