@@ -1,11 +1,37 @@
-// What pages need rarely, loaded when first used: first values drawn from a seed, the self-test, where a NaN came
-// from, times per kernel. First values use only the arithmetic that IEEE 754 fixes, so that they are Python's to the bit.
+// What pages need rarely, loaded when first used: first values drawn from a seed, batches from an iterable, the
+// self-test, where a NaN came from, times per kernel. First values use only the arithmetic that IEEE 754 fixes, so that
+// they are Python's to the bit.
 
-import { bytesOf, convert, fail, isFloat, isLasting, product, randomWords } from './wgcc.js';
+import { bytesOf, convert, encode, fail, isFloat, isLasting, product, randomWords } from './wgcc.js';
+import { crc32 } from './files.js';
 
-/** @import { Command, Inside, Plan, Tensor, Values, Words } from './wgcc.js' */
+/** @import { Command, First, Inside, Named, Plan, Tensor, Tensors, Values, Words } from './wgcc.js' */
+
+/** Words that depend on seed, name and step alone. @param {number} seed @param {string} name @param {number} count @param {number} [step] */
+export const namedWords = (seed, name, count, step) => randomWords(seed, crc32(encode(name)), count, step);
 
 // ---- first values
+
+const SEED = 'rng/seed';
+
+/**
+ * With a seed, all that is random is drawn from it; given weights stand in any case.
+ * @param {Tensors} lasting @param {First} first the bundle's own values @param {number | null} [seed] @param {Named} [given]
+ */
+export function firstValues(lasting, { whole, own = whole }, seed, given = {}) {
+  /** @type {Named} */
+  const found = {};
+  for (const key in lasting) {
+    const kind = lasting[key].init?.kind,
+      old = given[key] ?? (seed == null || kind == 'external' ? own?.[key] : null);
+    if (old) found[key] = old;
+    else if (kind != 'copy')
+      found[key] = initialValues(lasting[key], seed ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
+  }
+  if (seed != null && found[SEED] && !given[SEED]) found[SEED] = Uint32Array.of(seed);
+  for (const key in lasting) found[key] ??= found[lasting[key].init?.of ?? ''];
+  return found;
+}
 
 /**
  * The first values of a tensor, as words.
@@ -19,11 +45,11 @@ export function initialValues({ init = { kind: 'zeros' }, shape, dtype }, seed, 
   const fan = args.fan ?? fanIn,
     total = (args.fan_in ?? fanIn) + (args.fan_out ?? fanOut),
     { low = 0, high = 1, mean = 0, std = 1, gain = 1 } = args;
-  if (!(fan > 0 && total > 0)) fail('plan', `\`${name}\`: a fan of ${fan} has no initial values`, name);
+  if (!(fan > 0 && total > 0)) fail('plan', name, `has no initial values for a fan of ${fan}`);
   if (kind == 'value' && values.length != 1 && values.length != size)
-    fail('plan', `\`${name}\`: ${values.length} initial values for ${size}`, name);
+    fail('plan', name, `has ${values.length} initial values for ${size}`);
   const draw = (/** @type {(p: number) => number} */ f) =>
-    Float64Array.from(randomWords(seed, name, size), w => f((w + 0.5) * 2 ** -32));
+    Float64Array.from(namedWords(seed, name, size), w => f((w + 0.5) * 2 ** -32));
   const uniform = (/** @type {number} */ a, /** @type {number} */ b) => draw(p => a + (b - a) * p);
   const normal = (/** @type {number} */ m, /** @type {number} */ s) => draw(p => m + s * quantile(p));
   const cut = 0.022750131948179212,
@@ -42,7 +68,7 @@ export function initialValues({ init = { kind: 'zeros' }, shape, dtype }, seed, 
     xavier_uniform: () => uniform(-xavier, xavier),
     orthogonal: () => orthogonal(normal(0, 1), shape[0] ?? 1).map(x => x * gain),
   };
-  return convert(kinds[kind]?.() ?? new Float64Array(size), dtype, name);
+  return convert(kinds[kind]?.() ?? new Float64Array(size), dtype) ?? fail('plan', name, `starts with no ${dtype}`);
 }
 
 /** Rows (or columns, whichever are fewer) made orthonormal. @param {Float64Array} matrix @param {number} rows */
@@ -124,6 +150,27 @@ function quantile(p) {
   return q < 0 ? -tail : tail;
 }
 
+// ---- batches from an iterable
+
+/**
+ * Started over at its end if it can be; what was taken before training stopped is skipped.
+ * @param {string} key @param {any} data @param {boolean} cycle @param {number} position
+ */
+export function batchesOf(key, data, cycle, position) {
+  const begin = () => (data[Symbol.asyncIterator] ?? data[Symbol.iterator]).call(data);
+  let skip = position,
+    iterator = begin();
+  const again = cycle && iterator != data;
+  return async () => {
+    for (;;) {
+      let item = await iterator.next();
+      if (item.done && again) item = await (iterator = begin()).next();
+      if (item.done && skip > 0) fail('data', key, `ended before batch ${position}, where training is to go on`);
+      if (item.done || skip-- <= 0) return item.value;
+    }
+  };
+}
+
 // ---- the self-test that every bundle holds
 
 /**
@@ -194,7 +241,7 @@ export async function verify(model) {
  * @param {number} step
  */
 function drawn({ tensors }, id, { kind, low, high }, seed, step) {
-  const words = randomWords(seed, id, product(tensors[id].shape), step);
+  const words = namedWords(seed, id, product(tensors[id].shape), step);
   return kind == 'uniform'
     ? Float32Array.from(words, word => low + (word >>> 8) * 2 ** -24 * (high - low))
     : Array.from(words, word => low + (word % (high - low + 1)));
@@ -220,15 +267,40 @@ function off(values, { sum, abs, first }) {
 // ---- where a NaN came from
 
 /**
- * Runs an entry kernel by kernel, on the inputs that are in place; names the first that writes a NaN or infinity.
- * @param {Inside} inside
+ * After a submit that made a NaN and was undone: makes its calls one by one, and says which of them does it.
+ * @param {Inside} inside @param {string} key @param {Named[]} batches @param {any[]} saved @param {string} [output]
+ * @param {(n: number) => void} [stands]
  */
-export async function blame({ plan, key, buffers, commands, dispatches, submit, pass, read }) {
-  const { tensors, entries, kernels } = plan,
+export async function undo(inside, key, batches, saved, output, stands) {
+  let where = '; there was no memory to undo the step: restore the last checkpoint';
+  if (saved[0] && batches.length > 1) {
+    for (const batch of batches) {
+      await inside.run(key, [batch], output ? [output] : []);
+      stands?.(1);
+    }
+    // All went well now; whoever asked for them counts them all.
+    return stands?.(-batches.length);
+  }
+  if (saved[0]) {
+    where = `${await blame(inside, key)}; the model is as it was before that step`;
+    await inside.back(saved);
+  }
+  const step = (inside.model.progress.steps[key] ?? 0) + batches.length;
+  fail('nan', key, `step ${step}: ${output ? `\`${output}\`` : 'a parameter or state'} is not finite${where}`);
+}
+
+/**
+ * Runs an entry kernel by kernel, on the inputs that are in place; names the first that writes a NaN or infinity.
+ * @param {Inside} inside @param {string} key
+ */
+async function blame({ model, submit, pass, read, dispatchesOf, now }, key) {
+  const { plan } = model,
+    { buffers, commands } = now(),
+    { tensors, entries, kernels } = /** @type {Plan} */ (plan),
     outputs = Object.values(entries[key].outputs),
     named = Object.keys(tensors).filter(id => isLasting(tensors[id]) || outputs.includes(id));
   await submit(4, encoder =>
-    plan.buffers.forEach(({ role }, i) => {
+    plan.buffers.forEach((/** @type {any} */ { role }, /** @type {number} */ i) => {
       if (/temp|grads|output/.test(role)) encoder.clearBuffer(buffers[i]);
     }),
   );
@@ -240,8 +312,8 @@ export async function blame({ plan, key, buffers, commands, dispatches, submit, 
     )
       return `; \`${id}\` was not finite before the step`;
   }
-  for (const [i, { kernel, bindings, label, at }] of dispatches.entries()) {
-    await submit(4, encoder => pass(encoder, [commands[i]]));
+  for (const [i, { kernel, bindings, label, at }] of dispatchesOf(key).entries()) {
+    await submit(4, encoder => pass(encoder, [commands[key][0][i]]));
     for (const [j, { buffer, offset, size }] of bindings.entries()) {
       if (kernels[kernel].access[j] == 'read') continue;
       // Infinities, and the NaNs that arithmetic makes; other patterns may be small negative integers.
@@ -261,15 +333,17 @@ export async function blame({ plan, key, buffers, commands, dispatches, submit, 
 
 /**
  * Median milliseconds of each kernel of an entry, by GPU timestamps where the adapter has them.
- * @param {any} model @param {Inside} inside @param {number} repeat
+ * @param {Inside} inside @param {string} [key] @param {number} [repeat]
  */
-export async function profile(model, inside, repeat) {
-  const { plan, key, device, dispatches, locked } = inside,
-    before = { ...(await model.params()), ...(await model.state()) },
+export async function profile(inside, key = 'train', repeat = 5) {
+  const { model, dispatchesOf, readAll, writeAll, now } = inside,
+    { plan, device } = model;
+  if (!Object.hasOwn(plan.entries, key)) fail('name', key, `is no entry; there are: ${Object.keys(plan.entries)}`);
+  const { words } = await readAll(() => true),
     isStamped = device.features.has('timestamp-query'),
-    ms = await locked(() => (isStamped ? byTimestamps : bySubmits)(inside, repeat));
-  await model.loadParams(before);
-  const rows = dispatches.map(({ kernel, label = '', at = '' }, i) => ({
+    ms = await (isStamped ? byTimestamps : bySubmits)(inside, now().commands[key][0], repeat);
+  await writeAll(words);
+  const rows = dispatchesOf(key).map(({ kernel, label = '', at = '' }, i) => ({
     kernel: plan.kernels[kernel].name,
     label,
     at,
@@ -278,8 +352,8 @@ export async function profile(model, inside, repeat) {
   return { entry: key, method: isStamped ? 'timestamps' : 'submits', rows };
 }
 
-/** @param {Inside} inside @param {number} repeat */
-async function byTimestamps({ device, commands, submit, pass }, repeat) {
+/** @param {Inside} inside @param {Command[]} commands @param {number} repeat */
+async function byTimestamps({ model: { device }, submit, pass }, commands, repeat) {
   const count = 2 * commands.length,
     querySet = device.createQuerySet({ type: 'timestamp', count }),
     resolved = device.createBuffer({ size: 8 * count, usage: 0x204 }), // QUERY_RESOLVE | COPY_SRC
@@ -302,8 +376,8 @@ async function byTimestamps({ device, commands, submit, pass }, repeat) {
   return commands.map((_, j) => median(runs.slice(1).map(ticks => Number(ticks[2 * j + 1] - ticks[2 * j]) / 1e6)));
 }
 
-/** One submit per kernel, less an empty submit. @param {Inside} inside @param {number} repeat */
-async function bySubmits({ commands, submit, pass }, repeat) {
+/** One submit per kernel, less an empty submit. @param {Inside} inside @param {Command[]} commands @param {number} repeat */
+async function bySubmits({ submit, pass }, commands, repeat) {
   const time = async (/** @type {Command[]} */ list) => {
     const all = [];
     for (let i = 0; i <= repeat; i++) {

@@ -1,7 +1,8 @@
 // Loaded by load({tune}) alone: measures the kernels a bundle holds on this adapter, chooses the fastest for each
 // dispatch, and keeps the choice in the browser. `wgcc build --candidates` gives a bundle more to choose from.
 
-import { checkPlan, stored } from './wgcc.js';
+import { checkPlan } from './check.js';
+import { stored } from './files.js';
 
 /** @import { Bundle, Grid, Options, Plan } from './wgcc.js' */
 /** @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement */

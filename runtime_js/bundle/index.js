@@ -4,7 +4,7 @@ import { open, WgccError } from './wgcc.js';
 export { WgccError };
 
 /** Loads the model onto a GPU: see index.d.ts for options and methods. */
-export const load = options => open({ plan, kernels, weights, constants }, options);
+export const load = options => open({ plan, kernels, weights, constants, seal }, options);
 
 /** A typed array that knows its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
@@ -16,6 +16,9 @@ const kernels = __KERNELS__;
 const weights = __WEIGHTS__;
 
 const constants = __CONSTANTS__;
+
+// By this the runtime knows that nothing above was changed; what was is checked first.
+const seal = __SEAL__;
 
 const typed = names =>
   Object.fromEntries(

@@ -1,5 +1,5 @@
 // What the JavaScript runtime makes of plans, drawn values and files, without a GPU: JSON in, JSON out.
-//   node twin.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...]}
+//   node twin.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...], "texts": [...], "halves": [...]}
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -9,11 +9,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
 process.on('exit', () => rmSync(folder, { recursive: true }));
 const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['wgcc.js', 'more.js', 'tune.js']) cpSync(join(runtime, name), join(folder, name));
+for (const name of ['wgcc.js', 'check.js', 'files.js', 'more.js', 'tune.js']) cpSync(join(runtime, name), join(folder, name));
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
 const module = name => import(pathToFileURL(join(folder, name)).href);
-const { checkPlan, randomWords, readTensors, shuffled } = await module('wgcc.js'),
-  { initialValues } = await module('more.js');
+const { convert, shuffled } = await module('wgcc.js'),
+  { checkPlan } = await module('check.js'),
+  { readTensors } = await module('files.js'),
+  { initialValues, namedWords } = await module('more.js');
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {
@@ -23,13 +25,15 @@ const attempt = job => {
     return { code: error.code ?? `${error.stack}`, field: error.field };
   }
 };
-const { plans = [], draws = [], orders = [], files = [] } = JSON.parse(readFileSync(0, 'utf8'));
+const { plans = [], draws = [], orders = [], files = [], texts = [], halves = [] } = JSON.parse(readFileSync(0, 'utf8'));
 process.stdout.write(
   JSON.stringify({
     plans: plans.map(text => attempt(() => checkPlan(JSON.parse(text)).model.name)),
     draws: draws.map(({ tensor, seed, name }) => attempt(() => hex(initialValues(tensor, seed, name)))),
     orders: orders.map(({ seed, count, epoch }) => Array.from(shuffled(seed, count, epoch))),
-    words: hex(randomWords(0xffffffff, 'a', 3, 0xffffffff)),
+    texts: texts.map(text => JSON.stringify(JSON.parse(text))),
+    halves: hex(convert(halves, 'f16') ?? new Uint32Array(0)),
+    words: hex(namedWords(0xffffffff, 'a', 3, 0xffffffff)),
     files: files.map(data =>
       attempt(() =>
         Object.fromEntries(

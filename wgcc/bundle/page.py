@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, template
 from wgcc.paths import data_dir
 
@@ -18,7 +19,7 @@ Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
 
 # The modules of the runtime, each after those it imports at once.
-RUNTIME = ("wgcc", "more", "tune")
+RUNTIME = ("wgcc", "check", "files", "more", "tune")
 
 
 def page_html(plan: Plan, files: Files) -> str:
@@ -62,6 +63,7 @@ def _runtime(plan: Plan, files: Files, data: Files) -> str:
         SOURCE=json.dumps(source, ensure_ascii=False),
         WEIGHTS=bytes_literal(files.get("weights.safetensors")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
+        SEAL=seal_text(files),
         FILES=f"{{ {', '.join(loaded)} }}",
     )
     return "\n".join([*map(_as_function, RUNTIME), bundle])

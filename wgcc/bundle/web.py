@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.page import RUNTIME, page_html
+from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, template
 from wgcc.bundle.web_types import declarations
@@ -45,6 +46,7 @@ def _index(plan: Plan, files: Files) -> str:
         KERNELS=kernels_literal(files),
         WEIGHTS=url if "weights.safetensors" in files else "undefined",
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
+        SEAL=seal_text(files),
     )
 
 

@@ -35,4 +35,8 @@ def kernels_literal(files: Mapping[str, bytes]) -> str:
 
 def bytes_literal(data: bytes | None) -> str:
     """Bytes as text in base 64; `undefined` for none."""
-    return f"'{base64.b64encode(data).decode()}'" if data else "undefined"
+    return f"'{base64_text(data)}'" if data else "undefined"
+
+
+def base64_text(data: bytes | None) -> str | None:
+    return base64.b64encode(data).decode() if data else None

@@ -1,0 +1,92 @@
+"""The seal of a bundle: by it the JavaScript runtime knows one that is as the compiler wrote it.
+
+Such a bundle needs no check, so a page loads none: any other is checked field by field. The seal
+protects against accidents (files that were cut, mixed or edited), not against whoever can write
+index.js, which is code.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from wgcc.bundle.web_text import base64_text
+
+Plan = Mapping[str, Any]
+Files = Mapping[str, bytes]
+
+
+def seal_text(files: Files) -> str:
+    """An object literal with the digests of the bundle and, where they are whole, its weights."""
+    plan = json.loads(files["plan.json"])
+    kernels = {
+        name.removeprefix("kernels/"): data.decode("utf-8")
+        for name, data in files.items()
+        if name.startswith("kernels/")
+    }
+    constants = base64_text(files.get("constants.safetensors"))
+    sealed = as_javascript([plan["version"], plan, kernels, constants])
+    found = {"bundle": _digest(sealed.encode("utf-8"))}
+    weights = files.get("weights.safetensors")
+    if weights and _is_whole(plan, weights):
+        found["weights"] = _digest(weights)
+    return json.dumps(found)
+
+
+def as_javascript(value: Any) -> str:
+    """The text that JavaScript's JSON.stringify makes of a value."""
+    if isinstance(value, Mapping):
+        items = (f"{as_javascript(key)}:{as_javascript(item)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(as_javascript, value)) + "]"
+    if isinstance(value, float):
+        return _number(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    """Python and JavaScript find the same digits, and differ in when they write an exponent."""
+    if value == 0:
+        return "0"
+    mantissa, _, exponent = f"{abs(value)!r}e0".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    power = int(exponent.partition("e")[0]) + len(whole)
+    digits = (whole + fraction).rstrip("0")
+    power -= len(digits) - len(digits.lstrip("0"))
+    digits = digits.lstrip("0")
+    sign = "-" if value < 0 else ""
+    # The value is 0.digits times ten to the power.
+    if -6 < power <= 0:
+        return f"{sign}0.{'0' * -power}{digits}"
+    if 0 < power <= 21:
+        head, tail = digits[:power].ljust(power, "0"), digits[power:]
+        return f"{sign}{head}.{tail}" if tail else sign + head
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{power - 1:+d}"
+
+
+def _is_whole(plan: Plan, weights: bytes) -> bool:
+    """Whether all first values are in the file, are copies of what is there, or zero."""
+    (length,) = struct.unpack("<Q", weights[:8])
+    stored = json.loads(weights[8 : 8 + length])
+    inits = {
+        name: tensor.get("init", {"kind": "zeros"})
+        for name, tensor in plan["tensors"].items()
+        if tensor["role"] in ("param", "state")
+    }
+    return all(
+        name in stored or init.get("of") in stored or _is_zero(init) for name, init in inits.items()
+    )
+
+
+def _is_zero(init: Plan) -> bool:
+    return init["kind"] == "zeros" or (init["kind"] == "value" and not any(init["values"]))
+
+
+def _digest(data: bytes) -> str:
+    return base64.b64encode(hashlib.sha256(data).digest()).decode()
