@@ -22,8 +22,7 @@ class Guard:
         spec = plan.entries[entry]
         self._watched = sorted({plan.tensors[name].buffer for name in spec.writes})
         self.flag = spec.guard.flag if spec.guard else None
-        dispatches = spec.guard.dispatches if spec.guard else ()
-        self._commands = [machine.command(dispatch) for dispatch in dispatches]
+        self._commands = machine.guard_commands(entry)
         self._copies = self._make_copies()
 
     @property

@@ -40,6 +40,11 @@ class Machine:
                 name: [self.command(item) for item in plan.dispatches(name, profile)]
                 for name in plan.entries
             }
+            self._guards = {
+                name: [self.command(item) for item in entry.guard.dispatches]
+                for name, entry in plan.entries.items()
+                if entry.guard
+            }
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self._readback: Readback | None = None
         self._is_open = True
@@ -72,6 +77,10 @@ class Machine:
     def commands(self, entry: str) -> list[Command]:
         """What `run` records, as (pipeline, bind group, grid) per dispatch."""
         return self._commands[entry]
+
+    def guard_commands(self, entry: str) -> list[Command]:
+        """What tests the values that an entry wrote; nothing where the plan has no such test."""
+        return self._guards.get(entry, [])
 
     def write(self, tensor: Tensor, words: Array) -> None:
         self.check_open()
