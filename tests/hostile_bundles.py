@@ -59,6 +59,7 @@ def changed(plan: Plan, path: str, value: Any) -> Plan:
 
 
 BINDING = "entries.train.dispatches.0.bindings.0"
+GUARD = "entries.train.guard"
 PLANS = [
     plan_case("missing section", "kernels", GONE),
     plan_case("missing field", "tensors.w.dtype", GONE),
@@ -86,6 +87,23 @@ PLANS = [
     plan_case("too few bindings", "entries.train.dispatches.0.bindings", []),
     plan_case("read and written at once", BINDING, {"buffer": 2, "offset": 256, "size": 128}),
     plan_case("written twice", "entries.train.dispatches.2.bindings.3.offset", 0),
+    plan_case("test for NaN without a flag", f"{GUARD}.flag", GONE),
+    plan_case("flag that is nothing", f"{GUARD}.flag", "nothing"),
+    plan_case("flag that is no output", f"{GUARD}.flag", "rng/seed"),
+    plan_case("flag that is a float", f"{GUARD}.flag", "train/loss"),
+    plan_case(
+        "flag of two words",
+        "tensors.train/flag",
+        {"dtype": "u32", "shape": [2], "buffer": 4, "offset": 0, "role": "output"},
+    ),
+    plan_case("test for NaN of no kernel", f"{GUARD}.dispatches.0.kernel", 77),
+    plan_case("test for NaN with a binding missing", f"{GUARD}.dispatches.0.kernel", 1),
+    plan_case("test for NaN beyond a buffer", f"{GUARD}.dispatches.0.bindings.0.size", 4096),
+    plan_case(
+        "test for NaN that writes what it reads",
+        f"{GUARD}.dispatches.0.bindings.2",
+        {"buffer": 0, "offset": 0, "size": 4},
+    ),
     plan_case("tensors overlap", "tensors.opt/opt/step.offset", 0),
     plan_case("tensor beyond its buffer", "tensors.w.shape", [4096]),
     plan_case("shape that overflows", "tensors.w.shape", [2**31 - 1] * 3),

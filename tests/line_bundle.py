@@ -82,6 +82,17 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   m[id.x] = 0.0;
 }
 """
+FINITE = """
+@group(0) @binding(0) var<storage, read> w: array<u32, 4>;
+@group(0) @binding(1) var<storage, read> m: array<u32, 4>;
+@group(0) @binding(2) var<storage, read_write> flag: array<atomic<u32>, 1>;
+
+@compute @workgroup_size(4)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let bad = 0x7f800000u;
+  if ((w[id.x] & bad) == bad || (m[id.x] & bad) == bad) { atomicOr(&flag[0], 1u); }
+}
+"""
 SOURCES = {
     "predict": PREDICT.replace("SIZE", "64"),
     "gradient": GRADIENT,
@@ -89,9 +100,10 @@ SOURCES = {
     "pick": PICK,
     "forget": FORGET,
     "predict_cpu": PREDICT.replace("SIZE", "8"),
+    "finite": FINITE,
 }
 # Buffers by index, for the bindings below.
-PARAMS, STATE, TEMP, INPUT, OUTPUT = range(5)
+PARAMS, STATE, TEMP, INPUT, OUTPUT, GUARD = range(6)
 
 
 def write_bundle(folder: Path, **changes: Any) -> Path:
@@ -120,13 +132,14 @@ def make_plan() -> dict[str, Any]:
             {"name": "temp", "bytes": 512, "role": "temp"},
             {"name": "input", "bytes": 1024, "role": "input"},
             {"name": "output", "bytes": 768, "role": "output"},
+            {"name": "guard", "bytes": 4, "role": "output"},
         ],
         "tensors": _tensors(),
         "kernels": [_kernel(name, access) for name, access in _ACCESS.items()],
         "entries": _entries(),
         "profiles": {"cpu": {"train": [{"dispatch": 0, "kernel": 5, "grid": [1, 1, 1]}]}},
         "optimizer": {"opt": {"kind": "sgd", "step": "opt/opt/step", "entry": ["train"]}},
-        "memory": {"params": 256, "state": 1024, "temps": 512, "io": 1792, "peak": 3584},
+        "memory": {"params": 256, "state": 1024, "temps": 512, "io": 1796, "peak": 3588},
     }
     plan["selftest"] = _selftest()
     return plan
@@ -139,8 +152,17 @@ _ACCESS = {
     "pick": ["read", "read", "read_write"],
     "forget": ["read_write"],
     "predict_cpu": ["read", "read", "read_write"],
+    "finite": ["read", "read", "read_write"],
 }
-_SIZES = {"predict": 64, "gradient": 4, "update": 4, "pick": 3, "forget": 4, "predict_cpu": 8}
+_SIZES = {
+    "predict": 64,
+    "gradient": 4,
+    "update": 4,
+    "pick": 3,
+    "forget": 4,
+    "predict_cpu": 8,
+    "finite": 4,
+}
 
 
 def _kernel(name: str, access: list[str]) -> dict[str, Any]:
@@ -181,6 +203,7 @@ def _tensors() -> dict[str, Any]:
         "predict/x": _tensor("f32", [ROWS, COLS], (INPUT, 0), "input"),
         "pick/ids": _tensor("i32", [3], (INPUT, 512), "input"),
         "train/loss": _tensor("f32", [], (OUTPUT, 0), "output"),
+        "train/flag": _tensor("u32", [], (GUARD, 0), "output"),
         "predict/p": _tensor("f32", [ROWS], (OUTPUT, 256), "output"),
         "pick/rows": _tensor("f32", [3], (OUTPUT, 512), "output"),
     }
@@ -206,6 +229,8 @@ def _entries() -> dict[str, Any]:
     p, g, loss = _binding(TEMP, 0, 32), _binding(TEMP, 256, 16), _binding(OUTPUT, 0, 4)
     # `p` is read and `g` written in one dispatch, so they may not share a buffer.
     g = _binding(OUTPUT, 256, 16)
+    # Not `w` and `m` themselves: a test that changes these bindings must leave the others alone.
+    tested = (_binding(PARAMS, 0, 16), _binding(STATE, 0, 16), _binding(GUARD, 0, 4))
     return {
         "train": {
             "inputs": {"x": "train/x", "y": "train/y"},
@@ -217,6 +242,10 @@ def _entries() -> dict[str, Any]:
             ],
             "writes": ["w", "opt/opt/momentum/w", "opt/opt/step"],
             "training": True,
+            "guard": {
+                "flag": "train/flag",
+                "dispatches": [_dispatch(6, *tested, label="finite")],
+            },
         },
         "predict": {
             "inputs": {"x": "predict/x"},

@@ -333,6 +333,20 @@ def test_bad_parameters_are_noticed_though_the_loss_is_fine(model: Model) -> Non
     assert np.isfinite(model.params()["w"]).all()
 
 
+def test_without_a_guard_only_the_loss_is_tested(adapter: str, tmp_path: Path) -> None:
+    plan = line_bundle.make_plan()
+    del plan["entries"]["train"]["guard"]
+    bundle = line_bundle.write_bundle(tmp_path / "bundle", **plan)
+    zeros = {"x": np.zeros((ROWS, COLS)), "y": np.zeros(ROWS)}
+    with wgcc_runtime.load(bundle, device=adapter) as model:
+        model.load_params({"w": [3e38, 0, 0, 0], "opt/opt/momentum/w": [-3e38, 0, 0, 0]})
+        for _ in range(2):
+            assert model.train(**zeros)["loss"] == 0
+        assert np.isinf(model.params()["w"]).any()
+        with refused("nan", "train, step 3: `loss` is"):
+            model.train(**batch())
+
+
 def test_check_can_be_turned_off(model: Model) -> None:
     model.check_finite = False
     loss = model.train(x=batch()["x"] * np.float32(1e25), y=batch()["y"])["loss"]

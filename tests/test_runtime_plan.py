@@ -27,6 +27,7 @@ CHANGES = {
 }
 DRAW = {"kind": "uniform", "low": 0, "high": 1}
 BINDING = "entries.train.dispatches.0.bindings.0"
+GUARD = "entries.train.guard.dispatches.0"
 
 
 def test_sound_plan_is_read() -> None:
@@ -122,12 +123,12 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("entries.pick.ranges.ids", {"low": 0}, ""),
     ("entries.pick.ranges.other", [0, 3], ""),
     ("entries.train.ranges", {"x": [0, 3]}, "entries.train.ranges.x"),
-    ("entries.train.dispatches.0.kernel", 6, "entries.train.dispatches[0].kernel"),
+    ("entries.train.dispatches.0.kernel", 7, "entries.train.dispatches[0].kernel"),
     ("entries.train.dispatches.0.kernel", 99999, "entries.train.dispatches[0].kernel"),
     ("entries.train.dispatches.0.grid", [65536, 1, 1], "entries.train.dispatches[0].grid[0]"),
     ("entries.train.dispatches.0.grid", [1, 0, 1], "entries.train.dispatches[0].grid[1]"),
     ("entries.train.dispatches.0.grid", [1], "entries.train.dispatches[0].grid"),
-    (f"{BINDING}.buffer", 5, "entries.train.dispatches[0].bindings[0].buffer"),
+    (f"{BINDING}.buffer", 6, "entries.train.dispatches[0].bindings[0].buffer"),
     (f"{BINDING}.offset", 4, "entries.train.dispatches[0].bindings[0].offset"),
     (f"{BINDING}.size", 0, "entries.train.dispatches[0].bindings[0].size"),
     (f"{BINDING}.size", 6, "entries.train.dispatches[0].bindings[0].size"),
@@ -141,6 +142,19 @@ MALFORMED: list[tuple[str, Any, str]] = [
         {"buffer": 1, "offset": 0, "size": 4},
         "entries.train.dispatches[2].bindings[3]",
     ),
+    ("entries.train.guard", {}, ""),
+    ("entries.train.guard.flag", REMOVED, ""),
+    ("entries.train.guard.flag", "nothing", ""),
+    ("entries.train.guard.flag", "rng/seed", ""),
+    ("entries.train.guard.flag", "train/loss", ""),
+    ("entries.train.guard.more", 1, ""),
+    ("tensors.train/flag.dtype", "i32", "entries.train.guard.flag"),
+    (f"{GUARD}.kernel", 7, "entries.train.guard.dispatches[0].kernel"),
+    (f"{GUARD}.kernel", 1, "entries.train.guard.dispatches[0].bindings"),
+    (f"{GUARD}.grid", [0, 1, 1], "entries.train.guard.dispatches[0].grid[0]"),
+    (f"{GUARD}.bindings.0.buffer", 6, "entries.train.guard.dispatches[0].bindings[0].buffer"),
+    (f"{GUARD}.bindings.0.size", 512, "entries.train.guard.dispatches[0].bindings[0]"),
+    (f"{GUARD}.bindings.2.buffer", 0, "entries.train.guard.dispatches[0].bindings[2]"),
     ("profiles.cpu.nothing", [], ""),
     ("profiles.cpu.train.0.dispatch", 3, "profiles.cpu.train[0].dispatch"),
     ("profiles.cpu.train.0.kernel", 1, "profiles.cpu.train[0].bindings"),
@@ -344,7 +358,7 @@ def test_plan_is_checked_without_wgpu(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_memory_beyond_the_cap_must_be_allowed(tmp_path: Path) -> None:
     bundle = line_bundle.write_bundle(tmp_path / "bundle")
-    with pytest.raises(WgccError, match="max_bytes=3584") as caught:
+    with pytest.raises(WgccError, match="max_bytes=3588") as caught:
         load(bundle, max_bytes=1000)
     assert caught.value.code == "memory"
 

@@ -20,6 +20,14 @@ def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
         wgcc_runtime.load(bundle, profile="tpu")
 
 
+def test_dispatches_of_guards_count_too(tmp_path: Path) -> None:
+    plan = line_bundle.make_plan()
+    plan["entries"]["train"]["guard"]["dispatches"] *= 10_000
+    bundle = line_bundle.write_bundle(tmp_path / "bundle", **plan)
+    with refused("plan", "more than 10000 dispatches in all"):
+        wgcc_runtime.load_plan(bundle)
+
+
 def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> None:
     bundle = line_bundle.write_bundle(tmp_path / "bad")
     plan = line_bundle.make_plan()

@@ -6,7 +6,7 @@ Knows tensors as regions of words; values, names and files are other modules' bu
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wgcc_runtime.arrays import Array
@@ -40,6 +40,11 @@ class Machine:
                 name: [self.command(item) for item in plan.dispatches(name, profile)]
                 for name in plan.entries
             }
+            self._guards = {
+                name: [self.command(item) for item in entry.guard.dispatches]
+                for name, entry in plan.entries.items()
+                if entry.guard
+            }
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self._readback: Readback | None = None
         self._is_open = True
@@ -72,6 +77,10 @@ class Machine:
     def commands(self, entry: str) -> list[Command]:
         """What `run` records, as (pipeline, bind group, grid) per dispatch."""
         return self._commands[entry]
+
+    def guard_commands(self, entry: str) -> list[Command]:
+        """What tests the values that an entry wrote; nothing where the plan has no such test."""
+        return self._guards.get(entry, [])
 
     def write(self, tensor: Tensor, words: Array) -> None:
         self.check_open()
@@ -108,44 +117,30 @@ class Machine:
         access = self.plan.kernels[dispatch.kernel].access
         key = access, dispatch.bindings
         if key not in self._groups:
-            self._groups[key] = self.group(access, dispatch.bindings)
+            self._groups[key] = self._group(access, dispatch.bindings)
         return self._pipeline(dispatch.kernel), self._groups[key], dispatch.grid
 
     def _pipeline(self, index: int) -> Any:
         if index not in self._pipelines:
-            kernel = self.plan.kernels[index]
-            self._pipelines[index] = self.pipeline(
-                self._sources[index], kernel.entry, kernel.access, kernel.name
-            )
+            self._pipelines[index] = self._make_pipeline(index)
         return self._pipelines[index]
 
-    def pipeline(
-        self,
-        source: str,
-        entry: str,
-        access: tuple[str, ...],
-        label: str,
-        constants: Mapping[str, float] | None = None,
-    ) -> Any:
-        gpu = self.device.gpu
-        with gpu_errors(f"the kernel `{label}`"):
+    def _make_pipeline(self, index: int) -> Any:
+        gpu, kernel = self.device.gpu, self.plan.kernels[index]
+        with gpu_errors(f"the kernel `{kernel.name}`"):
             # wgpu knows subgroups without this line, and refuses it.
-            code = source.replace("enable subgroups;", "")
-            module = gpu.create_shader_module(code=code, label=label)
-            layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(access)])
-            stage = {"module": module, "entry_point": entry, "constants": dict(constants or {})}
-            return gpu.create_compute_pipeline(layout=layout, compute=stage, label=label)
+            code = self._sources[index].replace("enable subgroups;", "")
+            module = gpu.create_shader_module(code=code, label=kernel.name)
+            layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
+            stage = {"module": module, "entry_point": kernel.entry}
+            return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)
 
-    def group(
-        self, access: tuple[str, ...], bindings: Sequence[Binding], more: Sequence[Any] = ()
-    ) -> Any:
-        """A bind group of ranges of the plan's buffers, followed by whole other buffers."""
-        ranges = [(self.buffers[b.buffer], b.offset, b.size) for b in bindings]
-        ranges += [(buffer, 0, buffer.size) for buffer in more]
-        entries = [
-            {"binding": i, "resource": {"buffer": buffer, "offset": offset, "size": size}}
-            for i, (buffer, offset, size) in enumerate(ranges)
+    def _group(self, access: tuple[str, ...], bindings: Sequence[Binding]) -> Any:
+        """A bind group of ranges of the plan's buffers."""
+        ranges = [
+            {"buffer": self.buffers[b.buffer], "offset": b.offset, "size": b.size} for b in bindings
         ]
+        entries = [{"binding": i, "resource": resource} for i, resource in enumerate(ranges)]
         with gpu_errors("binding buffers"):
             return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
 

@@ -81,6 +81,14 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryGuard:
+    """Dispatches that set `flag` when something that the entry wrote is NaN or infinite."""
+
+    flag: Tensor
+    dispatches: tuple[Dispatch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """Which integers an input may hold: `low` to `high`, and `ignore` if there is such a value."""
 
@@ -101,6 +109,7 @@ class Entry:
     dispatches: tuple[Dispatch, ...]
     writes: tuple[str, ...]
     training: bool
+    guard: EntryGuard | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +241,13 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         dispatches=tuple(_dispatch(item) for item in spec["dispatches"]),
         writes=tuple(spec["writes"]),
         training=spec["training"],
+        guard=_guard(f"entries.{name}.guard", spec["guard"], tensors) if "guard" in spec else None,
     )
+
+
+def _guard(field: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> EntryGuard:
+    ports = _ports(field, {"flag": spec["flag"]}, tensors)
+    return EntryGuard(ports["flag"], tuple(_dispatch(item) for item in spec["dispatches"]))
 
 
 def _ports(field: str, spec: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

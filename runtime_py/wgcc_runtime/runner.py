@@ -27,6 +27,7 @@ class Runner:
     ) -> None:
         self._machine = machine
         self._guard = guard
+        self._flag = guard.flag if guard else None
         self._entry = entry
         spec = machine.plan.entries[entry]
         self._inputs = dict(spec.inputs)
@@ -65,7 +66,7 @@ class Runner:
         batches, self._pending = self._pending, ()
         data = self._fetch(len(batches) * self._output_bytes + WORD)
         results = [self._decode(data, i) for i in range(len(batches))]
-        flagged = any(data[-WORD:])
+        flagged = self._flag is not None and any(data[-WORD:])
         if self._guard and (flagged or any(self._bad_output(result) for result in results)):
             self._find_bad(batches, results)
         return results
@@ -132,11 +133,12 @@ class Runner:
             at += tensor.bytes
 
     def _record_end(self, encoder: Any, count: int) -> None:
-        """The last word read back is the guard's flag: there is always something to wait for."""
+        """The last word read back is the flag, or any: there is always something to wait for."""
         assert self._readback is not None
-        last = self._guard.flag if self._guard else next(iter(self._machine.buffers), None)
-        if last:
-            self._readback.copy(encoder, last, 0, WORD, count * self._output_bytes)
+        buffer, offset = (self._flag.buffer, self._flag.offset) if self._flag else (0, 0)
+        if self._machine.buffers:
+            source = self._machine.buffers[buffer]
+            self._readback.copy(encoder, source, offset, WORD, count * self._output_bytes)
 
     def _decode(self, data: memoryview, i: int) -> dict[str, Array]:
         results, at = {}, i * self._output_bytes

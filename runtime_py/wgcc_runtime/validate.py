@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.limits import limits_of
-from wgcc_runtime.plan import Binding, Dispatch, Entry, Plan, Tensor
+from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, Tensor
 
 MAX_DISPATCHES = 10_000
 # Buffer roles behind each figure of `memory`.
@@ -34,7 +34,7 @@ def validate(plan: Plan) -> None:
     _check_kernels(plan, limits)
     for entry in plan.entries.values():
         _check_entry(plan, entry, limits)
-    if sum(len(entry.dispatches) for entry in plan.entries.values()) > MAX_DISPATCHES:
+    if sum(_dispatch_count(entry) for entry in plan.entries.values()) > MAX_DISPATCHES:
         _refuse("entries", f"has more than {MAX_DISPATCHES} dispatches in all")
     for name in plan.profiles:
         _check_profile(plan, name)
@@ -132,6 +132,20 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
             _refuse(f"{field}.ranges.{name}", f"is empty: {allowed.low} to {allowed.high}")
     for i, dispatch in enumerate(entry.dispatches):
         _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
+    if entry.guard:
+        _check_guard(plan, entry.guard, f"{field}.guard", limits)
+
+
+def _check_guard(plan: Plan, guard: EntryGuard, field: str, limits: Mapping[str, int]) -> None:
+    flag = guard.flag
+    if flag.role != "output" or flag.dtype != "u32" or flag.size != 1:
+        _refuse(f"{field}.flag", f"names `{flag.name}`, which is no output of one u32")
+    for i, dispatch in enumerate(guard.dispatches):
+        _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
+
+
+def _dispatch_count(entry: Entry) -> int:
+    return len(entry.dispatches) + (len(entry.guard.dispatches) if entry.guard else 0)
 
 
 def _check_dispatch(plan: Plan, dispatch: Dispatch, field: str, limits: Mapping[str, int]) -> None:

@@ -58,10 +58,9 @@ class KernelFile:
 def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
     """Every distinct kernel of a schedule, rendered with a comment that says what it is for."""
     uses: dict[Kernel, list[tuple[Dispatch, str]]] = {}
-    for entry in schedule.entries.values():
-        for dispatch in entry.dispatches:
-            for profile, launch in dispatch.launches.items():
-                uses.setdefault(launch.kernel, []).append((dispatch, profile))
+    for dispatch in schedule.dispatches:
+        for profile, launch in dispatch.launches.items():
+            uses.setdefault(launch.kernel, []).append((dispatch, profile))
     taken: set[str] = set()
     files = []
     for kernel, used in uses.items():

@@ -15,6 +15,7 @@ from typing import Any
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.ir.graph import Constant, Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
+from wgcc.schedule.guard import FLAG
 from wgcc.schedule.kernel import (
     SUBGROUPS,
     WORD,
@@ -70,6 +71,11 @@ def make_plan(
     return Planned(plan, files, constants)
 
 
+def all_dispatches(entry: Mapping[str, Any]) -> list[Plan]:
+    """What a record of an entry runs; after that what its guard runs."""
+    return [*entry["dispatches"], *entry.get("guard", {}).get("dispatches", ())]
+
+
 def plan_text(plan: Plan) -> str:
     """JSON with one record per line, so that differences can be read."""
     parts = [f"{json.dumps(key)}: {_section(value, 1)}" for key, value in plan.items()]
@@ -115,6 +121,9 @@ def _tensors(program: Program, schedule: Schedule, buffers: dict[str, int]) -> d
             while key in found:
                 key += "_out"
             found[key] = _tensor(value.type, entry.outputs[output], "output", buffers)
+        if entry.guard:
+            flag = TensorType((), "u32")
+            found[_flag_name(entry)] = _tensor(flag, FLAG, "output", buffers)
     return found
 
 
@@ -149,26 +158,41 @@ def _entry(
         "inputs": inputs,
         "outputs": outputs,
         "ranges": _ranges(graph),
-        "dispatches": [
-            {
-                "kernel": numbers[dispatch.launches["gpu"].kernel],
-                "bindings": [
-                    {
-                        "buffer": buffers[region.buffer],
-                        "offset": region.offset * WORD,
-                        "size": region.bytes,
-                    }
-                    for region in dispatch.regions
-                ],
-                "grid": list(dispatch.launches["gpu"].grid),
-                "at": dispatch.span.place if dispatch.span else "",
-                "label": dispatch.label,
-                "flops": dispatch.flops,
-            }
-            for dispatch in entry.dispatches
-        ],
+        "dispatches": [_dispatch(item, numbers, buffers) for item in entry.dispatches],
         "writes": list(entry.written),
-        "training": any(name.startswith("opt/") for name in entry.written),
+        "training": entry.is_training,
+        **({"guard": _guard(entry, numbers, buffers)} if entry.guard else {}),
+    }
+
+
+def _guard(entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
+    return {
+        "flag": _flag_name(entry),
+        "dispatches": [_dispatch(item, numbers, buffers) for item in entry.guard],
+    }
+
+
+def _flag_name(entry: EntrySchedule) -> str:
+    """With a dot, so it is the name of no output."""
+    return f"{entry.name}/guard.flag"
+
+
+def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
+    launch = dispatch.launches["gpu"]
+    return {
+        "kernel": numbers[launch.kernel],
+        "bindings": [
+            {
+                "buffer": buffers[region.buffer],
+                "offset": region.offset * WORD,
+                "size": region.bytes,
+            }
+            for region in dispatch.regions
+        ],
+        "grid": list(launch.grid),
+        "at": dispatch.span.place if dispatch.span else "",
+        "label": dispatch.label,
+        "flops": dispatch.flops,
     }
 
 
@@ -183,8 +207,8 @@ def _ranges(graph: Graph) -> Plan:
 
 def _profile_names(schedule: Schedule) -> list[str]:
     """All but gpu, which is the plan itself."""
-    launches = [d.launches for entry in schedule.entries.values() for d in entry.dispatches]
-    return sorted({"cpu", *(name for found in launches for name in found)} - {"gpu"})
+    found = (name for dispatch in schedule.dispatches for name in dispatch.launches)
+    return sorted({"cpu", *found} - {"gpu"})
 
 
 def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
@@ -219,24 +243,14 @@ def _optimizers(program: Program) -> Plan:
 
 def _features(schedule: Schedule) -> list[str]:
     """What an adapter must offer beyond the minimum."""
-    regions = (
-        region
-        for entry in schedule.entries.values()
-        for dispatch in entry.dispatches
-        for region in dispatch.regions
-    )
+    regions = (region for dispatch in schedule.dispatches for region in dispatch.regions)
     return ["shader-f16"] if any(region.half for region in regions) else []
 
 
 def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
     """The most that any kernel or buffer of this bundle uses."""
     kernels = [file.kernels[0] for file in files]
-    launches = [
-        launch
-        for entry in schedule.entries.values()
-        for dispatch in entry.dispatches
-        for launch in dispatch.launches.values()
-    ]
+    launches = [x for dispatch in schedule.dispatches for x in dispatch.launches.values()]
     regions = [b.bytes for kernel in kernels for b in kernel.bindings]
     return {
         "maxStorageBuffersPerShaderStage": max((len(k.bindings) for k in kernels), default=0),

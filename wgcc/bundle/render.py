@@ -26,7 +26,7 @@ def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
 
 def _header(kernel: Kernel, body: str) -> str:
     """Bindings, the constants that the body names, and the functions it calls."""
-    named = set(re.findall(r"\b[A-Z][A-Z_]*\b", body))
+    named = set(re.findall(r"\b[A-Z][A-Z_0-9]*\b", body))
     constants = [f"const {name} = {n}u;" for name, n in kernel.constants if name in named]
     features = {
         "f16": any(b.element == "f16" for b in kernel.bindings),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.plan import Plan, plan_text
+from wgcc.bundle.plan import Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
@@ -67,7 +67,7 @@ def with_profile(
 
 def _used(plan: Plan) -> list[int]:
     """Kernels that some dispatch of some profile runs, in their order."""
-    found = {d["kernel"] for entry in plan["entries"].values() for d in entry["dispatches"]}
+    found = {d["kernel"] for entry in plan["entries"].values() for d in all_dispatches(entry)}
     for profile in plan["profiles"].values():
         found |= {item["kernel"] for items in profile.values() for item in items}
     return sorted(found)

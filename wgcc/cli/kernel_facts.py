@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from wgcc.bundle.plan import all_dispatches
 from wgcc.cli.printing import size, table, thousands
 
 WORD = 4
@@ -100,7 +101,7 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
         for profile in ("gpu", *plan.get("profiles", {})):
             changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
             replaced = {item["dispatch"]: item for item in changed}
-            for i, dispatch in enumerate(entry["dispatches"]):
+            for i, dispatch in enumerate(all_dispatches(entry)):
                 launch = replaced.get(i, dispatch)
                 # What several profiles share is told once.
                 if launch["kernel"] != number or (name, i) in found:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from wgcc.bundle.plan import all_dispatches
 from wgcc.cli.printing import plural, size, table
 
 Plan = Mapping[str, Any]
@@ -105,7 +106,7 @@ def _kernels(plan: Plan) -> str:
     """Those that the entries shown use, with how often."""
     uses: dict[int, int] = {}
     for entry in plan["entries"].values():
-        for dispatch in entry["dispatches"]:
+        for dispatch in all_dispatches(entry):
             uses[dispatch["kernel"]] = uses.get(dispatch["kernel"], 0) + 1
     rows = [
         (f"  {plan['kernels'][number]['name']}", f"× {count}", _first_place(plan, number))
@@ -116,7 +117,7 @@ def _kernels(plan: Plan) -> str:
 
 def _first_place(plan: Plan, kernel: int) -> str:
     for entry in plan["entries"].values():
-        for dispatch in entry["dispatches"]:
+        for dispatch in all_dispatches(entry):
             if dispatch["kernel"] == kernel:
                 return str(dispatch["at"])
     return ""

@@ -124,6 +124,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class EntrySchedule:
+    """`guard` runs after training steps and tells whether all that was `written` is finite."""
+
     name: str
     dispatches: tuple[Dispatch, ...]
     inputs: Mapping[str, Place]
@@ -131,6 +133,12 @@ class EntrySchedule:
     written: tuple[str, ...]
     naive_dispatches: int = 0
     temporaries: Mapping[str, tuple[Place, int, int]] = field(default_factory=dict)
+    guard: tuple[Dispatch, ...] = ()
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it changes what an optimizer keeps."""
+        return any(name.startswith("opt/") for name in self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +149,10 @@ class Schedule:
     tensors: Mapping[str, Place]
     entries: Mapping[str, EntrySchedule]
     constants: Mapping[str, tuple[Constant, Place]] = field(default_factory=dict)
+
+    @property
+    def dispatches(self) -> tuple[Dispatch, ...]:
+        """Those of all entries; after them those of their guards."""
+        entries = self.entries.values()
+        own = (dispatch for entry in entries for dispatch in entry.dispatches)
+        return (*own, *(dispatch for entry in entries for dispatch in entry.guard))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from wgcc.ir.graph import Constant, Node, Value
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
 from wgcc.ir.program import Program
 from wgcc.schedule.attention import attention_code
 from wgcc.schedule.attention_grad import (
@@ -16,9 +17,11 @@ from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.flow import moves
 from wgcc.schedule.fuse import Group
+from wgcc.schedule.guard import FLAG_BUFFER, guard
 from wgcc.schedule.kernel import (
     CANDIDATE,
     MAX_WORKGROUPS,
+    Buffer,
     Dispatch,
     EntrySchedule,
     Launch,
@@ -81,10 +84,11 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
     graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
-    entries = {name: _write_entry(entry, layout, candidates) for name, entry in planned.items()}
+    written = {name: _write_entry(entry, layout, candidates) for name, entry in planned.items()}
+    entries = {name: _guarded(entry, graphs[name], layout) for name, entry in written.items()}
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
     constants = _constants(planned, layout)
-    scheduled = Schedule(tuple(layout.buffers()), tensors, entries, constants)
+    scheduled = Schedule(_buffers(layout, entries), tensors, entries, constants)
     check_limits(program, scheduled)
     return scheduled
 
@@ -105,6 +109,19 @@ def _write_entry(planned: PlannedEntry, layout: Layout, candidates: bool) -> Ent
             for life in planned.lives
         },
     )
+
+
+def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedule:
+    """With the test for NaN, if it trains."""
+    if not entry.is_training:
+        return entry
+    floats = [name for name in entry.written if graph.writes[name].dtype in FLOATS]
+    return replace(entry, guard=guard({name: layout.places[name] for name in floats}))
+
+
+def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:
+    is_guarded = any(entry.guard for entry in entries.values())
+    return (*layout.buffers(), *([FLAG_BUFFER] if is_guarded else []))
 
 
 def _write_group(group: Group, planned: PlannedEntry, layout: Layout, candidates: bool) -> Dispatch:
