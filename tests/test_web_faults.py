@@ -28,8 +28,7 @@ def test_failing_calls_and_lost_devices(stack: str, tmp_path: Path) -> None:
     calls, losses = seen["calls"], seen["losses"]
     # Without memory to undo a step a model still trains.
     assert set(calls.pop("memory")) == {"load: memory", "fit: memory", "fit: done"}
-    # The test for NaN compiles while loading; where that fails, training makes it anew.
-    assert set(calls.pop("createComputePipelineAsync")) == {"load: gpu", "fit: done"}
+    assert set(calls.pop("createComputePipelineAsync")) == {"load: gpu"}
     for kind, found in calls.items():
         assert set(found) == {"load: gpu", "fit: gpu"}, kind
     assert losses["undisturbed"] == "done"

@@ -2,8 +2,8 @@
 
 const $ = id => document.getElementById(id);
 const { vocab } = plan.model,
-  data = wgcc.readTensors(files['train.safetensors'], 'train').tensors,
-  test = wgcc.readTensors(files['test.safetensors'], 'test').tensors;
+  data = readTensors(files['train.safetensors'], 'train').tensors,
+  test = readTensors(files['test.safetensors'], 'test').tensors;
 const STEPS = 400,
   EVERY = 5,
   SAMPLE = 20, // steps between two samples

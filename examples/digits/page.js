@@ -1,8 +1,8 @@
 // Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const data = wgcc.readTensors(files['train.safetensors'], 'train').tensors,
-  test = wgcc.readTensors(files['test.safetensors'], 'test').tensors;
+const data = readTensors(files['train.safetensors'], 'train').tensors,
+  test = readTensors(files['test.safetensors'], 'test').tensors;
 const make = (tag, text, parent, properties) =>
   parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
 const STEPS = 250,

@@ -43,7 +43,7 @@ const arrayOf = (t, length, value) =>
 /** Arrays by input name from a .safetensors file (by name) or a .csv file (columns in the inputs' order). */
 async function fromFile(file, entry) {
   const { inputs } = plan.entries[entry];
-  if (/\.safetensors$/.test(file.name)) return wgcc.readTensors(await file.arrayBuffer(), file.name).tensors;
+  if (/\.safetensors$/.test(file.name)) return readTensors(await file.arrayBuffer(), file.name).tensors;
   const rows = (await file.text())
     .trim()
     .split(/\r?\n/)

@@ -23,8 +23,7 @@ export default async function nan({ load, device: gpu = navigator.gpu }, { most 
     await model.reset();
     for (let step = 0; step < 2; step++) await model.train(batchOf(model.plan, step));
     const before = await everything(model);
-    // The first buffer is the runtime's own flag.
-    model.device.queue.writeBuffer(buffers[buffer + 1], offset + 4 * ((7 * n) % size), Uint32Array.of(BAD[n % 3]));
+    model.device.queue.writeBuffer(buffers[buffer], offset + 4 * ((7 * n) % size), Uint32Array.of(BAD[n % 3]));
     const said = await trained(model, 2),
       after = await everything(model);
     seen.push({

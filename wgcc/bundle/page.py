@@ -70,17 +70,17 @@ def _runtime(plan: Plan, files: Files, data: Files) -> str:
 
 
 def _as_function(name: str) -> str:
-    """An ES module as an expression: imports become constants, exports the result."""
+    """An ES module A.js as the object `A_js`: imports become constants, exports its members."""
     text = template(f"{name}.js")
     text = re.sub(
-        r"^import \{([^}]*)\} from '\./(\w+)\.js';", r"const {\1} = \2;", text, flags=re.M
+        r"^import \{([^}]*)\} from '\./(\w+)\.js';", r"const {\1} = \2_js;", text, flags=re.M
     )
-    text = re.sub(r"import\('\./(\w+)\.js'\)", r"Promise.resolve().then(() => \1)", text)
+    text = re.sub(r"import\('\./(\w+)\.js'\)", r"Promise.resolve().then(() => \1_js)", text)
     names = re.findall(r"^export (?:const|class|(?:async )?function\*?) ?(\w+)", text, flags=re.M)
     for group in re.findall(r"^export \{([^}]*)\};", text, flags=re.M):
         names += [part.strip() for part in group.split(",")]
     text = re.sub(r"^export (\{[^}]*\};\n)?", "", text, flags=re.M)
-    return f"const {name} = (() => {{\n{text}\nreturn {{ {', '.join(names)} }};\n}})();"
+    return f"const {name}_js = (() => {{\n{text}\nreturn {{ {', '.join(names)} }};\n}})();"
 
 
 def _safe(script: str) -> str:
