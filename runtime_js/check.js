@@ -2,7 +2,7 @@
 // first GPU call (the twin of plan.schema.json, validate.py and wgsl_guard.py in Python, with the same error codes; a
 // sound bundle that somebody changed by hand runs), and what a caller passed or an adapter lacks is named.
 
-import { bytesOf, convert, encode, fail, isFloat, isLasting, listOf, product } from './wgcc.js';
+import { bytesOf, convert, fail, isFloat, isLasting, listOf, product } from './wgcc.js';
 
 /** @import { Binding, Entry, Kernel, Plan, Tensor, Tensors } from './wgcc.js' */
 
@@ -346,7 +346,7 @@ export function checkPlan(plan) {
  */
 async function checkKernel({ file, sha256 }, kernels) {
   const source = kernels[file] ?? fail('bundle', file, 'is missing'),
-    digest = new Uint8Array(await crypto.subtle.digest('SHA-256', encode(source)));
+    digest = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(source)));
   if (digest.some((byte, i) => byte != parseInt(sha256.slice(2 * i, 2 * i + 2), 16)))
     fail('bundle', file, 'was changed after the bundle was built: build it again');
   const text = source.replace(/\/\/[^\n\v\f\r\x85\u2028\u2029]*|\/\*[^]*?\*\//g, ' '),

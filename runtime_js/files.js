@@ -2,7 +2,7 @@
 // model's values in and out, checkpoints in files and in the browser. A bundle's own weights, as the compiler sealed
 // them, are read without it.
 
-import { decoded, encode, fail, fromWords, isLasting, product, toWords } from './wgcc.js';
+import { decoded, fail, fromWords, isLasting, product, toWords } from './wgcc.js';
 
 /** @import { Bundle, Inside, Named, Options, Tensor, Tensors, Values } from './wgcc.js' */
 
@@ -10,6 +10,8 @@ const { assign, entries: pairsOf, fromEntries, hasOwn, keys, values: valuesOf } 
   { isInteger } = Number,
   { abs, floor, max } = Math;
 
+/** @param {string} text */
+export const encode = text => new TextEncoder().encode(text);
 /** Saved only to go on with training. @param {string} key */
 const isOptimizers = key => /^opt\//.test(key);
 /** @param {Tensors} tensors @param {(tensor: Tensor, key: string) => boolean} f @returns {Tensors} */

@@ -2,8 +2,8 @@
 // self-test, where a NaN came from, times per kernel. First values use only the arithmetic that IEEE 754 fixes, so that
 // they are Python's to the bit.
 
-import { bytesOf, convert, encode, fail, isFloat, isLasting, product, randomWords } from './wgcc.js';
-import { crc32 } from './files.js';
+import { bytesOf, convert, fail, isFloat, isLasting, product, randomWords } from './wgcc.js';
+import { crc32, encode } from './files.js';
 
 /** @import { Command, First, Inside, Named, Plan, Tensor, Tensors, Values, Words } from './wgcc.js' */
 

@@ -44,7 +44,6 @@
 
 const { assign, hasOwn, keys, values: valuesOf, entries: pairsOf, fromEntries } = Object,
   { isInteger, isFinite } = Number,
-  { isArray } = Array,
   { min, max, floor, abs } = Math;
 
 /** A problem a caller can act on: `code` is one stable word, `field` the place in the plan or the argument. */
@@ -64,8 +63,6 @@ export const fail = (code, field, message) => {
 const mapped = (all, f) => fromEntries(pairsOf(all).map(([key, value]) => [key, f(value, key)]));
 /** @template V @param {Record<string, V>} all @param {(value: V, key: string) => any} f @returns {Record<string, V>} */
 const chosen = (all, f) => fromEntries(pairsOf(all).filter(([key, value]) => f(value, key)));
-/** @param {string} text */
-export const encode = text => new TextEncoder().encode(text);
 /** @param {number[]} shape */
 export const product = shape => shape.reduce((a, b) => a * b, 1);
 /** @param {Tensor} tensor */
@@ -111,7 +108,7 @@ export function convert(list, dtype, allowed) {
 /** A list of numbers, or one number; nothing where it cannot be of the tensor's type. @param {any} value @param {Tensor} tensor */
 export const listOf = (value, tensor) => {
   const list = /number|boolean/.test(typeof value) ? [value] : value;
-  if ((isArray(list) || list?.BYTES_PER_ELEMENT) && (isFloat(tensor) || !/Float/.test(list.constructor.name))) return list;
+  if ((Array.isArray(list) || list?.BYTES_PER_ELEMENT) && (isFloat(tensor) || !/Float/.test(list.constructor.name))) return list;
 };
 /** A tensor's words; nothing where type, shape or range are wrong. @param {any} value @param {Tensor} tensor @param {any} [allowed] */
 export const toWords = (value, tensor, allowed) => {
@@ -125,7 +122,6 @@ export const fromWords = (words, { dtype, shape }) =>
 
 // ---- random words
 
-const SHUFFLE = 0x33fe5971; // the name `shuffle` as a key: its CRC
 /**
  * Threefry-2x32 with 20 rounds: words that depend on two keys, step and position alone.
  * @param {number} seed @param {number} second @param {number} count @param {number} [step]
@@ -147,7 +143,8 @@ export function randomWords(seed, second, count, step = 0) {
 
 /** The order of rows in an epoch. @param {number} seed @param {number} count @param {number} epoch */
 export function shuffled(seed, count, epoch) {
-  const order = randomWords(seed, SHUFFLE, count, epoch);
+  // The second key is the CRC of `shuffle`, as the names of tensors are keys of their first values.
+  const order = randomWords(seed, 0x33fe5971, count, epoch);
   // Keys and places as one number sort fastest, while they fit into its 53 bits.
   return count > 2 ** 21
     ? order.map((_, i) => i).sort((a, b) => order[a] - order[b] || a - b)
@@ -184,9 +181,10 @@ export async function open(bundle, options = {}) {
   const { kernels, constants, seal } = bundle,
     plan = /** @type {Plan} */ (bundle.plan),
     { signal, onProgress, maxBytes = 2 ** 33 } = options,
-    isOurs = seal && (await isSealed(encode(JSON.stringify([1, plan, kernels, constants])), seal.bundle));
+    isOurs = seal && (await isSealed(new TextEncoder().encode(JSON.stringify([1, plan, kernels, constants])), seal.bundle));
   /** Something is wrong: check.js says what. @type {(what: string, ...facts: any[]) => Promise<any>} */
-  const wrong = async (what, ...facts) => /** @type {any} */ (await part(import('./check.js')))[`check${what}`](plan, ...facts);
+  const wrong = async (what, ...facts) =>
+    /** @type {any} */ (await part(import('./check.js')))[`check${what}`](plan, ...facts);
   if (!isOurs) await wrong('Bundle', kernels);
   const { tensors, entries, memory, requires } = plan,
     /** @type {NonNullable<Plan['profiles']>} */ profiles = { gpu: {}, ...plan.profiles },
@@ -213,7 +211,8 @@ export async function open(bundle, options = {}) {
     }
   };
   /** @type {First} */
-  const first = (isOurs && !options.weights && (await sealedValues())) || (await (await loadFiles()).firstFiles(bundle, options));
+  const first =
+    (isOurs && !options.weights && (await sealedValues())) || (await (await loadFiles()).firstFiles(bundle, options));
   onProgress?.({ stage: 'weights', done: 1, total: 1 });
   signal?.throwIfAborted();
   /**
@@ -262,7 +261,9 @@ export async function open(bundle, options = {}) {
       const made = adapter.requestDevice
           ? await wait(
               adapter.requestDevice({
-                requiredFeatures: [...requires.features, 'timestamp-query', 'subgroups'].filter(key => adapter.features.has(key)),
+                requiredFeatures: [...requires.features, 'timestamp-query', 'subgroups'].filter(key =>
+                  adapter.features.has(key),
+                ),
                 requiredLimits: requires.limits,
               }),
             )
@@ -281,17 +282,18 @@ export async function open(bundle, options = {}) {
         tuned = `tuned_${name}`.replace(/\W+/g, '_').slice(0, 99);
       device = made;
       isOwn = made != gpu;
-      if (options.tune) profiles[tuned] ??= await (await import('./tune.js')).tune(open, bundle, options, made, tuned, suited, subgroup);
+      if (options.tune)
+        profiles[tuned] ??= await (await part(import('./tune.js'))).tune(open, bundle, options, made, tuned, suited, subgroup);
       const profile = model.adapter?.profile ?? options.profile ?? (fits(tuned) ? tuned : suited);
       if (!fits(profile)) await wrong('Profile', profile, profiles);
       assign(model, { device, lost: made.lost, adapter: { name, profile } });
       made.lost.then(({ message, reason }) => {
         if (made != device) return;
-        lost = new WgccError('device-lost', `${message || reason}: recover() goes back to the last snapshot`);
+        lost = new WgccError('device-lost', `${message || reason}: recover() goes on`);
         giveUp?.(lost);
       });
-      await scoped(`the ${memory.peak} bytes of the model`, () => {
-        buffers = plan.buffers.map((/** @type {any} */ buffer) => storage(buffer.bytes));
+      await scoped(`${memory.peak} bytes`, () => {
+        buffers = plan.buffers.map(({ bytes }) => storage(bytes));
       });
       await scoped('the kernels', compile);
     } catch (error) {
@@ -332,7 +334,7 @@ export async function open(bundle, options = {}) {
     // What throws at once is an error like what fails later.
     const making = (async () => make())(),
       [invalid, full, made] = await wait(Promise.all([device.popErrorScope(), device.popErrorScope(), making]));
-    if (full) fail('memory', '', `the GPU lacks memory for ${what}: a smaller batch or model needs less`);
+    if (full) fail('memory', '', `the GPU lacks memory for ${what}`);
     if (invalid) fail('gpu', '', `the GPU refused ${what}: ${invalid.message}`);
     return made;
   };
@@ -362,8 +364,9 @@ export async function open(bundle, options = {}) {
     await Promise.all(
       [...used].map(async kernel => {
         const { name: label, file, entry: entryPoint } = plan.kernels[kernel],
-          module = device.createShaderModule({ label, code: kernels[file] });
+          module = device.createShaderModule({ code: kernels[file] });
         made[kernel] = await device
+          // Kernels of the compiler use all their bindings, so that the layout holds them all.
           .createComputePipelineAsync({ label, layout: 'auto', compute: { module, entryPoint } })
           .catch(error => fail('gpu', label, `was refused: ${error.message}`));
         onProgress?.({ stage: 'kernels', done: ++done, total: used.size });
@@ -373,7 +376,10 @@ export async function open(bundle, options = {}) {
       pair.map(list =>
         list.map(({ kernel, bindings, grid }) => {
           const layout = made[kernel].getBindGroupLayout(0),
-            entries = bindings.map((range, binding) => ({ binding, resource: { ...range, buffer: buffers[range.buffer] } }));
+            entries = bindings.map((range, binding) => ({
+              binding,
+              resource: { ...range, buffer: buffers[range.buffer] },
+            }));
           return [made[kernel], device.createBindGroup({ layout, entries }), grid];
         }),
       ),
@@ -420,8 +426,10 @@ export async function open(bundle, options = {}) {
     // Piece by piece, so that large buffers need no second one as large.
     for (let at = 0, length; at < size; at += length) {
       length = min(2 ** 24, size - at);
-      const piece = await submit(length, (encoder, to) => encoder.copyBufferToBuffer(buffers[buffer], offset + at, to, 0, length));
-      words.set(piece, at / 4);
+      words.set(
+        await submit(length, (encoder, to) => encoder.copyBufferToBuffer(buffers[buffer], offset + at, to, 0, length)),
+        at / 4,
+      );
     }
     return words;
   };
@@ -446,7 +454,9 @@ export async function open(bundle, options = {}) {
     const found = chosen(lasting, wanted),
       /** @type {Words[]} */ whole = [];
     for (const { buffer } of valuesOf(found)) whole[buffer] ??= await read(buffer, 0, plan.buffers[buffer].bytes);
-    const words = mapped(found, ({ buffer, offset, shape }) => whole[buffer].slice(offset / 4, offset / 4 + product(shape)));
+    const words = mapped(found, ({ buffer, offset, shape }) =>
+      whole[buffer].slice(offset / 4, offset / 4 + product(shape)),
+    );
     return { words, progress: structuredClone(model.progress), at: performance.now() };
   };
   /** @param {Named} words @param {Progress} [progress] where training stands with these values */
@@ -710,7 +720,10 @@ export async function open(bundle, options = {}) {
      * Back to the start: first values, no steps made. A seed draws other first values; `own`: as the bundle was built.
      * @param {number} [seed] @param {{own?: boolean}} [options]
      */
-    reset: (seed, { own } = {}) => locked(async () => writeAll(await (own ? start(null, {}) : start(seed)), { steps: {}, position: 0, seed: 0 })),
+    reset: (seed, { own } = {}) =>
+      locked(async () => {
+        await writeAll(await (own ? start(null, {}) : start(seed)), { steps: {}, position: 0, seed: 0 });
+      }),
     /** Remembers everything, for `recover`. `fit` does it now and then. */
     snapshot: () =>
       locked(async () => {
@@ -725,16 +738,19 @@ export async function open(bundle, options = {}) {
         if (lost) await build(choice ?? (options.device?.requestAdapter && options.device));
         await writeAll({ ...first.constants, ...remembered.words }, remembered.progress);
       }),
+    /** Median milliseconds of each kernel of an entry. @param {string} [key] @param {number} [repeat] */
+    profile: (key, repeat) => locked(async () => (await loadMore()).profile(inside, key, repeat)),
     /** Frees the GPU memory. */
-    profile: (/** @type {string} */ key, /** @type {number} */ repeat) => locked(async () => (await loadMore()).profile(inside, key, repeat)),
     dispose() {
       closed = new WgccError('closed', 'the model was disposed');
       giveUp?.(closed);
       close();
     },
   };
-  for (const name of /** @type {const} */ (['params', 'state', 'loadParams', 'save', 'restore', 'store', 'recall']))
-    model[name] = (/** @type {any[]} */ ...given) => locked(async () => /** @type {any} */ (await loadFiles())[name](inside, ...given));
+  // Values in and out: see files.js.
+  for (const name of ['params', 'state', 'loadParams', 'save', 'restore', 'store', 'recall'])
+    model[name] = (/** @type {any[]} */ ...given) =>
+      locked(async () => /** @type {any} */ (await loadFiles())[name](inside, ...given));
   // A method `then` would make the model a promise to whoever awaits it.
   for (const key in entries)
     if (key != 'then' && !(key in model)) model[key] = (/** @type {any} */ inputs) => model.call(key, inputs);

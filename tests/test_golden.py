@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,15 @@ def test_no_golden_folder_without_its_model() -> None:
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_plan_is_valid(case: Path) -> None:
     assert load_plan(case.with_suffix("")).entries
+
+
+def test_kernels_use_all_their_bindings(bundles: dict[Path, Path]) -> None:
+    """Browsers derive a kernel's layout from its code, so a binding it does not use would lack."""
+    for bundle in bundles.values():
+        for path in bundle.glob("kernels/*.wgsl"):
+            code = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+            for name in re.findall(r"var<storage, \w+> (\w+):", code):
+                assert len(re.findall(rf"\b{name}\b", code)) > 1, f"{path}: {name}"
 
 
 def test_tint_takes_every_kernel(bundles: dict[Path, Path]) -> None:

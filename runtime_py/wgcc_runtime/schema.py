@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError, did_you_mean
 
@@ -29,9 +29,9 @@ def check_form(value: Any, schema: Schema, root: Schema, field: str = "") -> Non
     """Raises a `WgccError` with code `plan` that names the first field of the wrong form."""
     if "$ref" in schema:
         check_form(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, field)
-    for keyword, check in _VALUE_CHECKS.items():
-        if keyword in schema:
-            _require(*check(value, schema[keyword]), field)
+    for keyword, (is_fine, complaint) in _VALUE_CHECKS.items():
+        if keyword in schema and not is_fine(value, schema[keyword]):
+            _refuse(complaint(value, schema[keyword]), field)
     if isinstance(value, dict):
         _check_object(value, schema, root, field)
     elif isinstance(value, list) and "items" in schema:
@@ -41,9 +41,8 @@ def check_form(value: Any, schema: Schema, root: Schema, field: str = "") -> Non
         _check_any(value, schema["anyOf"], root, field)
 
 
-def _require(fine: bool, complaint: str, field: str) -> None:
-    if not fine:
-        raise WgccError("plan", f"plan.json: `{field or 'the plan'}` {complaint}", field)
+def _refuse(complaint: str, field: str) -> NoReturn:
+    raise WgccError("plan", f"plan.json: `{field or 'the plan'}` {complaint}", field)
 
 
 def _check_object(value: dict[str, Any], schema: Schema, root: Schema, field: str) -> None:
@@ -51,7 +50,8 @@ def _check_object(value: dict[str, Any], schema: Schema, root: Schema, field: st
     extra = schema.get("additionalProperties", True)
     names = schema.get("propertyNames")
     for name in schema.get("required", ()):
-        _require(name in value, f"lacks the key `{name}`", field)
+        if name not in value:
+            _refuse(f"lacks the key `{name}`", field)
     for key, item in value.items():
         inner = f"{field}.{key}" if field else key
         if names:
@@ -59,7 +59,7 @@ def _check_object(value: dict[str, Any], schema: Schema, root: Schema, field: st
         if key in known:
             check_form(item, known[key], root, inner)
         elif extra is False:
-            _require(False, f"is not a key of plan version 1{did_you_mean(key, known)}", inner)
+            _refuse(f"is not a key of plan version 1{did_you_mean(key, known)}", inner)
         elif isinstance(extra, dict):
             check_form(item, extra, root, inner)
 
@@ -94,7 +94,6 @@ _TYPES: dict[str, Any] = {
 
 
 def _show(value: Any) -> str:
-    # Large values are not spelt out: this runs for every check, also those that pass.
     if isinstance(value, (dict, list)):
         return "an object" if isinstance(value, dict) else "a list"
     text = json.dumps(value[:60] if isinstance(value, str) else value)
@@ -105,30 +104,49 @@ def _number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+@lru_cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     # `$` would also match before a final newline, which is no part of any name.
     return re.compile(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern)
 
 
-# Keyword -> (value, what the schema says) -> (fine?, complaint). A keyword says nothing about
-# values of another type; `type` does that.
-_VALUE_CHECKS: dict[str, Callable[[Any, Any], tuple[bool, str]]] = {
-    "type": lambda v, name: (_is_type(v, name), f"is {_show(v)}, not of type {name}"),
-    "const": lambda v, c: (v == c and type(v) is type(c), f"is {_show(v)}, not {_show(c)}"),
-    "enum": lambda v, all_: (v in all_, f"is {_show(v)}, not one of {', '.join(map(str, all_))}"),
-    "not": lambda v, s: (v not in s["enum"], f"must not be {_show(v)}"),
-    "minimum": lambda v, n: (not _number(v) or v >= n, f"is {_show(v)}, below {n}"),
-    "maximum": lambda v, n: (not _number(v) or v <= n, f"is {_show(v)}, above {n}"),
-    "multipleOf": lambda v, n: (not _number(v) or v % n == 0, f"is {v}, not a multiple of {n}"),
-    "maxLength": lambda v, n: (not isinstance(v, str) or len(v) <= n, f"is longer than {n}"),
-    "pattern": lambda v, p: (
-        not isinstance(v, str) or bool(_compiled(p).search(v)),
-        f"is {_show(v)}, which is no allowed name (pattern {p})",
+# Keyword -> what a value must fulfil, and what is said of one that does not; both of the value and
+# of what the schema says. A keyword says nothing about values of another type; `type` does that.
+_VALUE_CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], str]]] = {
+    "type": (_is_type, lambda v, name: f"is {_show(v)}, not of type {name}"),
+    "const": (
+        lambda v, c: v == c and type(v) is type(c),
+        lambda v, c: f"is {_show(v)}, not {_show(c)}",
     ),
-    "minItems": lambda v, n: (not isinstance(v, list) or len(v) >= n, f"has fewer than {n} items"),
-    "maxItems": lambda v, n: (not isinstance(v, list) or len(v) <= n, f"has more than {n} items"),
-    "maxProperties": lambda v, n: (
-        not isinstance(v, dict) or len(v) <= n,
-        f"has more than {n} keys",
+    "enum": (
+        lambda v, all_: v in all_,
+        lambda v, all_: f"is {_show(v)}, not one of {', '.join(map(str, all_))}",
+    ),
+    "not": (lambda v, s: v not in s["enum"], lambda v, s: f"must not be {_show(v)}"),
+    "minimum": (lambda v, n: not _number(v) or v >= n, lambda v, n: f"is {_show(v)}, below {n}"),
+    "maximum": (lambda v, n: not _number(v) or v <= n, lambda v, n: f"is {_show(v)}, above {n}"),
+    "multipleOf": (
+        lambda v, n: not _number(v) or v % n == 0,
+        lambda v, n: f"is {v}, not a multiple of {n}",
+    ),
+    "maxLength": (
+        lambda v, n: not isinstance(v, str) or len(v) <= n,
+        lambda v, n: f"is longer than {n}",
+    ),
+    "pattern": (
+        lambda v, p: not isinstance(v, str) or bool(_compiled(p).search(v)),
+        lambda v, p: f"is {_show(v)}, which is no allowed name (pattern {p})",
+    ),
+    "minItems": (
+        lambda v, n: not isinstance(v, list) or len(v) >= n,
+        lambda v, n: f"has fewer than {n} items",
+    ),
+    "maxItems": (
+        lambda v, n: not isinstance(v, list) or len(v) <= n,
+        lambda v, n: f"has more than {n} items",
+    ),
+    "maxProperties": (
+        lambda v, n: not isinstance(v, dict) or len(v) <= n,
+        lambda v, n: f"has more than {n} keys",
     ),
 }

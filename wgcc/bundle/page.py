@@ -22,12 +22,12 @@ Files = Mapping[str, bytes]
 RUNTIME = ("wgcc", "check", "files", "more", "tune")
 
 
-def page_html(plan: Plan, files: Files) -> str:
+def page_html(plan: Plan, files: Files, seal: str) -> str:
     """index.html of a bundle."""
-    return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, {})
+    return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, {}, seal)
 
 
-def build_page(html: Path, plan: Plan, files: Files, data: Files) -> str:
+def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = "") -> str:
     """The page `html`, in which comments are replaced by what they name.
 
     `<!-- inline A.css -->` becomes a style. `<!-- inline runtime A.js B.js -->` becomes one module:
@@ -37,7 +37,7 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files) -> str:
 
     def inlined(match: re.Match[str]) -> str:
         parts = [
-            _runtime(plan, files, data) if name == "runtime" else text_of(name)
+            _runtime(plan, files, data, seal) if name == "runtime" else text_of(name)
             for name in match[1].split()
         ]
         text = "\n".join(parts)
@@ -53,7 +53,7 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files) -> str:
     return re.sub(r"<!-- inline ([\w. ]+) -->", inlined, text)
 
 
-def _runtime(plan: Plan, files: Files, data: Files) -> str:
+def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}: decoded({bytes_literal(d)})" for name, d in data.items()]
     bundle = fill(
@@ -63,7 +63,7 @@ def _runtime(plan: Plan, files: Files, data: Files) -> str:
         SOURCE=json.dumps(source, ensure_ascii=False),
         WEIGHTS=bytes_literal(files.get("weights.safetensors")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
-        SEAL=seal_text(files),
+        SEAL=seal or seal_text(files),
         FILES=f"{{ {', '.join(loaded)} }}",
     )
     return "\n".join([*map(_as_function, RUNTIME), bundle])

@@ -1,8 +1,8 @@
-"""The seal of a bundle: by it the JavaScript runtime knows one that is as the compiler wrote it.
+"""The seal of a bundle: by it the JavaScript runtime knows one that was checked when it was built.
 
-Such a bundle needs no check, so a page loads none: any other is checked field by field. The seal
-protects against accidents (files that were cut, mixed or edited), not against whoever can write
-index.js, which is code.
+Here it is checked by what Python checks bundles with, so a page need not: any other bundle is
+checked there field by field. The seal protects against accidents (files that were cut, mixed or
+edited), not against whoever can write index.js, which is code.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ Files = Mapping[str, bytes]
 
 def seal_text(files: Files) -> str:
     """An object literal with the digests of the bundle and, where they are whole, its weights."""
+    if not _is_sound(files):
+        return "undefined"
     plan = json.loads(files["plan.json"])
     kernels = {
         name.removeprefix("kernels/"): data.decode("utf-8")
@@ -35,6 +37,22 @@ def seal_text(files: Files) -> str:
     if weights and _is_whole(plan, weights):
         found["weights"] = _digest(weights)
     return json.dumps(found)
+
+
+def _is_sound(files: Files) -> bool:
+    """Whether the runtimes would take the plan and its kernels."""
+    # Only here, because it takes time to import.
+    from wgcc_runtime.bundle_files import read_kernel
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.plan import read_plan
+    from wgcc_runtime.wgsl_guard import guard_wgsl
+
+    try:
+        for kernel in read_plan(files["plan.json"]).kernels:
+            guard_wgsl(read_kernel(lambda name, _: files.get(name), kernel), kernel.file)
+    except WgccError:
+        return False
+    return True
 
 
 def as_javascript(value: Any) -> str:

@@ -22,19 +22,20 @@ Files = Mapping[str, bytes]
 
 def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
     """`files`: the bundle so far: plan.json, kernels, weights, constants and the source."""
+    seal = seal_text(files)
     found = {
-        "index.js": _index(plan, files),
+        "index.js": _index(plan, files, seal),
         "index.d.ts": declarations(plan),
         # The runtime: the same files in every bundle of one wgcc version.
         **{f"{name}.js": template(f"{name}.js") for name in RUNTIME},
         "package.json": _package(plan, files),
         "README.md": readme(plan, files),
-        "index.html": page_html(plan, files),
+        "index.html": page_html(plan, files, seal),
     }
     return {name: text.encode("utf-8") for name, text in found.items()}
 
 
-def _index(plan: Plan, files: Files) -> str:
+def _index(plan: Plan, files: Files, seal: str) -> str:
     # Spelt out, because bundlers look for exactly this expression.
     url = "() => new URL('./weights.safetensors', import.meta.url)"
     return fill(
@@ -46,7 +47,7 @@ def _index(plan: Plan, files: Files) -> str:
         KERNELS=kernels_literal(files),
         WEIGHTS=url if "weights.safetensors" in files else "undefined",
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
-        SEAL=seal_text(files),
+        SEAL=seal,
     )
 
 
