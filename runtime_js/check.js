@@ -367,6 +367,8 @@ async function checkKernel({ file, sha256 }, kernels) {
 /** All of a bundle but its weights. @param {any} plan @param {Record<string, string>} kernels */
 export async function checkBundle(plan, kernels) {
   checkPlan(plan);
+  // On pages from http, browsers have neither digests nor WebGPU.
+  if (!crypto.subtle) checkAdapter(plan);
   await Promise.all(plan.kernels.map((/** @type {Kernel} */ kernel) => checkKernel(kernel, kernels)));
 }
 
@@ -376,7 +378,7 @@ export async function checkBundle(plan, kernels) {
 export const checkMemory = ({ memory }) =>
   fail('memory', 'maxBytes', `is below the ${memory.peak} bytes that the bundle takes: load({maxBytes}) raises it`);
 
-/** @param {Plan} plan @param {any} gpu @param {any} adapter what it gave */
+/** @param {Plan} plan @param {any} [gpu] @param {any} [adapter] what it gave */
 export function checkAdapter({ requires }, gpu, adapter) {
   if (!gpu)
     fail('no-webgpu', '', 'use a current browser, over https or localhost; in Node: load({device: create([])}) of npm webgpu');

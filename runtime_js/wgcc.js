@@ -162,7 +162,7 @@ const loadFiles = () => part(import('./files.js')),
 
 /** Whether bytes are the very ones that the compiler wrote. @param {BufferSource} bytes @param {string} [seal] */
 const isSealed = async (bytes, seal) =>
-  btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))) == seal;
+  btoa(String.fromCharCode(...new Uint8Array(await crypto.subtle?.digest('SHA-256', bytes)))) == seal;
 /** The words in a safetensors file that is sealed; files.js reads any other. @param {ArrayBuffer} file @returns {Named} */
 const sealedWords = file => {
   const start = 8 + new Uint32Array(file)[0];

@@ -36,3 +36,9 @@ def test_page(bundle: Path, tmp_path: Path) -> None:
     assert "Chrome" in seen["without"] and "Python" in seen["without"]
     for name in ("page-light", "page-dark", "page-without"):
         assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+
+
+def test_page_from_http(bundle: Path) -> None:
+    seen = run_node("http.mjs", str(bundle))
+    assert "https" in seen["card"]
+    assert (seen["code"], seen["problems"]) == ("no-webgpu", [])

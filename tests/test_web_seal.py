@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from adapters import ROOT
-from web_stacks import build_web, run_job, run_node
+from web_stacks import add_web_files, build_web, run_job, run_node
 from wgcc.bundle.seal import as_javascript
 
 PARTS = ("check.js", "files.js", "more.js", "tune.js")
@@ -68,6 +69,18 @@ def test_replaced_weights_are_read_with_care(bundle: Path) -> None:
     assert run_job("deno", bundle, "alone")["losses"] != before["losses"]
     weights.write_bytes(data[:-4])
     assert run_job("deno", bundle, "alone")["code"] == "weights"
+
+
+def test_weights_of_another_form_are_read_with_care(bundle: Path) -> None:
+    """Sealed weights are read as words, which halves are not."""
+    weights = bundle / "weights.safetensors"
+    halves = {name: array.astype(np.float16) for name, array in load_file(weights).items()}
+    save_file({name: array.astype(np.float32) for name, array in halves.items()}, weights)
+    wanted = run_job("deno", add_web_files(bundle), "alone")
+    save_file(halves, weights)
+    assert run_job("deno", add_web_files(bundle), "alone") == wanted
+    weights.write_bytes(b"no safetensors")
+    assert run_job("deno", add_web_files(bundle), "alone")["code"] == "weights"
 
 
 def test_numbers_are_written_as_javascript_writes_them() -> None:

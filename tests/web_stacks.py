@@ -44,7 +44,7 @@ def add_web_files(bundle: Path) -> Path:
     }
     plan = json.loads(files["plan.json"])
     files.setdefault(plan["model"]["source"], b"")
-    write_files(web_files(plan, files), bundle)
+    write_files({**files, **web_files(plan, files)}, bundle)
     return bundle
 
 

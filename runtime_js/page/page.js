@@ -244,10 +244,12 @@ function explain(error) {
   say(missing ? 'This model runs on your GPU, through WebGPU.' : 'This did not work.');
   box.hidden = false;
   box.replaceChildren();
-  make('h2', missing ? 'This browser has no WebGPU' : error.message, box);
+  make('h2', missing ? 'There is no WebGPU here' : error.message, box);
   for (const text of missing
     ? [
-        'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.',
+        isSecureContext
+          ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
+          : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
         'On Linux, Chrome may ask you to switch on chrome://flags/#enable-unsafe-webgpu. Without a graphics card, allow software rendering there.',
         'From Python it runs anywhere: pip install wgcc, then wgcc train on this folder.',
       ]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from wgcc.bundle.plan import Planned, plan_text
+from wgcc.bundle.safetensors import STORED, safetensors_bytes
 from wgcc.bundle.web import web_files
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
-
-_SAFETENSORS = {"f32": "F32", "f16": "F32", "i32": "I32", "u32": "U32", "u8": "U32", "bool": "U32"}
 
 
 def bundle_files(
@@ -64,29 +60,11 @@ def initial_weights(program: Program) -> dict[str, Array]:
     return found
 
 
-def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
-    """The safetensors format: a JSON header, then the tensors' bytes in the same order."""
-    header: dict[str, Any] = {}
-    blobs, at = [], 0
-    for name, (dtype, array) in tensors.items():
-        blob = np.ascontiguousarray(array).tobytes()
-        header[name] = {
-            "dtype": _SAFETENSORS[dtype],
-            "shape": list(array.shape),
-            "data_offsets": [at, at + len(blob)],
-        }
-        blobs.append(blob)
-        at += len(blob)
-    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + b"".join(blobs)
-
-
 def _constants_bytes(planned: Planned) -> bytes:
     kinds = {"F32": "<f4", "I32": "<i4", "U32": "<u4"}
     tensors = {}
     for name, constant in planned.constants.items():
         dtype = constant.value.dtype
-        array = np.frombuffer(constant.words, kinds[_SAFETENSORS[dtype]])
+        array = np.frombuffer(constant.words, kinds[STORED[dtype]])
         tensors[name] = (dtype, array.reshape(constant.value.shape))
     return safetensors_bytes(tensors)

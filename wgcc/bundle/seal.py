@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import struct
 from collections.abc import Mapping
 from typing import Any
 
+from wgcc.bundle.safetensors import read_header, words_header
 from wgcc.bundle.web_text import base64_text
 
 Plan = Mapping[str, Any]
@@ -89,15 +89,19 @@ def _number(value: float) -> str:
 
 
 def _is_whole(plan: Plan, weights: bytes) -> bool:
-    """Whether all first values are in the file, are copies of what is there, or zero."""
-    (length,) = struct.unpack("<Q", weights[:8])
-    stored = json.loads(weights[8 : 8 + length])
-    inits = {
-        name: tensor.get("init", {"kind": "zeros"})
+    """Whether all first values lie in the file as words, are copies of what is there, or zero."""
+    lasting = {
+        name: tensor
         for name, tensor in plan["tensors"].items()
         if tensor["role"] in ("param", "state")
     }
-    return all(
+    stored = read_header(weights)
+    if not isinstance(stored, dict) or not stored.keys() <= lasting.keys():
+        return False
+    inits = {name: tensor.get("init", {"kind": "zeros"}) for name, tensor in lasting.items()}
+    return stored == words_header(
+        {name: (lasting[name]["dtype"], lasting[name]["shape"]) for name in stored}
+    ) and all(
         name in stored or init.get("of") in stored or _is_zero(init) for name, init in inits.items()
     )
 

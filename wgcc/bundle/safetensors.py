@@ -1,0 +1,43 @@
+"""The safetensors files of a bundle: every element is one 32-bit word, as on the GPU."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wgcc.lazy_numpy import Array, np
+
+# How elements of each dtype are stored.
+STORED = {"f32": "F32", "f16": "F32", "i32": "I32", "u32": "U32", "u8": "U32", "bool": "U32"}
+
+
+def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
+    """A JSON header, then the tensors' words in the same order."""
+    header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
+    text = json.dumps(header, separators=(",", ":")).encode("utf-8")
+    text += b" " * (-len(text) % 8)
+    words = [np.ascontiguousarray(array).tobytes() for _, array in tensors.values()]
+    return struct.pack("<Q", len(text)) + text + b"".join(words)
+
+
+def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:
+    """Where each tensor of a dtype and shape lies: one after the other, in this order."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, (dtype, shape) in tensors.items():
+        end = at + 4 * math.prod(shape)
+        header[name] = {"dtype": STORED[dtype], "shape": list(shape), "data_offsets": [at, end]}
+        at = end
+    return header
+
+
+def read_header(data: bytes) -> Any:
+    """The header of a file; nothing where it has none."""
+    try:
+        (length,) = struct.unpack("<Q", data[:8])
+        return json.loads(data[8 : 8 + length])
+    except (struct.error, ValueError, RecursionError):
+        return None
