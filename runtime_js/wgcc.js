@@ -1,8 +1,8 @@
 // The runtime of wgcc bundles for browsers, Deno and Node: loads a bundle, trains and predicts on WebGPU. No dependency,
 // no build step. The twin of wgcc_runtime in Python: same checks and error codes, same first values, same checkpoint
-// files. It knows plan.json and nothing of the compiler. What a page that trains does not need is loaded when first
-// used: check.js (a bundle that is not as the compiler sealed it), files.js (weights from elsewhere, checkpoints),
-// more.js (values drawn from a seed, the self-test, where a NaN came from, times), tune.js.
+// files. It knows plan.json and nothing of the compiler. What a page that trains does not need lies in parts that are
+// loaded when first used: wgcc/check.js (what is wrong), files.js (weights from elsewhere, checkpoints), draw.js (values
+// from a seed), inspect.js (the self-test, where a NaN came from, times), tune.js.
 
 /**
  * @typedef {{kind: string, args?: Record<string, number>, values?: number[], of?: string}} Init
@@ -25,13 +25,13 @@
  * @typedef {{steps: Record<string, number>, position: number, seed: number}} Progress
  * @typedef {{plan: any, kernels: Record<string, string>, weights?: () => any, constants?: string,
  *   seal?: {bundle: string, weights?: string}}} Bundle
- * @typedef {{whole?: Named, own?: Named, weights?: Named, constants: Named}} First  values
+ * @typedef {{whole?: Named, own?: Named, weights?: Named, constants?: Named | ''}} First  values
  * @typedef {[GPUBuffer, GPUBuffer][]} Copies
  * @typedef {{device?: any, weights?: any, seed?: number, profile?: string, signal?: AbortSignal, maxBytes?: number,
  *   verify?: boolean, tune?: boolean | number, onProgress?: (progress: {stage: string, done: number, total: number}) => void}} Options
  * @typedef {[GPUComputePipeline, GPUBindGroup, Grid]} Command
  * @typedef {(encoder: GPUCommandEncoder, readback: GPUBuffer) => void} Recorder
- * @typedef {{model: any, start: () => Promise<Named>, readAll: (wanted: (tensor: Tensor, key: string) => any) => Promise<{words: Named}>,
+ * @typedef {{model: any, start: () => Promise<Named>, readAll: (wanted: (tensor: Tensor, key: string) => any) => Promise<Named>,
  *   writeAll: (words: Named, progress?: Progress) => Promise<void>, submit: (size: number, record: Recorder) => Promise<Words>,
  *   read: (buffer: number, offset: number, size: number) => Promise<Words>,
  *   pass: (encoder: GPUCommandEncoder, list: Command[], times?: any) => void,
@@ -81,10 +81,10 @@ const typeOf = dtype => (dtype[0] == 'f' ? Float32Array : dtype == 'i32' ? Int32
 
 /** The nearest half-precision number. @param {any} x */
 const toHalf = x => {
-  const unit = 2 ** (max(-14, floor(Math.log2(abs(x)))) - 10),
-    big = 1.5 * 2 ** 52, // adding it rounds to whole numbers, to even ones between two
-    size = (abs(x) / unit + big - big) * unit;
-  return size < 65520 ? Math.sign(x) * size : x / 0;
+  // A number so much larger has no room for more than eleven bits of x; between two, the sum is the even one.
+  const big = 1.5 * 2 ** (42 + max(-14, floor(Math.log2(abs(x))))),
+    half = x + big - big;
+  return abs(half) < 65520 ? half || 0 * x : x / 0;
 };
 
 /**
@@ -108,7 +108,7 @@ export function convert(list, dtype, allowed) {
 /** A list of numbers, or one number; nothing where it cannot be of the tensor's type. @param {any} value @param {Tensor} tensor */
 export const listOf = (value, tensor) => {
   const list = /number|boolean/.test(typeof value) ? [value] : value;
-  if ((Array.isArray(list) || list?.BYTES_PER_ELEMENT) && (isFloat(tensor) || !/Float/.test(list.constructor.name))) return list;
+  if (list?.map && (isFloat(tensor) || !/Float/.test(list.constructor.name))) return list;
 };
 /** A tensor's words; nothing where type, shape or range are wrong. @param {any} value @param {Tensor} tensor @param {any} [allowed] */
 export const toWords = (value, tensor, allowed) => {
@@ -118,7 +118,7 @@ export const toWords = (value, tensor, allowed) => {
 };
 /** @param {Words} words of its own @param {Tensor} tensor @returns {Values} */
 export const fromWords = (words, { dtype, shape }) =>
-  assign(BOUNDS[dtype]?.[1] < 256 ? Uint8Array.from(words) : new (typeOf(dtype))(words.buffer), { shape });
+  assign(/8|b/.test(dtype) ? Uint8Array.from(words) : new (typeOf(dtype))(words.buffer), { shape });
 
 // ---- random words
 
@@ -144,21 +144,20 @@ export function randomWords(seed, second, count, step = 0) {
 /** The order of rows in an epoch. @param {number} seed @param {number} count @param {number} epoch */
 export function shuffled(seed, count, epoch) {
   // The second key is the CRC of `shuffle`, as the names of tensors are keys of their first values.
-  const order = randomWords(seed, 0x33fe5971, count, epoch);
-  // Keys and places as one number sort fastest, while they fit into its 53 bits.
-  return count > 2 ** 21
-    ? order.map((_, i) => i).sort((a, b) => order[a] - order[b] || a - b)
-    : Float64Array.from(order, (key, i) => key * count + i)
-        .sort()
-        .map(x => x % count);
+  const words = randomWords(seed, 0x33fe5971, count, epoch),
+    // Word and place as one number sort fastest; the place is its low half, which comes first.
+    pairs = new Uint32Array(2 * count).map((_, i) => (i % 2 ? words[i >> 1] : i / 2));
+  new BigUint64Array(pairs.buffer).sort();
+  return pairs.filter((_, i) => i % 2 == 0);
 }
 
 // ---- one model: everything below is about the bundle that `open` was given
 
 /** A part of the runtime. @template T @param {Promise<T>} importing @returns {Promise<T>} */
-const part = importing => importing.catch(error => fail('bundle', '', `a part of the runtime is missing: ${error}`));
-const loadFiles = () => part(import('./files.js')),
-  loadMore = () => part(import('./more.js'));
+const part = importing => importing.catch(error => fail('bundle', '', `a part is missing: ${error}`));
+const loadFiles = () => part(import('./wgcc/files.js')),
+  loadDraw = () => part(import('./wgcc/draw.js')),
+  loadInspect = () => part(import('./wgcc/inspect.js'));
 
 /** Whether bytes are the very ones that the compiler wrote. @param {BufferSource} bytes @param {string} [seal] */
 const isSealed = async (bytes, seal) =>
@@ -184,7 +183,7 @@ export async function open(bundle, options = {}) {
     isOurs = seal && (await isSealed(new TextEncoder().encode(JSON.stringify([1, plan, kernels, constants])), seal.bundle));
   /** Something is wrong: check.js says what. @type {(what: string, ...facts: any[]) => Promise<any>} */
   const wrong = async (what, ...facts) =>
-    /** @type {any} */ (await part(import('./check.js')))[`check${what}`](plan, ...facts);
+    /** @type {any} */ (await part(import('./wgcc/check.js')))[`check${what}`](plan, ...facts);
   if (!isOurs) await wrong('Bundle', kernels);
   const { tensors, entries, memory, requires } = plan,
     /** @type {NonNullable<Plan['profiles']>} */ profiles = { gpu: {}, ...plan.profiles },
@@ -202,9 +201,9 @@ export async function open(bundle, options = {}) {
           // What is not in the file is a copy, or zero.
           whole: mapped(
             lasting,
-            ({ init, shape }, key) => own[key] ?? own[init?.of ?? ''] ?? new Uint32Array(product(shape)),
+            ({ init, shape }, key) => own[key] ?? own[/** @type {any} */ (init?.of)] ?? new Uint32Array(product(shape)),
           ),
-          constants: constants ? sealedWords(decoded(constants).buffer) : {},
+          constants: constants && sealedWords(decoded(constants).buffer),
         };
     } catch {
       // files.js says what is wrong.
@@ -221,7 +220,7 @@ export async function open(bundle, options = {}) {
    */
   const start = async (seed = options.seed, given = first.weights) => ({
     ...first.constants,
-    ...((seed == null && first.whole) || (await loadMore()).firstValues(lasting, first, seed, given)),
+    ...((seed == null && first.whole) || (await loadDraw()).firstValues(lasting, first, seed, given)),
   });
 
   // -- the GPU: device, buffers, pipelines, one submit; made anew after a loss
@@ -270,20 +269,20 @@ export async function open(bundle, options = {}) {
           : gpu,
         info = adapter.info ?? /** @type {any} */ (made).adapterInfo ?? {},
         name = info.description || `${info.vendor} ${info.architecture}`,
-        isSoftware = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render|softpipe/i.test(name + info.device),
+        isSoftware = info.isFallbackAdapter || /llvmpipe|swiftshader|basic render/i.test(name + info.device),
         // How many neighbouring threads can tell each other what they loaded.
         subgroup = made.features.has('subgroups') ? (info.subgroupMinSize ?? 4) : 0,
         fits = (/** @type {string} */ choice) =>
           hasOwn(profiles, choice) &&
           keys(entries).every(key =>
-            dispatchesOf(key, choice).every(({ kernel }) => (plan.kernels[kernel].subgroup ?? 0) <= subgroup),
+            dispatchesOf(key, choice).every(({ kernel }) => !(/** @type {any} */ (plan.kernels[kernel].subgroup) > subgroup)),
           ),
         suited = (isSoftware && ['lavapipe', 'swiftshader', 'cpu'].find(fits)) || 'gpu',
         tuned = `tuned_${name}`.replace(/\W+/g, '_').slice(0, 99);
       device = made;
       isOwn = made != gpu;
       if (options.tune)
-        profiles[tuned] ??= await (await part(import('./tune.js'))).tune(open, bundle, options, made, tuned, suited, subgroup);
+        profiles[tuned] ??= await (await part(import('./wgcc/tune.js'))).tune(open, bundle, options, made, tuned, suited, subgroup);
       const profile = model.adapter?.profile ?? options.profile ?? (fits(tuned) ? tuned : suited);
       if (!fits(profile)) await wrong('Profile', profile, profiles);
       assign(model, { device, lost: made.lost, adapter: { name, profile } });
@@ -315,7 +314,7 @@ export async function open(bundle, options = {}) {
         // No race with `device.lost`: a promise that lives on would keep every loser.
         giveUp = reject;
         // Longer, and it is a shader that never ends.
-        timer = setTimeout(reject, 6e5, new WgccError('time-out', 'the GPU did not finish'));
+        timer = setTimeout(reject, 6e5, new WgccError('time-out', 'the GPU hangs'));
         if (lost) reject(lost);
         promise.then(resolve, reject);
       });
@@ -402,7 +401,7 @@ export async function open(bundle, options = {}) {
    * @param {number} size @param {Recorder} record @param {() => any} [undone] @returns {Promise<Words>}
    */
   const submit = async (size, record, undone) => {
-    const readback = await scoped(`${size} bytes to read`, () => {
+    const readback = await scoped('results', () => {
       const encoder = device.createCommandEncoder(),
         to = spare('read', size, 9); // MAP_READ | COPY_DST
       record(encoder, to);
@@ -453,11 +452,8 @@ export async function open(bundle, options = {}) {
   const readAll = async wanted => {
     const found = chosen(lasting, wanted),
       /** @type {Words[]} */ whole = [];
-    for (const { buffer } of valuesOf(found)) whole[buffer] ??= await read(buffer, 0, plan.buffers[buffer].bytes);
-    const words = mapped(found, ({ buffer, offset, shape }) =>
-      whole[buffer].slice(offset / 4, offset / 4 + product(shape)),
-    );
-    return { words, progress: structuredClone(model.progress), at: performance.now() };
+    for (const { buffer } of valuesOf(found)) whole[buffer] ??= await read(buffer, 0, buffers[buffer].size);
+    return mapped(found, ({ buffer, offset, shape }) => whole[buffer].slice(offset / 4, offset / 4 + product(shape)));
   };
   /** @param {Named} words @param {Progress} [progress] where training stands with these values */
   const writeAll = async (words, progress) => {
@@ -465,12 +461,15 @@ export async function open(bundle, options = {}) {
     // Nothing counts as written before something was read after it.
     await submit(4, () => {});
     if (progress) {
-      model.progress = structuredClone(progress);
-      remembered = { words, progress, at: performance.now() };
+      model.progress = progress;
+      remember(words);
     }
   };
-  /** The last snapshot. @type {{words: Named, progress: Progress, at: number}} */
+  /** Where `recover` goes back to. @type {{words: Named, progress: Progress, at: number}} */
   let remembered;
+  const remember = (/** @type {Named} */ words) => {
+    remembered = { words, progress: structuredClone(model.progress), at: performance.now() };
+  };
 
   // -- entries: inputs checked, several calls per submit, a NaN undone
 
@@ -522,10 +521,9 @@ export async function open(bundle, options = {}) {
       batches.length * sizeOf(valuesOf(outs)) + 4,
       (encoder, to) => {
         const staging = spare('write', batches.length * inputSize(key) + 4),
-          take = (/** @type {Tensor} */ { buffer, offset, shape }) => {
-            const size = 4 * product(shape);
-            encoder.copyBufferToBuffer(buffers[buffer], offset, to, at, size);
-            at += size;
+          take = (/** @type {Tensor} */ tensor) => {
+            encoder.copyBufferToBuffer(buffers[tensor.buffer], tensor.offset, to, at, bytesOf(tensor));
+            at += bytesOf(tensor);
           };
         let from = 0;
         for (const [buffer, copy] of saved) encoder.copyBufferToBuffer(buffer, 0, copy, 0, copy.size);
@@ -555,7 +553,7 @@ export async function open(bundle, options = {}) {
       bad = names.find(port => isScalar(outs[port]) && results.some(result => !isFinite(result[port][0])));
     if (isGuarded && (bad || (flag && words[at]))) {
       await back(saved);
-      await (await loadMore()).undo(inside, key, batches, saved, bad, stands);
+      await (await loadInspect()).undo(inside, key, batches, saved, bad, stands);
     }
     return results;
   };
@@ -605,22 +603,29 @@ export async function open(bundle, options = {}) {
     };
   };
   /**
-   * Batches from arrays, from a function of the step, or from any iterable (started over at its end if it can be).
-   * @param {string} key @param {any} data @param {boolean} cycle @returns {Promise<() => any>}
+   * What a function of the step gives, or an iterable: started over at its end if it can be, without what was taken
+   * before training stopped.
+   * @param {any} data @param {boolean} cycle @param {number} step
    */
+  async function* batchesOf(data, cycle, step) {
+    if (typeof data == 'function') for (;;) yield data(step++);
+    let skip = model.progress.position,
+      before;
+    do {
+      before = skip;
+      for await (const batch of data) if (skip-- < 1) yield batch;
+    } while (cycle && skip < before && !data.next);
+    if (skip > 0) fail('data', '', 'ended before training goes on');
+  }
+  /** Gives the next batch, or nothing. @param {string} key @param {any} data @param {boolean} cycle @returns {Promise<() => any>} */
   const openSource = async (key, data, cycle) => {
-    const { seed, position } = model.progress;
-    let step = stepsOf(key);
-    const next =
-      typeof data == 'function'
-        ? () => data(step++)
-        : data?.[Symbol.iterator] || data?.[Symbol.asyncIterator]
-          ? (await loadMore()).batchesOf(key, data, cycle, position)
-          : 0;
-    if (!next) return fromArrays(key, data, cycle, seed, step);
+    const step = stepsOf(key);
+    if (typeof data != 'function' && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])
+      return fromArrays(key, data, cycle, model.progress.seed, step);
+    const batches = batchesOf(data, cycle, step);
     return async () => {
-      const batch = await next();
-      return batch && (eachInput(key, batch, toWords) ?? wrong('Inputs', key, batch));
+      const { value } = await batches.next();
+      return value && (eachInput(key, value, toWords) ?? wrong('Inputs', key, value));
     };
   };
   /**
@@ -638,8 +643,9 @@ export async function open(bundle, options = {}) {
     if (!training || !watched[0] || ![steps ?? 1, every].every(n => n > 0 && isInteger(n)))
       await wrong('Fit', entry, { steps, every });
     loadFiles().catch(() => {}); // what was trained can be saved, even if the network is gone by then
-    model.progress.seed = seed ?? model.progress.seed;
-    if (!resume) model.progress.position = 0;
+    const { progress } = model;
+    progress.seed = seed ?? progress.seed;
+    if (!resume) progress.position = 0;
     if (goesOn) remembered.at = -Infinity;
     const last = (steps ?? Infinity) + (resume ? 0 : done()),
       open = () => openSource(entry, data, steps != null);
@@ -653,7 +659,7 @@ export async function open(bundle, options = {}) {
         found.push(batch);
       return found;
     };
-    const count = (/** @type {number} */ n) => {
+    const forward = (/** @type {number} */ n) => {
       model.progress.steps[entry] = done() + n;
       model.progress.position += n;
     };
@@ -665,8 +671,8 @@ export async function open(bundle, options = {}) {
         const started = performance.now(),
           n = batches.length,
           running = locked(async () => {
-            const results = await run(entry, batches, watched, count);
-            count(n);
+            const results = await run(entry, batches, watched, forward);
+            forward(n);
             return results[n - 1];
           });
         // The next batches are prepared while the GPU works.
@@ -721,13 +727,13 @@ export async function open(bundle, options = {}) {
      * @param {number} [seed] @param {{own?: boolean}} [options]
      */
     reset: (seed, { own } = {}) =>
-      locked(async () => {
-        await writeAll(await (own ? start(null, {}) : start(seed)), { steps: {}, position: 0, seed: 0 });
-      }),
+      locked(async () =>
+        writeAll(await (own ? start(null, {}) : start(seed)), { steps: {}, position: 0, seed: 0 }),
+      ),
     /** Remembers everything, for `recover`. `fit` does it now and then. */
     snapshot: () =>
       locked(async () => {
-        remembered = await readAll(() => true);
+        remember(await readAll(() => true));
       }),
     /**
      * After a device loss: a new device, everything as at the last snapshot.
@@ -739,7 +745,7 @@ export async function open(bundle, options = {}) {
         await writeAll({ ...first.constants, ...remembered.words }, remembered.progress);
       }),
     /** Median milliseconds of each kernel of an entry. @param {string} [key] @param {number} [repeat] */
-    profile: (key, repeat) => locked(async () => (await loadMore()).profile(inside, key, repeat)),
+    profile: (key, repeat) => locked(async () => (await loadInspect()).profile(inside, key, repeat)),
     /** Frees the GPU memory. */
     dispose() {
       closed = new WgccError('closed', 'the model was disposed');
@@ -753,8 +759,8 @@ export async function open(bundle, options = {}) {
       locked(async () => /** @type {any} */ (await loadFiles())[name](inside, ...given));
   // A method `then` would make the model a promise to whoever awaits it.
   for (const key in entries)
-    if (key != 'then' && !(key in model)) model[key] = (/** @type {any} */ inputs) => model.call(key, inputs);
-  /** For files.js and more.js. @type {Inside} */
+    if (key != 'then') model[key] ??= (/** @type {any} */ inputs) => model.call(key, inputs);
+  /** For the parts. @type {Inside} */
   const inside = {
     model,
     start,
@@ -772,7 +778,7 @@ export async function open(bundle, options = {}) {
     await build(options.device);
     signal?.throwIfAborted();
     await model.reset();
-    if (options.verify) await (await loadMore()).verify(model);
+    if (options.verify) await (await loadInspect()).verify(model);
   } catch (error) {
     model.dispose();
     throw error;

@@ -13,7 +13,7 @@ from adapters import ROOT
 from web_stacks import add_web_files, build_web, run_job, run_node
 from wgcc.bundle.seal import as_javascript
 
-PARTS = ("check.js", "files.js", "more.js", "tune.js")
+PARTS = ("check.js", "files.js", "draw.js", "inspect.js", "tune.js")
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def bundle(tmp_path: Path) -> Path:
 
 def without(bundle: Path, *parts: str) -> Path:
     for name in parts:
-        (bundle / name).unlink()
+        (bundle / "wgcc" / name).unlink()
     return bundle
 
 
@@ -52,7 +52,7 @@ def test_a_sound_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
     assert len(run_job("deno", bundle, "alone")["losses"]) == 2
     found = run_job("deno", without(bundle, "check.js"), "alone")
     assert found["code"] == "bundle"
-    assert "part of the runtime" in found["message"]
+    assert "a part is missing" in found["message"]
 
 
 def test_a_wrong_change_is_told_before_the_gpu_is_asked(bundle: Path) -> None:

@@ -9,5 +9,5 @@ const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
 const load = options => wgcc_js.open({ plan, kernels, constants, seal, weights: () => decoded(weights) }, options);
-const randomUnits = (seed, name, count) => Array.from(more_js.namedWords(seed, name, count), word => word / 2 ** 32);
+const randomUnits = (seed, name, count) => Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
 const { readTensors } = files_js;

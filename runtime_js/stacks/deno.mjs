@@ -7,9 +7,9 @@ const [bundle, job] = Deno.args,
 let answer;
 try {
   const index = await file(`${bundle}/index.js`),
-    more = () => file(`${bundle}/more.js`),
+    inspect = () => file(`${bundle}/wgcc/inspect.js`),
     run = (await file(job)).default;
-  answer = { result: await run({ ...index, more }, JSON.parse(await new Response(Deno.stdin.readable).text())) };
+  answer = { result: await run({ ...index, inspect }, JSON.parse(await new Response(Deno.stdin.readable).text())) };
 } catch (error) {
   answer = { code: error.code, message: `${error.message}` };
 }

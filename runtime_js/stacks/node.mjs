@@ -14,9 +14,9 @@ globalThis.dawn = create([]);
 const file = path => import(pathToFileURL(resolve(path)).href);
 try {
   const index = await file(join(bundle, 'index.js')),
-    more = () => file(join(bundle, 'more.js')),
+    inspect = () => file(join(bundle, 'wgcc', 'inspect.js')),
     run = (await file(job)).default;
-  const result = await run({ ...index, more, device: globalThis.dawn }, JSON.parse(readFileSync(0, 'utf8')));
+  const result = await run({ ...index, inspect, device: globalThis.dawn }, JSON.parse(readFileSync(0, 'utf8')));
   process.stdout.write(JSON.stringify({ result }), () => process.exit(0));
 } catch (error) {
   fail(error.code, error.message);

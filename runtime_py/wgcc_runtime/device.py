@@ -17,7 +17,7 @@ from wgcc_runtime.plan import Plan
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 # wgpu's name for threads that can tell each other values.
 SUBGROUP = "subgroup"
-_SOFTWARE = re.compile("llvmpipe|swiftshader|basic render|softpipe", re.IGNORECASE)
+_SOFTWARE = re.compile("llvmpipe|swiftshader|basic render", re.IGNORECASE)
 # What to do about a feature that an adapter lacks.
 _ADVICE = {"shader-f16": "; build the model with `precision = f32` for it"}
 # Other names people know the software adapters by.

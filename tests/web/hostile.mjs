@@ -8,7 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
 process.on('exit', () => rmSync(folder, { recursive: true }));
 const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['wgcc.js', 'check.js', 'files.js', 'more.js', 'tune.js']) cpSync(join(runtime, name), join(folder, name));
+for (const name of ['wgcc.js', 'wgcc']) cpSync(join(runtime, name), join(folder, name), { recursive: true });
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
 const { open } = await import(pathToFileURL(join(folder, 'wgcc.js')).href);
 

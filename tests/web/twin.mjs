@@ -9,13 +9,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
 process.on('exit', () => rmSync(folder, { recursive: true }));
 const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['wgcc.js', 'check.js', 'files.js', 'more.js', 'tune.js']) cpSync(join(runtime, name), join(folder, name));
+for (const name of ['wgcc.js', 'wgcc']) cpSync(join(runtime, name), join(folder, name), { recursive: true });
 writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
 const module = name => import(pathToFileURL(join(folder, name)).href);
 const { convert, shuffled } = await module('wgcc.js'),
-  { checkPlan } = await module('check.js'),
-  { readTensors } = await module('files.js'),
-  { initialValues, namedWords } = await module('more.js');
+  { checkPlan } = await module('wgcc/check.js'),
+  { readTensors } = await module('wgcc/files.js'),
+  { initialValues, namedWords } = await module('wgcc/draw.js');
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {

@@ -34,12 +34,12 @@ def tensor_of(program: Program, name: str) -> Tensor:
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
     """Write a bundle over an older one; kernels that are no longer used disappear."""
-    (folder / "kernels").mkdir(parents=True, exist_ok=True)
     for stale in folder.glob("kernels/*.wgsl"):
         if f"kernels/{stale.name}" not in files:
             stale.unlink()
     for name, data in files.items():
         path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
 

@@ -19,7 +19,7 @@ Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
 
 # The modules of the runtime, each after those it imports at once.
-RUNTIME = ("wgcc", "check", "files", "more", "tune")
+RUNTIME = ("wgcc", *(f"wgcc/{part}" for part in ("check", "files", "draw", "inspect", "tune")))
 
 
 def page_html(plan: Plan, files: Files, seal: str) -> str:
@@ -72,15 +72,17 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
 def _as_function(name: str) -> str:
     """An ES module A.js as the object `A_js`: imports become constants, exports its members."""
     text = template(f"{name}.js")
+    module = r"'[./]+(?:wgcc/)?(\w+)\.js'"
     text = re.sub(
-        r"^import \{([^}]*)\} from '\./(\w+)\.js';", r"const {\1} = \2_js;", text, flags=re.M
+        rf"^import \{{([^}}]*)\}} from {module};", r"const {\1} = \2_js;", text, flags=re.M
     )
-    text = re.sub(r"import\('\./(\w+)\.js'\)", r"Promise.resolve().then(() => \1_js)", text)
+    text = re.sub(rf"import\({module}\)", r"Promise.resolve().then(() => \1_js)", text)
     names = re.findall(r"^export (?:const|class|(?:async )?function\*?) ?(\w+)", text, flags=re.M)
     for group in re.findall(r"^export \{([^}]*)\};", text, flags=re.M):
         names += [part.strip() for part in group.split(",")]
     text = re.sub(r"^export (\{[^}]*\};\n)?", "", text, flags=re.M)
-    return f"const {name}_js = (() => {{\n{text}\nreturn {{ {', '.join(names)} }};\n}})();"
+    variable = f"{name.rpartition('/')[2]}_js"
+    return f"const {variable} = (() => {{\n{text}\nreturn {{ {', '.join(names)} }};\n}})();"
 
 
 def _safe(script: str) -> str:

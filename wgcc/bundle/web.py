@@ -57,7 +57,7 @@ def _package(plan: Plan, files: Files) -> str:
     # npm packs package.json and README.md unasked.
     others = [name for name in files if name not in ("package.json", "README.md")]
     names = ["index.js", "index.d.ts", *runtime, "index.html", *others]
-    kept = dict.fromkeys("kernels" if name.startswith("kernels/") else name for name in names)
+    kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-"),
         "version": str(plan["generator"]).rpartition(" ")[2],

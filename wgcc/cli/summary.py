@@ -56,10 +56,12 @@ def summary(found: Mapping[str, Any]) -> str:
 
 
 def _folded(files: Mapping[str, int]) -> dict[str, int]:
-    """The kernels as one line."""
-    kernels = [count for name, count in files.items() if name.startswith("kernels/")]
-    others = {name: count for name, count in files.items() if not name.startswith("kernels/")}
-    return {**others, f"kernels/ ({plural(len(kernels), 'file')})": sum(kernels)}
+    """A folder as one line, after the files."""
+    found = {name: count for name, count in files.items() if "/" not in name}
+    for folder in dict.fromkeys(name.partition("/")[0] for name in files if "/" in name):
+        inside = [count for name, count in files.items() if name.startswith(f"{folder}/")]
+        found[f"{folder}/ ({plural(len(inside), 'file')})"] = sum(inside)
+    return found
 
 
 def _parts(memory: Mapping[str, int]) -> str:

@@ -2,9 +2,9 @@
 // first GPU call (the twin of plan.schema.json, validate.py and wgsl_guard.py in Python, with the same error codes; a
 // sound bundle that somebody changed by hand runs), and what a caller passed or an adapter lacks is named.
 
-import { bytesOf, convert, fail, isFloat, isLasting, listOf, product } from './wgcc.js';
+import { bytesOf, convert, fail, isFloat, isLasting, listOf, product } from '../wgcc.js';
 
-/** @import { Binding, Entry, Kernel, Plan, Tensor, Tensors } from './wgcc.js' */
+/** @import { Binding, Entry, Kernel, Plan, Tensor, Tensors } from '../wgcc.js' */
 
 const { hasOwn, keys, values: valuesOf } = Object,
   { isInteger, isFinite } = Number,

@@ -2,9 +2,9 @@
 // model's values in and out, checkpoints in files and in the browser. A bundle's own weights, as the compiler sealed
 // them, are read without it.
 
-import { decoded, fail, fromWords, isLasting, product, toWords } from './wgcc.js';
+import { decoded, fail, fromWords, isLasting, product, toWords } from '../wgcc.js';
 
-/** @import { Bundle, Inside, Named, Options, Tensor, Tensors, Values } from './wgcc.js' */
+/** @import { Bundle, Inside, Named, Options, Tensor, Tensors, Values } from '../wgcc.js' */
 
 const { assign, entries: pairsOf, fromEntries, hasOwn, keys, values: valuesOf } = Object,
   { isInteger } = Number,
@@ -216,8 +216,7 @@ export async function firstFiles(bundle, { weights: given, signal }) {
 
 /** @param {Inside} inside @param {(tensor: Tensor, key: string) => boolean} wanted @returns {Promise<Record<string, Values>>} */
 async function valuesOfModel({ model, readAll }, wanted) {
-  const { words } = await readAll(wanted);
-  return fromEntries(pairsOf(words).map(([key, list]) => [key, fromWords(list, model.plan.tensors[key])]));
+  return fromEntries(pairsOf(await readAll(wanted)).map(([key, list]) => [key, fromWords(list, model.plan.tensors[key])]));
 }
 /** All parameters by name, as copies. @param {Inside} inside */
 export const params = inside => valuesOfModel(inside, tensor => tensor.role == 'param');

@@ -4,7 +4,7 @@
 import { checkPlan } from './check.js';
 import { stored } from './files.js';
 
-/** @import { Bundle, Grid, Options, Plan } from './wgcc.js' */
+/** @import { Bundle, Grid, Options, Plan } from '../wgcc.js' */
 /** @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement */
 /** @typedef {Record<string, Replacement[]>} Profile */
 
