@@ -404,6 +404,7 @@ export async function open(bundle, options = {}) {
     const readback = await scoped('results', () => {
       const encoder = device.createCommandEncoder(),
         to = spare('read', size, 9); // MAP_READ | COPY_DST
+      encoder.clearBuffer(to, 0, 4); // what nothing writes to could be mapped before the work is done
       record(encoder, to);
       device.queue.submit([encoder.finish()]);
       return to;

@@ -91,6 +91,15 @@ def test_behaviour(bundle: Path, stack: str) -> None:
     assert "regression.wg:" in nan["text"]
 
 
+@pytest.mark.parametrize("stack", ["node", "deno", "chrome"])
+def test_every_call_waits_for_its_work(tmp_path: Path, stack: str) -> None:
+    """Also one that returns nothing, or only writes."""
+    bundle = build_web(ROOT / "tests" / "golden" / "memory.wg", tmp_path / "memory")
+    seen = run_job(stack, bundle, "waits")
+    assert seen["early"] == 0
+    assert seen["waited"] >= 6
+
+
 def test_changed_and_missing_files_are_refused(tmp_path: Path) -> None:
     bundle = add_web_files(line_bundle.write_bundle(tmp_path / "line"))
     index = bundle / "index.js"

@@ -93,8 +93,9 @@ def build_bundle(name: str, bundle: Path) -> None:
     from web_stacks import build_web
 
     build_web(FOLDER / "models" / f"{name}.wg", bundle)
-    scripts = [str(path) for path in bundle.glob("*.js")]
-    esbuild(*scripts, "--minify", f"--outdir={bundle}", "--allow-overwrite")
+    scripts = [str(path) for path in bundle.rglob("*.js")]
+    places = (f"--outdir={bundle}", f"--outbase={bundle}")
+    esbuild(*scripts, "--minify", *places, "--allow-overwrite")
 
 
 def build_pages(libraries: list[str], folder: Path) -> None:
