@@ -28,8 +28,8 @@ NODE = ROOT / ".cache" / "node"
 # webgpu is Dawn for Node: it holds Tint, the WGSL compiler of Chromium, which judges every kernel.
 # The others run bundles as their users do: in a browser, in Deno, in a vite app, under TypeScript.
 NODE_PACKAGES = (
-    "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28",
-    "typescript@7", "typescript54@npm:typescript@5.4", "@webgpu/types@0.1",
+    "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28", "@webgpu/types@0.1",
+    "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
 )  # fmt: skip
 # Debian's Node may be too old for them. The packages that replace it exist for Linux.
 OLDEST_NODE = 20

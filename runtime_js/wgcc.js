@@ -636,17 +636,16 @@ export async function open(bundle, options = {}) {
    */
   async function* fit(
     data,
-    { steps, every = 10, entry = 'train', seed, resume, signal, snapshot: seconds = 15, recover: goesOn } = {},
+    { steps, every = 10, entry = 'train', seed = model.progress.seed, resume, signal, snapshot: seconds = 15, recover: goesOn } = {},
   ) {
     const { outputs = {}, training, dispatches } = hasOwn(entries, entry) ? entries[entry] : /** @type {any} */ ({}),
       watched = keys(outputs).filter(port => isScalar(tensors[outputs[port]])),
       done = () => stepsOf(entry);
-    if (!training || !watched[0] || ![steps ?? 1, every].every(n => n > 0 && isInteger(n)))
-      await wrong('Fit', entry, { steps, every });
+    if (!training || !watched[0] || ![steps ?? 1, every].every(n => n > 0 && isInteger(n)) || seed >>> 0 !== seed)
+      await wrong('Fit', entry, { steps, every, seed });
     loadFiles().catch(() => {}); // what was trained can be saved, even if the network is gone by then
-    const { progress } = model;
-    progress.seed = seed ?? progress.seed;
-    if (!resume) progress.position = 0;
+    model.progress.seed = seed;
+    if (!resume) model.progress.position = 0;
     if (goesOn) remembered.at = -Infinity;
     const last = (steps ?? Infinity) + (resume ? 0 : done()),
       open = () => openSource(entry, data, steps != null);

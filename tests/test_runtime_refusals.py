@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
 
 import line_bundle
 import wgcc_runtime
@@ -18,6 +22,19 @@ def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
         wgcc_runtime.load(bundle, device="quantum")
     with refused("name", "no profile `tpu`; there are: cpu, gpu"):
         wgcc_runtime.load(bundle, profile="tpu")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "7", True])
+def test_seeds_are_words(adapter: str, tmp_path: Path, seed: Any) -> None:
+    bundle = line_bundle.write_bundle(tmp_path / "bundle")
+    told = "`seed` is a whole number from 0 to 4294967295, not "
+    with refused("range", told):
+        wgcc_runtime.load(bundle, device=adapter, seed=seed)
+    with wgcc_runtime.load(bundle, device=adapter, seed=np.int64(7)) as model:
+        with refused("range", told):
+            model.reset(seed)
+        with refused("range", told):
+            model.fit(lambda step: None, seed=seed)
 
 
 def test_dispatches_of_guards_count_too(tmp_path: Path) -> None:

@@ -25,9 +25,7 @@ load().then(
     await learn();
   },
   error => {
-    $('status').textContent = /^no-/.test(error.code)
-      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
-      : error.message;
+    $('status').textContent = reasonOf(error);
   },
 );
 

@@ -72,9 +72,7 @@ load().then(
     await show();
   },
   error => {
-    $('status').textContent = /^no-/.test(error.code)
-      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
-      : error.message;
+    $('status').textContent = reasonOf(error);
   },
 );
 
@@ -154,6 +152,7 @@ $('reset').onclick = async () => {
 for (const button of document.querySelectorAll('[data-points]'))
   button.onclick = () => {
     points = scatter(button.dataset.points);
+    $('status').textContent = `${points.length} points.`;
     draw();
   };
 $('empty').onclick = () => {
@@ -174,7 +173,7 @@ async function take(file) {
     .map(line => line.split(/[,;\t]/).map(Number))
     .filter(row => row.length >= 3 && !row.some(Number.isNaN));
   const middle = [0, 1].map(k => rows.reduce((sum, row) => sum + row[k], 0) / rows.length),
-    far = Math.max(...rows.flatMap(row => [0, 1].map(k => Math.abs(row[k] - middle[k]))));
+    far = rows.reduce((most, [x, y]) => Math.max(most, Math.abs(x - middle[0]), Math.abs(y - middle[1])), 1e-9);
   if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2])))
     return void ($('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`);
   points = rows.map(([x, y, c]) => [((x - middle[0]) / far) * 1.2, ((y - middle[1]) / far) * 1.2, c]);

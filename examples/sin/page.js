@@ -24,9 +24,7 @@ load().then(
     await show();
   },
   error => {
-    $('status').textContent = /^no-/.test(error.code)
-      ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
-      : error.message;
+    $('status').textContent = reasonOf(error);
   },
 );
 

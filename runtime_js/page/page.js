@@ -250,7 +250,7 @@ function explain(error) {
         isSecureContext
           ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
           : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
-        'On Linux, Chrome may ask you to switch on chrome://flags/#enable-unsafe-webgpu. Without a graphics card, allow software rendering there.',
+        'On Linux, switch on chrome://flags/#enable-unsafe-webgpu in Chrome.',
         'From Python it runs anywhere: pip install wgcc, then wgcc train on this folder.',
       ]
     : ['Reload the page to try again.'])

@@ -463,9 +463,10 @@ export function checkRows(plan, key, data, isEnded) {
 }
 
 /** @param {Plan} plan @param {string} entry @param {Record<string, any>} numbers */
-export function checkFit({ entries }, entry, { steps = 1, every }) {
+export function checkFit({ entries }, entry, { steps = 1, every, seed }) {
   if (!hasOwn(entries, entry)) fail('name', entry, `is no entry; there are: ${keys(entries)}`);
   for (const [key, value] of Object.entries({ steps, every }))
     (value > 0 && isInteger(value)) || fail('range', key, `is a whole number above 0, not ${value}`);
+  if (seed >>> 0 !== seed) fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   fail('name', entry, 'does not train (no `minimize`), or returns no loss to watch');
 }

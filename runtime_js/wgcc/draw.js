@@ -16,6 +16,7 @@ const SEED = 'rng/seed';
  * @param {Tensors} lasting @param {First} first the bundle's own values @param {number | null} [seed] @param {Named} [given]
  */
 export function firstValues(lasting, { whole, own = whole }, seed, given = {}) {
+  if (seed != null && seed >>> 0 !== seed) fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   /** @type {Named} */
   const found = {};
   for (const key in lasting) {

@@ -16,6 +16,7 @@ from wgcc_runtime.history import History, Log, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.runner import NotFiniteError, is_scalar
+from wgcc_runtime.threefry import check_seed
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -87,6 +88,7 @@ def fit(
     _check_counts(
         steps=steps, every=every, eval_every=eval_every, checkpoint_every=checkpoint_every
     )
+    check_seed(seed)
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
     done = _start(model, entry, checkpoint, resume, seed)

@@ -8,11 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wgcc_runtime.errors import WgccError
+
 Words = npt.NDArray[np.uint32]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
 MASK = 0xFFFFFFFF
+
+
+def check_seed(seed: Any) -> None:
+    """A seed that a caller gives, if any, is one word: others would be cut to one in silence."""
+    is_word = isinstance(seed, int | np.integer) and 0 <= seed <= MASK
+    if seed is not None and (isinstance(seed, bool) or not is_word):
+        text = f"`seed` is a whole number from 0 to {MASK}, not {seed!r}"
+        raise WgccError("range", text, "seed")
 
 
 def random_words(seed: int, name: str, count: int, step: int = 0) -> Words:

@@ -47,7 +47,7 @@ class StartValues:
             elif tensor.init["kind"] != "copy":
                 found[name] = _drawn(tensor, self._seed() if seed is None else seed)
         if seed is not None and SEED_STATE in found and SEED_STATE not in given:
-            found[SEED_STATE][...] = seed & 0xFFFFFFFF
+            found[SEED_STATE][...] = seed
         for name, tensor in tensors.items():
             if name not in found:
                 found[name] = found[tensor.init["of"]]

@@ -71,6 +71,9 @@ export default async function behaviour({ load, tensor, meta, device, WgccError 
       model.fit(() => batch, { steps: 1000, every: 5 }),
       2,
     ),
+    ended: await codeOf(list(model.fit([batch].values(), { steps: 1000, resume: true }))),
+    nothing: await list(model.fit([], { steps: 5 })),
+    badSeeds: await Promise.all([-1, 1.5, 2 ** 32].map(seed => codeOf(list(model.fit(() => batch, { steps: 1, seed }))))),
     noSteps: await codeOf(list(model.fit({ x: x(36), y: y(12) }))),
     badSteps: await codeOf(list(model.fit(() => batch, { steps: 1.5 }))),
     badEntry: await codeOf(list(model.fit(() => batch, { entry: 'predict', steps: 1 }))),
@@ -153,6 +156,7 @@ export default async function behaviour({ load, tensor, meta, device, WgccError 
     `${(await given.params())['l1.w']}` == `${eleven}`,
     `${(await load({ device }).then(m => m.params()))['l1.w']}` == `${eleven}`,
   ];
+  seen.badSeeds = await Promise.all([-1, 1.5, '7', {}].map(seed => codeOf(load({ device, seed }))));
   seen.weights = await codeOf(load({ device, weights: { 'l1.w': eleven } }));
   seen.profileName = await codeOf(load({ device, profile: 'quantum' }));
   seen.memory = await codeOf(load({ device, maxBytes: 100 }));

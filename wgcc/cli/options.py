@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 LONGEST_SIZE = 18
+SEED = click.IntRange(0, 2**32 - 1)
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:([kmg])(i?))?b", re.IGNORECASE)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -62,7 +63,7 @@ def sizes_option(command: Command) -> Command:
 def model_options(command: Command) -> Command:
     """What is compiled: `--set`, `--model`, `--seed`."""
     for option in (
-        click.option("--seed", type=click.IntRange(min=0), help="Instead of the model's own seed."),
+        click.option("--seed", type=SEED, help="Instead of the model's own seed."),
         click.option("--model", metavar="NAME", help="Which model, if the file has several."),
         sizes_option,
     ):

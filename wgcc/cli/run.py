@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.options import json_option
+from wgcc.cli.options import SEED, json_option
 from wgcc.cli.printing import say, show, show_json
 from wgcc.lazy_numpy import Array, np
 
@@ -31,7 +31,7 @@ LETTERS = 200
 @click.option("--prompt", help="Of a language model: the text to go on from.")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Characters to write [200].")
 @click.option("--weights", type=click.Path(exists=True, path_type=Path), help="Trained weights.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of initial values and draws.")
+@click.option("--seed", type=SEED, help="Seed of initial values and draws.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
 @json_option
 def command(

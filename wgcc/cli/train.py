@@ -14,7 +14,7 @@ import click
 
 from wgcc.cli.failures import failures
 from wgcc.cli.group import INTERRUPTED
-from wgcc.cli.options import json_option
+from wgcc.cli.options import SEED, json_option
 from wgcc.cli.printing import say, show_json
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Job:
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists.")
 @click.option("--log", type=click.Path(path_type=Path), help="Write one line of JSON per report.")
 @click.option("--batch", type=COUNT, help="Insist on this batch size.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of initial values and shuffling.")
+@click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
 @json_option
 def command(
