@@ -39,7 +39,7 @@ function begin(loaded) {
       .join(', ');
     generate();
   }
-  for (const name of others) make('option', name, $('entry'));
+  for (const name of others) make('option', name, $('entry'), { selected: name == 'predict' });
   $('try').hidden = !others.length;
   if (others.length) choose();
 }
@@ -102,7 +102,7 @@ $('reset').onclick = guarded(async () => {
   await refresh();
 });
 $('save').onclick = guarded(async () =>
-  say(`Saved step ${step()} in this browser${(await model.store()) ? '' : ' (it may drop it when space runs out)'}.`),
+  say(`Saved step ${step()} in this browser${(await model.store()) ? '' : ' (until it runs out of space)'}.`),
 );
 $('restore').onclick = guarded(async () => {
   stop();
@@ -169,13 +169,13 @@ function choose() {
   inputs = generated($('entry').value, seed++, 1);
   // Points along a line are seen best in order.
   const [first] = Object.values(inputs),
-    [shape] = Object.values(plan.entries[$('entry').value].inputs).map(key => plan.tensors[key].shape);
-  if (first?.length > 16 && first.length == shape[0]) first.sort();
+    ports = plan.entries[$('entry').value].inputs;
+  if (first?.length > 16 && first.length == plan.tensors[Object.values(ports)[0]].shape[0]) first.sort();
   $('inputs').replaceChildren();
   for (const [name, list] of Object.entries(inputs)) {
     const label = make(
       'label',
-      `${name}: ${typeOf(plan.tensors[plan.entries[$('entry').value].inputs[name]])}`,
+      `${name}: ${typeOf(plan.tensors[ports[name]])}`,
       $('inputs'),
       { className: 'field note' },
     );
@@ -187,15 +187,19 @@ function choose() {
         },
       });
   }
-  return guarded(predict)();
+  clear();
+  return guarded(refresh)();
+}
+function clear() {
+  $('outputs').replaceChildren();
+  $('curve').hidden = true;
 }
 async function predict() {
   const name = $('entry').value,
     found = await model.call(name, inputs),
     [x] = Object.values(inputs);
   shown = performance.now();
-  $('outputs').replaceChildren();
-  $('curve').hidden = true;
+  clear();
   for (const [key, list] of Object.entries(found)) {
     make('p', `${key}: ${typeOf(plan.tensors[plan.entries[name].outputs[key]])}`, $('outputs'), { className: 'note' });
     if (list.length > 16) {
@@ -241,7 +245,7 @@ function showKernels() {
 function explain(error) {
   const missing = /^no-/.test(error.code),
     box = $('problem');
-  say(missing ? 'This model runs on your GPU, through WebGPU.' : 'This did not work.');
+  say(missing ? 'This model runs by WebGPU.' : 'This did not work.');
   box.hidden = false;
   box.replaceChildren();
   make('h2', missing ? 'There is no WebGPU here' : error.message, box);
