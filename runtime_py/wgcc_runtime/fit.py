@@ -88,7 +88,6 @@ def fit(
     _check_counts(
         steps=steps, every=every, eval_every=eval_every, checkpoint_every=checkpoint_every
     )
-    check_seed(seed)
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
     done = _start(model, entry, checkpoint, resume, seed)
@@ -130,6 +129,7 @@ def _start(
     model: Model, entry: str, checkpoint: Place | None, resume: bool | Place, seed: int | None
 ) -> int:
     """Puts the model where training begins; how many steps it has made."""
+    check_seed(seed)
     position = _resume(model, checkpoint, resume)
     progress = model.progress
     progress.position, progress.seed = position, progress.seed if seed is None else seed
