@@ -74,14 +74,14 @@ def test_generator_is_skipped_to_where_it_was(model: Model, tmp_path: Path) -> N
 
 
 def test_save_and_load_and_train_on(model: Model, tmp_path: Path) -> None:
-    model.fit(data(), steps=20, every=10)
+    model.fit(data(), steps=20, every=10, seed=np.int64(7))
     path = tmp_path / "w.safetensors"
     model.save(path)
     model.fit(data(), steps=20, every=10)
     straight = everything(model)
     model.reset()
     model.load(path)
-    assert model.steps_done == 20
+    assert (model.steps_done, model.progress.seed) == (20, 7)
     model.fit(data(), steps=20, every=10)
     assert_same(everything(model), straight)
 

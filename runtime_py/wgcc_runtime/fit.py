@@ -16,7 +16,7 @@ from wgcc_runtime.history import History, Log, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.runner import NotFiniteError, is_scalar
-from wgcc_runtime.threefry import check_seed
+from wgcc_runtime.threefry import checked_seed
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -129,7 +129,7 @@ def _start(
     model: Model, entry: str, checkpoint: Place | None, resume: bool | Place, seed: int | None
 ) -> int:
     """Puts the model where training begins; how many steps it has made."""
-    check_seed(seed)
+    seed = checked_seed(seed)
     position = _resume(model, checkpoint, resume)
     progress = model.progress
     progress.position, progress.seed = position, progress.seed if seed is None else seed

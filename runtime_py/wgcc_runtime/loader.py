@@ -11,7 +11,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
-from wgcc_runtime.threefry import check_seed
+from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues
 from wgcc_runtime.wgsl_guard import guard_wgsl
 
@@ -37,7 +37,7 @@ def load(
     adapter, or suits its kind.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     """
-    check_seed(seed)
+    seed = checked_seed(seed)
     read = open_bundle(path)
     plan = load_plan(path)
     total = sum(buffer.bytes for buffer in plan.buffers)

@@ -23,7 +23,7 @@ from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import NotFiniteError, Runner
-from wgcc_runtime.threefry import check_seed
+from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues, Words, words_of
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Model:
 
     def reset(self, seed: int | None = None) -> None:
         """Back to the start: initial values, no steps made. A seed draws other initial values."""
-        check_seed(seed)
+        seed = checked_seed(seed)
         self._write(self._values.words(self._seed if seed is None else seed))
         self.progress = Progress()
 

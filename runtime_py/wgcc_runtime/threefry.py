@@ -17,12 +17,15 @@ PARITY = 0x1BD11BDA
 MASK = 0xFFFFFFFF
 
 
-def check_seed(seed: Any) -> None:
+def checked_seed(seed: Any) -> int | None:
     """A seed that a caller gives, if any, is one word: others would be cut to one in silence."""
-    is_word = isinstance(seed, int | np.integer) and 0 <= seed <= MASK
-    if seed is not None and (isinstance(seed, bool) or not is_word):
+    if seed is None:
+        return None
+    is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_whole or not 0 <= seed <= MASK:
         text = f"`seed` is a whole number from 0 to {MASK}, not {seed!r}"
         raise WgccError("range", text, "seed")
+    return int(seed)
 
 
 def random_words(seed: int, name: str, count: int, step: int = 0) -> Words:
