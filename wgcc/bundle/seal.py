@@ -107,7 +107,7 @@ def _is_whole(plan: Plan, weights: bytes) -> bool:
 
 
 def _is_zero(init: Plan) -> bool:
-    return init["kind"] == "zeros" or (init["kind"] == "value" and not any(init["values"]))
+    return init["kind"] == "zeros" or (init["kind"] == "value" and not any(init.get("values", [1])))
 
 
 def _digest(data: bytes) -> str:
