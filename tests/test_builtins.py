@@ -210,7 +210,7 @@ def test_every_function_of_the_language_is_there() -> None:
     softmax log_softmax cumsum normalize reshape transpose concat split rearrange einsum shape axes
     size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d max_pool2d
     avg_pool2d causal_conv1d attention selective_scan sample mse mae huber bce_logits cross_entropy
-    accuracy stop_grad grad close upsample
+    accuracy stop_grad grad close reversed upsample
     """
     assert set(listed.split()) == set(BUILTINS)
 

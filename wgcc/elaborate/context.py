@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.report import Report, Stop
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.trace import Trace
@@ -132,10 +131,6 @@ class Context(Tracer):
         except RecursionError:
             text = "functions and layers are nested too deeply here"
             raise Stop(self.report.error("WG0803", text, at)) from None
-
-    def repetitions(self, count: Dim) -> int:
-        """How often to repeat: twice stands for any number while sizes are made up."""
-        return min(count.size, 2) if self.generic else count.size
 
     def fresh_path(self, name: str) -> str:
         """A path for a layer that a test creates in passing."""

@@ -12,15 +12,15 @@ from wgcc.elaborate.conditions import is_true
 from wgcc.elaborate.context import FAILED, Context
 from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.gathering import gather_arguments
+from wgcc.elaborate.loops import range_value
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.signatures import dim_of, size_of
+from wgcc.elaborate.signatures import size_of
 from wgcc.elaborate.values import (
     AnyValue,
     DtypeValue,
     LayerType,
     ListValue,
     Number,
-    RangeValue,
     Text,
     TrainingFlag,
     Truth,
@@ -68,10 +68,6 @@ def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
         found.helps.clear()
         found.help(NAMES_OF_OTHER_LANGUAGES[node.text])
     return found
-
-
-def _range(context: Context, node: ast.Range) -> AnyValue:
-    return RangeValue(dim_of(context, node.low), dim_of(context, node.high))
 
 
 def _if(context: Context, node: ast.IfExpr) -> AnyValue:
@@ -174,7 +170,7 @@ _RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
     ast.Pipe: _pipe,
     ast.Binary: _binary,
     ast.Unary: _unary,
-    ast.Range: _range,
+    ast.Range: range_value,
     ast.Member: _member,
     ast.Call: _call,
     ast.Index: _index,

@@ -11,6 +11,7 @@ from wgcc.elaborate.conditions import is_true
 from wgcc.elaborate.context import FAILED, Context, has_failed
 from wgcc.elaborate.declarations import check_fact
 from wgcc.elaborate.dims import DIFF, Dim, compare, sizes_note
+from wgcc.elaborate.loops import rounds
 from wgcc.elaborate.minimize import minimize
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.signatures import type_of
@@ -19,7 +20,6 @@ from wgcc.elaborate.values import (
     ListValue,
     Number,
     ParamRef,
-    RangeValue,
     StateRef,
     Tensor,
     Truth,
@@ -29,8 +29,6 @@ from wgcc.elaborate.values import (
 )
 from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
-
-MOST_ROUNDS = 4096
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ def _return(context: Context, node: ast.Return) -> Returned:
 
 
 def _for(context: Context, node: ast.For) -> Returned | None:
-    for position, item in enumerate(_rounds(context, node)):
+    for position, item in enumerate(rounds(context, node)):
         if node.index is not None:
             context.scope.bind(node.index.text, Dim.literal(position))
         context.scope.bind(node.item.text, item)
@@ -199,24 +197,6 @@ def _for(context: Context, node: ast.For) -> Returned | None:
         if returned is not None:
             return returned
     return None
-
-
-def _rounds(context: Context, node: ast.For) -> Sequence[AnyValue]:
-    value = context.require(context.value(node.iterable))
-    if isinstance(value, (ListValue, TupleValue)):
-        return value.items
-    if isinstance(value, Dim):
-        value = RangeValue(Dim.literal(0), value)
-    if not isinstance(value, RangeValue):
-        text = f"`for` goes over a list of layers, a range or a dim, but this is {describe(value)}"
-        raise Stop(context.report.error("WG0308", text, node.iterable))
-    count = context.repetitions(value.high - value.low)
-    if count > MOST_ROUNDS:
-        limit = f"loops are unrolled, so at most {MOST_ROUNDS} are allowed"
-        text = f"this loop runs {count} times; {limit}"
-        raise Stop(context.report.error("WG0308", text, node.iterable))
-    context.spend(node.iterable.span, max(count, 0))
-    return [Dim.literal(value.low.size + position) for position in range(count)]
 
 
 def _if(context: Context, node: ast.If) -> Returned | None:

@@ -77,6 +77,10 @@ class Tracer:
     def generic(self) -> bool:
         return self.trace.dry
 
+    def repetitions(self, count: Dim) -> int:
+        """How often to repeat: twice stands for any number while sizes are made up."""
+        return min(count.size, 2) if self.generic else count.size
+
     def emit(
         self,
         op: str,

@@ -76,8 +76,15 @@ class ListValue:
 
 @dataclass(frozen=True, eq=False)
 class RangeValue:
-    low: Dim
-    high: Dim
+    """The whole numbers of `low..high`, with or without a step, in the order they are taken."""
+
+    numbers: range
+
+    @property
+    def count(self) -> int:
+        """How many there are; Python's own `len` of a range stops at 2**63."""
+        numbers = self.numbers
+        return (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ class Unary(Syntax):
 class Range(Syntax):
     low: Expr
     high: Expr
+    step: Expr | None
 
 
 @dataclass(slots=True, eq=False)

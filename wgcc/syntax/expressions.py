@@ -157,8 +157,9 @@ def _negative(reading: Reading, node: Node) -> ast.Expr:
 
 
 def _range(reading: Reading, node: Node) -> ast.Expr:
-    low, high = expressions(reading, node.children)
-    return ast.Range(reading.span(node), low, high)
+    low, high, step = (optional(reading, part) for part in node.children)
+    assert low is not None and high is not None
+    return ast.Range(reading.span(node), low, high, step)
 
 
 def _member(reading: Reading, node: Node) -> ast.Expr:

@@ -41,7 +41,7 @@ FOREIGN: dict[str, tuple[str, str | None]] = {
 }
 
 _DECLARING = words("wg group test state model entry replace optimizer dtype")
-_JOINING = words("from as over with then when new")
+_JOINING = words("from as over with then when new step")
 # Behind a keyword that declares something stands a name, a string or a number, never one of these.
 _AFTER_NAMES = words("= := : . , ) ] [ |> + - * / % @ ** == != < <= > >= ..")
 _BINDS = words("= := : , .")

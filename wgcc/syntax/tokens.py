@@ -54,7 +54,8 @@ CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
 
 # Words that are names wherever the grammar does not want the keyword.
 SOFT = words(
-    "wg from as over group test state model entry replace then new when optimizer dtype with remat"
+    "wg from as over group test state model entry replace then new when optimizer dtype with remat "
+    "step"
 )
 
 # Keywords that only ever begin a line.

@@ -1,4 +1,4 @@
-"""Gradients by hand, and the comparison of tests: `stop_grad grad close`."""
+"""Gradients by hand, order of loops, comparison in tests: `stop_grad grad reversed close`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.arithmetic import elementwise
 from wgcc.elaborate.builtins import parameters
 from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.loops import as_sequence
 from wgcc.elaborate.numbers import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.terms import Term
 from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import AnyValue, ListValue, Number, Tensor, Truth, TupleValue
+from wgcc.elaborate.values import (
+    AnyValue,
+    ListValue,
+    Number,
+    RangeValue,
+    Tensor,
+    Truth,
+    TupleValue,
+    describe,
+)
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
@@ -58,7 +68,19 @@ def _in_floats(tracer: Tracer, got: Given) -> Given:
     return Given(tracer.cast(value, "f32"), got.span)
 
 
+def backwards(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """A range or a list of layers from its last to its first."""
+    sequence = as_sequence(tracer, args["sequence"], args.span("sequence"))
+    if isinstance(sequence, RangeValue):
+        return RangeValue(sequence.numbers[::-1])
+    if sequence is not None:
+        return type(sequence)(sequence.items[::-1])
+    text = f"`reversed` takes a range or a list, but this is {describe(args['sequence'])}"
+    raise Stop(tracer.report.error("WG0308", text, args.span("sequence")))
+
+
 FUNCTIONS = (
+    BuiltinFunction("reversed", "sequence", backwards),
     BuiltinFunction("stop_grad", "x", stop_grad),
     BuiltinFunction("grad", "value, wrt", grad),
     BuiltinFunction("close", "a, b, tol=1e-5", close),
