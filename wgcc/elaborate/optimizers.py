@@ -1,10 +1,9 @@
-"""Optimizers as declared: which settings there are, what they may be, and which group has what."""
+"""Optimizers as declared in a model: their settings are checked, and which group has which."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import inf
 
 from wgcc.elaborate.conditions import is_true
 from wgcc.elaborate.context import Context
@@ -25,55 +24,21 @@ from wgcc.elaborate.values import (
 )
 from wgcc.elaborate.walk import walk
 from wgcc.ir.program import Init
+from wgcc.ops.optimizers import OPTIMIZERS
+from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS
 from wgcc.syntax import ast
 
-COMMON = ("clip_norm", "clip_value", "accumulate", "ema", "loss_scale")
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "sgd": ("lr", "momentum", "nesterov", "weight_decay", *COMMON),
-    "adam": ("lr", "betas", "eps", "weight_decay", *COMMON),
-    "adamw": ("lr", "betas", "eps", "weight_decay", *COMMON),
-    "lion": ("lr", "betas", "weight_decay", *COMMON),
-}
-GROUP_SETTINGS = ("lr_scale", "weight_decay")
-# These may change from step to step; the others shape the generated code.
-DYNAMIC = ("lr", "weight_decay", "clip_norm", "loss_scale")
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Numbers a setting may be: from `low` (itself allowed unless `open_`) to below `high`."""
-
-    low: float = 0.0
-    high: float = inf
-    open_: bool = False
-
-    def allow(self, number: float) -> bool:
-        above = number > self.low if self.open_ else number >= self.low
-        return above and number < self.high
-
-    def __str__(self) -> str:
-        low = f"more than {self.low:g}" if self.open_ else f"at least {self.low:g}"
-        return low if self.high == inf else f"{low} and below {self.high:g}"
-
-
-BOUNDS = {
-    "lr": Bounds(), "lr_scale": Bounds(), "weight_decay": Bounds(),
-    "momentum": Bounds(high=1.0), "betas": Bounds(high=1.0), "eps": Bounds(open_=True),
-    "clip_norm": Bounds(open_=True), "clip_value": Bounds(open_=True),
-    "accumulate": Bounds(low=1.0), "ema": Bounds(high=1.0), "loss_scale": Bounds(open_=True),
-}  # fmt: skip
-
-Setting = float | int | bool | tuple[float, float]
+Chosen = float | int | bool | tuple[float, float]
 
 
 @dataclass
 class Settings:
     """`known` at compile time; `dynamic` are f32 scalars of the graph."""
 
-    known: dict[str, Setting] = field(default_factory=dict)
+    known: dict[str, Chosen] = field(default_factory=dict)
     dynamic: dict[str, Tensor] = field(default_factory=dict)
 
-    def put(self, name: str, value: Setting | Tensor) -> None:
+    def put(self, name: str, value: Chosen | Tensor) -> None:
         self.known.pop(name, None)
         self.dynamic.pop(name, None)
         if isinstance(value, Tensor):
@@ -86,9 +51,9 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
     """Everything about an optimizer that does not depend on the entry that uses it."""
     node, report = optimizer.node, context.report
     before = len(report.diagnostics.errors)
-    if node.kind.text not in KINDS:
-        found = report.unknown("WG0218", "optimizer", node.kind.text, KINDS, node.kind)
-        found.note("optimizers: " + ", ".join(sorted(KINDS)))
+    if node.kind.text not in OPTIMIZERS:
+        found = report.unknown("WG0218", "optimizer", node.kind.text, OPTIMIZERS, node.kind)
+        found.note("optimizers: " + ", ".join(sorted(OPTIMIZERS)))
         return
     with context.scratch():
         settings = settings_of(context, optimizer)
@@ -123,11 +88,12 @@ def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
 
 def require_setting(context: Context, optimizer: OptimizerValue, name: str, at: Place) -> None:
     kind = optimizer.node.kind.text
-    if name in KINDS[kind]:
+    settings = OPTIMIZERS[kind].settings
+    if name in settings:
         return
     what = f"setting of {kind}:"
-    found = context.report.unknown("WG0218", what, name, KINDS[kind], at, "no such setting")
-    raise Stop(found.note(f"{kind} takes " + ", ".join(sorted(KINDS[kind]))))
+    found = context.report.unknown("WG0218", what, name, settings, at, "no such setting")
+    raise Stop(found.note(f"{kind} takes " + ", ".join(sorted(settings))))
 
 
 def put_setting(
@@ -178,7 +144,7 @@ def _before(items: Iterable[object], item: ast.Setting) -> Iterable[ast.Setting]
 
 
 def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
-    if name not in DYNAMIC:
+    if not SETTINGS[name].dynamic:
         text = f"`{name}` must be known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     if value.dims or value.dtype not in ("f32", "f16"):
@@ -187,24 +153,25 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
     return context.cast(value, "f32")
 
 
-def _known(context: Context, name: str, value: AnyValue, at: Place) -> Setting:
-    if name == "nesterov":
+def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
+    form = SETTINGS[name].form
+    if form == "truth":
         if not isinstance(value, Truth):
             text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value
-    if name == "betas":
+    if form == "pair":
         items = value.items if isinstance(value, (TupleValue, ListValue)) else ()
         if len(items) != 2:
-            text = f"`betas` are two numbers, e.g. `(0.9, 0.999)`, but this is {describe(value)}"
+            text = f"`{name}` are two numbers, e.g. `(0.9, 0.999)`, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))
         first, second = (_number(context, name, item, at) for item in items)
         return first, second
     number = _number(context, name, value, at)
-    if name != "accumulate":
+    if form != "whole":
         return number
     if not isinstance(value, Dim):
-        text = f"`accumulate` must be a whole number, but this is {describe(value)}"
+        text = f"`{name}` must be a whole number, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     return value.size
 
@@ -214,8 +181,9 @@ def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:
         text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     number = float(value.size if isinstance(value, Dim) else value.value)
-    if not BOUNDS[name].allow(number):
-        text = f"`{name}` must be {BOUNDS[name]}, but it is {number:g}"
+    bounds = SETTINGS[name].bounds
+    if not bounds.allow(number):
+        text = f"`{name}` must be {bounds}, but it is {number:g}"
         raise Stop(context.report.error("WG0218", text, at))
     return number
 

@@ -8,7 +8,7 @@
 - update(*dynamic, *params, *grads; the same attributes) -> (*new params, grad_norm); the optimizer
   pass replaces it.
 
-Attributes: `optimizer` its name, `kind` ("sgd", "adam", "adamw", "lion"), `settings` numbers by
+Attributes: `optimizer` its name, `kind` (a key of `OPTIMIZERS`), `settings` numbers by
 name, `dynamic` the names of the settings that come as f32 scalars, `groups` pairs (indices of
 parameters, settings).
 """
@@ -22,10 +22,10 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array
 from wgcc.ops.checks import check_dtype, check_scalar
+from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.registry import Marker, Op, ShapeError
 
 Groups = tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]
-KINDS = ("sgd", "adam", "adamw", "lion")
 
 
 def infer_grad(value: TensorType, *wrt: TensorType) -> tuple[TensorType, ...]:
@@ -68,8 +68,8 @@ def infer_update(
 def _check_settings(
     op: str, kind: str, inputs: tuple[TensorType, ...], dynamic: tuple[str, ...]
 ) -> None:
-    if kind not in KINDS:
-        raise ShapeError(f"there is no optimizer {kind} (there are {', '.join(KINDS)})")
+    if kind not in OPTIMIZERS:
+        raise ShapeError(f"there is no optimizer {kind} (there are {', '.join(OPTIMIZERS)})")
     for name, type_ in zip(dynamic, inputs, strict=False):
         check_scalar(op, name, type_, ("f32",))
 

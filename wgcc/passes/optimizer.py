@@ -14,9 +14,9 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ops.formula import Term
 from wgcc.passes.optimizer_gradients import prepare
-from wgcc.passes.optimizer_kinds import Job, moment_name, update_group
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
+from wgcc.passes.optimizer_update import Job, moment_name, update_group
 from wgcc.passes.prune import prune
 from wgcc.passes.rewrite import Rewrite
 

@@ -9,14 +9,7 @@ from typing import Any
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node
 from wgcc.ops.formula import Term
-
-# PyTorch's defaults. Lion is not in PyTorch; these are of the paper that defines it.
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "sgd": {"lr": 1e-3, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0},
-    "adam": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0},
-    "adamw": {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
-    "lion": {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0},
-}
+from wgcc.ops.optimizers import OPTIMIZERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +26,10 @@ class Settings:
         names: tuple[str, ...] = node.attrs["dynamic"]
         self._b = b
         self._node = node
-        self._fixed = {**DEFAULTS[node.attrs["kind"]], **node.attrs["settings"]}
+        self.known: Mapping[str, Any] = {
+            **OPTIMIZERS[node.attrs["kind"]].defaults,
+            **node.attrs["settings"],
+        }
         self._dynamic = {
             name: Term(b, value) for name, value in zip(names, node.inputs, strict=False)
         }
@@ -41,13 +37,13 @@ class Settings:
     def fixed(self, name: str) -> Any:
         """A setting that is always known at compile time; None if it is not set."""
         assert name not in self._dynamic, f"{name} cannot change from step to step"
-        return self._fixed.get(name)
+        return self.known.get(name)
 
     def scalar(self, name: str) -> Term | None:
         """A setting that may change from step to step; None if it is not set."""
         if name in self._dynamic:
             return self._dynamic[name]
-        number = self._fixed.get(name)
+        number = self.known.get(name)
         return None if number is None else self.number(number)
 
     def number(self, number: float) -> Term:
@@ -74,5 +70,5 @@ class Settings:
     def _decay(self, own: Mapping[str, float]) -> Term | None:
         if "weight_decay" in self._dynamic and "weight_decay" not in own:
             return self._dynamic["weight_decay"]
-        number = own.get("weight_decay", self._fixed["weight_decay"])
+        number = own.get("weight_decay", self.known["weight_decay"])
         return self.number(number) if number else None

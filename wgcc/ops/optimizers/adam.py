@@ -8,11 +8,14 @@ step. Attributes: n, beta1, beta2, eps, decay, clip_value (or None), gated.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 
 from wgcc.ir.graph import Attrs
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.dtypes import literal
+from wgcc.ops.formula import Term
 from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import OptimizerKind, StepInputs, UpdateCall
 from wgcc.ops.registry import UpdateForm
 
 
@@ -63,4 +66,27 @@ OPS = (
             ],
         ),
     ),
+)
+
+
+def rule(inputs: StepInputs) -> UpdateCall:
+    beta1, beta2 = inputs.fixed["betas"]
+    first, second = bias_correction(inputs.step, beta1), bias_correction(inputs.step, beta2)
+    step_size = inputs.lr.apply("div", first, name=f"{inputs.optimizer}.step_size")
+    correction = second.apply("sqrt", name=f"{inputs.optimizer}.correction")
+    attrs = {"beta1": beta1, "beta2": beta2, "eps": inputs.fixed["eps"]}
+    return UpdateCall("adam_update", ["exp_avg", "exp_avg_sq"], [step_size, correction], attrs)
+
+
+def bias_correction(step: Term, beta: float) -> Term:
+    """1 - beta^step, as -expm1(step ln beta): beta^step alone would lose the digits near 1."""
+    return -(step * log(beta)).apply("expm1") if beta > 0 else step.like(1.0)
+
+
+# PyTorch's defaults.
+_DEFAULTS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+
+OPTIMIZERS = (
+    OptimizerKind("adam", _DEFAULTS, "l2", rule),
+    OptimizerKind("adamw", {**_DEFAULTS, "weight_decay": 1e-2}, "decoupled", rule),
 )

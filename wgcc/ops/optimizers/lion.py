@@ -12,6 +12,7 @@ from wgcc.ir.graph import Attrs
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.dtypes import literal
 from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import OptimizerKind, StepInputs, UpdateCall
 from wgcc.ops.registry import UpdateForm
 
 
@@ -44,3 +45,14 @@ OPS = (
         list_samples(3, 2, [_PLAIN, {**_PLAIN, "decay": "decoupled", "gated": True}]),
     ),
 )
+
+
+def rule(inputs: StepInputs) -> UpdateCall:
+    beta1, beta2 = inputs.fixed["betas"]
+    return UpdateCall("lion_update", ["exp_avg"], [inputs.lr], {"beta1": beta1, "beta2": beta2})
+
+
+# Lion is not in PyTorch; these are the defaults of the paper that defines it.
+_DEFAULTS = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0}
+
+OPTIMIZERS = (OptimizerKind("lion", _DEFAULTS, "decoupled", rule),)

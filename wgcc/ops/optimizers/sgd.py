@@ -12,6 +12,7 @@ from wgcc.ir.graph import Attrs
 from wgcc.lazy_numpy import Array
 from wgcc.ops.dtypes import literal
 from wgcc.ops.multi_tensor import list_samples, optimizer_op
+from wgcc.ops.optimizers.kind import OptimizerKind, StepInputs, UpdateCall
 from wgcc.ops.registry import UpdateForm
 
 
@@ -55,3 +56,15 @@ OPS = (
         ],
     ),
 )
+
+
+def rule(inputs: StepInputs) -> UpdateCall:
+    momentum = inputs.fixed["momentum"]
+    attrs = {"momentum": momentum, "nesterov": bool(inputs.fixed["nesterov"])}
+    return UpdateCall("sgd_update", ["momentum"] if momentum else [], [inputs.lr], attrs)
+
+
+# PyTorch's defaults.
+_DEFAULTS = {"lr": 1e-3, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+
+OPTIMIZERS = (OptimizerKind("sgd", _DEFAULTS, "l2", rule),)
