@@ -127,12 +127,17 @@ def need_environment(kind: str) -> None:
     say("installing wgcc and what it needs into .venv")
     what = ".[dev]" if kind == "dev" else "."
     quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-    run_hidden([str(BIN / "python"), "-m", "pip", "install", *quiet, "--editable", what])
+    pip = [str(BIN / "python"), "-m", "pip", "install", *quiet]
+    run_hidden([*pip, "--editable", what])
+    # wgcc depends on it and has just installed a copy; from here on this checkout's files count.
+    run_hidden([*pip, "--no-deps", "--editable", "runtime_py"])
     stamp.write_text(wanted[kind])
 
 
 def _fingerprint(kind: str) -> str:
-    parts = (kind, str(ROOT), sys.version, (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    projects = (ROOT / "pyproject.toml", ROOT / "runtime_py" / "pyproject.toml")
+    texts = (project.read_text(encoding="utf-8") for project in projects)
+    parts = (kind, str(ROOT), sys.version, *texts)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

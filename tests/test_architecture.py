@@ -163,7 +163,8 @@ def test_nothing_of_one_machine_is_committed() -> None:
 
 def test_only_known_folders_at_the_top() -> None:
     tops = {path.relative_to(ROOT).parts[0] for path in tracked_files()}
-    folders = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci"}
-    files = {"pyproject.toml", "dev.py", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "LICENSE"}
-    dotfiles = {".gitignore", ".gitattributes", ".editorconfig"}
+    folders = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci", ".github"}
+    pages = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+    files = {"pyproject.toml", "dev.py", "LICENSE", *pages}
+    dotfiles = {".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"}
     assert tops <= folders | files | dotfiles, sorted(tops - folders - files - dotfiles)

@@ -71,7 +71,7 @@ def test_package_installs_into_a_vite_app(bundle: Path, tmp_path: Path) -> None:
     )
     assert installed.returncode == 0, installed.stderr
     package = json.loads((app / "package.json").read_text())
-    assert list(package["dependencies"]) == ["digits"]
+    assert list(package["dependencies"]) == ["@my-models/digits"]
     vite = NODE / "node_modules" / "vite" / "bin" / "vite.js"
     built = subprocess.run(
         ["node", str(vite), "build", "--logLevel", "warn"],

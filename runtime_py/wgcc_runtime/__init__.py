@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from wgcc_runtime.selftest import run_selftest
     from wgcc_runtime.writing import write
 
+# The one place of the version: both Python packages and every bundle take it from here.
+__version__ = "0.1.0"
+
 # Imported at their first use, so that the compiler can take `wgcc_runtime.initial` alone.
 _HOMES = {
     "History": "history",

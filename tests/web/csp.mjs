@@ -10,7 +10,7 @@ process.on('exit', () => rmSync(folder, { recursive: true }));
 cpSync(app, folder, { recursive: true });
 writeFileSync(
   join(folder, 'main.js'),
-  readFileSync(join(app, 'main.js'), 'utf8').replace("'digits'", "'./bundle/index.js'"),
+  readFileSync(join(app, 'main.js'), 'utf8').replace("'@my-models/digits'", "'./bundle/index.js'"),
 );
 const policy = "script-src 'self'",
   server = await serve({ '/bundle/': process.argv[2], '/': folder }, { 'content-security-policy': policy });

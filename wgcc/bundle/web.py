@@ -6,14 +6,13 @@ Everything is derived from the plan and the bundle's other files; nothing is kno
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.page import RUNTIME, page_html
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
-from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, template
+from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, package_name, template
 from wgcc.bundle.web_types import declarations
 
 Plan = Mapping[str, Any]
@@ -59,7 +58,9 @@ def _package(plan: Plan, files: Files) -> str:
     names = ["index.js", "index.d.ts", *runtime, "index.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
-        "name": re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-"),
+        "name": package_name(model),
+        "private": True,
+        "license": "MIT",
         "version": str(plan["generator"]).rpartition(" ")[2],
         "description": f"The model {model}, compiled by wgcc: trains and predicts on WebGPU",
         "type": "module",

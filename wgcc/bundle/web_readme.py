@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
-from wgcc.bundle.web_text import fill, template
+from wgcc.bundle.web_text import fill, package_name, template
 
 Plan = Mapping[str, Any]
 
@@ -18,6 +18,7 @@ def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
     return fill(
         template("bundle/README.md"),
         MODEL=plan["model"]["name"],
+        PACKAGE=package_name(plan["model"]["name"]),
         SOURCE=plan["model"]["source"],
         GENERATOR=plan["generator"],
         ABOUT=_about(files[plan["model"]["source"]].decode("utf-8")),

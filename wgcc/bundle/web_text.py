@@ -40,3 +40,9 @@ def bytes_literal(data: bytes | None) -> str:
 
 def base64_text(data: bytes | None) -> str | None:
     return base64.b64encode(data).decode() if data else None
+
+
+def package_name(model: str) -> str:
+    """The npm name of a bundle, in a scope that nobody publishes to by accident."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-")
+    return f"@my-models/{plain}"

@@ -1,4 +1,4 @@
-import { load } from 'digits';
+import { load } from '@my-models/digits';
 
 const out = document.getElementById('out');
 try {
