@@ -15,7 +15,7 @@
  *   dispatches: Dispatch[], writes: string[], training: boolean, guard?: {flag: string, dispatches: Dispatch[]}}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[], access: string[],
  *   subgroup?: number}} Kernel
- * @typedef {{model: {name: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
+ * @typedef {{model: {name: string, sha256: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
  *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors, entries: Record<string, Entry>,
  *   profiles?: Record<string, Record<string, {dispatch: number, kernel: number, grid: Grid}[]>>,
  *   optimizer?: Record<string, any>, selftest?: any, memory: Record<string, number>}} Plan

@@ -97,9 +97,9 @@ def check_files(path: Path, plan: Plan, right: list[dict[str, Any]]) -> None:
     assert not list(path.parent.glob(".*.tmp"))
     for file in (path, previous(path)):
         if file.exists():
-            words, progress = resume_checkpoint(file, plan, {})
-            for name, value in words.items():
-                wanted = right[progress.step("train")][name]
+            found = resume_checkpoint(file, plan, {})
+            for name, value in found.words.items():
+                wanted = right[found.progress.step("train")][name]
                 assert value.tobytes() == wanted.astype(value.dtype).tobytes(), (file, name)
 
 

@@ -16,9 +16,9 @@ import line_bundle
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.kills import kill_savers
-from wgcc_runtime import Model
+from wgcc_runtime import Model, WgccWarning
 from wgcc_runtime.replace_file import previous, replace_file
-from wgcc_runtime.weights import load_weights
+from wgcc_runtime.weights import load_weights, save_weights
 
 ROOT = Path(__file__).parent.parent
 
@@ -106,25 +106,44 @@ def test_same_state_gives_the_same_file(model: Model, tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: Path) -> None:
-    path = tmp_path / "ck.safetensors"
-    model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
+def damage(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-5] ^= 0xFF
     path.write_bytes(content)
+
+
+def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / "ck.safetensors"
+    model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
+    older = previous(path).read_bytes()
+    damage(path)
     with refused("weights", "checksum"):
         model.load(path)
-    model.fit(data(), steps=20, every=10, checkpoint=path, resume=True)
-    assert model.steps_done == 20
+    said = f"{path} is damaged: .*; went back to {previous(path)}, saved at step 10 of `train`"
+    with pytest.warns(WgccWarning, match=said):
+        history = model.fit(data(), steps=20, every=10, checkpoint=path, resume=True)
+    assert len(history.notes) == 1
+    assert (model.steps_done, history.steps) == (20, [20])
+    # The damaged file does not push the good one out.
+    assert previous(path).read_bytes() == older
+    assert model.fit(data(), steps=20, checkpoint=path, resume=True).notes == ()
     previous(path).unlink()
     path.write_bytes(path.read_bytes()[:100])
     with refused("weights"):
         model.fit(data(), steps=20, checkpoint=path, resume=True)
 
 
-def test_checkpoint_of_another_model(model: Model, tmp_path: Path) -> None:
-    from wgcc_runtime.weights import save_weights
+def test_only_damage_goes_back(model: Model, tmp_path: Path) -> None:
+    """A whole checkpoint that does not fit is refused, though the one before it would fit."""
+    path = tmp_path / "ck.safetensors"
+    model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
+    for code, facts in {"version": {"version": 9}, "mismatch": {"model": "Other"}}.items():
+        save_weights(path, {"w": np.zeros(4, np.float32)}, facts)
+        with refused(code):
+            model.fit(data(), steps=20, checkpoint=path, resume=True)
 
+
+def test_checkpoint_of_another_model(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "ck.safetensors"
     save_weights(path, {"q": np.zeros(3)}, {"steps": {}})
     with refused("weights", "no `q`"):

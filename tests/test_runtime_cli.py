@@ -60,6 +60,24 @@ def test_train_saves_and_resumes(bundle: Path, data: Path, tmp_path: Path) -> No
     assert straight.read_bytes() == out.read_bytes()
 
 
+def test_resuming_from_a_damaged_checkpoint_says_so(
+    bundle: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.safetensors"
+    for steps in (20, 40):
+        assert train(bundle, data, "--steps", steps, "--out", out, "--resume").exit_code == 0
+    out.write_bytes(out.read_bytes()[:-1])
+    result = train(bundle, data, "--steps", 60, "--out", out, "--resume", "--json")
+    assert result.exit_code == 0, result.stderr
+    (said,) = json.loads(result.stdout)["warnings"]
+    assert said.endswith(f"went back to {out}.previous, saved at step 20 of `train`")
+    lines = result.stderr.splitlines()
+    assert f"warning: {said}" in lines
+    assert lines.index(f"warning: {said}") < len(lines) - 2  # before the training, not after it
+    whole = train(bundle, data, "--steps", 60, "--out", out, "--resume", "--json")
+    assert json.loads(whole.stdout)["warnings"] == []
+
+
 def test_train_writes_beside_the_bundle_by_default(bundle: Path, data: Path) -> None:
     assert train(bundle, data, "--steps", 5).exit_code == 0
     assert (bundle.parent / "line-trained.safetensors").is_file()

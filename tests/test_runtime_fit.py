@@ -138,6 +138,12 @@ def test_interrupt_while_waiting_undoes_the_submit(
     assert model.fit(data(), steps=5, every=5).stopped == "steps"
 
 
+def test_counts_may_be_of_numpy(model: Model) -> None:
+    counts = {"steps": np.int64(6), "every": np.uint8(2), "eval_every": np.int32(3)}
+    history = model.fit(data(), **counts, checkpoint_every=np.int16(4), eval=lambda _: 1)
+    assert (history.steps, model.steps_done) == ([2, 3, 4, 6], 6)
+
+
 def test_empty_data(model: Model) -> None:
     history = model.fit([], steps=5)
     assert (history.reports, history.stopped) == ([], "data")
@@ -148,7 +154,10 @@ def test_empty_data(model: Model) -> None:
 WRONG: list[tuple[str, Any, dict[str, Any], str, str]] = [
     ("no steps", data(), {}, "data", "needs `steps`"),
     ("zero steps", data(), {"steps": 0}, "range", "steps"),
+    ("half a step", data(), {"steps": 2.5}, "range", "steps"),
+    ("true steps", data(), {"steps": True}, "range", "steps"),
     ("every", data(), {"steps": 5, "every": 0}, "range", "every"),
+    ("eval_every", data(), {"steps": 5, "eval_every": np.int64(0)}, "range", "eval_every"),
     ("rows differ", {**data(), "y": np.zeros(50)}, {"steps": 5}, "shape", "rows differ"),
     ("one batch of y", {**data(), "y": np.zeros(8)}, {"steps": 5}, "shape", "rows differ"),
     ("few rows", data(5), {"steps": 5}, "shape", "fewer than the batch"),

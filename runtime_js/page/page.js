@@ -106,7 +106,8 @@ $('save').onclick = guarded(async () =>
 );
 $('restore').onclick = guarded(async () => {
   stop();
-  say((await model.recall()) ? `Restored step ${step()}.` : 'Nothing is saved in this browser yet.');
+  const notes = await model.recall();
+  say(notes ? [`Restored step ${step()}.`, ...notes].join(' ') : 'Nothing is saved in this browser yet.');
   showStep();
   await refresh();
 });
@@ -116,8 +117,8 @@ $('download').onclick = guarded(async () => {
 });
 $('open').onchange = guarded(async ({ target }) => {
   stop();
-  await model.restore(await target.files[0].arrayBuffer());
-  say(`Opened step ${step()}.`);
+  const notes = await model.restore(await target.files[0].arrayBuffer());
+  say([`Opened step ${step()}.`, ...notes].join(' '));
   showStep();
 });
 document.onvisibilitychange = () => {

@@ -4,10 +4,10 @@
 
 import { decoded, fail, fromWords, isLasting, product, toWords } from '../wgcc.js';
 
-/** @import { Bundle, Inside, Named, Options, Tensor, Tensors, Values } from '../wgcc.js' */
+/** @import { Bundle, Inside, Named, Options, Plan, Tensor, Tensors, Values } from '../wgcc.js' */
 
 const { assign, entries: pairsOf, fromEntries, hasOwn, keys, values: valuesOf } = Object,
-  { isInteger } = Number,
+  { isInteger, isSafeInteger } = Number,
   { abs, floor, max } = Math;
 
 /** @param {string} text */
@@ -91,17 +91,19 @@ export function readTensors(source, field) {
   }
   for (const key of keys(tensors).sort())
     crc = crc32(bytes.subarray(start + tensors[key].at[0], start + tensors[key].at[1]), crc32(encode(key), crc));
-  const { format, version, steps = {}, data } = facts,
+  const { format, version, steps = {}, data, optimizer = {} } = facts,
     { position = 0, seed = 0 } = data ?? {};
   if (
     format != 'wgcc-checkpoint' ||
     crc != (facts.crc32 ?? crc) ||
     steps?.constructor != Object ||
-    ![...valuesOf(steps), position, seed].every(n => n >= 0 && isInteger(n))
+    optimizer?.constructor != Object ||
+    ![...valuesOf(steps), position, seed].every(n => n >= 0 && isSafeInteger(n)) ||
+    seed >>> 0 != seed
   )
     fail('weights', field, 'is damaged');
   if (version != 1) fail('version', field, `has version ${version}, not 1`);
-  return { tensors, progress: { steps, position, seed } };
+  return { tensors, facts, progress: { steps, position, seed } };
 }
 
 /**
@@ -195,8 +197,10 @@ export async function firstFiles(bundle, { weights: given, signal }) {
   const load = async (/** @type {any} */ source, /** @type {Tensors} */ wanted, /** @type {string} */ from) => {
     if (!source) return {};
     const isFile = source.constructor != Object,
-      file = isFile && readTensors(await bytesAt(source, 2 * memory.peak + 2 ** 24, signal), from);
-    return wordsOf(file ? file.tensors : source, wanted, from);
+      file = isFile && readTensors(await bytesAt(source, 2 * memory.peak + 2 ** 24, signal), from),
+      // Moments without the steps that made them would make the first steps too large or small.
+      kept = file ? fromEntries(pairsOf(file.tensors).filter(([key]) => !isOptimizers(key))) : source;
+    return wordsOf(kept, wanted, from);
   };
   const constants = await load(bundle.constants && decoded(bundle.constants), fixed, 'constants'),
     weights = await load(given, lasting, 'weights'),
@@ -241,25 +245,70 @@ export async function loadParams(inside, given, { strict = true } = {}) {
  */
 export async function save(inside, { optimizer = true } = {}) {
   const { plan, progress } = inside.model,
+    { name: model, sha256: source } = plan.model,
     { steps, position, seed } = progress,
-    facts = { format: 'wgcc-checkpoint', model: plan.model.name };
+    format = 'wgcc-checkpoint',
+    version = 1;
   return writeTensors(
     await valuesOfModel(inside, (_, key) => optimizer || !isOptimizers(key)),
     plan.tensors,
+    // Keys in the order of the alphabet, as Python sorts them.
     optimizer || !keys(plan.optimizer ?? {})[0]
-      ? { data: { position, seed }, ...facts, steps: fromEntries(pairsOf(steps).sort()), version: 1 }
-      : { ...facts, version: 1 },
+      ? { data: { position, seed }, format, model, optimizer: kindsOf(plan), source, steps: sorted(steps), version }
+      : { format, model, source, version },
   );
 }
 
-/** Puts back what `save` (here or in Python) wrote. @param {Inside} inside @param {ArrayBuffer | ArrayBufferView} bytes */
-export async function restore(inside, bytes) {
-  const { tensors, progress } = readTensors(bytes, 'checkpoint'),
-    lasting = lastingOf(inside),
-    words = await wordsOf(tensors, lasting, 'the checkpoint'),
+/** @template T @param {Record<string, T>} all @returns {Record<string, T>} */
+const sorted = all => fromEntries(pairsOf(all).sort());
+/** The kind of each optimizer. @param {Plan} plan @returns {Record<string, string>} */
+const kindsOf = plan => sorted(fromEntries(pairsOf(plan.optimizer ?? {}).map(([key, { kind }]) => [key, kind])));
+
+/**
+ * Puts back what `save` (here or in Python) wrote, for the same model with the same kinds of optimizers. `weightsOnly`
+ * takes parameters and state of any model they fit; optimizers and steps start anew. The result is what the user
+ * should know about the checkpoint, if anything.
+ * @param {Inside} inside @param {ArrayBuffer | ArrayBufferView} bytes @param {{weightsOnly?: boolean}} [options]
+ * @returns {Promise<string[]>}
+ */
+export async function restore(inside, bytes, { weightsOnly = false } = {}) {
+  const { tensors, facts, progress } = readTensors(bytes, 'checkpoint'),
+    { plan } = inside.model,
+    lasting = lastingOf(inside);
+  if (!weightsOnly) checkIdentity(plan, lasting, tensors, facts);
+  const taken = fromEntries(pairsOf(tensors).filter(([key]) => !weightsOnly || !isOptimizers(key))),
+    words = await wordsOf(taken, lasting, 'the checkpoint'),
     missing = keys(lasting).find(key => !words[key] && !isOptimizers(key));
   if (missing) fail('weights', missing, 'is not in the checkpoint');
-  await inside.writeAll({ ...(await inside.start()), ...words }, progress);
+  const start = await inside.start();
+  await inside.writeAll({ ...start, ...words }, weightsOnly ? { steps: {}, position: 0, seed: 0 } : progress);
+  return weightsOnly ? [] : notesOn(plan, facts);
+}
+
+/**
+ * Refuses a checkpoint of another model or other optimizers, whose moments would make steps of a wrong size.
+ * @param {Plan} plan @param {Tensors} lasting @param {Record<string, any>} tensors @param {any} facts
+ */
+function checkIdentity(plan, lasting, tensors, { model = plan.model.name, optimizer, steps = {} }) {
+  const refuse = (/** @type {string} */ what) =>
+      fail('mismatch', 'checkpoint', `${what}. To start from its weights alone: restore(bytes, {weightsOnly: true})`),
+    now = kindsOf(plan),
+    other = keys({ ...optimizer, ...now }).find(key => optimizer && optimizer[key] != now[key]);
+  if (model != plan.model.name) refuse(`is of the model ${model}; this is ${plan.model.name}`);
+  if (other) refuse(`was saved with another optimizer ${other}: ${optimizer[other] ?? 'none'}, now ${now[other] ?? 'none'}`);
+  const wanted = keys(lasting).filter(isOptimizers),
+    found = keys(tensors).filter(isOptimizers),
+    odd = [...wanted, ...found].find(key => !(key in tensors && key in lasting));
+  if (odd && (found[0] || keys(steps)[0])) refuse(`was saved with another optimizer: ${odd} is only in one of them`);
+}
+
+/** @param {Plan} plan @param {any} facts */
+function notesOn(plan, { steps, optimizer, source = plan.model.sha256 }) {
+  const notes = [];
+  if (steps && !optimizer) notes.push('The checkpoint does not say which kind of optimizer it is of; it is taken for the same.');
+  if (source != plan.model.sha256)
+    notes.push(`The checkpoint was saved by another text of ${plan.model.name}; names, shapes and optimizers are the same.`);
+  return notes;
 }
 
 // ---- checkpoints in the browser
@@ -298,9 +347,8 @@ export async function store(inside, key = inside.model.plan.model.name) {
   await stored('readwrite', checkpoints => checkpoints.put(bytes, key));
   return (await globalThis.navigator?.storage?.persist?.()) ?? false;
 }
-/** Restores what `store` kept; false when there is nothing. @param {Inside} inside @param {string} [key] */
+/** Restores what `store` kept, as `restore` does; false when there is nothing. @param {Inside} inside @param {string} [key] */
 export async function recall(inside, key = inside.model.plan.model.name) {
   const bytes = await stored('readonly', checkpoints => checkpoints.get(key));
-  if (bytes) await restore(inside, bytes);
-  return !!bytes;
+  return bytes ? restore(inside, bytes) : false;
 }

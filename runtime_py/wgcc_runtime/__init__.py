@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.errors import WgccError, WgccWarning
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.loader import load, load_plan
     from wgcc_runtime.model import Model
@@ -25,12 +25,16 @@ _HOMES = {
     "Model": "model",
     "Report": "history",
     "WgccError": "errors",
+    "WgccWarning": "errors",
     "load": "loader",
     "load_plan": "loader",
     "run_selftest": "selftest",
     "write": "writing",
 }
-__all__ = ["History", "Model", "Report", "WgccError", "load", "load_plan", "run_selftest", "write"]
+__all__ = [
+    "History", "Model", "Report", "WgccError", "WgccWarning", "load", "load_plan", "run_selftest",
+    "write",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,14 @@
-"""What of a model is saved and comes back: parameters, state, optimizer moments, progress."""
+"""What of a model is saved and comes back: parameters, state, optimizer moments, progress.
+
+A checkpoint says which model and optimizers it belongs to. Training goes on from it only where
+these are the same: moments of one kind of optimizer mean nothing to another. Settings such as the
+learning rate are not compared, because changing them in the midst of a training is ordinary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +17,8 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
-from wgcc_runtime.values import Words, words_of
-from wgcc_runtime.weights import load_weights, save_weights
-
-OPTIMIZER = "opt/"
+from wgcc_runtime.values import OPTIMIZER, Words, without_moments, words_of
+from wgcc_runtime.weights import Facts, load_weights, save_weights
 
 
 @dataclass(slots=True)
@@ -32,6 +36,16 @@ class Progress:
         return Progress(dict(self.steps), self.position, self.seed)
 
 
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The content of the file at `path`; `notes` are what the user should know about it."""
+
+    path: Path
+    words: Words
+    progress: Progress
+    notes: tuple[str, ...] = ()
+
+
 def save_checkpoint(
     path: str | Path,
     plan: Plan,
@@ -40,35 +54,112 @@ def save_checkpoint(
     keep_previous: bool = False,
 ) -> None:
     """Without the `opt/` tensors in `arrays` it is a file of weights, and no step is recorded."""
-    facts: dict[str, Any] = {"model": plan.model}
+    facts: Facts = {"model": plan.model, "source": plan.text}
     if any(name.startswith(OPTIMIZER) for name in arrays) or not plan.optimizer:
+        facts["optimizer"] = _kinds(plan)
         facts["steps"] = progress.steps
         facts["data"] = {"position": progress.position, "seed": progress.seed}
     save_weights(path, arrays, facts, keep_previous)
 
 
-def load_checkpoint(path: str | Path, plan: Plan, start: Words) -> tuple[Words, Progress]:
-    """Words of all persistent tensors. Moments that the file lacks come from `start`."""
-    arrays, facts = load_weights(path)
-    words = words_of(arrays, plan, str(path))
-    missing = [name for name in start if name not in words and not name.startswith(OPTIMIZER)]
-    if missing:
-        text = f"{path} lacks `{missing[0]}`" + (
-            f" and {len(missing) - 1} more" * (len(missing) > 1)
-        )
-        raise WgccError("weights", text, missing[0])
-    return {**start, **words}, _progress(facts)
+def load_checkpoint(
+    path: str | Path, plan: Plan, start: Words, weights_only: bool = False
+) -> Checkpoint:
+    """Words of all persistent tensors. With `weights_only`, optimizers and steps start anew."""
+    return _checkpoint(Path(path), load_weights(path), plan, start, weights_only)
 
 
-def resume_checkpoint(path: str | Path, plan: Plan, start: Words) -> tuple[Words, Progress]:
+def resume_checkpoint(
+    path: str | Path, plan: Plan, start: Words, weights_only: bool = False
+) -> Checkpoint:
     """As `load_checkpoint`; a damaged file gives way to the one before it, where there is one."""
     try:
-        return load_checkpoint(path, plan, start)
-    except WgccError:
+        content = load_weights(path)
+    except WgccError as damage:
         older = previous(Path(path))
-        if not older.exists():
+        if damage.code != "weights" or not older.exists():
             raise
-        return load_checkpoint(older, plan, start)
+        found = load_checkpoint(older, plan, start, weights_only)
+        note = f"{damage.message}; went back to {older}, {_age(found.progress)}"
+        return Checkpoint(older, found.words, found.progress, (note, *found.notes))
+    return _checkpoint(Path(path), content, plan, start, weights_only)
+
+
+def _checkpoint(
+    path: Path,
+    content: tuple[dict[str, Array], Facts],
+    plan: Plan,
+    start: Words,
+    weights_only: bool,
+) -> Checkpoint:
+    arrays, facts = content
+    if not weights_only:
+        _check_identity(path, facts, plan)
+    words = words_of(without_moments(arrays), plan, str(path))
+    _check_complete(path, words, plan)
+    if weights_only:
+        return Checkpoint(path, {**start, **words}, Progress())
+    _check_moments(path, arrays, facts, plan)
+    words |= words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
+    notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
+    return Checkpoint(path, {**start, **words}, _progress(facts), notes)
+
+
+def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:
+    """Where model or optimizers differ, says how, and what can be done."""
+    model, saved, wanted = facts.get("model", plan.model), facts.get("optimizer"), _kinds(plan)
+    if model != plan.model:
+        raise _mismatch(path, f"is of the model `{model}`; this is `{plan.model}`")
+    if saved is None or saved == wanted:
+        return
+    names = [name for name in {**saved, **wanted} if saved.get(name) != wanted.get(name)]
+    differ = (
+        f"`{name}` was {saved.get(name, 'absent')} and is {wanted.get(name, 'absent')} now"
+        for name in names
+    )
+    raise _mismatch(path, f"was saved with other optimizers: {', '.join(differ)}")
+
+
+def _check_moments(path: Path, arrays: Iterable[str], facts: Facts, plan: Plan) -> None:
+    """All of an optimizer or nothing: half of it would make steps of a wrong size."""
+    found = {name for name in arrays if name.startswith(OPTIMIZER)}
+    wanted = {name for name in plan.persistent() if name.startswith(OPTIMIZER)}
+    if (found or facts.get("steps")) and found != wanted:
+        name = min(found ^ wanted)
+        how = "has" if name in found else "lacks"
+        raise _mismatch(path, f"was saved with another optimizer: it {how} `{name}`")
+
+
+def _mismatch(path: Path, what: str) -> WgccError:
+    call, option = f"model.load({str(path)!r}, weights_only=True)", shlex.quote(str(path))
+    around = f"To start from its weights alone: {call}, or `wgcc train --weights {option}`"
+    return WgccError("mismatch", f"{path} {what}. {around}", str(path))
+
+
+def _check_complete(path: Path, words: Words, plan: Plan) -> None:
+    missing = [name for name in without_moments(plan.persistent()) if name not in words]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise WgccError("weights", f"{path} lacks `{missing[0]}`{more}", missing[0])
+
+
+def _notes(facts: Facts, plan: Plan) -> Iterable[str]:
+    if "steps" in facts and "optimizer" not in facts:
+        yield "does not say which kind of optimizer it is of; it is taken for the same"
+    if facts.get("source", plan.text) != plan.text:
+        yield (
+            f"was saved by another text of the model `{plan.model}`; names, shapes and optimizers "
+            "are the same, so it was taken"
+        )
+
+
+def _kinds(plan: Plan) -> dict[str, Any]:
+    return {name: spec["kind"] for name, spec in plan.optimizer.items()}
+
+
+def _age(progress: Progress) -> str:
+    steps = [f"step {count} of `{entry}`" for entry, count in progress.steps.items() if count]
+    return f"saved at {', '.join(steps)}" if steps else "saved before the first step"
 
 
 def _progress(facts: Mapping[str, Any]) -> Progress:

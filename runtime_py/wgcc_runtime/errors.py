@@ -20,6 +20,10 @@ class WgccError(Exception):
         self.field = field
 
 
+class WgccWarning(UserWarning):
+    """Something went on, but not quite as asked: a checkpoint that had to be replaced, say."""
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """`; did you mean `x`?` when a name is close to one that exists, else all that exist."""
     known = list(names)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import Batch, Source, open_source
+from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
+from wgcc_runtime.replace_file import previous
 from wgcc_runtime.runner import NotFiniteError, is_scalar
+from wgcc_runtime.schedule import Schedule, make_schedule
 from wgcc_runtime.threefry import checked_seed
 
 if TYPE_CHECKING:
@@ -31,27 +33,6 @@ CHECKPOINT_SECONDS = 15.0
 
 Callback = Callable[[Report], Any]
 Place = str | Path
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """What happens at which step. `last` is the number of the last step, if it is known."""
-
-    last: int | None
-    every: int
-    eval_every: int
-    checkpoint_every: int | None
-
-    def until_next(self, step: int) -> int:
-        """Steps until something happens that needs results on the host."""
-        periods = [self.every, self.eval_every, *filter(None, [self.checkpoint_every])]
-        steps = [period - step % period for period in periods]
-        if self.last is not None:
-            steps.append(self.last - step)
-        return min(steps)
-
-    def is_due(self, period: int, step: int) -> bool:
-        return step % period == 0 or step == self.last
 
 
 def fit(
@@ -84,22 +65,21 @@ def fit(
     `recover`: after a lost device, open a new one and go on from a copy that is made now and then
     (not with an iterator: its batches cannot be had again).
     """
-    spec = _training_entry(model, entry)
-    _check_counts(
-        steps=steps, every=every, eval_every=eval_every, checkpoint_every=checkpoint_every
-    )
+    spec, seed = _training_entry(model, entry), checked_seed(seed)
+    schedule = make_schedule(steps, every, eval_every, checkpoint_every)
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
-    done = _start(model, entry, checkpoint, resume, seed)
-    last = steps if steps is None or resume else done + steps
+    found = _resume(model, checkpoint, resume)
+    done = _start(model, entry, found, seed)
     loop = _Loop(
         model=model,
         entry=spec,
-        source=lambda: _source(model, spec, batches, last is not None),
-        schedule=Schedule(last, every, eval_every or every, checkpoint_every),
+        source=lambda: _source(model, spec, batches, steps is not None),
+        schedule=schedule if resume else schedule.after(done),
         evaluate=make_evaluation(model, eval),
         callbacks=callbacks,
         checkpoint=checkpoint,
+        resumed=found,
         stop=stop or (lambda: False),
         recovery=_recovery(model, batches) if recover else None,
     )
@@ -115,38 +95,25 @@ def _training_entry(model: Model, name: str) -> Entry:
     return entry
 
 
-def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and (
-            isinstance(count, bool) or not isinstance(count, int) or count < 1
-        ):
-            raise WgccError(
-                "range", f"fit: `{name}` is a whole number above 0, not {count!r}", name
-            )
-
-
-def _start(
-    model: Model, entry: str, checkpoint: Place | None, resume: bool | Place, seed: int | None
-) -> int:
-    """Puts the model where training begins; how many steps it has made."""
-    seed = checked_seed(seed)
-    position = _resume(model, checkpoint, resume)
+def _start(model: Model, entry: str, resumed: Checkpoint | None, seed: int | None) -> int:
+    """Where the training begins: how many steps were made."""
     progress = model.progress
-    progress.position, progress.seed = position, progress.seed if seed is None else seed
+    # A run that is not resumed takes the data from its beginning.
+    progress.position = resumed.progress.position if resumed else 0
+    progress.seed = progress.seed if seed is None else seed
     return progress.step(entry)
 
 
-def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> int:
-    """Loads the checkpoint if there is one; returns how many batches the run so far has taken."""
+def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> Checkpoint | None:
+    """Loads the checkpoint to go on from, if there is one."""
     if resume is False:
-        return 0
+        return None
     path = checkpoint if resume is True else resume
     if path is None:
         raise WgccError("data", "fit: `resume` needs a checkpoint to go on from", "resume")
     if resume is True and not Path(path).exists():
-        return 0
-    model.load(path, or_previous=True)
-    return model.progress.position
+        return None
+    return model.load(path, or_previous=True)
 
 
 def _recovery(model: Model, batches: Any) -> Recovery | None:
@@ -171,6 +138,7 @@ class _Loop:
         evaluate: Evaluate,
         callbacks: Sequence[Callback],
         checkpoint: Place | None,
+        resumed: Checkpoint | None,
         stop: Callable[[], bool],
         recovery: Recovery | None,
     ) -> None:
@@ -181,7 +149,11 @@ class _Loop:
         self._watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
         self._loss = "loss" if "loss" in self._watched else self._watched[0]
         self._begin()
-        self._history = History()
+        self._history = History(notes=resumed.notes if resumed else ())
+        # Where the file to replace is damaged, the one before it is the only good one.
+        self._keep_previous = not (
+            resumed and checkpoint and resumed.path == previous(Path(checkpoint))
+        )
         self._log: Log | None = None
         self._submit_steps = 1
         self._ms = 0.0
@@ -316,5 +288,6 @@ class _Loop:
 
     def _save(self) -> None:
         assert self._checkpoint is not None
-        self._model.save(self._checkpoint, keep_previous=True)
+        self._model.save(self._checkpoint, keep_previous=self._keep_previous)
+        self._keep_previous = True
         self._saved_at, self._saved_step = time.monotonic(), self._step

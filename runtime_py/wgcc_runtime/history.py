@@ -30,10 +30,14 @@ class Report:
 
 @dataclass(slots=True)
 class History:
-    """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`)."""
+    """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`).
+
+    `notes`: what the user should know about the checkpoint that training went on from.
+    """
 
     reports: list[Report] = field(default_factory=list)
     stopped: str = "steps"
+    notes: tuple[str, ...] = ()
 
     @property
     def losses(self) -> list[float]:

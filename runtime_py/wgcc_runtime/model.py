@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,19 +13,19 @@ import numpy as np
 from wgcc_runtime.arrays import Array, from_words
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.checkpoint import (
-    OPTIMIZER,
+    Checkpoint,
     Progress,
     load_checkpoint,
     resume_checkpoint,
     save_checkpoint,
 )
-from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import NotFiniteError, Runner
 from wgcc_runtime.threefry import checked_seed
-from wgcc_runtime.values import StartValues, Words, words_of
+from wgcc_runtime.values import OPTIMIZER, StartValues, Words, words_of
 
 if TYPE_CHECKING:
     from wgcc_runtime.history import History
@@ -171,12 +172,22 @@ class Model:
         )
         save_checkpoint(path, self.plan, arrays, self.progress, keep_previous)
 
-    def load(self, path: str | Path, or_previous: bool = False) -> None:
-        """Restores what `save` wrote; `or_previous` accepts the file before it if it is damaged."""
+    def load(
+        self, path: str | Path, or_previous: bool = False, weights_only: bool = False
+    ) -> Checkpoint:
+        """Restores what `save` wrote, for the same model with the same kinds of optimizers.
+
+        `or_previous` accepts the file before it if it is damaged. `weights_only` takes parameters
+        and state of any model they fit; optimizers and steps start anew. What the caller should
+        know is warned of (`WgccWarning`) and in the result's `notes`.
+        """
         restore = resume_checkpoint if or_previous else load_checkpoint
-        words, progress = restore(path, self.plan, self._values.words(self._seed))
-        self._write(words)
-        self.progress = progress
+        found = restore(path, self.plan, self._values.words(self._seed), weights_only)
+        self._write(found.words)
+        self.progress = found.progress
+        for note in found.notes:
+            warnings.warn(note, WgccWarning, stacklevel=2)
+        return found
 
     def snapshot(self) -> None:
         """Keeps a copy of parameters and state on the host, for `recover`."""

@@ -125,6 +125,7 @@ class Replacement:
 class Plan:
     generator: str
     model: str
+    text: str  # SHA-256 of the source file
     vocab: str
     features: tuple[str, ...]
     limits: Mapping[str, int]
@@ -188,6 +189,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
     return Plan(
         generator=raw["generator"],
         model=raw["model"]["name"],
+        text=raw["model"]["sha256"],
         vocab=raw["model"].get("vocab", ""),
         features=tuple(raw["requires"]["features"]),
         limits=raw["requires"]["limits"],

@@ -14,6 +14,8 @@ from wgcc_runtime.plan import Plan, Tensor
 from wgcc_runtime.weights import load_weights
 
 SEED_STATE = "rng/seed"
+# Names of what belongs to an optimizer begin so.
+OPTIMIZER = "opt/"
 # What a safetensors file may have beyond its tensors: header and padding.
 FILE_EXTRA = 16 << 20
 
@@ -26,7 +28,8 @@ class StartValues:
     def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
         self._plan = plan
         self.constants = _file(plan, read, "constants.safetensors", ("constant",))
-        self._own = _file(plan, read, "weights.safetensors", ("param", "state"))
+        # Moments without the steps that made them would make the first steps too large or small.
+        self._own = without_moments(_file(plan, read, "weights.safetensors", ("param", "state")))
         self._given = _given_weights(plan, weights)
         _check_complete(plan, self.constants, self._own, self._given)
 
@@ -58,6 +61,11 @@ class StartValues:
         state = self._plan.tensors.get(SEED_STATE)
         values = state.init.get("values", ()) if state else ()
         return int(values[0]) if values else 0
+
+
+def without_moments(values: Mapping[str, Any]) -> dict[str, Any]:
+    """All but what belongs to optimizers."""
+    return {name: v for name, v in values.items() if not name.startswith(OPTIMIZER)}
 
 
 def words_of(values: Mapping[str, Any], plan: Plan, what: str) -> Words:
@@ -97,7 +105,7 @@ def _given_weights(plan: Plan, weights: Any) -> Words:
         return words_of(weights, plan, "weights")
     if isinstance(weights, (str, Path, bytes)):
         what = "weights" if isinstance(weights, bytes) else str(weights)
-        return words_of(load_weights(weights)[0], plan, what)
+        return words_of(without_moments(load_weights(weights)[0]), plan, what)
     kind = type(weights).__name__
     raise WgccError("weights", f"weights are a path, bytes or a dict of arrays, not {kind}")
 

@@ -1,7 +1,8 @@
 """Reads and writes safetensors files, whole and checked, and never leaves half a file behind.
 
 A checkpoint is an ordinary safetensors file: one tensor per parameter and state, and in the
-metadata one key, `wgcc`, with JSON: format, version, model, steps per entry, data position, CRC-32.
+metadata one key, `wgcc`, with JSON: format, version, CRC-32, the model's name, the SHA-256 of its
+source, the kind of each optimizer, steps per entry, data position.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
 from wgcc_runtime.strict_json import parse_json
+from wgcc_runtime.threefry import MASK
 
+# What JavaScript counts without rounding.
+MOST_STEPS = 2**53 - 1
 FORMAT, VERSION = "wgcc-checkpoint", 1
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
@@ -96,14 +100,30 @@ def _facts(data: bytes, what: str) -> Facts:
     if facts.get("version") != VERSION:
         version = facts.get("version")
         raise WgccError("version", f"{what} is a checkpoint of version {version!r}, not 1", what)
-    if not _are_counts(facts.get("steps", {})) or not _are_counts(facts.get("data", {})):
-        raise WgccError("weights", f"{what} has impossible step numbers", what)
+    _check_facts(facts, what)
     return facts
 
 
+def _check_facts(facts: Facts, what: str) -> None:
+    if not _are_counts(facts.get("steps", {})) or not _are_counts(facts.get("data", {})):
+        raise WgccError("weights", f"{what} has impossible step numbers", what)
+    if facts.get("data", {}).get("seed", 0) > MASK:
+        raise WgccError("weights", f"{what} has an impossible seed", what)
+    names = [facts.get("model", ""), facts.get("source", ""), *_kinds(facts)]
+    if not all(isinstance(name, str) for name in names):
+        raise WgccError("weights", f"{what} has metadata this runtime does not know", what)
+
+
+def _kinds(facts: Facts) -> list[Any]:
+    kinds = facts.get("optimizer", {})
+    return list(kinds.values()) if isinstance(kinds, dict) else [None]
+
+
 def _are_counts(found: Any) -> bool:
-    """Whole numbers by name."""
-    return isinstance(found, dict) and all(type(n) is int and n >= 0 for n in found.values())
+    """Whole numbers by name, none so large that a double or a GPU would lose count."""
+    return isinstance(found, dict) and all(
+        type(n) is int and 0 <= n <= MOST_STEPS for n in found.values()
+    )
 
 
 def _crc(tensors: Mapping[str, Array]) -> int:

@@ -1,9 +1,14 @@
-"""How commands that run bundles end when the runtime refuses: one line on stderr, an exit code."""
+"""How commands that run bundles end when the runtime refuses: one line on stderr, an exit code.
+
+What it only warns of is a line on stderr, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
+from typing import Any, cast
 
 import click
 
@@ -25,3 +30,22 @@ def failures() -> Iterator[None]:
         say(f"error[{error.code}]: {error.message}", style="error")
         code = CHECK_FAILED if error.code in _NUMERIC_CODES else PROBLEM
         raise click.exceptions.Exit(code) from None
+
+
+@contextlib.contextmanager
+def warnings_said() -> Iterator[None]:
+    """Within this, a warning of the runtime is said at once, as people read it."""
+    from wgcc_runtime.errors import WgccWarning
+
+    with warnings.catch_warnings():
+        others: Any = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, WgccWarning):
+                say(f"warning: {message}", style="warning")
+            else:
+                others(message, category, *place)
+
+        warnings.simplefilter("always", WgccWarning)
+        warnings.showwarning = cast("Any", show)
+        yield

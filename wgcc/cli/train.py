@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.failures import failures
+from wgcc.cli.failures import failures, warnings_said
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, json_option
 from wgcc.cli.printing import say, show_json
@@ -36,6 +36,7 @@ class Job:
     every: int
     out: Path
     eval: Path | None
+    weights: Path | None
     log: Path | None
     batch: int | None
     seed: int | None
@@ -49,6 +50,7 @@ class Job:
             "--steps": self.steps,
             "--every": self.every,
             "--eval": self.eval,
+            "--weights": self.weights,
             "--log": self.log,
             "--device": self.device,
             "--out": self.out,
@@ -66,6 +68,7 @@ class Job:
 @click.option("--steps", type=COUNT, default=1000, show_default=True, help="Steps in all.")
 @click.option("--every", type=COUNT, default=10, show_default=True, help="Steps between reports.")
 @click.option("--eval", "eval_data", type=EXISTING, help="Data for the entry `eval`.")
+@click.option("--weights", type=EXISTING, help="Start from these instead of the bundle's own.")
 @click.option("--out", type=click.Path(path_type=Path), help="Checkpoint to write.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists.")
 @click.option("--log", type=click.Path(path_type=Path), help="Write one line of JSON per report.")
@@ -80,7 +83,8 @@ def command(
 
     DATA is a .npz, .safetensors or .csv file, or a folder of .npy files, with one array per input
     of the entry. Longer first axes are shuffled and cut into batches. Ctrl-C finishes the step and
-    saves; --resume goes on from there, to the bit.
+    saves; --resume goes on from there, to the bit. A checkpoint of another model, or of another
+    kind of optimizer, can only be started from: --weights takes its parameters and state.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
     job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
@@ -93,13 +97,13 @@ def run(job: Job, as_json: bool) -> None:
     from wgcc.cli.data import read_inputs
     from wgcc.cli.progress import make_progress
 
-    model = wgcc_runtime.load(job.bundle, device=job.device, seed=job.seed)
+    model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
     data = read_inputs(job.data, model.entry(job.entry))
     _check_batch(model, job)
     evaluation = read_inputs(job.eval, model.entry("eval")) if job.eval else None
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
     started = time.perf_counter()
-    with Interruption() as interruption, make_progress(job.steps) as progress:
+    with Interruption() as interruption, warnings_said(), make_progress(job.steps) as progress:
         history = model.fit(
             data,
             entry=job.entry,
@@ -161,6 +165,7 @@ def _summary(model: Model, job: Job, history: History, seconds: float, as_json: 
             "stopped": history.stopped,
             "seconds": round(seconds, 3),
             "checkpoint": str(job.out),
+            "warnings": list(history.notes),
             **(last.as_json() if last else {}),
         }
         show_json(facts)

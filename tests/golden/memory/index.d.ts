@@ -142,11 +142,16 @@ export interface Loaded {
   reset(seed?: number, options?: { own?: boolean }): Promise<void>;
   /** A safetensors file, the same as Python's; with `optimizer` (the default) it can be continued to the bit. */
   save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
-  restore(bytes: ArrayBuffer | ArrayBufferView): Promise<void>;
+  /**
+   * Puts back what `save` wrote, for the same model with the same kinds of optimizers (else code `mismatch`). `weightsOnly`
+   * takes the parameters and state of any model they fit; optimizers and steps start anew. Resolves to what the user should
+   * know about the checkpoint, if anything.
+   */
+  restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean }): Promise<readonly string[]>;
   /** Keeps a checkpoint in the browser; whether the browser promised not to evict it. */
   store(key?: string): Promise<boolean>;
-  /** Restores what `store` kept; false when there is nothing. */
-  recall(key?: string): Promise<boolean>;
+  /** Restores what `store` kept, as `restore` does; false when there is nothing. */
+  recall(key?: string): Promise<readonly string[] | false>;
   snapshot(): Promise<void>;
   /** After a device loss: a new device, everything as at the last snapshot. */
   recover(device?: LoadOptions['device']): Promise<void>;

@@ -1,0 +1,53 @@
+"""What happens at which step of a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.errors import WgccError
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`last` is the number of the last step, if it is known."""
+
+    last: int | None
+    every: int
+    eval_every: int
+    checkpoint_every: int | None
+
+    def after(self, steps: int) -> Schedule:
+        """The same, counted from a later step."""
+        return self if self.last is None else replace(self, last=self.last + steps)
+
+    def until_next(self, step: int) -> int:
+        """Steps until something happens that needs results on the host."""
+        periods = [self.every, self.eval_every, *filter(None, [self.checkpoint_every])]
+        steps = [period - step % period for period in periods]
+        if self.last is not None:
+            steps.append(self.last - step)
+        return min(steps)
+
+    def is_due(self, period: int, step: int) -> bool:
+        return step % period == 0 or step == self.last
+
+
+def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any) -> Schedule:
+    """Of what a caller of `fit` gave."""
+    period = _count("every", every)
+    return Schedule(
+        None if steps is None else _count("steps", steps),
+        period,
+        period if eval_every is None else _count("eval_every", eval_every),
+        None if checkpoint_every is None else _count("checkpoint_every", checkpoint_every),
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < 1:
+        raise WgccError("range", f"fit: `{name}` is a whole number above 0, not {value!r}", name)
+    return int(value)
