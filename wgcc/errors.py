@@ -128,17 +128,21 @@ class Diagnostics:
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.items)
 
+    def forget(self, kept: int) -> None:
+        """All but the first `kept` problems."""
+        self._seen -= {_key(item) for item in self.items[kept:]}
+        del self.items[kept:]
+
     def _add(self, diagnostic: Diagnostic) -> Diagnostic:
-        key = (
-            diagnostic.code,
-            diagnostic.span.source.name,
-            diagnostic.span.start,
-            diagnostic.message,
-        )
+        key = _key(diagnostic)
         if key not in self._seen:
             self._seen.add(key)
             self.items.append(diagnostic)
         return diagnostic
+
+
+def _key(found: Diagnostic) -> tuple[str, str, int, str]:
+    return found.code, found.span.source.name, found.span.start, found.message
 
 
 class WgError(Exception):

@@ -468,5 +468,5 @@ export function checkFit({ entries }, entry, { steps = 1, every, seed }) {
   for (const [key, value] of Object.entries({ steps, every }))
     (value > 0 && isInteger(value)) || fail('range', key, `is a whole number above 0, not ${value}`);
   if (seed >>> 0 !== seed) fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
-  fail('name', entry, 'does not train (no `minimize`), or returns no loss to watch');
+  fail('name', entry, 'does not train: no parameter changes by a gradient, or no loss to watch is returned');
 }

@@ -89,7 +89,8 @@ def fit(
 def _training_entry(model: Model, name: str) -> Entry:
     entry = model.entry(name)
     if not entry.training:
-        raise WgccError("name", f"the entry `{name}` does not train (it has no `minimize`)", name)
+        text = f"the entry `{name}` does not train: no parameter of it changes by a gradient"
+        raise WgccError("name", text, name)
     if not any(is_scalar(tensor) for tensor in entry.outputs.values()):
         raise WgccError("name", f"the entry `{name}` returns no loss to watch", name)
     return entry

@@ -15,7 +15,7 @@ from wgcc_runtime.replace_file import replace_file
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One moment of training. `outputs` are the entry's scalars at that step, `loss` the first."""
+    """One moment of training: scalars of the entry; `loss` is the one so named, or the first."""
 
     step: int
     loss: float

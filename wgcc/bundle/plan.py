@@ -160,7 +160,7 @@ def _entry(
         "ranges": _ranges(graph),
         "dispatches": [_dispatch(item, numbers, buffers) for item in entry.dispatches],
         "writes": list(entry.written),
-        "training": entry.is_training,
+        "training": entry.trains,
         **({"guard": _guard(entry, numbers, buffers)} if entry.guard else {}),
     }
 

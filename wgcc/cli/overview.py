@@ -97,7 +97,8 @@ def _entries(plan: Plan) -> str:
             for opt, record in plan["optimizer"].items()
             if name in record["entry"]
         ]
-        trains = f", trains with {' and '.join(optimizers)}" if optimizers else ""
+        means = f" with {' and '.join(optimizers)}" if optimizers else " by gradients of its own"
+        trains = f", trains{means}" if entry["training"] else ""
         lines += [f"  {name}({inputs}) -> ({outputs})", f"    {count}{trains}"]
     return "\n".join(lines)
 

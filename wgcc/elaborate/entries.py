@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wgcc.elaborate.attempt import Attempt
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.functions import match_results
 from wgcc.elaborate.report import Stop
@@ -24,14 +25,35 @@ from wgcc.syntax import ast
 
 
 def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Graph | None:
-    """None where an error was reported."""
+    """None where an error was reported.
+
+    `training` decides what is traced, and what is traced decides whether the entry trains: where
+    the first guess was wrong and something asked for it, the entry is traced again.
+    """
+    guess, attempt = _may_train(entry), Attempt(context)
+    graph = _traced(context, model, entry, guess)
+    if graph is None or attempt.failed or not attempt.asked or graph.trains == guess:
+        return graph
+    attempt.undo()
+    return _traced(context, model, entry, graph.trains)
+
+
+def _may_train(entry: ast.Function) -> bool:
+    return any(
+        isinstance(piece, ast.Minimize) or (isinstance(piece, ast.Name) and piece.text == "grad")
+        for piece in walk(entry)
+    )
+
+
+def _traced(
+    context: Context, model: LayerValue, entry: ast.Function, training: bool
+) -> Graph | None:
     scope = Scope(model.scope)
     trace = Trace(context.parts.names)
     for optimizer in context.parts.optimizers.values():
         optimizer.results.clear()
     with context.separate(context.parts, trace, scope):
-        context.entry = entry
-        context.training = any(isinstance(piece, ast.Minimize) for piece in walk(entry))
+        context.entry, context.training = entry, training
         try:
             _refuse_sizes(context, entry)
             _bind_inputs(context, entry)

@@ -12,6 +12,7 @@ from wgcc.elaborate.values import ParamRef, StateRef, Tensor
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ops import infer_types
+from wgcc.ops.markers import DIFFERENTIATING
 
 
 class Trace:
@@ -73,6 +74,14 @@ class Trace:
             return
         self._names[value] = self.builder.fresh(name)
 
+    def trains(self) -> bool:
+        """Whether a parameter is written that a gradient reaches: by `minimize` or by hand."""
+        learned: set[Value] = set()
+        for node in self.builder.nodes:
+            if node.op in DIFFERENTIATING or not learned.isdisjoint(node.inputs):
+                learned.update(node.outputs)
+        return any(self.writes[path] in learned for path in self.params if path in self.writes)
+
     def finish(self, name: str, outputs: Mapping[str, Value]) -> Graph:
         renamed = {old: replace(old, name=new) for old, new in self._names.items()}
 
@@ -92,4 +101,5 @@ class Trace:
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
             ranges=input_ranges(self.inputs, nodes),
+            trains=self.trains(),
         )

@@ -55,7 +55,7 @@ class Tracer:
 
     - `report`: errors and warnings; `raise Stop(report.error(…))` abandons an expression
     - `scope`: the names visible at the place being traced (`scope.find("B")`)
-    - `training`: true inside an entry that minimizes
+    - `training`: true inside an entry that trains; read it with `is_training`
     - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on
       actual numbers (divisibility, bounds) cannot be checked, and `emit` records nothing
     - `here`: the place whose nodes are being made; `prefix`: what their names begin with
@@ -68,10 +68,12 @@ class Tracer:
         self.trace = trace
         self.scope = Scope()
         self.training = False
+        self.asked_for_training = False
         self.here = here
         self.prefix = ""
         self.evaluate: Callable[[ast.Expr], AnyValue]
-        self._sites = 0
+        # Call sites of random numbers are numbered.
+        self.sites = 0
 
     @property
     def generic(self) -> bool:
@@ -80,6 +82,11 @@ class Tracer:
     def repetitions(self, count: Dim) -> int:
         """How often to repeat: twice stands for any number while sizes are made up."""
         return min(count.size, 2) if self.generic else count.size
+
+    def is_training(self) -> bool:
+        """Asking is noted: the graph depends on the answer."""
+        self.asked_for_training = True
+        return self.training
 
     def emit(
         self,
@@ -152,21 +159,21 @@ class Tracer:
         They follow the model's generator, or `seed` (a u32 scalar) alone if that is given.
         """
         self.here = place(at)
-        self._sites += 1
+        self.sites += 1
         step = (
             self.constant(0, "u32")
             if seed is not None
             else self.trace.read(self.generator_state("step"))
         )
         key = seed if seed is not None else self.trace.read(self.generator_state("seed"))
-        return self.emit("random", key, step, dims=dims, dtype="f32", site=self._sites, kind=kind)
+        return self.emit("random", key, step, dims=dims, dtype="f32", site=self.sites, kind=kind)
 
     def read(self, value: AnyValue) -> AnyValue:
         """Parameters and state become their current tensors, also inside tuples and lists."""
         if isinstance(value, (ParamRef, StateRef)):
             return self.trace.read(value)
         if isinstance(value, TrainingFlag):
-            return Truth(self.training)
+            return Truth(self.is_training())
         if isinstance(value, TupleValue):
             return TupleValue(tuple(self.read(item) for item in value.items))
         if isinstance(value, ListValue):

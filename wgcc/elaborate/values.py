@@ -196,7 +196,7 @@ class OptimizerValue:
 
 
 class TrainingFlag:
-    """The name `training`: true inside an entry that minimizes."""
+    """The name `training`: true inside an entry that trains."""
 
 
 class Failed:

@@ -88,7 +88,7 @@ class Graph:
     """One entry: its contract (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, where the
-    program looks something up with it.
+    program looks something up with it. `trains`: it changes parameters by gradients.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Graph:
     writes: Mapping[str, Value] = field(default_factory=dict)
     constants: tuple[Constant, ...] = ()
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    trains: bool = False
 
     @property
     def sources(self) -> tuple[Value, ...]:

@@ -26,6 +26,7 @@ from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.registry import Marker, Op, ShapeError
 
 Groups = tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]
+DIFFERENTIATING = ("grad", "minimize")
 
 
 def infer_grad(value: TensorType, *wrt: TensorType) -> tuple[TensorType, ...]:

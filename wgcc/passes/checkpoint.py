@@ -11,11 +11,10 @@ from itertools import accumulate
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops import OPS
+from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Join, Source, View
 from wgcc.passes.recompute import MARK, without_marks
 from wgcc.passes.rewrite import Rewrite
-
-DIFFERENTIATING = ("grad", "minimize")
 
 
 def checkpoint(graph: Graph, segments: int) -> Graph:

@@ -134,11 +134,7 @@ class EntrySchedule:
     naive_dispatches: int = 0
     temporaries: Mapping[str, tuple[Place, int, int]] = field(default_factory=dict)
     guard: tuple[Dispatch, ...] = ()
-
-    @property
-    def is_training(self) -> bool:
-        """Whether it changes what an optimizer keeps."""
-        return any(name.startswith("opt/") for name in self.written)
+    trains: bool = False
 
 
 @dataclass(frozen=True, slots=True)

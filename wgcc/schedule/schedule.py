@@ -108,12 +108,13 @@ def _write_entry(planned: PlannedEntry, layout: Layout, candidates: bool) -> Ent
             life.value.name: (planned.places[life.value.name], life.start, life.end)
             for life in planned.lives
         },
+        trains=graph.trains,
     )
 
 
 def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedule:
     """With the test for NaN, if it trains."""
-    if not entry.is_training:
+    if not entry.trains:
         return entry
     floats = [name for name in entry.written if graph.writes[name].dtype in FLOATS]
     return replace(entry, guard=guard({name: layout.places[name] for name in floats}))

@@ -73,10 +73,10 @@ def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         if not 0 <= rate < 1:
             text = f"the dropout rate must be at least 0 and below 1, but it is {rate:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("p")))
-        if rate == 0 or not tracer.training:
+        if rate == 0 or not tracer.is_training():
             return x.tensor
     p = Term(tracer, parameters.scalar(tracer, args, "p", "f32"))
-    if not tracer.training:
+    if not tracer.is_training():
         return x.tensor
     kept = Term(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
     grown = x / (1.0 - p).cast(x.dtype)
