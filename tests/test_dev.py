@@ -53,3 +53,10 @@ def test_a_failing_command_shows_its_output(capsys: pytest.CaptureFixture[str]) 
 def test_ci_runs_the_same_tests() -> None:
     lines = (SCRIPT.parent / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert lines[-1] == "exec python3 dev.py test"
+
+
+def test_quick_tests_exist_and_need_no_adapter() -> None:
+    for name in dev.QUICK:
+        text = (SCRIPT.parent / "tests" / f"test_{name}.py").read_text(encoding="utf-8")
+        assert "lavapipe" not in text, name
+        assert "adapter: " not in text, name
