@@ -63,6 +63,11 @@ export const fail = (code, field, message) => {
 const mapped = (all, f) => fromEntries(pairsOf(all).map(([key, value]) => [key, f(value, key)]));
 /** @template V @param {Record<string, V>} all @param {(value: V, key: string) => any} f @returns {Record<string, V>} */
 const chosen = (all, f) => fromEntries(pairsOf(all).filter(([key, value]) => f(value, key)));
+/**
+ * What an object itself holds: names of the model, such as `toString`, may be those of members that every object has.
+ * @template V @param {Record<string, V> | undefined} all @param {string} key @returns {V | undefined}
+ */
+export const ownOf = (all, key) => (all && hasOwn(all, key) ? all[key] : undefined);
 /** @param {number[]} shape */
 export const product = shape => shape.reduce((a, b) => a * b, 1);
 /** @param {Tensor} tensor */
@@ -201,7 +206,7 @@ export async function open(bundle, options = {}) {
           // What is not in the file is a copy, or zero.
           whole: mapped(
             lasting,
-            ({ init, shape }, key) => own[key] ?? own[/** @type {any} */ (init?.of)] ?? new Uint32Array(product(shape)),
+            ({ init, shape }, key) => ownOf(own, key) ?? ownOf(own, init?.of ?? '') ?? new Uint32Array(product(shape)),
           ),
           constants: constants && sealedWords(decoded(constants).buffer),
         };
@@ -240,14 +245,14 @@ export async function open(bundle, options = {}) {
   /** What an entry runs, and the test for NaN after it. @type {Record<string, Command[][]>} */
   let commands;
   /** What an entry changes, and room to undo it. @type {Record<string, Copies>} */
-  let copies = {};
+  let copies = Object.create(null);
 
   /** `choice`: a GPU, adapter or device; default: the browser's. @param {any} choice */
   const build = async choice => {
     const before = lost;
     lost = undefined;
     spares = {};
-    copies = {};
+    copies = Object.create(null);
     try {
       const gpu = choice ?? globalThis.navigator?.gpu,
         adapter = gpu?.requestAdapter ? await gpu.requestAdapter({ powerPreference: 'high-performance' }) : gpu,
@@ -349,7 +354,7 @@ export async function open(bundle, options = {}) {
   /** What an entry runs under a profile (`gpu` is the plan itself). @param {string} key @param {string} profile */
   const dispatchesOf = (key, profile = model.adapter.profile) => {
     const found = [...entries[key].dispatches];
-    for (const { dispatch, ...other } of profiles[profile][key] ?? [])
+    for (const { dispatch, ...other } of ownOf(profiles[profile], key) ?? [])
       found[dispatch] = { ...found[dispatch], ...other };
     return found;
   };
@@ -482,7 +487,7 @@ export async function open(bundle, options = {}) {
   const eachInput = (key, batch, visit) => {
     const { inputs, ranges } = entries[key];
     if (!keys(Object(batch)).every(port => hasOwn(inputs, port))) return;
-    const found = mapped(inputs, (id, port) => visit(batch?.[port], tensors[id], ranges?.[port]));
+    const found = mapped(inputs, (id, port) => visit(batch?.[port], tensors[id], ownOf(ranges, port)));
     if (valuesOf(found).every(Boolean)) return /** @type {any} */ (found);
   };
   /** Of one call. @param {string} key */
@@ -504,7 +509,7 @@ export async function open(bundle, options = {}) {
       for (const [buffer, copy] of saved) encoder.copyBufferToBuffer(copy, 0, buffer, 0, copy.size);
     });
   /** @param {string} key */
-  const stepsOf = key => model.progress.steps[key] ?? 0;
+  const stepsOf = key => ownOf(model.progress.steps, key) ?? 0;
 
   /**
    * One submit: a call per batch, in order; then all outputs. `stands` hears of calls that stand before one that is

@@ -23,7 +23,7 @@ CHANGES = {
     "tolerance": 1,
     "tensors": {"train/x": {"mean": 0, "size": 0, "at": [0], "scale": 1}},
 }
-LONG = "a" * 300
+LONG = "a" * 600
 Plan = dict[str, Any]
 
 
@@ -114,6 +114,20 @@ PLANS = [
     plan_case("copy of itself", "tensors.w.init", {"kind": "copy", "of": "w"}),
     plan_case("input that is a parameter", "entries.train.inputs.x", "w"),
     plan_case("output that is nothing", "entries.train.outputs.loss", "nothing"),
+    plan_case("output that is an input", "entries.predict.outputs.p", "predict/x"),
+    plan_case("output that is another's input", "entries.predict.outputs.p", "train/y"),
+    plan_case("output that is a parameter", "entries.train.outputs.loss", "w"),
+    plan_case("output that is state", "entries.train.outputs.loss", "opt/opt/step"),
+    plan_case("output over an input", "tensors.pick/rows.buffer", line_bundle.INPUT),
+    plan_case(
+        "output over a parameter",
+        "tensors.pick/rows",
+        {"dtype": "f32", "shape": [3], "buffer": 0, "offset": 0, "role": "output"},
+    ),
+    plan_case("flag over state", "tensors.train/flag.buffer", line_bundle.STATE),
+    plan_case("parameter in a temporary", "tensors.w.buffer", line_bundle.TEMP),
+    plan_case("state among outputs", "tensors.rng/seed.buffer", line_bundle.OUTPUT),
+    plan_case("input among outputs", "tensors.train/y.buffer", line_bundle.OUTPUT),
     plan_case("write to nothing", "entries.train.writes", ["nothing"]),
     plan_case("empty range", "entries.pick.ranges.ids", [3, 0]),
     plan_case("grid beyond the limit", "entries.train.dispatches.0.grid", [70_000, 1, 1]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from wgcc import __version__
 from wgcc.bundle.emit import bundle_files, initial_weights, write_files
-from wgcc.bundle.plan import Planned, make_plan
+from wgcc.bundle.plan import Planned, check_file_name, make_plan
 from wgcc.bundle.selftest import make_selftest
 from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
@@ -71,6 +71,7 @@ def read_program(
     entries: Sequence[str] | None = None,
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage."""
+    check_file_name(Path(path).name)
     diagnostics = Diagnostics()
     program = elaborate(Path(path), diagnostics, sizes=sizes, model=model, seed=seed)
     if program is None:

@@ -1,5 +1,5 @@
 // The bundle inside this page, for the scripts below: `load(options)`, `plan`, `kernels`, `source`, and `files` of
-// data, which `readTensors` reads.
+// data, which `readTensors` reads; `ownOf` looks something up by a name of the model.
 const plan = __PLAN__;
 const kernels = __KERNELS__;
 const source = __SOURCE__;
@@ -10,4 +10,5 @@ const seal = __SEAL__;
 const files = __FILES__;
 const load = options => wgcc_js.open({ plan, kernels, constants, seal, weights: () => decoded(weights) }, options);
 const randomUnits = (seed, name, count) => Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
+const { ownOf } = wgcc_js;
 const { readTensors } = files_js;

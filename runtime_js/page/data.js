@@ -15,7 +15,7 @@ function generated(entry, seed, times) {
         rows = t.shape[0] == batch ? batch * times : 1,
         row = rows > 1 ? size(t) / batch : size(t);
       const w = draw(7, name, row * 3),
-        { low = 0, high = t.dtype == 'u8' ? 255 : t.dtype == 'bool' ? 1 : 3 } = asRange(ranges[name]);
+        { low = 0, high = t.dtype == 'u8' ? 255 : t.dtype == 'bool' ? 1 : 3 } = asRange(ownOf(ranges, name));
       const value = (r, j) => {
         if (!t.shape.length) return t.dtype[0] != 'f' ? low : /lr|rate/.test(name) ? 0.001 : 1;
         const [a, b] = [hidden[r * depth], hidden[r * depth + depth - 1]];

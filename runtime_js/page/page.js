@@ -61,7 +61,7 @@ const guarded = job => async event => {
   }
 };
 const stop = () => running?.abort();
-const step = () => model.progress.steps[trainer] ?? 0;
+const step = () => ownOf(model.progress.steps, trainer) ?? 0;
 const showStep = () => {
   $('step').textContent = step();
   history = history.filter(point => point[0] <= step());

@@ -2,7 +2,7 @@
 // first GPU call (the twin of plan.schema.json, validate.py and wgsl_guard.py in Python, with the same error codes; a
 // sound bundle that somebody changed by hand runs), and what a caller passed or an adapter lacks is named.
 
-import { bytesOf, convert, fail, isFloat, isLasting, listOf, product } from '../wgcc.js';
+import { bytesOf, convert, fail, isFloat, isLasting, listOf, ownOf, product } from '../wgcc.js';
 
 /** @import { Binding, Entry, Kernel, Plan, Tensor, Tensors } from '../wgcc.js' */
 
@@ -93,6 +93,14 @@ const table = (form, most, names) => record({}, {}, form, names, most);
 /** A name or an index in a section. @type {(section: 'buffers' | 'tensors' | 'kernels' | 'entries') => Form} */
 const known = section => value =>
   typeof value == (isArray(root[section]) ? 'number' : 'string') && hasOwn(root[section], value);
+/**
+ * Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one element are stored
+ * among the state's.
+ * @type {Record<string, RegExp>}
+ */
+const STORED_IN = { param: /params/, state: /state/, constant: /constant/, input: /input|state/, output: /^/ };
+/** @type {Form} */
+const isKept = ({ role, buffer }) => STORED_IN[role].test(root.buffers[buffer].role);
 /** Lies within its buffer. @type {Form} */
 const fits = place => place.offset + (place.size ?? bytesOf(place)) <= root.buffers[place.buffer].bytes;
 /** Names and files are given once. @type {(items: {name: string, file?: string}[], field: string) => boolean} */
@@ -102,7 +110,7 @@ const unique = (items, field) =>
       items.findIndex(item => item.name == one.name || (item.file && item.file == one.file)) == i ||
       refuse(`${field}[${i}]`, one.name),
   );
-/** Lasting tensors and an entry's inputs each own their memory; outputs may share it. @param {string[]} names */
+/** These tensors each own their memory. @param {string[]} names */
 const disjoint = names =>
   [...new Set(names)]
     .map(key => ({ key, size: bytesOf(root.tensors[key]), ...root.tensors[key] }))
@@ -132,7 +140,7 @@ const usable = (kernel, bindings, field) => {
 };
 
 const NAME = /^(?!(__proto__|constructor|prototype)$)[A-Za-z_]\w{0,126}$/,
-  PATH = /^(?!(__proto__|constructor|prototype)$)[A-Za-z_][\w./]{0,254}$/,
+  PATH = /^(?!(__proto__|constructor|prototype)$)[A-Za-z_][\w./]{0,510}$/,
   HASH = /^[0-9a-f]{64}$/,
   TEXT = /^[^]{0,256}$/,
   COUNT = [0, 2 ** 53 - 1],
@@ -168,10 +176,10 @@ const TENSOR = record(
 const copied = tensors =>
   keys(tensors).every(key => {
     const { init, shape } = tensors[key],
-      other = tensors[init?.of ?? ''];
+      other = ownOf(tensors, init?.of ?? '');
     return (
       init?.kind != 'copy' ||
-      (/param|state/.test(other?.role) && other.init?.kind != 'copy' && `${other.shape}` == `${shape}`) ||
+      (other && isLasting(other) && other.init?.kind != 'copy' && `${other.shape}` == `${shape}`) ||
       refuse(`tensors.${key}.init`, init)
     );
   });
@@ -222,17 +230,26 @@ const ENTRY = record(
     ),
   },
 );
-/** Inputs are inputs and do not overlap; ranges are theirs. @param {Entry} entry @param {string} field */
-const ported = ({ inputs, ranges }, field) => {
+/**
+ * Inputs are inputs, outputs are outputs, and they own their memory: only an output may be what the entry writes. Ranges
+ * are those of inputs.
+ * @param {Entry} entry @param {string} field
+ */
+const ported = ({ inputs, outputs, ranges, writes, guard }, field) => {
   for (const port in inputs)
     root.tensors[inputs[port]].role == 'input' || refuse(`${field}.inputs.${port}`, inputs[port]);
+  for (const port in outputs)
+    root.tensors[outputs[port]].role == 'output' || refuse(`${field}.outputs.${port}`, outputs[port]);
   for (const port in ranges) {
     const { 0: a, 1: b, low = a, high = b } = /** @type {any} */ (ranges[port]);
     (hasOwn(inputs, port) && !isFloat(root.tensors[inputs[port]]) && low <= high) ||
       refuse(`${field}.ranges.${port}`, ranges[port]);
   }
-  const owners = keys(root.tensors).filter(key => /param|state|cons/.test(root.tensors[key].role));
-  return disjoint([...owners, ...valuesOf(inputs)]);
+  const lasting = keys(root.tensors).filter(key => !/put/.test(root.tensors[key].role)),
+    written = new Set(writes),
+    others = lasting.filter(key => !written.has(key)),
+    ports = [...valuesOf(inputs), ...(guard ? [guard.flag] : [])];
+  return disjoint([...lasting, ...ports]) && disjoint([...others, ...ports, ...valuesOf(outputs)]);
 };
 /** Sums of the buffers. @param {Record<string, number>} memory */
 const summed = memory =>
@@ -277,7 +294,7 @@ const PLAN = record(
       limits: table(COUNT, 12, key => hasOwn(LIMITS, key)),
     }),
     buffers: all(list(BUFFER), unique),
-    tensors: all(table(all(TENSOR, fits), 1e4, PATH), copied),
+    tensors: all(table(all(TENSOR, fits, isKept), 1e4, PATH), copied),
     kernels: all(list(KERNEL), unique),
     entries: all(
       table(all(ENTRY, ported)),
@@ -427,7 +444,10 @@ function checkNames({ entries }, key, batch) {
   if (Object(batch) !== batch) fail('data', key, 'takes an object of arrays');
   for (const port of keys(batch))
     hasOwn(inputs, port) || fail('name', port, `is no input of ${key}; there are: ${keys(inputs)}`);
-  for (const port in inputs) batch[port] ?? fail('name', port, `is missing: ${key} needs it`);
+  /** @type {any} */
+  const inherited = Object.prototype;
+  for (const port in inputs)
+    (batch[port] ?? inherited[port]) !== inherited[port] || fail('name', port, `is missing: ${key} needs it`);
 }
 
 /** The inputs of a call. @param {Plan} plan @param {string} key @param {any} batch */
@@ -435,7 +455,7 @@ export function checkInputs(plan, key, batch) {
   checkNames(plan, key, batch);
   const { inputs, ranges } = plan.entries[key];
   for (const port in inputs)
-    explain(batch[port], plan.tensors[inputs[port]], `${key}.${port}`, { allowed: ranges?.[port] });
+    explain(batch[port], plan.tensors[inputs[port]], `${key}.${port}`, { allowed: ownOf(ranges, port) });
   fail('data', key, 'does not take these inputs');
 }
 
@@ -449,7 +469,7 @@ export function checkRows(plan, key, data, isEnded) {
     const tensor = plan.tensors[inputs[port]],
       field = `${key}.${port}`,
       [size, ...row] = tensor.shape;
-    explain(data[port], tensor, field, { allowed: ranges?.[port], rows: true });
+    explain(data[port], tensor, field, { allowed: ownOf(ranges, port), rows: true });
     const { length } = /** @type {any} */ (listOf(data[port], tensor)),
       rows = length / product(row);
     if (rows % 1 || (rows != 1 && !size))

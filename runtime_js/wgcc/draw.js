@@ -1,7 +1,7 @@
 // Loaded when values are drawn from a seed: first values, as Python draws them to the bit, because they use only the
 // arithmetic that IEEE 754 fixes.
 
-import { convert, fail, product, randomWords } from '../wgcc.js';
+import { convert, fail, ownOf, product, randomWords } from '../wgcc.js';
 import { crc32, encode } from './files.js';
 
 /** @import { First, Named, Tensor, Tensors, Words } from '../wgcc.js' */
@@ -15,18 +15,18 @@ const SEED = 'rng/seed';
  * With a seed, all that is random is drawn from it; given weights stand in any case.
  * @param {Tensors} lasting @param {First} first the bundle's own values @param {number | null} [seed] @param {Named} [given]
  */
-export function firstValues(lasting, { whole, own = whole }, seed, given = {}) {
+export function firstValues(lasting, { whole, own = whole }, seed, given) {
   if (seed != null && seed >>> 0 !== seed) fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   /** @type {Named} */
-  const found = {};
+  const found = Object.create(null);
   for (const key in lasting) {
     const kind = lasting[key].init?.kind,
-      old = given[key] ?? (seed == null || kind == 'external' ? own?.[key] : null);
+      old = ownOf(given, key) ?? (seed == null || kind == 'external' ? ownOf(own, key) : null);
     if (old) found[key] = old;
     else if (kind != 'copy')
       found[key] = initialValues(lasting[key], seed ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
   }
-  if (seed != null && found[SEED] && !given[SEED]) found[SEED] = Uint32Array.of(seed);
+  if (seed != null && found[SEED] && !ownOf(given, SEED)) found[SEED] = Uint32Array.of(seed);
   for (const key in lasting) found[key] ??= found[lasting[key].init?.of ?? ''];
   return found;
 }

@@ -2,7 +2,7 @@
 // model's values in and out, checkpoints in files and in the browser. A bundle's own weights, as the compiler sealed
 // them, are read without it.
 
-import { decoded, fail, fromWords, isLasting, product, toWords } from '../wgcc.js';
+import { decoded, fail, fromWords, isLasting, ownOf, product, toWords } from '../wgcc.js';
 
 /** @import { Bundle, Inside, Named, Options, Plan, Tensor, Tensors, Values } from '../wgcc.js' */
 
@@ -156,7 +156,7 @@ export function crc32(bytes, crc = 0) {
  */
 async function wordsOf(given, tensors, from) {
   /** @type {Named} */
-  const found = {};
+  const found = Object.create(null);
   for (const [key, value] of pairsOf(given)) {
     if (!hasOwn(tensors, key)) fail('weights', key, `of ${from} is not in the model`);
     found[key] =
@@ -205,13 +205,13 @@ export async function firstFiles(bundle, { weights: given, signal }) {
   const constants = await load(bundle.constants && decoded(bundle.constants), fixed, 'constants'),
     weights = await load(given, lasting, 'weights'),
     // Weights that replace all of the bundle's spare its file, which bundlers may have left behind.
-    own = keys(lasting).every(key => weights[key] || isOptimizers(key))
+    own = keys(lasting).every(key => ownOf(weights, key) || isOptimizers(key))
       ? {}
       : await load(bundle.weights?.(), lasting, 'weights.safetensors'),
     missing =
-      keys(fixed).find(key => !constants[key]) ??
-      outside.find(key => !weights[key] && !own[key]) ??
-      keys(lasting).find(key => given && !outside[0] && lasting[key].role == 'param' && !weights[key]);
+      keys(fixed).find(key => !ownOf(constants, key)) ??
+      outside.find(key => !ownOf(weights, key) && !ownOf(own, key)) ??
+      keys(lasting).find(key => given && !outside[0] && lasting[key].role == 'param' && !ownOf(weights, key));
   if (missing) fail('weights', missing, 'is in no file of weights: load({weights})');
   return { constants, weights, own };
 }
@@ -233,9 +233,9 @@ export const state = inside => valuesOfModel(inside, tensor => tensor.role == 's
  */
 export async function loadParams(inside, given, { strict = true } = {}) {
   const lasting = lastingOf(inside),
-    missing = keys(lasting).find(key => strict && lasting[key].role == 'param' && !(key in given));
+    missing = keys(lasting).find(key => strict && lasting[key].role == 'param' && !hasOwn(given, key));
   if (missing) fail('weights', missing, 'is missing');
-  const wanted = fromEntries(pairsOf(given).filter(([key]) => strict || key in lasting));
+  const wanted = fromEntries(pairsOf(given).filter(([key]) => strict || hasOwn(lasting, key)));
   await inside.writeAll(await wordsOf(wanted, lasting, 'what was given'));
 }
 

@@ -1,6 +1,6 @@
 // Loaded to look inside a model on the GPU: the self-test that its bundle holds, where a NaN came from, times per kernel.
 
-import { bytesOf, fail, isFloat, isLasting, product } from '../wgcc.js';
+import { bytesOf, fail, isFloat, isLasting, ownOf, product } from '../wgcc.js';
 import { namedWords } from './draw.js';
 
 /** @import { Command, Inside, Named, Plan, Values } from '../wgcc.js' */
@@ -17,7 +17,7 @@ export async function selftest(model) {
     results = [];
   for (const entry in entries) {
     const { inputs, outputs, tolerance, changes } = entries[entry],
-      /** @type {Record<string, number>} */ worst = {};
+      /** @type {Record<string, number>} */ worst = Object.create(null);
     await model.reset(undefined, { own: true });
     const before = changes && (await lasting(model));
     for (const [step, expected] of outputs.entries()) {
@@ -119,7 +119,7 @@ export async function undo(inside, key, batches, saved, output, stands) {
     where = `${await blame(inside, key)}; the model is as it was before that step`;
     await inside.back(saved);
   }
-  const step = (inside.model.progress.steps[key] ?? 0) + batches.length;
+  const step = (ownOf(inside.model.progress.steps, key) ?? 0) + batches.length;
   fail('nan', key, `step ${step}: ${output ? `\`${output}\`` : 'a parameter or state'} is not finite${where}`);
 }
 

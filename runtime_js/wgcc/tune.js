@@ -1,6 +1,7 @@
 // Loaded by load({tune}) alone: measures the kernels a bundle holds on this adapter, chooses the fastest for each
 // dispatch, and keeps the choice in the browser. `wgcc build --candidates` gives a bundle more to choose from.
 
+import { ownOf } from '../wgcc.js';
 import { checkPlan } from './check.js';
 import { stored } from './files.js';
 
@@ -32,7 +33,7 @@ async function recalled(plan, name) {
 /** What each dispatch of an entry runs under a profile. @param {Plan} plan @param {string} key @param {Profile} [profile] */
 function launches({ entries }, key, profile) {
   const found = entries[key].dispatches.map(({ kernel, grid }, dispatch) => ({ dispatch, kernel, grid }));
-  for (const item of profile?.[key] ?? []) found[item.dispatch] = item;
+  for (const item of ownOf(profile, key) ?? []) found[item.dispatch] = item;
   return found;
 }
 

@@ -12,6 +12,9 @@ from typing import Any
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
 
+# What reports and `wgcc train --json` say besides outputs.
+FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -24,8 +27,14 @@ class Report:
     ms: float
 
     def as_json(self) -> dict[str, Any]:
+        own = {_key(name): value for name, value in self.outputs.items()}
         extra = {f"eval_{name}": value for name, value in self.eval.items()}
-        return {"step": self.step, **self.outputs, **extra, "ms": round(self.ms, 4)}
+        return {"step": self.step, **own, **extra, "ms": round(self.ms, 4)}
+
+
+def _key(output: str) -> str:
+    """An output called like a fact of the report, such as `step`, is `out_step` there."""
+    return f"out_{output}" if output in FACTS or output.startswith(("eval_", "out_")) else output
 
 
 @dataclass(slots=True)

@@ -15,6 +15,15 @@ from wgcc_runtime.limits import limits_of
 from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, Tensor
 
 MAX_DISPATCHES = 10_000
+LASTING = ("param", "state", "constant")
+# Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one
+# element are stored among the state's.
+STORED_IN = {
+    "param": ("params",),
+    "state": ("state",),
+    "constant": ("constant",),
+    "input": ("input", "state"),
+}
 # Buffer roles behind each figure of `memory`.
 MEMORY_ROLES = {
     "params": ("params",),
@@ -71,15 +80,18 @@ def _check_tensors(plan: Plan) -> None:
         field = f"tensors.{name}"
         if tensor.buffer >= len(plan.buffers):
             _refuse(f"{field}.buffer", f"is {tensor.buffer}; there are {len(plan.buffers)} buffers")
-        room = plan.buffers[tensor.buffer].bytes
+        room, role = plan.buffers[tensor.buffer].bytes, plan.buffers[tensor.buffer].role
+        if role not in STORED_IN.get(tensor.role, (role,)):
+            _refuse(f"{field}.buffer", f"is for {role}, and the tensor is of role {tensor.role}")
         if tensor.offset + tensor.bytes > room:
             end = tensor.offset + tensor.bytes
             _refuse(field, f"ends at byte {end} of a buffer of {room}")
         _check_copy(plan, tensor)
-    lasting = [t for t in plan.tensors.values() if t.role in ("param", "state", "constant")]
-    _check_disjoint(lasting)
-    for entry in plan.entries.values():
-        _check_disjoint([*lasting, *entry.inputs.values()])
+    _check_disjoint(_lasting(plan))
+
+
+def _lasting(plan: Plan) -> list[Tensor]:
+    return [tensor for tensor in plan.tensors.values() if tensor.role in LASTING]
 
 
 def _check_copy(plan: Plan, tensor: Tensor) -> None:
@@ -90,7 +102,7 @@ def _check_copy(plan: Plan, tensor: Tensor) -> None:
 
 
 def _check_disjoint(tensors: Sequence[Tensor]) -> None:
-    """Lasting tensors and an entry's inputs each own their memory. Outputs may share it."""
+    """These tensors each own their memory."""
     unique = {tensor.name: tensor for tensor in tensors}.values()
     ordered = sorted(unique, key=lambda tensor: (tensor.buffer, tensor.offset))
     for left, right in pairwise(ordered):
@@ -119,9 +131,9 @@ def _check_kernels(plan: Plan, limits: Mapping[str, int]) -> None:
 
 def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
     field = f"entries.{entry.name}"
-    for name, tensor in entry.inputs.items():
-        if tensor.role != "input":
-            _refuse(f"{field}.inputs.{name}", f"names `{tensor.name}`, whose role is {tensor.role}")
+    _check_roles(f"{field}.inputs", entry.inputs, "input")
+    _check_roles(f"{field}.outputs", entry.outputs, "output")
+    _check_port_places(plan, entry)
     for i, name in enumerate(entry.writes):
         if name not in plan.persistent():
             _refuse(f"{field}.writes[{i}]", f"names no parameter or state: {name}")
@@ -134,6 +146,21 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
         _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
     if entry.guard:
         _check_guard(plan, entry.guard, f"{field}.guard", limits)
+
+
+def _check_roles(field: str, ports: Mapping[str, Tensor], role: str) -> None:
+    for name, tensor in ports.items():
+        if tensor.role != role:
+            _refuse(f"{field}.{name}", f"names `{tensor.name}`, whose role is {tensor.role}")
+
+
+def _check_port_places(plan: Plan, entry: Entry) -> None:
+    """Ports own their memory; only an output may be what the entry writes."""
+    lasting, written = _lasting(plan), set(entry.writes)
+    flag = [entry.guard.flag] if entry.guard else []
+    _check_disjoint([*lasting, *entry.inputs.values(), *flag])
+    others = [tensor for tensor in lasting if tensor.name not in written]
+    _check_disjoint([*others, *entry.inputs.values(), *entry.outputs.values(), *flag])
 
 
 def _check_guard(plan: Plan, guard: EntryGuard, field: str, limits: Mapping[str, int]) -> None:

@@ -26,7 +26,7 @@ DEFAULTS = {"temperature": 0.8}
 
 
 def write(
-    model: Model, prompt: str, count: int, entry: str = "decode", **inputs: Any
+    model: Model, prompt: str, count: int, entry: str = "decode", /, **inputs: Any
 ) -> Iterator[str]:
     """The characters behind the prompt, `count` ids of them, each as soon as it is known.
 

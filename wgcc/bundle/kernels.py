@@ -15,6 +15,8 @@ MAX_NAME = 48
 _SHARED = re.compile(r"var<workgroup> \w+: (?:array<)?(\w+)(?:, ([\w* ]+)>)?;")
 _WORDS = dict.fromkeys(("bool", "f32", "i32", "u32", "vec2h"), 4)
 _BYTES = {**_WORDS, "f16": 2, "vec2f": 8, "vec4f": 16, "vec4h": 8}
+# No file of Windows has such a name, whatever its ending.
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE)
 # How many uses of a shared kernel its comment lists.
 LISTED_USES = 4
 
@@ -72,7 +74,7 @@ def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
 
 def _file_name(label: str, profile: str, taken: set[str]) -> str:
     stem = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:MAX_NAME].rstrip("_") or "kernel"
-    if not (stem[0].isalpha() or stem[0] == "_"):
+    if not (stem[0].isalpha() or stem[0] == "_") or _DEVICE.fullmatch(stem):
         stem = f"k_{stem}"
     name = stem if profile == "gpu" else f"{stem}_{profile}"
     candidate, count = name, 1

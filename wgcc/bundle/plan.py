@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from wgcc.bundle.kernels import KernelFile, kernel_files
+from wgcc.errors import WgError
 from wgcc.ir.graph import Constant, Graph, TensorType
+from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.schedule.guard import FLAG
 from wgcc.schedule.kernel import (
@@ -27,6 +30,8 @@ from wgcc.schedule.kernel import (
 )
 
 FORMAT, VERSION = "wgcc-bundle", 1
+# What a bundle may keep its source as, beside its other files; surrogates stand for broken names.
+_SOURCE = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 Plan = dict[str, Any]
 
 
@@ -46,8 +51,9 @@ def make_plan(
     files = kernel_files(schedule)
     numbers = {kernel: number for number, file in enumerate(files) for kernel in file.kernels}
     buffers = {buffer.name: number for number, buffer in enumerate(schedule.buffers)}
+    ports = port_keys(program)
     entries = {
-        name: _entry(program.entries[name], entry, numbers, buffers)
+        name: _entry(program.entries[name], ports[name], entry, numbers, buffers)
         for name, entry in schedule.entries.items()
     }
     model = {"name": program.name, "source": source, "sha256": _sha256(text)}
@@ -60,7 +66,7 @@ def make_plan(
         "buffers": [
             {"name": b.name, "bytes": b.words * WORD, "role": b.role} for b in schedule.buffers
         ],
-        "tensors": _tensors(program, schedule, buffers),
+        "tensors": _tensors(program, ports, schedule, buffers),
         "kernels": [file.record() for file in files],
         "entries": entries,
         "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
@@ -69,6 +75,15 @@ def make_plan(
     }
     constants = {name: constant for name, (constant, _) in schedule.constants.items()}
     return Planned(plan, files, constants)
+
+
+def check_file_name(name: str) -> None:
+    """A model file must be able to be a file of a bundle."""
+    if not _SOURCE.fullmatch(name):
+        raise WgError(
+            f"{name!r} is no name for a model file, of which a bundle keeps a copy: call it NAME.wg"
+            " (at most 128 characters, no control characters)"
+        )
 
 
 def all_dispatches(entry: Mapping[str, Any]) -> list[Plan]:
@@ -103,7 +118,9 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _tensors(program: Program, schedule: Schedule, buffers: dict[str, int]) -> dict[str, Any]:
+def _tensors(
+    program: Program, ports: Mapping[str, Ports], schedule: Schedule, buffers: dict[str, int]
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for role, tensors in (("param", program.params), ("state", program.state)):
         for name, tensor in tensors.items():
@@ -112,18 +129,15 @@ def _tensors(program: Program, schedule: Schedule, buffers: dict[str, int]) -> d
     for name, (constant, place) in schedule.constants.items():
         found[name] = _tensor(constant.value.type, place, "constant", buffers)
     for name, entry in schedule.entries.items():
-        graph = program.entries[name]
+        graph, keys = program.entries[name], ports[name]
         for value in graph.inputs:
             place = entry.inputs[value.name]
-            found[f"{name}/{value.name}"] = _tensor(value.type, place, "input", buffers)
+            found[keys.inputs[value.name]] = _tensor(value.type, place, "input", buffers)
         for output, value in graph.outputs.items():
-            key = f"{name}/{output}"
-            while key in found:
-                key += "_out"
-            found[key] = _tensor(value.type, entry.outputs[output], "output", buffers)
+            place = entry.outputs[output]
+            found[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)
         if entry.guard:
-            flag = TensorType((), "u32")
-            found[_flag_name(entry)] = _tensor(flag, FLAG, "output", buffers)
+            found[keys.flag] = _tensor(TensorType((), "u32"), FLAG, "output", buffers)
     return found
 
 
@@ -150,31 +164,30 @@ def _init(tensor: Tensor) -> Plan:
 
 
 def _entry(
-    graph: Graph, entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]
+    graph: Graph,
+    ports: Ports,
+    entry: EntrySchedule,
+    numbers: Mapping[Any, int],
+    buffers: dict[str, int],
 ) -> Plan:
-    inputs = {value.name: f"{graph.name}/{value.name}" for value in graph.inputs}
-    outputs = {n: f"{graph.name}/{n}{'_out' if n in inputs else ''}" for n in graph.outputs}
     return {
-        "inputs": inputs,
-        "outputs": outputs,
+        "inputs": dict(ports.inputs),
+        "outputs": dict(ports.outputs),
         "ranges": _ranges(graph),
         "dispatches": [_dispatch(item, numbers, buffers) for item in entry.dispatches],
         "writes": list(entry.written),
         "training": entry.trains,
-        **({"guard": _guard(entry, numbers, buffers)} if entry.guard else {}),
+        **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
     }
 
 
-def _guard(entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
+def _guard(
+    flag: str, entry: EntrySchedule, numbers: Mapping[Any, int], buffers: dict[str, int]
+) -> Plan:
     return {
-        "flag": _flag_name(entry),
+        "flag": flag,
         "dispatches": [_dispatch(item, numbers, buffers) for item in entry.guard],
     }
-
-
-def _flag_name(entry: EntrySchedule) -> str:
-    """With a dot, so it is the name of no output."""
-    return f"{entry.name}/guard.flag"
 
 
 def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:

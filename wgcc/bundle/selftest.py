@@ -6,6 +6,7 @@ long for a build are left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.changes import make_changes
@@ -33,11 +34,15 @@ def make_selftest(program: Program, plan: dict[str, Any]) -> dict[str, Any]:
         if _work(graph) * steps > MOST_WORK:
             steps = 1
         if _work(graph) * steps <= MOST_WORK and graph.outputs:
-            entries[name] = _test_entry(program, graph, steps)
+            keys = plan["entries"][name]["inputs"]
+            entries[name] = _test_entry(program, graph, keys, steps)
     return {"seed": SEED, "entries": entries}
 
 
-def _test_entry(program: Program, graph: Graph, steps: int) -> dict[str, Any]:
+def _test_entry(
+    program: Program, graph: Graph, keys: Mapping[str, str], steps: int
+) -> dict[str, Any]:
+    """Inputs are drawn by the `keys` of their tensors, as runtimes do."""
     from wgcc_runtime.drawn import drawn_input
 
     specs = {value.name: _spec(graph, value) for value in graph.inputs}
@@ -47,7 +52,7 @@ def _test_entry(program: Program, graph: Graph, steps: int) -> dict[str, Any]:
     outputs = []
     for step in range(steps):
         inputs = {
-            v.name: drawn_input(specs[v.name], f"{graph.name}/{v.name}", v.shape, SEED, step)
+            v.name: drawn_input(specs[v.name], keys[v.name], v.shape, SEED, step)
             for v in graph.inputs
         }
         results = session.call(graph.name, inputs)

@@ -45,4 +45,4 @@ def base64_text(data: bytes | None) -> str | None:
 def package_name(model: str) -> str:
     """The npm name of a bundle, in a scope that nobody publishes to by accident."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-")
-    return f"@my-models/{plain}"
+    return f"@my-models/{plain or 'model'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,10 +25,16 @@ MEMBERS = {
     "profile", "dispose", "constructor", "then",
 }  # fmt: skip
 
-# Names that index.d.ts has of its own; a model called so gets a longer one.
+# Words of TypeScript that no type can be called, and types that this file writes.
 TAKEN = {
-    "In", "Out", "Inputs", "Outputs", "Params", "State", "Training", "Data", "FitOptions", "Report",
-    "LoadOptions", "Loaded", "Sized", "Plain", "Global", "WgccError", *ARRAYS.values(),
+    "any", "as", "async", "await", "bigint", "boolean", "break", "case", "catch", "class", "const",
+    "continue", "debugger", "declare", "default", "delete", "do", "else", "enum", "export",
+    "extends", "false", "finally", "for", "function", "if", "implements", "import", "in",
+    "instanceof", "interface", "let", "never", "new", "null", "number", "object", "package",
+    "private", "protected", "public", "return", "static", "string", "super", "switch", "symbol",
+    "this", "throw", "true", "try", "type", "typeof", "undefined", "unknown", "var", "void",
+    "while", "with", "yield", "Inputs", "Outputs", "Params", "State", "Training",
+    *ARRAYS.values(),
 }  # fmt: skip
 
 
@@ -108,8 +115,7 @@ def _methods(plan: Plan) -> Iterable[str]:
     yield "/** Entries that train. */"
     yield f"export type Training = {' | '.join(map(repr, training)) or 'never'};\n"
     yield "/** The loaded model: every entry is a method. */"
-    model = plan["model"]["name"]
-    model += "Model" if model in TAKEN else ""
+    model = _interface(plan["model"]["name"])
     yield f"export interface {model} extends Loaded {{"
     for entry, spec in plan["entries"].items():
         if entry in MEMBERS:
@@ -117,6 +123,17 @@ def _methods(plan: Plan) -> Iterable[str]:
         if spec.get("doc"):
             yield f"  /** {' '.join(spec['doc'].split()).replace('*/', '* /')} */"
         optional = "" if spec["inputs"] else "?"
-        yield f"  {entry}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
+        # Without quotes, `new` would say how to construct one.
+        method = f"'{entry}'" if entry == "new" else entry
+        yield f"  {method}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
     yield "}\n"
     yield f"export declare function load(options?: LoadOptions): Promise<{model}>;"
+
+
+def _interface(model: str) -> str:
+    """A longer name for a model that is called like something that index.d.ts names itself."""
+    own = re.sub(r"/\*.*?\*/|//[^\n]*|'[^'\n]*'", "", template("bundle/index.d.ts"), flags=re.S)
+    taken = TAKEN | set(re.findall(r"\w+", own))
+    while model in taken:
+        model += "Model"
+    return model

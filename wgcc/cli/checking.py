@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wgcc.bundle.plan import check_file_name
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
@@ -34,6 +35,7 @@ def check_file(
     """All models of a file, or the one called `model`."""
     result = Checked(path)
     try:
+        check_file_name(path.name)
         found = check(path, result.diagnostics, sizes=sizes, seed=seed, prepare=autograd)
         if model is not None and model not in found and not result.diagnostics.errors:
             raise WgError(f"there is no model {model}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import time
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,14 +145,30 @@ def _write(target: str, results: dict[str, Array]) -> None:
 
 
 def _save(path: Path, arrays: dict[str, Array]) -> None:
+    from wgcc_runtime.replace_file import replace_file
+
     if path.suffix == ".npy":
-        np.save(path, next(iter(arrays.values())), allow_pickle=False)
+        replace_file(path, _npy(next(iter(arrays.values()))))
     elif path.suffix == ".npz":
-        save: Any = np.savez
-        save(path, **arrays)
+        replace_file(path, _npz(arrays))
     elif path.suffix == ".safetensors":
         from wgcc_runtime.weights import save_arrays
 
         save_arrays(path, arrays)
     else:
         raise click.UsageError(f"{path} is not .npy, .npz or .safetensors")
+
+
+def _npy(array: Array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _npz(arrays: dict[str, Array]) -> bytes:
+    """As numpy.savez writes it, which cannot take an array called `file`."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", _npy(array))
+    return stream.getvalue()

@@ -14,8 +14,13 @@ from wgcc.elaborate.values import LayerDefinition, ParamRef, StateRef
 from wgcc.ir.graph import Graph
 from wgcc.syntax import ast
 
-# Every object of JavaScript has these.
-RESERVED = ("__proto__", "constructor", "prototype")
+RESERVED = {
+    **dict.fromkeys(
+        ("__proto__", "constructor", "prototype"),
+        "every object of JavaScript has something of that name already",
+    ),
+    "__metadata__": "in files of weights and data, something else has that name",
+}
 # What loaded models can do by themselves, in Python, in JavaScript, or as any object there.
 METHODS = frozenset((
     "adapter", "call", "checkFinite", "check_finite", "close", "compile_ms", "device",
@@ -105,7 +110,7 @@ def _check_name(context: Context, what: str, name: str, at: Place, longest: int)
     if name in RESERVED:
         text = f"`{name}` cannot be the name of {what}"
         found = context.report.error("WG0607", text, at)
-        found.note("every object of JavaScript has something of that name already")
+        found.note(RESERVED[name])
     elif len(name) > longest:
         text = f"this name of {what} has {len(name)} characters; at most {longest} are possible"
         context.report.error("WG0607", text, at)

@@ -6,9 +6,11 @@ updates a whole group, and a kernel can bind any single tensor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node
+from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Program
 from wgcc.schedule.arena import is_update, lists_of, partners
 from wgcc.schedule.bindings import SCALARS
@@ -21,9 +23,11 @@ PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
 class Layout:
     """Grows while entries are laid out; `buffers()` gives the sizes at the end.
 
-    `partners` says which parameter a state tensor of an optimizer belongs to.
+    `ports` names the buffers of inputs and outputs by entry; `partners` says which parameter a
+    state tensor of an optimizer belongs to.
     """
 
+    ports: Mapping[str, Ports] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     partners: dict[str, str] = field(default_factory=dict)
     _ends: dict[str, int] = field(default_factory=dict)
@@ -56,7 +60,7 @@ class Layout:
 
 def lay_out(program: Program) -> Layout:
     """Places for every parameter and state tensor of a program."""
-    layout = Layout()
+    layout = Layout(port_keys(program))
     updates: list[list[str]] = []
     for graph in program.entries.values():
         owners = partners(graph.nodes)

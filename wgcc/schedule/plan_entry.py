@@ -46,7 +46,8 @@ def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
     planned = PlannedEntry(graph, fused, settled.order, places, {})
     for name, value in graph.outputs.items():
         if value.name not in places:
-            places[value.name] = own_place(f"{graph.name}/{name}", "output", value, layout)
+            key = layout.ports[graph.name].outputs[name]
+            places[value.name] = own_place(key, "output", value, layout)
         planned.outputs[name] = places[value.name]
     _place_temporaries(planned, layout, slots)
     return planned

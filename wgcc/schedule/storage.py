@@ -111,11 +111,8 @@ class _Trial:
 
 def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:
     """Each input gets a buffer of its own; inputs of one element lie among the scalars."""
-    places = {}
-    for value in graph.inputs:
-        name = f"{graph.name}/{value.name}"
-        places[value.name] = own_place(name, "input", value, layout)
-    return places
+    keys = layout.ports[graph.name].inputs
+    return {v.name: own_place(keys[v.name], "input", v, layout) for v in graph.inputs}
 
 
 def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
