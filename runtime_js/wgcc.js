@@ -18,7 +18,7 @@
  * @typedef {{model: {name: string, sha256: string, vocab?: string}, requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
  *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors, entries: Record<string, Entry>,
  *   profiles?: Record<string, Record<string, {dispatch: number, kernel: number, grid: Grid}[]>>,
- *   optimizer?: Record<string, any>, selftest?: any, memory: Record<string, number>}} Plan
+ *   optimizer?: Record<string, any>, weights?: {sha256: string, seed?: number}, selftest?: any, memory: Record<string, number>}} Plan
  * @typedef {Uint32Array<ArrayBuffer>} Words  one word per element, as on the GPU, whatever the element type
  * @typedef {Record<string, Words>} Named
  * @typedef {(Float32Array | Int32Array | Uint32Array | Uint8Array) & {shape: number[]}} Values  what callers get
@@ -225,7 +225,7 @@ export async function open(bundle, options = {}) {
    */
   const start = async (seed = options.seed, given = first.weights) => ({
     ...first.constants,
-    ...((seed == null && first.whole) || (await loadDraw()).firstValues(lasting, first, seed, given)),
+    ...((seed == null && first.whole) || (await loadDraw()).firstValues(lasting, first, seed, given, plan.weights?.seed)),
   });
 
   // -- the GPU: device, buffers, pipelines, one submit; made anew after a loss
@@ -733,7 +733,7 @@ export async function open(bundle, options = {}) {
      */
     reset: (seed, { own } = {}) =>
       locked(async () =>
-        writeAll(await (own ? start(null, {}) : start(seed)), { steps: {}, position: 0, seed: 0 }),
+        writeAll(await (own ? start(await (await loadFiles()).builtSeed(bundle), {}) : start(seed)), { steps: {}, position: 0, seed: 0 }),
       ),
     /** Remembers everything, for `recover`. `fit` does it now and then. */
     snapshot: () =>

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wgcc import __version__
-from wgcc.bundle.emit import bundle_files, initial_weights, write_files
-from wgcc.bundle.plan import Planned, check_file_name, make_plan
-from wgcc.bundle.selftest import make_selftest
+from wgcc.bundle.emit import bundle_files, complete_plan, write_files
+from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
@@ -32,10 +31,13 @@ class Compiled:
     diagnostics: Diagnostics
     segments: int = 1
 
+    def plan(self) -> Plan:
+        """plan.json of a bundle that no weights are given for."""
+        return complete_plan(self.planned, self.program)[0]
+
     def files(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The bundle's files. `weights` replaces first values, by parameter name."""
-        values = {**initial_weights(self.program), **(weights or {})}
-        return bundle_files(self.planned, self.program, self.source.name, self.source.text, values)
+        return bundle_files(self.planned, self.program, self.source.name, self.source.text, weights)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         write_files(self.files(weights), Path(folder))
@@ -91,7 +93,6 @@ def compile_program(
     lowered = lower(program, candidates, memory)
     done, scheduled = lowered.program, lowered.schedule
     planned = make_plan(done, scheduled, source.name, source.text, f"wgcc {__version__}")
-    planned.plan["selftest"] = make_selftest(done, planned.plan)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.segments)
 
 

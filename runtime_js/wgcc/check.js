@@ -312,6 +312,7 @@ const PLAN = record(
       32,
     ),
     optimizer: table(record({ kind: NAME, step: LASTING, entry: list(known('entries')) }, {}, () => 1, /^/), 64),
+    weights: record({ sha256: HASH }, { seed: [0, 2 ** 32 - 1] }),
     selftest: record({
       seed: [0, 2 ** 32 - 1],
       entries: all(

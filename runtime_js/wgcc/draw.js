@@ -12,10 +12,12 @@ export const namedWords = (seed, name, count, step) => randomWords(seed, crc32(e
 const SEED = 'rng/seed';
 
 /**
- * With a seed, all that is random is drawn from it; given weights stand in any case.
+ * With a seed, all that is random is drawn from it; given weights stand in any case. Without, what is in no file is drawn
+ * from the seed that the bundle was built with.
  * @param {Tensors} lasting @param {First} first the bundle's own values @param {number | null} [seed] @param {Named} [given]
+ * @param {number} [built]
  */
-export function firstValues(lasting, { whole, own = whole }, seed, given) {
+export function firstValues(lasting, { whole, own = whole }, seed, given, built) {
   if (seed != null && seed >>> 0 !== seed) fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   /** @type {Named} */
   const found = Object.create(null);
@@ -24,7 +26,7 @@ export function firstValues(lasting, { whole, own = whole }, seed, given) {
       old = ownOf(given, key) ?? (seed == null || kind == 'external' ? ownOf(own, key) : null);
     if (old) found[key] = old;
     else if (kind != 'copy')
-      found[key] = initialValues(lasting[key], seed ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
+      found[key] = initialValues(lasting[key], seed ?? built ?? lasting[SEED]?.init?.values?.[0] ?? 0, key);
   }
   if (seed != null && found[SEED] && !ownOf(given, SEED)) found[SEED] = Uint32Array.of(seed);
   for (const key in lasting) found[key] ??= found[lasting[key].init?.of ?? ''];

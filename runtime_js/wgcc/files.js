@@ -216,6 +216,22 @@ export async function firstFiles(bundle, { weights: given, signal }) {
   return { constants, weights, own };
 }
 
+/**
+ * The seed to draw the values from that the bundle was built with; null where its file of weights still holds them.
+ * @param {Bundle} bundle
+ */
+export async function builtSeed({ plan, weights }) {
+  if (!plan.weights) return null;
+  const { sha256, seed } = plan.weights,
+    file = await bytesAt(weights?.(), Infinity),
+    digest = file && new Uint8Array(await crypto.subtle.digest('SHA-256', file)),
+    found = digest && Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('');
+  if (found == sha256) return null;
+  return (
+    seed ?? fail('weights', 'weights.safetensors', 'was replaced, and the self-test is for what was built: build it again with --weights')
+  );
+}
+
 // ---- the model's methods, run one at a time
 
 /** @param {Inside} inside @param {(tensor: Tensor, key: string) => boolean} wanted @returns {Promise<Record<string, Values>>} */

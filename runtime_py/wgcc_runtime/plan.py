@@ -135,6 +135,7 @@ class Plan:
     entries: Mapping[str, Entry]
     profiles: Mapping[str, Mapping[str, tuple[Replacement, ...]]]
     optimizer: Mapping[str, Mapping[str, Any]]
+    weights: Mapping[str, Any]
     selftest: Mapping[str, Any]
     memory: Mapping[str, int]
 
@@ -202,6 +203,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
             for name, spec in raw.get("profiles", {}).items()
         },
         optimizer=raw.get("optimizer", {}),
+        weights=raw.get("weights", {}),
         selftest=raw.get("selftest", {}),
         memory=raw["memory"],
     )

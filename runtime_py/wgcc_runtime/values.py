@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from wgcc_runtime.plan import Plan, Tensor
 from wgcc_runtime.weights import load_weights
 
 SEED_STATE = "rng/seed"
+WEIGHTS = "weights.safetensors"
 # Names of what belongs to an optimizer begin so.
 OPTIMIZER = "opt/"
 # What a safetensors file may have beyond its tensors: header and padding.
@@ -26,19 +28,22 @@ class StartValues:
     """The words of every parameter, state and constant at the start, for any seed."""
 
     def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
-        self._plan = plan
+        self._plan, self._read = plan, read
         self.constants = _file(plan, read, "constants.safetensors", ("constant",))
         # Moments without the steps that made them would make the first steps too large or small.
-        self._own = without_moments(_file(plan, read, "weights.safetensors", ("param", "state")))
+        self._own = without_moments(_file(plan, read, WEIGHTS, ("param", "state")))
         self._given = _given_weights(plan, weights)
         _check_complete(plan, self.constants, self._own, self._given)
 
     def words(self, seed: int | None, own: bool = False) -> Words:
         """With a seed, all that is random is drawn from it; given weights stand in any case.
 
-        `own` asks for what the bundle was built with, whatever weights were given.
+        `own` asks for what the bundle was built with, whatever weights were given, and whatever
+        its file of weights holds by now.
         """
         given = {} if own else self._given
+        if own and not self._is_as_built():
+            seed = self._built_seed()
         found: Words = {}
         tensors = self._plan.persistent()
         for name, tensor in tensors.items():
@@ -56,8 +61,28 @@ class StartValues:
                 found[name] = found[tensor.init["of"]]
         return found
 
+    def _is_as_built(self) -> bool:
+        """Reads the file once more: this is asked for by the self-test alone."""
+        wanted = self._plan.weights.get("sha256")
+        if wanted is None:
+            return True
+        data = self._read(WEIGHTS, _largest(self._plan.persistent().values()))
+        return data is not None and hashlib.sha256(data).hexdigest() == wanted
+
+    def _built_seed(self) -> int:
+        if "seed" not in self._plan.weights:
+            raise WgccError(
+                "weights",
+                f"{WEIGHTS} was replaced after the bundle was built; its self-test was recorded "
+                "from the weights given then: `wgcc build` with --weights records another",
+                WEIGHTS,
+            )
+        return self._seed()
+
     def _seed(self) -> int:
         """The seed the model was written with, for bundles without weights."""
+        if "seed" in self._plan.weights:
+            return int(self._plan.weights["seed"])
         state = self._plan.tensors.get(SEED_STATE)
         values = state.init.get("values", ()) if state else ()
         return int(values[0]) if values else 0
@@ -89,13 +114,18 @@ def _fit(value: Any, tensor: Tensor, what: str) -> Array:
 
 def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> Words:
     wanted = {n: t for n, t in plan.tensors.items() if t.role in roles}
-    data = read(name, 2 * sum(t.bytes for t in wanted.values()) + FILE_EXTRA)
+    data = read(name, _largest(wanted.values()))
     if data is None:
         return {}
     arrays, _ = load_weights(data)
     for extra in arrays.keys() - wanted.keys():
         raise WgccError("weights", f"{name} holds `{extra}`, which plan.json does not know", extra)
     return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}
+
+
+def _largest(tensors: Iterable[Tensor]) -> int:
+    """How many bytes a file of these tensors may have."""
+    return 2 * sum(tensor.bytes for tensor in tensors) + FILE_EXTRA
 
 
 def _given_weights(plan: Plan, weights: Any) -> Words:

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from wgcc.bundle.plan import Planned, plan_text
+from wgcc.bundle.first_values import initial_weights, tensors_of
+from wgcc.bundle.plan import Plan, Planned, plan_text
 from wgcc.bundle.safetensors import STORED, safetensors_bytes
+from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.web import web_files
-from wgcc.ir.program import Program, Tensor
+from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
+
+WEIGHTS = "weights.safetensors"
 
 
 def bundle_files(
-    planned: Planned, program: Program, source: str, text: str, weights: Mapping[str, Array]
+    planned: Planned,
+    program: Program,
+    source: str,
+    text: str,
+    given: Mapping[str, Array] | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the bundle, in a fixed order."""
-    files = {"plan.json": plan_text(planned.plan).encode("utf-8")}
+    """Every file of the bundle, in a fixed order. `given` replaces first values, by name."""
+    plan, weights = complete_plan(planned, program, given)
+    files = {"plan.json": plan_text(plan).encode("utf-8")}
     for kernel in planned.kernels:
         files[f"kernels/{kernel.file}"] = kernel.text.encode("utf-8")
-    files["weights.safetensors"] = safetensors_bytes(
-        {name: (tensor_of(program, name).type.dtype, array) for name, array in weights.items()}
-    )
+    files[WEIGHTS] = weights
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)
     files[source] = text.encode("utf-8")
-    return {**files, **web_files(planned.plan, files)}
+    return {**files, **web_files(plan, files)}
 
 
-def tensor_of(program: Program, name: str) -> Tensor:
-    return program.params.get(name) or program.state[name]
+def complete_plan(
+    planned: Planned, program: Program, given: Mapping[str, Array] | None = None
+) -> tuple[Plan, bytes]:
+    """The plan with what depends on first values, and the file of these values.
+
+    It records the digest of the file, and the seed that its values can be drawn from again.
+    """
+    values = {**initial_weights(program), **(given or {})}
+    weights = _weights_bytes(program, values)
+    record: dict[str, Any] = {"sha256": hashlib.sha256(weights).hexdigest()}
+    if not given:
+        record["seed"] = program.seed
+    selftest = make_selftest(program, planned.plan, values)
+    return {**planned.plan, "weights": record, "selftest": selftest}, weights
+
+
+def _weights_bytes(program: Program, values: Mapping[str, Array]) -> bytes:
+    tensors = tensors_of(program, values)
+    return safetensors_bytes(
+        {name: (tensors[name].type.dtype, array) for name, array in values.items()}
+    )
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
@@ -42,22 +70,6 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != data:
             path.write_bytes(data)
-
-
-def initial_weights(program: Program) -> dict[str, Array]:
-    """First values of parameters and state; moments start at zero and are not stored."""
-    from wgcc_runtime.initial import initial_values
-
-    found = {}
-    for name, tensor in {**program.params, **program.state}.items():
-        # What is `external` has no values until somebody gives them.
-        if name.startswith("opt/") or tensor.init.kind in ("copy", "external"):
-            continue
-        record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
-        found[name] = initial_values(
-            record, tensor.type.shape, program.seed, name, tensor.type.dtype
-        )
-    return found
 
 
 def _constants_bytes(planned: Planned) -> bytes:

@@ -1,7 +1,8 @@
 """The self-test recorded in every bundle: what its entries must give for drawn inputs.
 
-Expected outputs come from the numpy evaluator in float64. Entries whose evaluation would take too
-long for a build are left out.
+Expected outputs come from the numpy evaluator in float64, from the values that the bundle starts
+with. Entries whose evaluation would take too long for a build are left out, and those that need
+values which nobody has given yet.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.changes import make_changes
-from wgcc.bundle.emit import initial_weights
 from wgcc.evaluate import Session
 from wgcc.ir.graph import FLOATS, Graph, Node, Value
-from wgcc.ir.program import Program
+from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 
 SEED = 1
@@ -27,27 +27,47 @@ FIRST = 8
 ATTENDING = ("attention", "attention_grad_q", "attention_grad_kv")
 
 
-def make_selftest(program: Program, plan: dict[str, Any]) -> dict[str, Any]:
+def make_selftest(
+    program: Program, plan: dict[str, Any], values: Mapping[str, Array]
+) -> dict[str, Any]:
     entries = {}
+    missing = _missing(program, values)
+    values = {**values, **{name: np.zeros(missing[name].type.shape) for name in missing}}
     for name, graph in program.entries.items():
+        if any(value.name in missing for value in (*graph.params, *graph.state)):
+            continue
         steps = STEPS if plan["entries"][name]["training"] else 1
         if _work(graph) * steps > MOST_WORK:
             steps = 1
         if _work(graph) * steps <= MOST_WORK and graph.outputs:
             keys = plan["entries"][name]["inputs"]
-            entries[name] = _test_entry(program, graph, keys, steps)
+            entries[name] = _test_entry(program, graph, values, keys, steps)
     return {"seed": SEED, "entries": entries}
 
 
+def _missing(program: Program, values: Mapping[str, Array]) -> dict[str, Tensor]:
+    """What starts with values from outside that were not given, and what starts as their copy."""
+    tensors = {**program.params, **program.state}
+
+    def is_missing(tensor: Tensor) -> bool:
+        origin = tensors[tensor.init.of] if tensor.init.kind == "copy" else tensor
+        return origin.init.kind == "external" and origin.name not in values
+
+    return {name: tensor for name, tensor in tensors.items() if is_missing(tensor)}
+
+
 def _test_entry(
-    program: Program, graph: Graph, keys: Mapping[str, str], steps: int
+    program: Program,
+    graph: Graph,
+    values: Mapping[str, Array],
+    keys: Mapping[str, str],
+    steps: int,
 ) -> dict[str, Any]:
     """Inputs are drawn by the `keys` of their tensors, as runtimes do."""
     from wgcc_runtime.drawn import drawn_input
 
     specs = {value.name: _spec(graph, value) for value in graph.inputs}
-    weights = initial_weights(program)
-    session = Session(program, weights, weights)
+    session = Session(program, values, values)
     before = {**session.params, **session.state}
     outputs = []
     for step in range(steps):

@@ -142,7 +142,7 @@ def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:
     """Arrays by name. Every name and shape must be one of the model's."""
     if path is None:
         return None
-    from wgcc.cli.first_weights import read_weights
+    from wgcc.bundle.first_values import read_weights
 
     return read_weights(path, compiled.program)
 

@@ -77,7 +77,11 @@ class ModelFile(Subject):
 
     @property
     def plan(self) -> dict[str, Any]:
-        return self.compiled.planned.plan
+        return self._plan
+
+    @functools.cached_property
+    def _plan(self) -> dict[str, Any]:
+        return self.compiled.plan()
 
     @functools.cached_property
     def _read(self) -> tuple[Source, Program, Diagnostics]:
