@@ -13,14 +13,51 @@ from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
 
 if TYPE_CHECKING:
-    from wgcc.importing.propose import Pair, Proposal
+    from wgcc.importing.propose import Pair, Proposal, Undecided
+    from wgcc.importing.transforms import Shape
     from wgcc.ir.program import Program
 
 # Files of pickled objects: reading them would run whatever code is in them.
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
 
+_HELP = """\
+Turn WEIGHTS.safetensors, as PyTorch names and stores them, into weights of MODEL.wg.
 
-@click.command(name="import")
+In PyTorch: safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
+
+Prints a map, one rule per parameter. Names decide which tensor it is, and how the model uses
+the parameter decides the order of its axes. What that does not decide is printed as `?`, with
+what it could be: replace each `?`, or write rules of your own, and give them with --map.
+State, such as a cache, is filled by rules only, but for running statistics of batch norm.
+
+Lines `# assumed` say what the file could not show, such as how it stores square matrices. Exit
+code 1, and nothing written, if a parameter is undecided, or not found and no --partial given.
+
+\b
+Rules, one a line:
+  PARAMETER <- TENSOR            as it is stored
+  PARAMETER <- TENSOR, CHANGES   changed, as in the examples
+  PARAMETER                      keeps its first values
+  blocks.*.up.w <- h.*.fc.weight, transposed
+                                 `*` is the same on both sides
+
+\b
+Changes, separated by commas and made in this order:
+  rows 0:64, columns 0:64        a part of the first, of the second axis
+  flipped                        all axes after the first two backward (ConvTranspose)
+  transposed, hwio, axes 2,1,0   axes in another order; hwio is axes 2,3,1,0 (Conv2d)
+  reshaped                       the same elements in the parameter's shape
+
+\b
+Example of a file for --map:
+  # a Linear, a Conv1d kept as [width, inputs, outputs], a third of nn.MultiheadAttention
+  fc.w      <- classifier.weight, transposed
+  conv.w    <- features.0.weight, axes 2,1,0
+  attn.wk.w <- attn.in_proj_weight, rows 64:128, transposed
+"""
+
+
+@click.command(name="import", help=_HELP)
 @click.argument(
     "weights",
     metavar="WEIGHTS.safetensors",
@@ -37,7 +74,7 @@ PICKLES = (".pt", ".pth", ".bin", ".ckpt")
     "--map",
     "map_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Corrections of the printed map, in its own form.",
+    help="Rules that correct or complete the printed map.",
 )
 @click.option("--partial", is_flag=True, help="Parameters that are not found keep first values.")
 @model_options
@@ -51,52 +88,48 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Turn WEIGHTS.safetensors, as PyTorch names and lays them out, into weights of MODEL.wg.
+    """`_HELP` is what users read."""
+    from wgcc.importing.convert import convert, own_tensors
+    from wgcc.importing.map_text import map_text
 
-    Prints the map it proposes, one line per parameter; save it, correct it, give it back with
-    --map. In PyTorch: safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
-    """
-    from wgcc.importing.map_text import corrected, map_text, read_map
-    from wgcc.importing.propose import Proposal, propose
-    from wgcc.importing.roles import roles
-    from wgcc.importing.turn import own_tensors, turn
-
-    arrays, program = _read(weights), _program(model_file, options)
+    (arrays, facts), program = _read(weights), _program(model_file, options)
     tensors = own_tensors(program)
     shapes = {name: tensor.type.shape for name, tensor in tensors.items()}
     sources = {name: tuple(array.shape) for name, array in arrays.items()}
-    proposal = propose(shapes, sources, roles(program))
-    if map_file is not None:
-        text = map_file.read_text(encoding="utf-8", errors="replace")
-        said = read_map(text, map_file.name, shapes, sources)
-        proposal = _settled(Proposal(corrected(proposal, said)), shapes, sources)
-    turned = turn(proposal.pairs, tensors, arrays)
+    proposal = _proposal(program, shapes, sources, map_file, own_file=bool(facts))
+    converted = convert(proposal.pairs, tensors, arrays)
     if as_json:
         show_json(_record(proposal))
     else:
         show(map_text(proposal, shapes, sources))
-    _complain(proposal, program, partial or output is None)
+    _complain(proposal, program, partial)
     if output is not None:
-        _save(output, turned)
-        say(f"{output}: {plural(len(turned), 'tensor')} of {program.name}")
+        _save(output, converted)
+        say(f"{output}: {plural(len(converted), 'tensor')} of {program.name}")
 
 
-def _settled(
-    proposal: Proposal, targets: Mapping[str, Any], sources: Mapping[str, Any]
+def _proposal(
+    program: Program,
+    shapes: Mapping[str, Shape],
+    sources: Mapping[str, Shape],
+    map_file: Path | None,
+    own_file: bool,
 ) -> Proposal:
-    """With what is left over on both sides."""
-    from wgcc.importing.propose import worth_reading
+    from wgcc.importing.map_text import read_map
+    from wgcc.importing.propose import Model, propose
+    from wgcc.importing.uses import uses
 
-    order = {name: at for at, name in enumerate(targets)}
-    proposal.pairs.sort(key=lambda pair: order[pair.target])
-    found = {pair.target for pair in proposal.pairs}
-    used = {pair.source for pair in proposal.pairs}
-    proposal.missing = [name for name in targets if name not in found]
-    proposal.unused = [name for name in worth_reading(sources) if name not in used]
-    return proposal
+    rules = {}
+    if map_file is not None:
+        text = map_file.read_text(encoding="utf-8", errors="replace")
+        rules = read_map(text, map_file.name, shapes, sources)
+    params = {name: shapes[name] for name in program.params}
+    states = {name: shape for name, shape in shapes.items() if name not in params}
+    return propose(Model(params, states, uses(program)), sources, rules, own_file)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
     if path.suffix in PICKLES:
         raise WgError(
             f"{path} is a pickle, which wgcc does not open; save it from PyTorch with "
@@ -104,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
         )
     from wgcc_runtime.weights import load_weights
 
-    return load_weights(path)[0]
+    return load_weights(path)
 
 
 def _program(path: Path, options: Mapping[str, Any]) -> Program:
@@ -113,27 +146,51 @@ def _program(path: Path, options: Mapping[str, Any]) -> Program:
     return read_program(path, **options)[1]
 
 
-def _complain(proposal: Proposal, program: Program, forgiving: bool) -> None:
-    """Parameters must be found; state that is not starts as the model says."""
-    missing = [name for name in proposal.missing if name in program.params]
-    if missing and not forgiving:
-        shown = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+def _complain(proposal: Proposal, program: Program, partial: bool) -> None:
+    """Parameters must be found; statistics that are not start as the model says."""
+    from wgcc.importing.map_text import listing
+    from wgcc.importing.matching import ORDER, SHAPE
+
+    open_ = [item.target for item in proposal.undecided]
+    if open_:
         raise WgError(
-            f"nothing in the file fits {shown}; name it in a map (--map), or give --partial to "
-            "let it start as the model says"
+            f"not decided: {listing(open_)}; replace each `?` of the map, and give it with --map "
+            "(a parameter without `<- …` keeps its first values)"
         )
-    unsure = [pair.target for pair in proposal.pairs if pair.others]
-    if unsure:
-        say(f"please check: {plural(len(unsure), 'line')} with `or …?` could be another tensor")
+    missing = [name for name in proposal.missing if name in program.params]
+    if missing and not partial:
+        raise WgError(
+            f"nothing in the file fits {listing(missing)}; name it in a map (--map), or give "
+            "--partial to let it start as the model says"
+        )
+    for found, text in ((SHAPE, "by its shape only"), (ORDER, "by the order of layers only")):
+        names = [pair.target for pair in proposal.pairs if pair.found == found]
+        if names:
+            say(f"please check: {listing(names)} found {text}")
+    assumed = [pair.target for pair in proposal.pairs if pair.assumed]
+    if assumed:
+        say(f"please check how the file stores {listing(assumed)}: see `# assumed`")
 
 
 def _record(proposal: Proposal) -> dict[str, Any]:
     def record(pair: Pair) -> dict[str, Any]:
-        turned = pair.transform.text()
-        return {"tensor": pair.source, "turned": turned, "others": list(pair.others)}
+        changes = pair.transform.text()
+        return {
+            "tensor": pair.source, "changes": changes, "found": pair.found, "assumed": pair.assumed,
+        }  # fmt: skip
 
-    pairs = {pair.target: record(pair) for pair in proposal.pairs}
-    return {"map": pairs, "missing": proposal.missing, "unused": proposal.unused}
+    def choices(item: Undecided) -> dict[str, Any]:
+        ways = [{"tensor": source, "changes": way.text()} for source, way in item.choices]
+        return {"choices": ways, "reason": item.reason}
+
+    return {
+        "map": {pair.target: record(pair) for pair in proposal.pairs},
+        "undecided": {item.target: choices(item) for item in proposal.undecided},
+        "missing": list(proposal.missing),
+        "kept": proposal.kept,
+        "unused": proposal.unused,
+        "idle": proposal.idle,
+    }
 
 
 def _save(path: Path, arrays: Mapping[str, Any]) -> None:

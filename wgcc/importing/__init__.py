@@ -1,1 +1,1 @@
-"""Weights from elsewhere: which tensor of a file is which parameter, and how it must be turned."""
+"""Weights from elsewhere: which tensor of a file is which parameter, and how it is stored."""

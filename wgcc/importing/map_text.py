@@ -1,7 +1,7 @@
-"""The text of a map from tensors of a file to parameters: one `PARAMETER <- TENSOR, turned` a line.
+"""The text of a map from tensors of a file to parameters, one rule a line.
 
-`*` stands for the same part of a name on both sides; `#` begins a comment; a parameter without
-`<- …` keeps its own first values.
+`PARAMETER <- TENSOR, CHANGES`; `*` stands for the same part of a name on both sides; `#` begins a
+comment; a parameter without `<- …` keeps its own first values; `?` stands for what is undecided.
 """
 
 from __future__ import annotations
@@ -10,30 +10,36 @@ import re
 from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
-from wgcc.importing.propose import Pair, Proposal
+from wgcc.importing.matching import ORDER, SHAPE
+from wgcc.importing.propose import Pair, Proposal, Undecided
 from wgcc.importing.transforms import Shape, Transform, read_transform
 from wgcc.spelling import did_you_mean
+
+UNKNOWN = "?"
+# So many names are listed after an assumption.
+_LISTED = 3
+_FOUND = {SHAPE: "; by its shape", ORDER: "; by order"}
 
 
 def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[str, Shape]) -> str:
     """What was proposed, to be read, changed and given back."""
-    rows = []
-    for pair in proposal.pairs:
-        turned = pair.transform.text()
-        right = f"{pair.source}, {turned}" if turned else pair.source
-        shapes = f"{_shape(sources[pair.source])} -> {_shape(targets[pair.target])}"
-        doubt = f"; or {' or '.join(pair.others)}?" if pair.others else ""
-        rows.append((pair.target, right, f"# {shapes}{doubt}"))
-    lines = _aligned(rows)
-    lines += [f"# not found: {name} {_shape(targets[name])}" for name in proposal.missing]
+    rows = {pair.target: _pair_row(pair, targets, sources) for pair in proposal.pairs}
+    rows |= {item.target: _open_row(item, targets) for item in proposal.undecided}
+    lines = _aligned([rows[name] for name in targets if name in rows])
+    lines += [f"{name}  # {_shape(targets[name])} keeps its first values" for name in proposal.kept]
+    for name, hint in proposal.missing.items():
+        lines.append(f"# not found: {name} {_shape(targets[name])}" + (f"; {hint}" if hint else ""))
     lines += [f"# not used: {name} {_shape(sources[name])}" for name in proposal.unused]
-    return "\n".join(lines)
+    if idle := proposal.idle:
+        rule = f"`{idle[0]} <- {idle[0]}`"
+        lines.append(f"# not filled: {listing(idle)}, state that the file has, too ({rule} would)")
+    return "\n".join(lines + _assumptions(proposal))
 
 
 def read_map(
     text: str, file: str, targets: Iterable[str], sources: Iterable[str]
 ) -> dict[str, tuple[str, Transform] | None]:
-    """For every parameter that the text names: its tensor and how to turn it, or None."""
+    """For every parameter that the text names: its tensor and how to change it, or None."""
     known, there = list(targets), list(sources)
     found: dict[str, tuple[str, Transform] | None] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -41,22 +47,58 @@ def read_map(
         if not line:
             continue
         left, arrow, right = (part.strip() for part in line.partition("<-"))
-        source, _, turned = (part.strip() for part in right.partition(","))
+        source, _, changes = (part.strip() for part in right.partition(","))
         if arrow and not source:
             raise WgError(f"{where}: there is no tensor after `<-`")
-        transform = read_transform(turned, where)
         for target, parts in _matching(left, known, where):
-            name = _filled(source, parts, where) if arrow else ""
-            if arrow and name not in there:
-                raise WgError(f"{where}: the file has no tensor {name}{_near(name, there)}")
-            found[target] = (name, transform) if arrow else None
+            if UNKNOWN in (source, changes):
+                found.pop(target, None)
+            elif not arrow:
+                found[target] = None
+            else:
+                name = _filled(source, parts, where)
+                if name not in there:
+                    raise WgError(f"{where}: the file has no tensor {name}{_near(name, there)}")
+                found[target] = name, read_transform(changes, where)
     return found
 
 
-def corrected(proposal: Proposal, said: Mapping[str, tuple[str, Transform] | None]) -> list[Pair]:
-    """The pairs proposed for what is not said, and those that are said."""
-    kept = [pair for pair in proposal.pairs if pair.target not in said]
-    return kept + [Pair(target, *value) for target, value in said.items() if value is not None]
+def _pair_row(
+    pair: Pair, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
+) -> tuple[str, str, str]:
+    shapes = f"{_shape(sources[pair.source])} -> {_shape(targets[pair.target])}"
+    return pair.target, right_side(pair.source, pair.transform), shapes + _FOUND.get(pair.found, "")
+
+
+def _open_row(item: Undecided, targets: Mapping[str, Shape]) -> tuple[str, str, str]:
+    """`w <- ?`, or `w <- TENSOR, ?` if only the layout is open."""
+    names = list(dict.fromkeys(source for source, _ in item.choices))
+    only_layout = len(names) == 1 and len(item.choices) > 1
+    shown = [
+        (way.text() or "as it is") if only_layout else right_side(source, way)
+        for source, way in item.choices
+    ]
+    right = f"{names[0]}, {UNKNOWN}" if only_layout else UNKNOWN
+    return item.target, right, f"{_shape(targets[item.target])}: {' | '.join(shown)}; {item.reason}"
+
+
+def right_side(source: str, transform: Transform) -> str:
+    changes = transform.text()
+    return f"{source}, {changes}" if changes else source
+
+
+def _assumptions(proposal: Proposal) -> list[str]:
+    by_text: dict[str, list[str]] = {}
+    for pair in proposal.pairs:
+        if pair.assumed:
+            by_text.setdefault(pair.assumed, []).append(pair.target)
+    return [f"# assumed: {listing(names)}: {text}" for text, names in by_text.items()]
+
+
+def listing(names: list[str]) -> str:
+    """The first few of many names."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _matching(pattern: str, names: list[str], where: str) -> list[tuple[str, list[str]]]:
@@ -88,4 +130,4 @@ def _shape(shape: Shape) -> str:
 def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:
     left = max((len(row[0]) for row in rows), default=0)
     right = max((len(row[1]) for row in rows), default=0)
-    return [f"{a.ljust(left)} <- {b.ljust(right)}  {c}".rstrip() for a, b, c in rows]
+    return [f"{a.ljust(left)} <- {b.ljust(right)}  # {c}" for a, b, c in rows]

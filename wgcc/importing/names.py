@@ -1,91 +1,170 @@
-"""How alike two names are: `blocks.0.attn.wq.w` and `layers.0.self_attn.q_proj.weight`."""
+"""What the name of a tensor says: of which module it is, and which of the module's tensors.
+
+`blocks.0.attn.wq.w` and `model.layers.0.self_attn.q_proj.weight` say the same.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
-# Words that frameworks use for the same thing, under one name.
-_MEANINGS = {
-    "tok": "tok token tokens wte emb embed embedding embeddings word vocab",
-    "pos": "pos position positions wpe positional",
-    "norm": "norm ln layernorm rmsnorm bn batchnorm",
-    "attn": "attn attention mha",
-    "q": "q wq query queries",
-    "k": "k wk key keys",
-    "v": "v wv value values",
-    "o": "o wo out output dense",
-    "mlp": "mlp ffn ff feed forward feedforward swiglu",
-    "up": "up fc1 cfc intermediate",
-    "down": "down fc2",
-    "block": "block blocks layer layers h stage stages",
-    "head": "head classifier lm logits",
-    "conv": "conv conv1d conv2d",
-    "weight": "weight w g gamma scale kernel",
-    "bias": "bias b beta",
-    "mean": "mean runmean runningmean",
-    "var": "var runvar runningvar variance",
-    "last": "last final f",
-}
-_MEANING_OF = {word: meaning for meaning, words in _MEANINGS.items() for word in words.split()}
+from wgcc.importing.transforms import Shape, without_ones
+
+NUMBER = "#"
+WEIGHT, BIAS, MEAN, VAR = "weight", "bias", "mean", "var"
+STATISTICS = (MEAN, VAR)
+_KINDS = {
+    "weight": WEIGHT, "kernel": WEIGHT, "gamma": WEIGHT, "scale": WEIGHT, "w": WEIGHT, "g": WEIGHT,
+    "bias": BIAS, "beta": BIAS, "b": BIAS, "mean": MEAN, "var": VAR,
+}  # fmt: skip
 # Words that say nothing about which tensor it is.
-_EMPTY = {"module", "model", "transformer", "backbone", "net", "proj", "self", "run", "running"}
-# Which last words can be the same kind of tensor.
-_LEAVES = {"w": "weight", "g": "weight", "b": "bias", "weight": "weight", "bias": "bias"}
-_LEAVES |= {"gamma": "weight", "scale": "weight", "kernel": "weight", "beta": "bias"}
-_LEAVES |= {"run_mean": "mean", "running_mean": "mean", "run_var": "var", "running_var": "var"}
-_LEAVES |= {"in_proj_weight": "weight", "in_proj_bias": "bias"}
+_EMPTY = {"module", "model", "transformer", "backbone", "net", "network", "orig", "mod"}
+# Tensors that are stored and nobody needs: counters and masks of PyTorch, tables that are computed,
+# the state of an optimizer of our own.
+_NEVER_NEEDED = re.compile(
+    r".*num_batches_tracked|.*inv_freq|.*position_ids|.*masked_bias|(opt|rng)/.*"
+)
+
+# How frameworks and people spell the same thing. Each rule sees what those before it made; `_`
+# stands between the words of a component, also before a number (`conv1` is `conv_1`).
+_SPELLINGS = (
+    (r"num_batches_tracked", ""),
+    (r"(?:running|run|moving)_(mean|var)(?:iance)?", r"\1"),
+    (r"variance", "var"),
+    (r"in_proj(?=_(?:weight|bias)$)", "qkv"),
+    (r"lora_(a|b)", r"lora\1"),
+    # Cells of recurrent networks: input to hidden, hidden to hidden.
+    (r"(w|b)_x(?:_?h)?$", r"\1_ih"),
+    (r"(w|b)_h$", r"\1_hh"),
+    (r"[ix]_2_h", "ih"),
+    (r"h_2_h", "hh"),
+    (r"(ih|hh)_l", r"\1"),
+    (r"conv_[123]_?d", "conv"),
+    # Embeddings.
+    (r"wpe|embed_positions?|pos(?:ition(?:al)?)?_(?:emb[a-z]*|enc[a-z]*)|positions?", "pos"),
+    (r"wte|embed_tokens?|(?:tok|token|word)_emb[a-z]*|emb|embed|embeddings?|tokens?|vocab", "tok"),
+    # Attention.
+    (r"self_attn|self_attention|attention|multi_?head_attn|mha", "attn"),
+    (r"attn\.self", "attn"),
+    (r"c_attn|query_key_value|(?:to_|w_?)?qkv(?:_proj)?", "qkv"),
+    (r"(?:to_|w_?)?(?:q|query|queries)(?:_proj|_lin)?", "q"),
+    (r"(?:to_|w_?)?(?:k|key|keys)(?:_proj|_lin)?", "k"),
+    (r"(?:to_|w_?)?(?:v|value|values)(?:_proj|_lin)?", "v"),
+    (r"attn\.output\.layer_?norm", "norm_1"),
+    (r"attn\.(?:c_proj|proj|projection|output\.dense|dense|output|out)", "attn.o"),
+    (r"o_proj|out_proj|out_lin|w_?o|to_out(?:\.0)?", "o"),
+    # The feed-forward part.
+    (r"feed_forward\.w_1", "mlp.gate"),
+    (r"feed_forward\.w_2", "mlp.down"),
+    (r"feed_forward\.w_3", "mlp.up"),
+    (r"feed_?forward|ffn|ff|swi_?glu", "mlp"),
+    (r"intermediate\.dense|dense_h_to_4_?h", "mlp.up"),
+    (r"dense_4_?h_to_h", "mlp.down"),
+    (r"((?:layers?|blocks?|h)\.\d+)\.(?:fc|linear|lin)_1", r"\1.mlp.up"),
+    (r"((?:layers?|blocks?|h)\.\d+)\.(?:(?:fc|linear|lin)_2|output\.dense)", r"\1.mlp.down"),
+    (r"mlp\.(?:c_fc|fc_in|(?:fc|linear|lin)_1)", "mlp.up"),
+    (r"mlp\.(?:c_proj|fc_out|(?:fc|linear|lin)_2)", "mlp.down"),
+    # Norms: 1 before attention, 2 before the feed-forward part.
+    (r"(?:layer_?|rms_?|batch_?|group_?)norm(?:_[123]_?d)?|ln|bn|rms", "norm"),
+    (r"post_attn_norm|norm_after|mlp_norm|(?<=\d\.)(?:output\.|final_)norm", "norm_2"),
+    (r"input_norm|norm_before|attn_norm|sa_norm", "norm_1"),
+    (r"final_norm|norm_(?:f|final|last)|last_norm", "norm"),
+    # The rest.
+    (r"([a-z]+)_proj", r"\1"),
+    (r"lm_head|classifier|logits|score|^output", "head"),
+    (r"layers?|blocks?|stages?|h(?=\.\d)", "block"),
+)
+_RULES = tuple((re.compile(rf"(?<![a-z0-9])(?:{a})(?![a-z0-9])"), b) for a, b in _SPELLINGS)
 
 
-def likeness(ours: str, theirs: str) -> float:
-    """0 … 1: shared meanings, and places in lists that agree."""
-    mine, other = meanings(ours), meanings(theirs)
-    shared = 2 * len(mine & other) / max(len(mine) + len(other), 1)
-    places = numbers(ours)
-    return 0.5 * shared + 0.5 * (numbers(theirs)[: len(places)] == places)
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`words` name the module, with `#` for each of its `numbers`; `kind` is WEIGHT, … or ""."""
+
+    words: tuple[str, ...]
+    numbers: tuple[int, ...]
+    kind: str
 
 
-def same_kind(ours: str, theirs: str) -> bool:
-    """May the last words name the same kind of tensor (a weight is never a bias)?"""
-    words = [name.rsplit(".", 1)[-1] for name in (ours, theirs)]
-    mine, other = (_LEAVES.get(word) for word in words)
-    if any("lora" in word.lower() for word in words):
-        return all("lora" in word.lower() for word in words)
-    if mine is None and other is None:
-        return bool(meanings(words[0]) & meanings(words[1]))
-    return mine is None or other is None or mine == other
+def read_name(name: str, shape: Shape) -> Name:
+    """The shape tells a weight from a bias where the name does not."""
+    words, kind = _read(name)
+    axes = len(without_ones(shape))
+    if kind == BIAS and axes > 1:
+        kind = ""  # a mask, or one of many matrices `a`, `b`, `c`
+        words = (*words, "b")
+    kind = kind or (WEIGHT if axes > 1 else "")
+    plain = tuple(NUMBER if word.isdigit() else word for word in words)
+    return Name(plain, tuple(int(word) for word in words if word.isdigit()), kind)
 
 
-def leaf_order(name: str) -> int:
-    """Weights come before what belongs to them."""
-    return 0 if _LEAVES.get(name.rsplit(".", 1)[-1]) == "weight" else 1
+def worth_reading(names: Iterable[str]) -> list[str]:
+    return [name for name in names if not _NEVER_NEEDED.fullmatch(name)]
 
 
-@lru_cache(maxsize=4096)
-def meanings(name: str) -> frozenset[str]:
-    """What the words of a name say; a number at the end of a word counts as one of its own."""
-    found = set()
-    for part in name.lower().split("."):
-        if part.isdigit():
-            continue
-        whole = part.replace("_", "")
-        words = [whole] if whole in _MEANING_OF else re.findall(r"[a-z]+|\d+", part)
-        found |= {_MEANING_OF.get(word, word) for word in words if word not in _EMPTY}
-    return frozenset(found)
+def plain_words(name: str) -> list[str]:
+    """The words of a name as they are written: `encoder.bn1.weight` → encoder, bn, 1, weight"""
+    return re.findall(r"[a-z]+|[0-9]+", name.lower())
 
 
-@lru_cache(maxsize=4096)
-def numbers(name: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in name.split(".") if part.isascii() and part.isdigit())
+def numbered(name: str) -> str:
+    """`net.10.weight` → `net.#.weight`"""
+    return re.sub(r"[0-9]+", NUMBER, name)
 
 
-def module_of(name: str) -> str:
+def module_path(name: str) -> str:
+    """`fc.weight` → `fc`"""
     return name.rpartition(".")[0]
+
+
+def last_word(name: str) -> str:
+    """`fc.weight_1` → `weight_1`"""
+    return name.rpartition(".")[2]
+
+
+def module_word(name: str) -> str:
+    """`h.0.attn.c_proj.weight` → `c_proj`"""
+    return last_word(module_path(name))
 
 
 def in_order(name: str) -> tuple[tuple[int, str], ...]:
     """A sorting key that puts `h.2` before `h.10`."""
-    return tuple(
-        (int(part), "") if part.isascii() and part.isdigit() else (-1, part)
-        for part in name.split(".")
-    )
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return tuple((int(part), "") if "0" <= part[0] <= "9" else (-1, part) for part in parts)
+
+
+@lru_cache(maxsize=16384)
+def _read(name: str) -> tuple[tuple[str, ...], str]:
+    """All words of a name that say something, numbers among them, and the kind."""
+    text = _spelt(name)
+    module, _, leaf = text.rpartition(".")
+    words, kind = _kind(plain_words(leaf))
+    words = [*plain_words(module), *words]
+    found: list[str] = []
+    for word in [word for word in words if word not in _EMPTY] or words[-1:]:
+        repeated = bool(found) and found[-1] == word and not word.isdigit()
+        if not repeated:
+            found.append(word[:9] if word.isdigit() else word)
+    return tuple(found), kind
+
+
+def _spelt(name: str) -> str:
+    """`layers.0.selfAttn.qProj.weight` → `block.0.attn.q.weight`"""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    text = re.sub(r"[^a-z0-9.]+", "_", text)
+    text = re.sub(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])", "_", text)
+    for pattern, meaning in _RULES:
+        text = pattern.sub(meaning, text)
+    return text
+
+
+def _kind(words: list[str]) -> tuple[list[str], str]:
+    """`weight_ih` → ["ih"], WEIGHT; whole words are surer than letters."""
+    for letters in (False, True):
+        for at in (-1, 0):
+            if words and words[at] in _KINDS and (len(words[at]) == 1) == letters:
+                kind = _KINDS[words[at]]
+                return words[:-1] if at else words[1:], kind
+    return words, ""

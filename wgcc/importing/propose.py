@@ -1,147 +1,242 @@
-"""Proposes which tensor of a file is which parameter, by shapes, names and what parameters are for.
+"""Proposes which tensor of a file is which parameter, and how it must be changed.
 
-Shapes decide what is possible, names what is likely. The closest pairs are taken first.
+A name decides the pair, the use of the parameter decides the layout. What neither decides is left
+undecided, with what it could be.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
 
-from wgcc.importing.names import in_order, leaf_order, likeness, meanings, module_of, same_kind
-from wgcc.importing.roles import PLAIN, TABLE, TURNED_MATRIX
-from wgcc.importing.transforms import AS_IS, HWIO, TRANSPOSED, Shape, Transform, same_but_ones
+from wgcc.importing.layout import OWN, TORCH, Layouts, Question
+from wgcc.importing.matching import NAME, Matching, fits
+from wgcc.importing.modules import Module, Part, modules, thirds
+from wgcc.importing.names import STATISTICS, in_order, last_word, read_name, worth_reading
+from wgcc.importing.transforms import Shape, Transform
+from wgcc.importing.uses import PLAIN, Use
 
-# Tensors that are stored and nobody needs: counters of PyTorch, an optimizer's of our own.
-_NEVER_NEEDED = re.compile(r".*num_batches_tracked|(opt|rng)/.*")
-# Two candidates closer than this might as well be exchanged.
-UNSURE = 1e-6
-# Names of layers that keep queries, keys and values in one matrix, one after another.
-_PACKED = ("in_proj_weight", "in_proj_bias", "qkv", "c_attn")
-_PARTS = {"q": 0, "k": 1, "v": 2}
-# A tensor whose neighbour (weight, bias) was found in this module is very likely there, too.
-_SAME_MODULE = 0.5
-# A part of a packed matrix is what it looks like.
-_PART = 0.1
+RULE = "rule"
+# So many possibilities are shown.
+_SHOWN = 4
+
+# What a user says of the model's tensors: a tensor of the file and how to change it, or nothing.
+Rules = Mapping[str, tuple[str, Transform] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`target` comes from `source`; `others` are sources that fit about as well."""
+    """`target` comes from `source`. `found` is by what: NAME, SHAPE, ORDER or RULE.
+
+    `assumed` says what is only likely about how the source is stored.
+    """
 
     target: str
     source: str
     transform: Transform
-    others: tuple[str, ...] = ()
+    found: str = NAME
+    assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """`target` is one of these; `reason` says what is not known."""
+
+    target: str
+    choices: tuple[tuple[str, Transform], ...]
+    reason: str
 
 
 @dataclass(slots=True)
 class Proposal:
+    """`missing` has a hint for each target, or ""; `kept` keep their first values by a rule.
+
+    `idle` are states of the model that the file has as well; only a rule fills them.
+    """
+
     pairs: list[Pair] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    undecided: list[Undecided] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The shapes of its parameters and its states, and how parameters are used."""
+
+    params: Mapping[str, Shape]
+    states: Mapping[str, Shape] = field(default_factory=dict)
+    uses: Mapping[str, Use] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        return {**self.params, **self.states}
+
+    def use(self, name: str) -> Use:
+        shape = self.params[name] if name in self.params else self.states[name]
+        return self.uses.get(name) or Use(PLAIN, (None,) * len(shape), order=len(self.uses))
 
 
 def propose(
-    targets: Mapping[str, Shape], sources: Mapping[str, Shape], roles: Mapping[str, str]
+    model: Model, sources: Mapping[str, Shape], rules: Rules | None = None, own_file: bool = False
 ) -> Proposal:
-    """`targets` are the model's tensors in order, `sources` those of the file, both by name."""
-    matcher = _Matcher(targets, sources, roles)
-    # Matrices first: they are the most distinct, and tell where their biases are.
-    kinds = {name: (-len(shape), leaf_order(name)) for name, shape in targets.items()}
-    for kind in sorted(set(kinds.values())):
-        matcher.match([name for name in targets if kinds[name] == kind])
-    pairs = [matcher.found[name] for name in targets if name in matcher.found]
-    used = {pair.source for pair in pairs}
-    unused = [name for name in worth_reading(sources) if name not in used]
-    return Proposal(pairs, [n for n in targets if n not in matcher.found], unused)
+    """`sources` are the shapes of the file's tensors; `own_file`: it was saved by wgcc."""
+    return _Proposer(model, sources, rules or {}, own_file).proposal()
 
 
-def worth_reading(names: Iterable[str]) -> list[str]:
-    return [name for name in names if not _NEVER_NEEDED.fullmatch(name)]
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Which tensor it is; how it is stored is another question."""
+
+    target: Part
+    source: Part
+    found: str
 
 
-class _Matcher:
+class _Proposer:
     def __init__(
-        self, targets: Mapping[str, Shape], sources: Mapping[str, Shape], roles: Mapping[str, str]
+        self, model: Model, sources: Mapping[str, Shape], rules: Rules, own_file: bool
     ) -> None:
-        self.targets = targets
-        self.sources = {name: sources[name] for name in worth_reading(sources)}
-        self.roles = roles
-        self.found: dict[str, Pair] = {}
-        self.modules: dict[str, str] = {}
-        self._taken: set[tuple[str, Transform]] = set()
-        self._ours = {name: at for at, name in enumerate(targets)}
-        self._theirs = {name: at for at, name in enumerate(sorted(self.sources, key=in_order))}
-
-    def match(self, names: list[str]) -> None:
-        """Repeatedly the closest pair of all that are left; in the order of both, if equal."""
-        scored = {
-            (target, source): (self._score(target, source), transform)
-            for target in names
-            for source, transform in self._possible(target)
+        self._model, self._rules, self._own_file = model, rules, own_file
+        self._sources = {name: sources[name] for name in worth_reading(sources)}
+        self._all_sources, self._shapes = sources, model.shapes
+        statistics = {
+            name: shape
+            for name, shape in model.states.items()
+            if read_name(name, shape).kind in STATISTICS
         }
-        ranked = sorted(scored, key=lambda p: (-scored[p][0], self._ours[p[0]], self._theirs[p[1]]))
-        for target, source in ranked:
-            score, transform = scored[target, source]
-            if target in self.found or not self._is_free(source, transform):
-                continue
-            rivals = {s for t, s in ranked if t == target and abs(scored[t, s][0] - score) < UNSURE}
-            others = tuple(sorted(rivals - {source}, key=in_order))
-            self.found[target] = Pair(target, source, transform, others)
-            self._taken.add((source, transform))
-        for target in names:
-            if target in self.found:
-                self.modules[module_of(target)] = module_of(self.found[target].source)
+        self._wanted = {**model.params, **statistics}
+        self._ours = modules(self._wanted)
+        self._theirs = modules(dict(sorted(self._sources.items(), key=lambda s: in_order(s[0]))))
+        self._matching = Matching(self._ours, [*self._theirs, *thirds(self._theirs)])
 
-    def _is_free(self, source: str, transform: Transform) -> bool:
-        """Different rows of one tensor can go to different parameters."""
-        taken = [way for name, way in self._taken if name == source]
-        return all(transform.rows and way.rows and way.rows != transform.rows for way in taken)
+    def proposal(self) -> Proposal:
+        self._matching.match(self._said(), self._order)
+        result = Proposal(kept=[name for name, rule in self._rules.items() if rule is None])
+        found = self._once(result, list(self._parts(result)))
+        rules = {name: rule for name, rule in self._rules.items() if rule is not None}
+        ruled = {name: self._ruled_question(name, *rule) for name, rule in rules.items()}
+        questions = [*map(self._question, found), *(q for q in ruled.values() if q)]
+        layouts = Layouts(questions, self._own_file)
+        for item in found:
+            self._lay_out(result, layouts, item)
+        for name, rule in rules.items():
+            usual = layouts.answer(question).choices if (question := ruled[name]) else ()
+            result.pairs.append(_ruled(name, *rule, usual))
+        self._complete(result)
+        return result
 
-    def _score(self, target: str, source: str) -> float:
-        together = self.modules.get(module_of(target)) == module_of(source)
-        part = _packed_rows(target, source, self.sources[source]) is not None
-        return likeness(target, source) + _SAME_MODULE * together + _PART * part
+    def _said(self) -> dict[Module, Module]:
+        """Where a rule says where a weight is, its bias is there, too."""
+        places = {part.tensor: module for module in self._theirs for part in module.parts}
+        said = {}
+        for module in self._ours:
+            rule = self._rules.get(module.main.tensor)
+            if rule and rule[0] in places:
+                said[module] = places[rule[0]]
+        return said
 
-    def _possible(self, target: str) -> Iterator[tuple[str, Transform]]:
-        for source, shape in self.sources.items():
-            if same_kind(target, source):
-                for transform in self._ways(target, source, shape):
-                    yield source, transform
+    def _order(self, module: Module) -> int:
+        return min(self._model.use(part.tensor).order for part in module.parts)
 
-    def _ways(self, target: str, source: str, shape: Shape) -> Iterator[Transform]:
-        """Tensors named as ours are (`fc.w`) are laid out as ours are."""
-        wanted, rows = self.targets[target], _packed_rows(target, source, shape)
-        cut = (rows[1] - rows[0], *shape[1:]) if rows else shape
-        same_words = target.rpartition(".")[2] == source.rpartition(".")[2]
-        for axes in [AS_IS.axes] if same_words else self._orders(target, cut):
-            turned = tuple(cut[axis] for axis in axes) if axes else cut
-            if same_but_ones(turned, wanted):
-                yield Transform(axes, rows)
-                return
+    def _parts(self, result: Proposal) -> Iterator[_Found]:
+        """Pairs of tensors; notes what is undecided or missing."""
+        for module in self._ours:
+            other, how = self._matching.pairs.get(module, (None, NAME))
+            others = [other] if other else self._matching.rivals(module)
+            for part in module.parts:
+                if part.tensor in self._rules:
+                    continue
+                candidates = _candidates(part, others)
+                if not candidates or (other and not fits(module, other)):
+                    result.missing[part.tensor] = self._hint(part, others if other else [])
+                elif len(candidates) == 1 and other is not None:
+                    yield _Found(part, candidates[0], how)
+                else:
+                    result.undecided.append(_open(part, candidates))
 
-    def _orders(self, target: str, shape: Shape) -> list[Shape]:
-        """Orders of axes worth trying, the likeliest first."""
-        wanted, role = self.targets[target], self.roles.get(target)
-        if len(shape) == 4 and len(wanted) == 4:
-            return [HWIO]
-        if len(shape) == 3 and len(wanted) == 2 and shape[1] == 1:
-            return [(2, 0, 1)]  # a filter for each channel: [channels, 1, width]
-        if len(shape) == 2 and len(wanted) == 2:
-            if role in (TABLE, PLAIN):
-                return [AS_IS.axes]
-            return [AS_IS.axes, TRANSPOSED] if role == TURNED_MATRIX else [TRANSPOSED, AS_IS.axes]
-        return [AS_IS.axes]
+    def _once(self, result: Proposal, found: list[_Found]) -> list[_Found]:
+        """Those whose source no other tensor of the model claims."""
+        claims = Counter(item.source for item in found)
+        result.undecided += [
+            _open(item.target, [item.source]) for item in found if claims[item.source] > 1
+        ]
+        return [item for item in found if claims[item.source] == 1]
+
+    def _hint(self, part: Part, others: list[Module]) -> str:
+        """A tensor that has the name but not the shape, or the shape but not the name."""
+        for other in others:
+            for found in other.like(part):
+                text = f"{found.tensor} {list(found.shape)} has its name"
+                if found.sizes == part.sizes:
+                    return f"{text}, but is of another kind of layer"
+                same_count = prod(found.shape) == prod(part.shape)
+                return f"{text}, but not its shape" + " (`reshaped`?)" * same_count
+        fitting = [
+            found.tensor
+            for module in self._theirs
+            for found in module.like(part)
+            if found.sizes == part.sizes and len(found.sizes) > 1
+        ]
+        return f"{fitting[0]} has its shape" if len(fitting) == 1 else ""
+
+    def _lay_out(self, result: Proposal, layouts: Layouts, item: _Found) -> None:
+        question, cut = self._question(item), item.source.cut
+        layout = layouts.answer(question)
+        ways = [replace(way, rows=cut.rows, columns=cut.columns) for way in layout.choices]
+        source, target = question.source, question.target
+        if len(ways) == 1:
+            result.pairs.append(Pair(target, source, ways[0], item.found, layout.assumed))
+        else:
+            choices = tuple((source, way) for way in ways[:_SHOWN])
+            result.undecided.append(Undecided(target, choices, layout.reason))
+
+    def _question(self, item: _Found) -> Question:
+        target, source = item.target, item.source
+        use = self._model.use(target.tensor)
+        # Three matrices lie one after another along their outputs.
+        stored = OWN if source.cut.columns else TORCH if source.cut.rows else ""
+        return Question(target.tensor, source.tensor, source.shape, target.shape, use, stored)
+
+    def _ruled_question(self, target: str, source: str, way: Transform) -> Question | None:
+        """How the part of the source that a rule takes is usually stored, if that can be asked."""
+        cut = replace(way, axes=(), flipped=False, reshaped=False)
+        shape, wanted = cut.shape(self._all_sources[source]), self._shapes[target]
+        if shape is None or way.reshaped or not way.fits(self._all_sources[source], wanted):
+            return None
+        return Question(target, source, shape, wanted, self._model.use(target))
+
+    def _complete(self, result: Proposal) -> None:
+        """In the order of the model, with what is left over."""
+        place = {name: at for at, name in enumerate(self._shapes)}
+        result.pairs.sort(key=lambda pair: place[pair.target])
+        result.undecided.sort(key=lambda item: place[item.target])
+        used = {pair.source for pair in result.pairs}
+        used |= {source for item in result.undecided for source, _ in item.choices}
+        idle = [n for n in self._model.states if n not in self._wanted and n not in self._rules]
+        result.idle = [name for name in idle if name in self._all_sources]
+        result.unused = [name for name in self._sources if name not in {*used, *result.idle}]
 
 
-def _packed_rows(target: str, source: str, shape: Shape) -> tuple[int, int] | None:
-    """Which third of a packed matrix (or bias) a query, key or value parameter is."""
-    if not any(part in source for part in _PACKED) or not shape or shape[0] % 3:
-        return None
-    part = next((at for word, at in _PARTS.items() if word in meanings(target)), None)
-    if part is None:
-        return None
-    third = shape[0] // 3
-    return part * third, (part + 1) * third
+def _ruled(target: str, source: str, way: Transform, usual: tuple[Transform, ...]) -> Pair:
+    """What a rule says, with a word of doubt where it is not what is usual."""
+    if len(usual) != 1 or usual[0] == replace(way, rows=None, columns=None):
+        return Pair(target, source, way, RULE)
+    expected = usual[0].text() or "stored as it is used"
+    return Pair(target, source, way, RULE, f"as the rule says, though usually {expected}")
+
+
+def _open(part: Part, candidates: list[Part]) -> Undecided:
+    choices = tuple((found.tensor, found.cut) for found in candidates[:_SHOWN])
+    return Undecided(part.tensor, choices, "the names do not tell")
+
+
+def _candidates(part: Part, others: list[Module]) -> list[Part]:
+    """Tensors of these modules that a tensor may be: of its sizes; by its very name, if several."""
+    found = [p for other in others for p in other.like(part) if p.sizes == part.sizes]
+    same = [p for p in found if last_word(p.tensor) == last_word(part.tensor)]
+    return same if len(same) == 1 and len(others) == 1 else found

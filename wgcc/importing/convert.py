@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
 from wgcc.importing.propose import Pair
-from wgcc.importing.transforms import same_but_ones
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 
@@ -17,22 +16,21 @@ def own_tensors(program: Program) -> dict[str, Tensor]:
     return {**program.params, **state}
 
 
-def turn(
+def convert(
     pairs: Iterable[Pair], tensors: Mapping[str, Tensor], arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """The arrays by the names of the model's tensors."""
     return {
-        pair.target: _turned(pair, tensors[pair.target], arrays[pair.source])
-        for pair in sorted(pairs, key=lambda pair: list(tensors).index(pair.target))
+        pair.target: _converted(pair, tensors[pair.target], arrays[pair.source]) for pair in pairs
     }
 
 
-def _turned(pair: Pair, tensor: Tensor, array: Array) -> Array:
+def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
     shape, way = tuple(array.shape), pair.transform.text() or "as it is"
-    turned = pair.transform.shape(shape)
-    if turned is None or not same_but_ones(turned, tensor.type.shape):
-        becomes = f", {way}, is {list(turned)}" if turned is not None else f" cannot be {way}"
-        raise WgError(f"{pair.source} {list(shape)}{becomes}, but {pair.target} is {tensor.type}")
+    if not pair.transform.fits(shape, tensor.type.shape):
+        becomes = pair.transform.shape(shape)
+        text = f" cannot be {way}" if becomes is None else f", {way}, is {list(becomes)}"
+        raise WgError(f"{pair.source} {list(shape)}{text}, but {pair.target} is {tensor.type}")
     result = np.ascontiguousarray(pair.transform.apply(array)).reshape(tensor.type.shape)
     return _typed(pair, result, tensor.type.dtype)
 

@@ -1,0 +1,219 @@
+"""In which order the axes of a file's tensor make a parameter: the use of the parameter decides.
+
+PyTorch stores [outputs, inputs, kernel …], transposed convolutions [inputs, outputs, kernel …],
+tables as they are used. Files of wgcc, Flax and Keras store matrices as they are used, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from wgcc.importing.names import last_word, module_word
+from wgcc.importing.transforms import AS_IS, HWIO, TRANSPOSED, Shape, Transform, same_but_ones
+from wgcc.importing.uses import (
+    CONVOLUTION,
+    INPUT,
+    KERNEL,
+    LOOKUP,
+    OUTPUT,
+    PLAIN,
+    PRODUCT,
+    STACK,
+    WEIGHTED_SUM,
+    Use,
+)
+
+# Of the axes that are not of size 1: which axis of the source comes first, second, …
+Order = tuple[int, ...]
+
+TORCH, OWN = "torch", "own"
+# No parameter has more; 720 orders are quickly tried.
+_MOST_AXES = 6
+_TRANSPOSED_CONVOLUTION = re.compile(r"(?i)transpose|deconv|convt|conv_t\b|upconv|up_conv")
+AS_PYTORCH = "stored [outputs, inputs, …] as in PyTorch; its shape does not tell"
+AS_USED = "stored as the model uses it; its shape does not tell"
+CONVOLUTIONS = "of a convolution, not of a transposed convolution (ConvTranspose)"
+BOTH_WAYS = "the model uses it both as it is and transposed"
+ELEMENTWISE = "its shape does not tell, and it is used element by element"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`choices` has one transform if that is clear; `assumed` says what could be otherwise.
+
+    `stored`: whether only PyTorch's layout fits (TORCH) or only the model's own (OWN).
+    """
+
+    choices: tuple[Transform, ...]
+    assumed: str = ""
+    reason: str = ""
+    stored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How does `shape`, a tensor of the file named `source`, become `wanted`, used as `use`?
+
+    `stored`: TORCH or OWN if the tensor that this is a part of tells.
+    """
+
+    target: str
+    source: str
+    shape: Shape
+    wanted: Shape
+    use: Use
+    stored: str = ""
+
+
+class Layouts:
+    """Answers questions about one file, by what its other tensors show."""
+
+    def __init__(self, questions: Iterable[Question], own_file: bool) -> None:
+        """`own_file`: it was saved by wgcc, so that it stores everything as models use it."""
+        self._own_file = own_file
+        # By rank, and by rank and the last word of the module.
+        self._stored: dict[tuple[int, str], set[str]] = {}
+        for question in questions:
+            stored = question.stored or self.answer(question).stored
+            for word in ("", module_word(question.source)) if stored else ():
+                self._stored.setdefault((len(question.shape), word), set()).add(stored)
+
+    def answer(self, question: Question) -> Layout:
+        orders, use = _orders(question), question.use
+        own = [order for order in orders if list(order) == sorted(order)]
+        if own and (self._own_file or len(own[0]) < 2 or use.operation in (PLAIN, LOOKUP)):
+            return _layout(question, own)
+        if use.operation in (PLAIN, LOOKUP) or use.both_ways or STACK in use.axes:
+            return _layout(question, orders, reason=BOTH_WAYS if use.both_ways else "")
+        torch = _conventional(question, orders)
+        if not torch and not own:
+            return _unusual(question, orders)
+        if own and own[0] in torch and len(torch) > 1:
+            return _layout(question, own, AS_USED)
+        if not torch or not own or torch == own:
+            stored = "" if torch == own else TORCH if torch else OWN
+            return _convolution(question, _layout(question, torch or own, stored=stored))
+        return self._either(question, torch, own)
+
+    def _either(self, question: Question, torch: list[Order], own: list[Order]) -> Layout:
+        """Both fit: other tensors of the file may tell, or the name."""
+        if question.stored:
+            return _layout(question, torch if question.stored == TORCH else own)
+        if question.use.operation == WEIGHTED_SUM:
+            return _layout(question, [*torch, *own], reason=ELEMENTWISE)
+        likely = TORCH if "weight" in last_word(question.source).lower() else OWN
+        shown = self._shown(question)
+        if len(shown) == 2:
+            reason = "other tensors of the file are stored in either way"
+            return _layout(question, [*torch, *own], reason=reason)
+        stored = next(iter(shown), likely)
+        assumed = "" if shown == {likely} else AS_PYTORCH if stored == TORCH else AS_USED
+        if stored == OWN:
+            return _layout(question, own, assumed)
+        return _convolution(question, _layout(question, torch, assumed))
+
+    def _shown(self, question: Question) -> set[str]:
+        """How other tensors of this rank are stored, those of a like name first."""
+        rank, word = len(question.shape), module_word(question.source)
+        return self._stored.get((rank, word)) or self._stored.get((rank, ""), set())
+
+
+def _orders(question: Question) -> list[Order]:
+    """All orders of axes that give the shape that is wanted."""
+    shape = question.shape
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    candidates = permutations(axes) if len(axes) <= _MOST_AXES else [tuple(axes)]
+    return [o for o in candidates if same_but_ones(tuple(shape[a] for a in o), question.wanted)]
+
+
+def _conventional(question: Question, orders: list[Order]) -> list[Order]:
+    """Orders that put outputs to outputs, inputs to inputs; kernels may be summed over, too."""
+    if question.use.operation == PRODUCT and _wanted_roles(question).count(OUTPUT) > 1:
+        # Each input makes a patch of outputs: a transposed convolution.
+        return _matching(question, orders, (INPUT, OUTPUT), {OUTPUT: {OUTPUT, KERNEL}})
+    strict = _matching(question, orders, (OUTPUT, INPUT), {})
+    return strict or _matching(question, orders, (OUTPUT, INPUT), {INPUT: {INPUT, KERNEL}})
+
+
+def _matching(
+    question: Question,
+    orders: list[Order],
+    first: tuple[str, str],
+    allowed: dict[str, set[str]],
+) -> list[Order]:
+    """Orders that keep the places of kernels in order and give each axis a role it may have."""
+    stored = (*first, *(KERNEL,) * (len(question.shape) - 2))
+    if question.use.operation == CONVOLUTION:
+        allowed = {}
+    pairs = _wanted_roles(question)
+    return [
+        order
+        for order in orders
+        if all(
+            role is None or stored[axis] in allowed.get(role, {role})
+            for axis, role in zip(order, pairs, strict=True)
+        )
+        and [axis for axis in order if axis > 1] == sorted(axis for axis in order if axis > 1)
+    ]
+
+
+def _wanted_roles(question: Question) -> list[str | None]:
+    roles = question.use.axes
+    return [role for role, size in zip(roles, question.wanted, strict=True) if size != 1]
+
+
+def _convolution(question: Question, layout: Layout) -> Layout:
+    """Where a transposed convolution would fit as well, that is said, or asked if it is likely."""
+    use = question.use
+    if use.operation != CONVOLUTION or use.adjoint or len(question.shape) < 3:
+        return layout
+    other = _transposed_convolution(question, _orders(question))
+    if not other or layout.stored == OWN or all(size == 1 for size in question.shape[2:]):
+        return layout
+    if use.spread or _TRANSPOSED_CONVOLUTION.search(question.source):
+        reason = "of a convolution, or of a transposed one, whose kernel is flipped"
+        return Layout((*layout.choices, *other), reason=reason)
+    return Layout(layout.choices, layout.assumed or CONVOLUTIONS, layout.reason, layout.stored)
+
+
+def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Transform, ...]:
+    """[inputs, outputs, kernel …]; the kernel runs backward unless the model reorders it."""
+    each_alone = INPUT not in _wanted_roles(question)
+    found = _matching(question, orders, (OUTPUT if each_alone else INPUT, OUTPUT), {})
+    flipped = question.use.direct
+    return tuple(Transform(_axes(question, order), flipped=flipped) for order in found)
+
+
+def _unusual(question: Question, orders: list[Order]) -> Layout:
+    """The shape fits, but neither as PyTorch stores such a tensor nor as the model uses it."""
+    found = _transposed_convolution(question, orders)
+    if question.use.operation != CONVOLUTION or not found:
+        return _layout(question, orders, assumed="stored as PyTorch stores no such tensor")
+    if question.use.direct and len(found) == 1:
+        return Layout(found, assumed="of a transposed convolution (ConvTranspose), to be flipped")
+    flipped = tuple(replace(way, flipped=not way.flipped) for way in found)
+    return Layout((*found, *flipped), reason="of a transposed convolution, flipped or not")
+
+
+def _layout(
+    question: Question, orders: list[Order], assumed: str = "", reason: str = "", stored: str = ""
+) -> Layout:
+    choices = tuple(Transform(_axes(question, order)) for order in orders)
+    if len(choices) == 1:
+        return Layout(choices, assumed, "", stored)
+    return Layout(choices, "", reason or "any of these orders would fit")
+
+
+def _axes(question: Question, order: Order) -> Shape:
+    """The order with the axes of size 1, which come where the usual orders have them."""
+    shape = question.shape
+    as_is = tuple(range(len(shape)))
+    ones = tuple(axis for axis in as_is if shape[axis] == 1)
+    for axes in (as_is, TRANSPOSED, HWIO):
+        exact = Transform(axes).shape(shape) == question.wanted
+        if exact and tuple(axis for axis in axes if axis not in ones) == order:
+            return AS_IS.axes if axes == as_is else axes
+    return AS_IS.axes if list(order) == sorted(order) else (*order, *ones)
