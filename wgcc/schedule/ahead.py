@@ -84,4 +84,4 @@ class Ahead:
         if isinstance(atom, Variable):
             return atom
         kind = Quotient if isinstance(atom, Quotient) else Remainder
-        return kind(self(atom.dividend), atom.divisor)
+        return kind(self(atom.dividend.compared()), atom.divisor)

@@ -214,6 +214,7 @@ class Emitter:
     def _condition(self, low: int, index: Index, high: int) -> str:
         if index.low >= low and index.high < high:
             return ""
+        index.compared()
         if index.low >= low:
             return f"{self.ahead(index).wgsl()} < {high}u"
         if index.high < high:

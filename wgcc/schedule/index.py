@@ -11,6 +11,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 
+# Kernels compute with u32, which wraps around: sums and products come right again where the result
+# is small enough, but what is divided or compared must never be larger.
+LARGEST = 2**32 - 1
+
+
+class IndexTooLarge(Exception):
+    """A position beyond `LARGEST` would have to be divided or compared."""
+
+    def __init__(self, highest: int) -> None:
+        super().__init__(f"positions here go up to {highest:,}; a kernel can count to {LARGEST:,}")
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -89,6 +100,12 @@ class Index:
         for atom, factor in self.terms:
             total = total + _substitute(atom, new) * factor
         return total
+
+    def compared(self) -> Index:
+        """Itself, if it can be compared or divided."""
+        if self.high > LARGEST:
+            raise IndexTooLarge(self.high)
+        return self
 
     def wgsl(self) -> str:
         """As a u32 expression; safe to multiply or compare when put in parentheses."""
@@ -266,7 +283,7 @@ def _term(atom: Atom, factor: int) -> str:
 def _atom(atom: Atom) -> str:
     if isinstance(atom, Variable):
         return atom.name
-    inner = atom.dividend.wgsl()
+    inner = atom.dividend.compared().wgsl()
     alone = len(atom.dividend.terms) == 1 and inner.startswith("(") and inner.endswith(")")
     inner = f"({inner})" if " " in inner and not alone else inner
     sign = "/" if isinstance(atom, Quotient) else "%"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from wgcc.errors import Diagnostics, Span, WgError
 from wgcc.ir.program import Program
+from wgcc.schedule.index import IndexTooLarge
 from wgcc.schedule.kernel import (
     MAX_BINDINGS,
     MAX_WORKGROUPS,
@@ -34,6 +35,15 @@ def check_limits(program: Program, schedule: Schedule) -> None:
     for buffer in schedule.buffers:
         if buffer.words * WORD > MAX_BUFFER:
             raise WgError(_too_large(buffer, program))
+
+
+def too_many_positions(error: IndexTooLarge, span: Span | None) -> WgError:
+    """Of elements that need not be stored, for example all that windows see of padded images."""
+    diagnostics = Diagnostics()
+    if span is not None:
+        advice = "make the batch smaller, or the `pad`, `stride` and `dilation` of windows"
+        diagnostics.error("WG1001", str(error), span).help(advice)
+    return WgError(str(error), diagnostics)
 
 
 def _check_dispatch(diagnostics: Diagnostics, dispatch: Dispatch, span: Span) -> None:

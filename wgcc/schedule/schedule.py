@@ -18,6 +18,7 @@ from wgcc.schedule.context import Context, GroupCode
 from wgcc.schedule.flow import moves
 from wgcc.schedule.fuse import Group
 from wgcc.schedule.guard import FLAG_BUFFER, guard
+from wgcc.schedule.index import IndexTooLarge
 from wgcc.schedule.kernel import (
     CANDIDATE,
     MAX_WORKGROUPS,
@@ -29,7 +30,7 @@ from wgcc.schedule.kernel import (
     Schedule,
 )
 from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
-from wgcc.schedule.limits import check_limits
+from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.loops import loop_candidates, loop_code
 from wgcc.schedule.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
@@ -130,8 +131,11 @@ def _write_group(group: Group, planned: PlannedEntry, layout: Layout, candidates
         return planned.places[value.name]
 
     context = Context(planned.fused.inlined, place, planned.is_stored, layout.words(SCALARS))
-    code = WRITERS[group.kind](group, context)
     span = next((root.span for root in reversed(group.roots) if root.span), None)
+    try:
+        code = WRITERS[group.kind](group, context)
+    except IndexTooLarge as error:
+        raise too_many_positions(error, span) from None
     label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
     launches = dict(code.launches)
     if candidates and group.kind in CANDIDATES:

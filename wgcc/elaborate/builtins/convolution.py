@@ -23,10 +23,7 @@ def conv2d(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     pad = parameters.pair(tracer, args, "pad", least=0)
     groups = parameters.whole(tracer, args, "groups")
     _check_channels(tracer, args, at, x, w, groups)
-    # Gradients look at as many values as the wider of image and result has channels.
-    widest = max(x.dims[3], w.dims[3], key=lambda dim: dim.size)
-    image = (*x.dims[:3], widest)
-    windows = windows_over(tracer, at, image, w.dims[:2], stride, pad, dilation)
+    windows = windows_over(tracer, at, x.dims, w.dims[:2], stride, pad, dilation)
     dims = (x.dims[0], *windows.out, w.dims[3])
     return tracer.emit(
         "conv2d", x, w, dims=dims, dtype=x.dtype,

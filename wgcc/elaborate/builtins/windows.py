@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.elaborate.dims import Dim, product
+from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracer import Tracer
 from wgcc.errors import Span
 
 # More than anyone needs, and few enough to go through one by one.
 MOST_PLACES = 65_536
-# Kernels find their place in what all windows see by 32-bit numbers, though nothing is stored.
-MOST_SEEN = 2**31
 
 Pair = tuple[int, int]
 
@@ -45,24 +43,10 @@ def windows_over(
     (a, b), (c, d), (e, f), (g, h) = (
         [dim.size for dim in pair] for pair in (kernel, stride, pad, dilation)
     )
-    if not tracer.generic:
-        _check_work(tracer, at, image, (a, b), (down, right))
-    return Windows((a, b), (c, d), (e, f), (g, h), (down, right))
-
-
-def _check_work(
-    tracer: Tracer, at: Span, image: Sequence[Dim], kernel: Pair, out: tuple[Dim, Dim]
-) -> None:
-    places = kernel[0] * kernel[1]
-    if places > MOST_PLACES:
-        text = f"a kernel of {kernel[0]} x {kernel[1]} pixels is too large"
-        text += f", at most {MOST_PLACES:,} are possible"
+    if a * b > MOST_PLACES and not tracer.generic:
+        text = f"a kernel of {a} x {b} pixels is too large, at most {MOST_PLACES:,} are possible"
         raise Stop(tracer.report.error("WG0417", text, at))
-    pixels = max(product(image).size, product((image[0], *out, image[3])).size)
-    if pixels * places > MOST_SEEN:
-        text = f"all windows together see {pixels * places:,} values, which is too many"
-        found = tracer.report.error("WG0417", text, at)
-        raise Stop(found.help("use a smaller kernel, a larger `stride` or fewer images at a time"))
+    return Windows((a, b), (c, d), (e, f), (g, h), (down, right))
 
 
 def _count(
