@@ -34,12 +34,14 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
     names = [name for name in names if types[name].type.dtype in FLOATS]
     changes = {name: _wide(written[name]) - _wide(before[name]) for name in names}
     sizes = {name: float(np.abs(change).mean()) for name, change in changes.items()}
+    largest: dict[str, float] = {}
+    for name in names:
+        largest[_kind(name)] = max(sizes[name], largest.get(_kind(name), 0.0))
     found = {}
     for name in names:
-        largest = max(sizes[other] for other in names if _kind(other) == _kind(name))
         rounding = ROUNDING * float(np.abs(_wide(written[name])).mean())
         peak = PEAK * float(np.abs(changes[name]).max())
-        scale = max(sizes[name], NEGLIGIBLE * largest, rounding, peak)
+        scale = max(sizes[name], NEGLIGIBLE * largest[_kind(name)], rounding, peak)
         if 0 < scale < float("inf"):
             found[name] = _facts(changes[name], sizes[name], scale)
     return {"tolerance": TOLERANCE[program.precision], "tensors": found}

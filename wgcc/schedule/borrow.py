@@ -7,11 +7,16 @@ gradients themselves will fill are lent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from heapq import merge
 
 from wgcc.schedule.kernel import ALIGNMENT, Place
 from wgcc.schedule.layout import GRADS
 from wgcc.schedule.storage import Life
+from wgcc.schedule.timeline import Ranges, Timeline
+
+# Behind the end of every buffer.
+FAR = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +28,15 @@ class Lent:
     until: int
 
 
-@dataclass(slots=True)
 class Arena:
     """What is lent to whom. `lent` is in order of place."""
 
-    lent: tuple[Lent, ...]
-    _held: list[tuple[int, Life]] = field(default_factory=list)
+    def __init__(self, lent: tuple[Lent, ...]) -> None:
+        self._length = max((piece.until for piece in lent), default=0)
+        self._never = _not_lent(lent)
+        self._taken = Timeline(self._length, Ranges)
+        for piece in lent:
+            self._taken.take(piece.until, self._length, piece.start, piece.end)
 
     def take(self, lives: Iterable[Life]) -> dict[str, Place]:
         """Places for the values that find room, the first come first."""
@@ -36,35 +44,35 @@ class Arena:
         for life in lives:
             at = self._room(life)
             if at is not None:
-                self._held.append((at, life))
+                self._taken.take(life.start, life.end + 1, at, at + _aligned(life.words))
                 found[life.value.name] = life.place(GRADS, at)
         return found
 
     def _room(self, life: Life) -> int | None:
         """The first boundary from where on enough words are lent for long enough."""
-        at = end = -1
-        for piece in self.lent:
-            if piece.until <= life.end:
-                at = end = -1
-                continue
-            if piece.start != end:
-                at = piece.start
-            end = piece.end
-            while (blocking := self._blocking(at, life)) is not None:
-                at = blocking
-            if at >= end:
-                at = end = -1
-            elif end - at >= life.words:
+        if life.end >= self._length:
+            return None
+        at = 0
+        for start, end in merge(self._never, *self._taken.taken(life.start, life.end + 1)):
+            if at + life.words <= start:
                 return at
+            at = max(at, _aligned(end))
         return None
 
-    def _blocking(self, at: int, life: Life) -> int | None:
-        """Where whoever lives there at the same time ends, on a boundary."""
-        for start, other in self._held:
-            meets = other.start <= life.end and life.start <= other.end
-            if meets and start < at + life.words and at < start + other.words:
-                return start + -(-other.words // ALIGNMENT) * ALIGNMENT
-        return None
+
+def _not_lent(lent: Iterable[Lent]) -> Ranges:
+    """Padding between gradients, and all that is behind the last of them."""
+    found, end = Ranges(), 0
+    for piece in lent:
+        if piece.start > end:
+            found.add(end, piece.start)
+        end = piece.end
+    found.add(end, FAR)
+    return found
+
+
+def _aligned(words: int) -> int:
+    return -(-words // ALIGNMENT) * ALIGNMENT
 
 
 def lent_by(gradients: Mapping[int, Iterable[Place]]) -> tuple[Lent, ...]:

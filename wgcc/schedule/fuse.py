@@ -1,22 +1,24 @@
 """Put anchors together into kernels: groups that walk over the same elements in one dispatch.
 
 Anchors are taken in order. Each joins the latest group in which all it needs is at hand at the
-same element, no circle arises and WebGPU's limits hold; otherwise it starts a group of its own.
+same element, no cycle arises and WebGPU's limits hold; otherwise it starts a group of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, Special, Update
+from wgcc.schedule.akin import Akin, falling
 from wgcc.schedule.anchor import choose_anchors
 from wgcc.schedule.arena import bound_alone
 from wgcc.schedule.emit import Coordinates
 from wgcc.schedule.flow import Flow, compared_with_extreme, lowering, operand_places
 from wgcc.schedule.index import Index, coordinates_of, linear, variable
 from wgcc.schedule.kernel import MAX_BINDINGS
+from wgcc.schedule.precedence import Precedence
 from wgcc.schedule.riders import find_riders
 from wgcc.schedule.space import Space, flat_space, folding_space
 
@@ -38,10 +40,14 @@ class Group:
     needs: set[int] = field(default_factory=set)
     number: int = 0
     reads: set[str] = field(default_factory=set)
+    names: set[str] = field(init=False)
 
-    @property
-    def names(self) -> set[str]:
-        return {value.name for root in self.roots for value in root.outputs}
+    def __post_init__(self) -> None:
+        self.names = {value.name for root in self.roots for value in root.outputs}
+
+    def add(self, root: Node) -> None:
+        self.roots.append(root)
+        self.names.update(value.name for value in root.outputs)
 
 
 @dataclass(slots=True)
@@ -51,18 +57,30 @@ class Fused:
     flow: Flow
     groups: list[Group]
     inlined: dict[str, Node]
+    touched: Touched
 
-    def owner(self, name: str) -> Group:
-        return next(group for group in self.groups if name in group.names)
 
-    def touched(self, node: Node) -> set[str]:
-        """What a node reads from memory, through what is computed on the way."""
-        return {name for name in _below(node, self.inlined) if name not in self.inlined}
+class Touched:
+    """Called with a node, gives the names of what it reads from memory.
+
+    That is seen through what is computed on the way, which is `inlined`.
+    """
+
+    def __init__(self, inlined: Mapping[str, Node]) -> None:
+        self._inlined = inlined
+        self._known: dict[str, frozenset[str]] = {}
+
+    def __call__(self, node: Node) -> frozenset[str]:
+        name = node.outputs[0].name
+        if name not in self._known:
+            below = _below(node, self._inlined)
+            self._known[name] = frozenset(n for n in below if n not in self._inlined)
+        return self._known[name]
 
 
 def fuse(graph: Graph) -> Fused:
     fuser = _Fuser(graph)
-    return Fused(fuser.flow, fuser.run(), fuser.inlined)
+    return Fused(fuser.flow, fuser.run(), fuser.inlined, fuser.touched)
 
 
 class _Fuser:
@@ -73,10 +91,14 @@ class _Fuser:
         self.inlined = {n: p for n, p in self.flow.producers.items() if n not in self.anchors}
         self.groups: list[Group] = []
         self.owner: dict[str, Group] = {}
-        self.read_by = _anchor_readers(self.flow, self.anchors)
+        self.touched = Touched(self.inlined)
+        self.read_by = _anchor_readers(self.flow, self.anchors, self.touched)
         self.alone = bound_alone(graph)
         self.ops: dict[str, int] = {}
         self.riders = find_riders(self.flow, self.anchors)
+        self.product_of = {rider.output.name: name for name, rider in self.riders.items()}
+        self.akin = Akin()
+        self.precedence = Precedence()
 
     def run(self) -> list[Group]:
         for node in self.flow.graph.nodes:
@@ -85,22 +107,20 @@ class _Fuser:
             if new and not self._place_with_rider(node):
                 self._place(node)
         for group in self.groups:
-            group.reads = {n for root in group.roots for n in self._touched(root)} - group.names
+            group.reads = {n for root in group.roots for n in self.touched(root)} - group.names
         return self.groups
 
     def _place_with_rider(self, node: Node) -> bool:
         """Place a product and the sum that rides on it together, at the first of them."""
-        pair = next(
-            (p for p in self.riders.items() if node.outputs[0].name in (p[0], p[1].output.name)),
-            None,
-        )
-        if pair is None:
+        name = node.outputs[0].name
+        name = self.product_of.get(name, name)
+        if name not in self.riders:
             return False
-        product, rider = self.flow.producers[pair[0]], pair[1]
-        touched = {*self._touched(product), *self._touched(rider)}
+        product, rider = self.flow.producers[name], self.riders[name]
+        touched = self.touched(product) | self.touched(rider)
         waiting = (touched & self.anchors) - self.owner.keys()
         if waiting or self._bindings([product, rider]) > MAX_BINDINGS:
-            del self.riders[pair[0]]
+            del self.riders[name]
             return False
         needs = {self.owner[name].number for name in touched if name in self.owner}
         group = self._new_group(product)
@@ -109,10 +129,10 @@ class _Fuser:
         return True
 
     def _place(self, node: Node) -> None:
-        needs = {self.owner[name].number for name in self._touched(node) if name in self.owner}
+        needs = {self.owner[name].number for name in self.touched(node) if name in self.owner}
         for group in self._candidates(node, needs):
             space = self._merged(node, group)
-            if space is not None and not self._circle(group, needs):
+            if space is not None:
                 group.space = space
                 self._join(node, group, needs - {group.number})
                 return
@@ -128,75 +148,73 @@ class _Fuser:
         return group
 
     def _join(self, node: Node, group: Group, needs: set[int]) -> None:
-        group.roots.append(node)
+        group.add(node)
         group.needs |= needs
+        self.precedence.need(group.number, needs)
+        if group.kind == "loop" and group.space is not None:
+            is_full = self._bindings(group.roots) >= MAX_BINDINGS
+            self.akin.put(group.number, group.space, self.touched(node), is_full)
         for value in node.outputs:
             self.owner[value.name] = group
 
-    def _candidates(self, node: Node, needs: set[int]) -> Iterable[Group]:
-        """Groups it reads from, latest first; then others that walk over the same elements."""
+    def _candidates(self, node: Node, needs: set[int]) -> Iterator[Group]:
+        """Groups it reads from, latest first; then others that walk over the same elements.
+
+        None of them would come to need itself.
+        """
         if isinstance(lowering(node), Special | Update):
-            return []
-        direct = [g for g in reversed(self.groups) if g.number in needs]
-        others = [
-            g
-            for g in reversed(self.groups)
-            if g.number not in needs and g.kind == "loop" and self._akin(node, g)
-        ]
-        return [*direct, *others]
-
-    def _akin(self, node: Node, group: Group) -> bool:
-        """May two groups that do not feed each other share a dispatch with profit?"""
-        assert group.space is not None
+            return
+        for number in sorted(needs, reverse=True):
+            if not self.precedence.of(needs - {number}) >> number & 1:
+                yield self.groups[number]
         space = own_space(node)
-        if space.outer == 1 and group.space.outer == 1:
-            return True
-        alike = space.folds() and space == group.space
-        return alike and (space.size <= SMALL or self._shares_reads(node, group))
+        shared = self._large_reads(node, space) if space.size > SMALL else None
+        found = self.akin.groups(space, shared, with_full=node.output.name not in self.alone)
+        yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
 
-    def _shares_reads(self, node: Node, group: Group) -> bool:
-        """Do they read something large in common? If not, waiting for both only costs memory."""
-        least = own_space(node).size
-        large = {n for n in self._touched(node) if self.flow.size(n) >= least}
-        return any(large & set(self._touched(root)) for root in group.roots)
+    def _large_reads(self, node: Node, space: Space) -> list[str]:
+        """What it reads that is as large as what it walks over.
+
+        Groups that share none of it would only wait for each other, which costs memory.
+        """
+        return [name for name in self.touched(node) if self.flow.size(name) >= space.size]
 
     def _merged(self, node: Node, group: Group) -> Space | None:
         """The space of the group with this node in it, or None where it does not fit."""
         if group.kind not in ("loop", "matmul") or group.space is None:
             return None
-        if self.compared and self.compared & group.names & set(self._touched(node)):
+        if self.compared and self.compared & group.names & self.touched(node):
             return None
-        space = _common_space(group, node)
-        if space is None or not _worth_storing([*group.roots, node], space):
+        space, roots = _common_space(group, node), [*group.roots, node]
+        if space is None or not _worth_storing(roots, space):
             return None
-        roots = [*group.roots, node]
-        if sum(map(self._ops, roots)) > MAX_OPS:
+        if sum(map(self._ops, roots)) > MAX_OPS or self._bindings(roots) > MAX_BINDINGS:
             return None
-        if group.kind == "loop" and not self._aligned(roots, space):
-            return None
-        if group.kind == "matmul" and not self._aligned_product(roots):
-            return None
-        return space if self._bindings(roots) <= MAX_BINDINGS else None
+        aligned = self._aligned if group.kind == "loop" else self._aligned_product
+        return space if aligned(group, node, space) else None
 
-    def _aligned(self, roots: list[Node], space: Space) -> bool:
-        """Does every root read the others only at the element at hand?"""
+    def _aligned(self, group: Group, node: Node, space: Space) -> bool:
+        """Does every root read the others only at the element at hand?
+
+        Those of the group do as long as the space stays what it is, and none of them reads `node`.
+        """
+        roots = [*group.roots, node]
         names = {v.name: space.coordinates(v.shape) for n in roots for v in n.outputs}
         return all(
             names[name] == coordinates
-            for root in roots
+            for root in ([node] if space == group.space else roots)
             for name, coordinates in self._reads(*_entry_points(root, space))
             if name in names
         )
 
-    def _aligned_product(self, roots: list[Node]) -> bool:
-        position = product_position(roots[0].output)
-        riding = {root.output.name for root in roots if isinstance(lowering(root), Reduce)}
-        steps = [root for root in roots if root.output.name not in riding]
+    def _aligned_product(self, group: Group, node: Node, space: Space) -> bool:
+        position = product_position(group.roots[0].output)
+        riding = {root.output.name for root in group.roots if isinstance(lowering(root), Reduce)}
+        steps = [root for root in (*group.roots, node) if root.output.name not in riding]
         names = {n.output.name: coordinates_of(position, n.output.shape) for n in steps}
         return all(
             name not in riding and names.get(name, coordinates) == coordinates
-            for root in steps[1:]
-            for name, coordinates in self._reads((root.output, names[root.output.name]), root)
+            for name, coordinates in self._reads((node.output, names[node.output.name]), node)
         )
 
     def _reads(
@@ -216,10 +234,6 @@ class _Fuser:
             else:
                 pending.extend(operand_places(node, coordinates))
 
-    def _touched(self, node: Node) -> list[str]:
-        """Anchors and sources below a node, through what is computed on the way."""
-        return [name for name in _below(node, self.inlined) if name not in self.inlined]
-
     def _ops(self, root: Node) -> int:
         """How many ops a root adds to its kernel: itself, and what is computed on the way to it."""
         name = root.outputs[0].name
@@ -236,25 +250,13 @@ class _Fuser:
 
     def _bindings(self, roots: list[Node]) -> int:
         own = {value.name: value for root in roots for value in root.outputs}
-        stored = {n for n in own if self._leaves_group(n, own)}
-        read = {name for root in roots for name in self._touched(root)} - own.keys()
+        stored = {n for n in own if self._leaves_group(n, own.keys())}
+        read = {name for root in roots for name in self.touched(root)} - own.keys()
         alone = (stored | read) & self.alone
         return len(alone) + (len(alone) < len(stored | read))
 
-    def _leaves_group(self, name: str, own: Iterable[str]) -> bool:
-        return name in self.flow.results or not self.read_by.get(name, set()) <= set(own)
-
-    def _circle(self, group: Group, needs: set[int]) -> bool:
-        """Would the group come to need itself?"""
-        pending, seen = [n for n in needs if n != group.number], set()
-        while pending:
-            number = pending.pop()
-            if number == group.number:
-                return True
-            if number not in seen:
-                seen.add(number)
-                pending.extend(self.groups[number].needs)
-        return False
+    def _leaves_group(self, name: str, own: Set[str]) -> bool:
+        return name in self.flow.results or not self.read_by.get(name, set()) <= own
 
 
 def _below(node: Node, inlined: Mapping[str, Node]) -> Iterator[str]:
@@ -309,13 +311,11 @@ def _entry_points(root: Node, space: Space) -> tuple[tuple[Value, Coordinates], 
     return (root.output, space.coordinates(root.output.shape)), root
 
 
-def _anchor_readers(flow: Flow, anchors: set[str]) -> dict[str, set[str]]:
-    """For each value, the anchors whose computation reads it."""
+def _anchor_readers(flow: Flow, anchors: set[str], touched: Touched) -> dict[str, set[str]]:
+    """For each value in memory, what is computed from it: the first outputs of anchors' nodes."""
     readers: dict[str, set[str]] = {}
-    for node in reversed(flow.graph.nodes):
-        for value in node.outputs:
-            kept = value.name in anchors
-            reached = {value.name} if kept else readers.get(value.name, set())
-            for operand in node.inputs:
-                readers.setdefault(operand.name, set()).update(reached)
+    for node in flow.graph.nodes:
+        if any(value.name in anchors for value in node.outputs):
+            for name in touched(node):
+                readers.setdefault(name, set()).add(node.outputs[0].name)
     return readers

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from wgcc.ir.graph import Value
 from wgcc.schedule.fuse import Fused, Group
@@ -37,58 +38,132 @@ class Memory:
 
 def run_order(groups: Iterable[Group]) -> list[Group]:
     """Groups in an order that respects `needs`, each as early as it was begun."""
-    done: set[int] = set()
+    known = list(groups)
+    waiting = _Waiting(known)
+    ready = waiting.ready_at_once()
     order: list[Group] = []
-    pending = list(groups)
-    while pending:
-        ready = next(g for g in pending if g.needs <= done)
-        pending.remove(ready)
-        done.add(ready.number)
-        order.append(ready)
+    while ready:
+        position = heappop(ready)
+        order.append(known[position])
+        for freed in waiting.after(position):
+            heappush(ready, freed)
+    assert len(order) == len(known), "groups need each other"
     return order
+
+
+class _Waiting:
+    """What each group still waits for. Groups are known by their positions in a list."""
+
+    def __init__(self, groups: list[Group]) -> None:
+        position = {group.number: i for i, group in enumerate(groups)}
+        self._left = [len(group.needs) for group in groups]
+        self._behind: list[list[int]] = [[] for _ in groups]
+        for i, group in enumerate(groups):
+            for number in group.needs:
+                self._behind[position[number]].append(i)
+
+    def ready_at_once(self) -> list[int]:
+        return [i for i, left in enumerate(self._left) if not left]
+
+    def after(self, position: int) -> Iterator[int]:
+        """What can run when this group has run, and could not before."""
+        for i in self._behind[position]:
+            self._left[i] -= 1
+            if not self._left[i]:
+                yield i
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """An order of groups and how many words are in memory while each of them runs.
+
+    `lives` says from which to which group, by position, each temporary is in memory.
+    """
+
+    order: list[Group]
+    words: list[int]
+    lives: Mapping[str, tuple[int, int]]
+
+    @property
+    def peak(self) -> int:
+        return max(self.words, default=0)
 
 
 def best_order(groups: list[Group], memory: Memory) -> tuple[list[Group], int]:
     """The better of two orders and its peak; `groups` are in an order that works."""
+    best = min(footprints(groups, memory), key=lambda found: found.peak)
+    return best.order, best.peak
+
+
+def footprints(groups: list[Group], memory: Memory) -> list[Footprint]:
+    """Of the two orders that are tried."""
     values = {n: v for n, v in memory.temporaries(groups).items() if v.type.size > 1}
-    orders = (groups, _thrifty(groups, values))
-    peaks = [_peak(order, values, memory) for order in orders]
-    return orders[peaks.index(min(peaks))], min(peaks)
+    return [_footprint(o, values, memory) for o in (groups, _thrifty(groups, values))]
 
 
 def _thrifty(groups: list[Group], values: Mapping[str, Value]) -> list[Group]:
     """Of what can run, always that which leaves least in memory; what was begun first wins ties."""
-    readers = {name: sum(name in group.reads for group in groups) for name in values}
-    done: set[int] = set()
+    growth = _Growth(groups, values)
+    waiting = _Waiting(groups)
+    can_run = set(waiting.ready_at_once())
+    # A group whose growth has changed is in the queue once more.
+    queue = [(growth.of[i], i) for i in sorted(can_run)]
+    heapify(queue)
     order: list[Group] = []
-    pending = list(groups)
-
-    def growth(group: Group) -> int:
-        made = group.names & values.keys()
-        freed = (name for name in group.reads & values.keys() if readers[name] == 1)
-        return sum(values[n].type.size for n in made) - sum(values[n].type.size for n in freed)
-
-    while pending:
-        chosen = min((g for g in pending if g.needs <= done), key=growth)
-        pending.remove(chosen)
-        done.add(chosen.number)
-        order.append(chosen)
-        for name in chosen.reads & values.keys():
-            readers[name] -= 1
+    while queue:
+        words, i = heappop(queue)
+        if i not in can_run or words != growth.of[i]:
+            continue
+        can_run.remove(i)
+        order.append(groups[i])
+        changed = [*growth.run(i)]
+        new = [*waiting.after(i)]
+        can_run.update(new)
+        for other in {*new, *changed} & can_run:
+            heappush(queue, (growth.of[other], other))
     return order
 
 
-def _peak(order: list[Group], values: Mapping[str, Value], memory: Memory) -> int:
-    """The most words that live at the same time."""
+class _Growth:
+    """By how many words memory grows when a group runs: what it makes less what it reads last."""
+
+    def __init__(self, groups: list[Group], values: Mapping[str, Value]) -> None:
+        self._sizes = {name: value.type.size for name, value in values.items()}
+        self._reads = [group.reads & values.keys() for group in groups]
+        self._readers: dict[str, set[int]] = {name: set() for name in values}
+        for i, names in enumerate(self._reads):
+            for name in names:
+                self._readers[name].add(i)
+        self.of = [sum(self._sizes[n] for n in group.names & values.keys()) for group in groups]
+        for name, readers in self._readers.items():
+            if len(readers) == 1:
+                self._becomes_last(name)
+
+    def run(self, i: int) -> Iterator[int]:
+        """Run a group; gives the groups whose growth changes."""
+        for name in self._reads[i]:
+            self._readers[name].remove(i)
+            if len(self._readers[name]) == 1:
+                yield self._becomes_last(name)
+
+    def _becomes_last(self, name: str) -> int:
+        (reader,) = self._readers[name]
+        self.of[reader] -= self._sizes[name]
+        return reader
+
+
+def _footprint(order: list[Group], values: Mapping[str, Value], memory: Memory) -> Footprint:
     last = {name: i for i, group in enumerate(order) for name in group.reads}
-    held = peak = 0
+    held, words = 0, []
+    lives: dict[str, tuple[int, int]] = {}
     for i, group in enumerate(order):
         made = [values[name] for name in sorted(group.names & values.keys())]
         gone = [values[name] for name in sorted(group.reads & values.keys()) if last[name] == i]
         replaced = _replaced(made, gone, group, memory)
-        peak = max(peak, held + sum(v.type.size for v in made) - replaced)
+        lives |= {value.name: (i, last[value.name]) for value in made}
+        words.append(held + sum(v.type.size for v in made) - replaced)
         held += sum(v.type.size for v in made) - sum(v.type.size for v in gone)
-    return peak
+    return Footprint(order, words, lives)
 
 
 def _replaced(made: list[Value], gone: list[Value], group: Group, memory: Memory) -> int:

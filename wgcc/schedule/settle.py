@@ -13,6 +13,7 @@ from wgcc.schedule.arena import is_update
 from wgcc.schedule.fuse import Fused, Group, own_space
 from wgcc.schedule.order import run_order
 from wgcc.schedule.overwrite import may_overwrite
+from wgcc.schedule.precedence import Precedence
 
 
 @dataclass(slots=True)
@@ -29,12 +30,15 @@ class Settled:
 
 def settle(fused: Fused, writes: dict[str, Value]) -> Settled:
     settled = Settled([])
+    owner = {name: group for group in fused.groups for name in group.names}
+    readers_of, precedence = _readers(fused.groups), _precedence(fused.groups)
     for target, value in writes.items():
-        group = fused.owner(value.name)
-        readers = [g for g in fused.groups if target in g.reads and g is not group]
-        blocked = any(_needs(fused, reader, group) for reader in readers)
+        group = owner[value.name]
+        readers = [g for g in readers_of.get(target, ()) if g is not group]
+        blocked = any(precedence.needs(reader.number, group.number) for reader in readers)
         if not blocked and may_overwrite(fused, group, target, value):
             group.needs |= {reader.number for reader in readers}
+            precedence.need(group.number, [reader.number for reader in readers])
             settled.over[value.name] = target
         elif is_update(fused.flow.producers[value.name]):
             settled.late.add(target)
@@ -54,15 +58,16 @@ def _copy_group(fused: Fused, target: str, value: Value, after: list[Group]) -> 
     return group
 
 
-def _needs(fused: Fused, group: Group, other: Group) -> bool:
-    """Must `other` run before `group`?"""
-    numbered = {g.number: g for g in fused.groups}
-    pending, seen = [group.number], set()
-    while pending:
-        number = pending.pop()
-        if number == other.number:
-            return True
-        if number not in seen:
-            seen.add(number)
-            pending.extend(numbered[number].needs)
-    return False
+def _readers(groups: list[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        for name in group.reads:
+            found.setdefault(name, []).append(group)
+    return found
+
+
+def _precedence(groups: list[Group]) -> Precedence:
+    found = Precedence()
+    for group in groups:
+        found.need(group.number, group.needs)
+    return found

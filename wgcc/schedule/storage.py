@@ -6,18 +6,22 @@ put there at once if nothing reads the old content later; otherwise it is copied
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.bindings import SCALARS
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import Layout
+from wgcc.schedule.timeline import Bits, Timeline
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A value in memory: made by dispatch `start`, read last by dispatch `end`."""
+    """A value in memory: made by dispatch `start`, read last by a later dispatch `end`."""
 
     value: Value
     start: int
@@ -70,43 +74,62 @@ class Slots:
             layout.reserve(f"temp{slot}", "temp", words)
 
 
-@dataclass(slots=True)
 class _Trial:
-    sizes: list[int]
-    succeeds: Succeeds
-    places: dict[str, Place] = field(default_factory=dict)
-    _held: dict[int, list[Life]] = field(default_factory=dict)
+    """Hands out slots of at least these sizes, which grow where that takes less than a new one."""
 
-    def fill(self, lives: Iterable[Life]) -> _Trial:
+    def __init__(self, sizes: list[int], succeeds: Succeeds, places: dict[str, Place]) -> None:
+        self.sizes, self.places = sizes, places
+        self._succeeds = succeeds
+        self._of_size: dict[int, int] = {}
+        for slot, words in enumerate(sizes):
+            self._of_size[words] = self._of_size.get(words, 0) | 1 << slot
+        self._first: dict[tuple[int, int], Life] = {}
+        self._last: dict[tuple[int, int], Life] = {}
+
+    def fill(self, lives: list[Life]) -> _Trial:
+        """Give a slot to every life that has no place."""
+        held = Timeline(max((life.end for life in lives), default=0), Bits)
         for life in lives:
             if life.value.name in self.places:
                 continue
-            free = [slot for slot in range(len(self.sizes)) if self._is_free(slot, life)]
-            slot = self._choose(free, life.words)
-            self._held.setdefault(slot, []).append(life)
+            busy = reduce(or_, (bits.mask for bits in held.taken(life.start, life.end)), 0)
+            slot = self._choose(busy, life)
+            held.take(life.start, life.end, slot, slot + 1)
+            self._first[slot, life.start] = self._last[slot, life.end] = life
             self.places[life.value.name] = life.place(f"temp{slot}")
         return self
 
-    def _is_free(self, slot: int, life: Life) -> bool:
-        return all(
-            other.end < life.start
-            or life.end < other.start
-            or self.succeeds(life, other)
-            or self.succeeds(other, life)
-            for other in self._held.get(slot, ())
-        )
-
-    def _choose(self, free: list[int], words: int) -> int:
+    def _choose(self, busy: int, life: Life) -> int:
         """The smallest that fits, or else the largest, grown, or else a new one."""
-        fitting = [s for s in free if self.sizes[s] >= words]
-        if fitting:
-            return min(fitting, key=lambda s: (self.sizes[s], s))
-        if free:
-            slot = max(free, key=lambda s: (self.sizes[s], -s))
-            self.sizes[slot] = words
-            return slot
-        self.sizes.append(words)
+        sizes = sorted(self._of_size)
+        middle = bisect_left(sizes, life.words)
+        for words in (*sizes[middle:], *reversed(sizes[:middle])):
+            slot = self._free(self._of_size[words] & ~busy, life)
+            if slot is not None:
+                self._resize(slot, max(words, life.words))
+                return slot
+        self.sizes.append(0)
+        self._resize(len(self.sizes) - 1, life.words)
         return len(self.sizes) - 1
+
+    def _free(self, slots: int, life: Life) -> int | None:
+        """The first of the slots whose lives end before this one starts, or are stored over."""
+        while slots:
+            slot = (slots & -slots).bit_length() - 1
+            before = self._last.get((slot, life.start))
+            behind = self._first.get((slot, life.end))
+            if (before is None or self._succeeds(life, before)) and (
+                behind is None or self._succeeds(behind, life)
+            ):
+                return slot
+            slots &= slots - 1
+        return None
+
+    def _resize(self, slot: int, words: int) -> None:
+        bit, old = 1 << slot, self.sizes[slot]
+        self._of_size[old] = self._of_size.get(old, 0) & ~bit
+        self._of_size[words] = self._of_size.get(words, 0) | bit
+        self.sizes[slot] = words
 
 
 def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:

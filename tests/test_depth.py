@@ -1,0 +1,176 @@
+"""Compiling a model of many equal layers takes work in proportion to their number.
+
+What is counted is executed lines and calls, not seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from math import log
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import wgcc.schedule.apart as apart
+from adapters import ROOT
+from wgcc.compiler import Compiled, compile_file
+from wgcc.ir.graph import TensorType, Value
+from wgcc.schedule.akin import Akin, falling
+from wgcc.schedule.borrow import Arena, lent_by
+from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.schedule.precedence import Precedence
+from wgcc.schedule.space import flat_space, folding_space
+from wgcc.schedule.storage import Life
+from wgcc.schedule.timeline import Bits, Ranges, Timeline
+
+GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
+# Work may grow as layers to this power.
+MOST_GROWTH = 1.3
+
+
+def gpt(layers: int, **sizes: int) -> Compiled:
+    return compile_file(GPT, sizes={"D": 64, "L": layers, **sizes})
+
+
+def executed_lines(run: Callable[[], Any]) -> Counter[str]:
+    """How often a line of each file of the compiler is executed; loops on one line count, too."""
+    found: Counter[str] = Counter()
+
+    def on_line(frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            found[frame.f_code.co_filename] += 1
+        return on_line
+
+    def on_call(frame: FrameType, event: str, _: Any) -> Any:
+        return on_line if f"{ROOT}/wgcc/" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(on_call)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return found
+
+
+def growth(few: int, many: int, times: float) -> float:
+    """As which power of the number of layers something grows."""
+    return log(many / few) / log(times)
+
+
+def test_no_part_of_the_compiler_does_more_than_its_share_of_work() -> None:
+    """Small activations, which find room among the gradients: the case that once took hours."""
+    few, many = (executed_lines(lambda n=n: gpt(n, B=2, T=16)) for n in (4, 16))
+    assert growth(few.total(), many.total(), 4) < MOST_GROWTH
+    costly = {name: n for name, n in many.items() if n > many.total() / 200}
+    assert len(costly) > 10
+    for name, lines in costly.items():
+        assert growth(few[name], lines, 4) < MOST_GROWTH, f"{Path(name).name}: {few[name]}, {lines}"
+
+
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One element for each set of groups that is tried for its memory."""
+    found: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        found.append(1)
+        return without(*arguments)
+
+    without = apart._without
+    monkeypatch.setattr(apart, "_without", counted)
+    return found
+
+
+def test_results_are_set_apart_only_where_that_can_lower_the_peak(trials: list[int]) -> None:
+    gpt(12)
+    assert len(trials) == 0
+    compile_file(ROOT / "tests" / "bench" / "models" / "a.wg")
+    assert len(trials) == 1
+
+
+def drawn_lives(count: int, seed: int) -> Iterator[Life]:
+    """Lives of all lengths and sizes, the same for each seed."""
+    state = seed
+    for number in range(count):
+        state = (state * 1103515245 + 12345) % 2**31
+        start, length, words = state % 61, state // 61 % 37 + 1, state // 3000 % 500 + 1
+        yield Life(Value(f"v{number}", TensorType((words,), "f32")), start, start + length)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_values_among_gradients_take_the_first_room_there_is(seed: int) -> None:
+    """As a search of all places one by one finds it."""
+    offsets = [0, 128, 192, 448, 640, 1088, 1600]
+    counts = [128, 50, 256, 130, 400, 512, 3]
+    times = [40, 90, 70, 95, 30, 60, 80]
+    lent = lent_by(
+        {t: [Place("grads", o, n)] for t, o, n in zip(times, offsets, counts, strict=True)}
+    )
+    free = {
+        (t, word)
+        for piece in lent
+        for word in range(piece.start, piece.end)
+        for t in range(piece.until)
+    }
+    lives = list(drawn_lives(40, seed))
+    wanted: dict[str, Place] = {}
+    for life in lives:
+        for at in range(0, 1700, ALIGNMENT):
+            moments = range(life.start, life.end + 1)
+            if all((t, at + word) in free for t in moments for word in range(life.words)):
+                wanted[life.value.name] = life.place("grads", at)
+                held = -(-life.words // ALIGNMENT) * ALIGNMENT
+                free -= {(t, at + word) for t in moments for word in range(held)}
+                break
+    assert Arena(lent).take(lives) == wanted
+    assert 3 < len(wanted) < len(lives)
+
+
+def test_ranges_that_touch_become_one() -> None:
+    ranges = Ranges()
+    for start, end in ((10, 20), (30, 40), (50, 60), (20, 25)):
+        ranges.add(start, end)
+    assert list(ranges) == [(10, 25), (30, 40), (50, 60)]
+    ranges.add(24, 50)
+    assert list(ranges) == [(10, 60)]
+
+
+def test_a_timeline_tells_what_is_taken_at_some_time() -> None:
+    lives = [(life.start, life.end) for life in drawn_lives(60, 5)]
+    timeline = Timeline(100, Bits)
+    for number, (start, end) in enumerate(lives):
+        timeline.take(start, end, number, number + 1)
+    for since in range(0, 99, 7):
+        for until in range(since + 1, 100, 9):
+            found = {n for bits in timeline.taken(since, until) for n in falling(bits.mask)}
+            assert found == {n for n, (s, e) in enumerate(lives) if s < until and since < e}
+
+
+def test_precedence_reaches_through_others() -> None:
+    precedence = Precedence()
+    precedence.need(2, [1])
+    precedence.need(3, [2])
+    precedence.need(1, [0])
+    assert precedence.needs(3, 0) and precedence.needs(3, 3)
+    assert not precedence.needs(1, 2)
+    assert list(falling(precedence.of([1]))) == [1, 0]
+
+
+def test_akin_groups_fold_alike_and_share_what_is_large() -> None:
+    akin, rows = Akin(), folding_space((4, 8), (1,))
+    akin.put(0, rows, ["a"], is_full=False)
+    akin.put(1, rows, ["b"], is_full=True)
+    akin.put(2, flat_space(32), ["a"], is_full=False)
+    akin.put(3, flat_space(1), ["a"], is_full=False)
+    assert list(falling(akin.groups(rows, None, with_full=True))) == [1, 0]
+    assert list(falling(akin.groups(rows, None, with_full=False))) == [0]
+    assert list(falling(akin.groups(rows, ["b"], with_full=True))) == [1]
+    assert list(falling(akin.groups(flat_space(32), None, with_full=True))) == []
+    assert list(falling(akin.groups(folding_space((9,), (0,)), [], with_full=True))) == [3]
+    akin.put(0, folding_space((4, 9), (1,)), [], is_full=False)
+    assert list(falling(akin.groups(rows, None, with_full=True))) == [1]
