@@ -56,7 +56,8 @@ x[.., 0, ..] | .. | WG0413 | `..` can stand only once
 split(x, 2, axis = C)[2] | 2 | WG0413 | index 2 is outside this list of 2
 rearrange(w, "C (A K) -> A C K") | K | WG0416 | D = 5 is not a multiple of A = 2
 rearrange(m, "B (D A) -> B D A") | (D A) | WG0416 | this axis is C = 4, but (D A) is 10
-rearrange(m, "D C -> C D") | D | WG0416 | `D` is 5 in this pattern, but the axis is B = 3
+rearrange(m, "C B -> B C") | C | WG0416 | `C` is another axis of f32[B, C]; this one is B = 3
+einsum("B, C B -> C", v, m) | C | WG0416 | `C` is another axis of f32[B, C]; this one is B = 3
 rearrange(m, "B C -> C") | B | WG0416 | axis `B` disappears; `rearrange` keeps every axis | to sum over an axis use `einsum` or `sum`
 rearrange(m, "B C -> B C D") | D | WG0416 | `D` does not occur on the left of `->`
 rearrange(m, "B -> B") | "B -> B" | WG0416 | the pattern has 1 axis, but the tensor is f32[B, C]
@@ -93,7 +94,9 @@ reshape(m, [-1, -1]) | [-1, -1] | WG0415 | at most one size may be -1
 reshape(m, 12) | 12 | WG0415 | a shape is a list of sizes, e.g. `[B, T, D]`
 transpose(v) | v | WG0415 | `transpose` needs at least two axes, but this is f32[C]
 concat(m, axis = 0) | m | WG0415 | `concat` joins a list of tensors: `concat([a, b], axis = -1)`
-concat([m, w], axis = 0) | [m, w] | WG0415 | `concat` along axis 0: f32[B, C] and f32[C, D] differ elsewhere
+concat([m, w], axis = 0) | [m, w] | WG0415 | `concat` along axis 0: axis 1 of f32[B, C] is C = 4, of f32[C, D] it is D = 5
+concat([m, i32(m)], axis = 0) | [m, i32(m)] | WG0501 | `concat` mixes f32[B, C] and i32[B, C] | convert one of them: `f32(...)`
+concat([m, v], axis = 0) | [m, v] | WG0415 | `concat` joins tensors with equally many axes, but f32[B, C] has 2 axes, f32[C] has 1 | `x[new]` gives x one more axis
 split(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
 split(m, [1, 1], axis = B) | [1, 1] | WG0409 | the parts add up to 2, but the axis is B = 3
 zeros(3) | 3 | WG0415 | `zeros` takes a type: `zeros(f32[2, 3])`

@@ -30,6 +30,24 @@ def test_a_number_is_any_size_of_that_value() -> None:
     assert compare(Dim.literal(3), Dim.literal(3)) is SAME
 
 
+def test_a_number_may_stand_for_a_name_within_a_product() -> None:
+    """`F` pieces of `D`, joined one by one, are `7 * D`."""
+    f = Dim.declared("F", 7)
+    joined = product([Dim.literal(7), D])
+    assert compare(joined, D * f) is SAME and compare(D * f, joined) is SAME
+    assert compare(joined + H, f * D + H) is SAME
+    assert compare(Dim.literal(8) * D, (f + Dim.literal(1)) * D) is SAME
+    assert compare(whole((H * f).divided_by(f)), H) is SAME
+    assert compare(H + Dim.literal(7), H + f) is SAME
+    assert compare(H * Dim.literal(8), D) is LUCK
+    assert compare(f * D, f * F) is LUCK
+    assert compare(f * D, Dim.literal(7) * F) is LUCK
+    one = Dim.declared("One", 1)
+    assert compare(one * D, D) is LUCK, "nobody wrote a 1"
+    nothing = Dim.declared("Zero", 0)
+    assert compare(nothing * D, D - D) is SAME
+
+
 def test_equal_names_of_different_declarations_differ() -> None:
     other = Dim.declared("D", 16, "parts.wg:5")
     assert compare(D, other) is DIFF

@@ -84,6 +84,10 @@ VALUES: list[Case] = [
     # patterns
     ('rearrange(x, "A B C -> C (B A)")', "f32[C, B * A]", {"x": x3},
      X.transpose(2, 1, 0).reshape(4, 6)),
+    # A letter that is an axis by itself is the pattern's own, whatever dims there are.
+    ('rearrange(x, "D E (A K) -> A D E K")', "f32[A, A, B, C / A]", {"x": x3},
+     X.reshape(2, 3, 2, 2).transpose(2, 0, 1, 3)),
+    ('einsum("D E, E A -> A D", m, w)', "f32[D, B]", {"m": m, "w": w}, (M @ W).T),
     ('rearrange(x, "a b (h k) -> h a b k", h = 2)', "f32[2, A, B, C / 2]", {"x": x3},
      X.reshape(2, 3, 2, 2).transpose(2, 0, 1, 3)),
     ('rearrange(x, "a b (2 k) -> a (b k) 2")', "f32[A, B * C / 2, 2]", {"x": x3},

@@ -7,6 +7,7 @@ that both happen to be 64 stay different.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -124,7 +125,29 @@ def compare(a: Dim, b: Dim) -> Match:
         return DIFF
     if a.is_literal or b.is_literal or a.polynomial is None or b.polynomial is None:
         return SAME
-    return LUCK
+    pairs = (a.polynomial, b.polynomial), (b.polynomial, a.polynomial)
+    return SAME if any(_has_numbers_for_names(*pair) for pair in pairs) else LUCK
+
+
+def _has_numbers_for_names(numbers: Polynomial, names: Polynomial) -> bool:
+    """Whether the first is the second with numbers in place of dims: `7 * D` for `F * D`."""
+    known = {atom for monomial in numbers for atom, _ in monomial}
+    found: dict[Monomial, Fraction] = {}
+    replaced: set[Monomial] = set()
+    for monomial, factor in names.items():
+        kept = tuple((atom, power) for atom, power in monomial if atom in known)
+        others = [(_size(atom), power) for atom, power in monomial if atom not in known]
+        if any(size == 0 for size, _ in others):
+            return False
+        factor *= math.prod(Fraction(size) ** power for size, power in others)
+        found[kept] = found.get(kept, Fraction(0)) + factor
+        replaced |= {kept} if others else set()
+    # A factor of 1 is no number that anyone wrote.
+    return found == numbers and all(found[monomial] != 1 for monomial in replaced if monomial)
+
+
+def _size(atom: Atom) -> int:
+    return int(atom[1].rpartition(":")[2])
 
 
 def product(dims: Iterable[Dim]) -> Dim:

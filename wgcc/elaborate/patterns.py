@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from wgcc.elaborate.dims import DIFF, Dim, compare, product
+from wgcc.elaborate.dims import DIFF, SAME, Dim, compare, product
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracer import Tracer
 from wgcc.elaborate.values import Tensor, Text
@@ -47,12 +47,21 @@ class Pattern:
     output: Side
     span: Span
 
+    def own_names(self) -> set[str]:
+        """Names that are an axis of a tensor by themselves, so that its size is theirs."""
+        groups = (group for side in self.inputs for group in side if not group.merged)
+        return {axis.name for group in groups for axis in group.axes}
+
 
 @dataclass
 class Sizes:
-    """What each axis name stands for: given as an argument, visible in the scope, or found."""
+    """What each axis name stands for: given as an argument, found, or visible in the scope.
+
+    The pattern's `own` names are local to it, whatever dims the scope may have.
+    """
 
     tracer: Tracer
+    own: set[str]
     found: dict[str, Dim] = field(default_factory=dict)
 
     def get(self, name: str) -> Dim | None:
@@ -60,6 +69,9 @@ class Sizes:
             return self.found[name]
         if name.isdigit():
             return Dim.literal(int(name))
+        return None if name in self.own else self.visible(name)
+
+    def visible(self, name: str) -> Dim | None:
         value = self.tracer.scope.find(name)
         return value if isinstance(value, Dim) else None
 
@@ -90,8 +102,19 @@ def match(tracer: Tracer, side: Side, x: Tensor, sizes: Sizes, at: Span) -> Side
         if group.merged:
             _match_merged(tracer, group, dim, sizes)
         else:
+            _refuse_swapped(tracer, group.axes[0], dim, x, sizes)
             _match_one(tracer, group.axes[0], dim, sizes)
     return side
+
+
+def _refuse_swapped(tracer: Tracer, axis: Axis, dim: Dim, x: Tensor, sizes: Sizes) -> None:
+    """An axis may have any name but that of another axis of the same tensor."""
+    named = sizes.visible(axis.name)
+    if named is None or compare(dim, named) is SAME:
+        return
+    if any(not other.is_literal and compare(other, named) is SAME for other in x.dims):
+        text = f"`{axis.name}` is another axis of {x}; this one is {dim.full}"
+        raise _wrong(tracer, text, axis.span)
 
 
 def expanded(tracer: Tracer, side: Side, x: Tensor, at: Span) -> Side:

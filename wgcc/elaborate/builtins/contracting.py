@@ -64,7 +64,7 @@ def einsum(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _factors(tracer: Tracer, pattern: patterns.Pattern, args: BoundArgs) -> list[Factor]:
-    sizes = patterns.Sizes(tracer)
+    sizes = patterns.Sizes(tracer, pattern.own_names())
     factors: list[Factor] = []
     for side, got in zip(pattern.inputs, args.rest, strict=True):
         x = parameters.checked(tracer, got, "tensor", FLOATS)

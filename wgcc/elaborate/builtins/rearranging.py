@@ -15,8 +15,8 @@ from wgcc.errors import Span
 def rearrange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """`rearrange(x, "B T (H K) -> B H T K")`; sizes may be given by name: `H = 4`."""
     x = parameters.tensor(tracer, args, "x")
-    sizes = patterns.Sizes(tracer, _given_sizes(tracer, args))
     pattern = patterns.read_pattern(tracer, _text(tracer, args))
+    sizes = patterns.Sizes(tracer, pattern.own_names(), _given_sizes(tracer, args))
     if len(pattern.inputs) != 1:
         text = "`rearrange` takes one tensor, so its pattern has no `,`"
         raise Stop(tracer.report.error("WG0416", text, pattern.span))

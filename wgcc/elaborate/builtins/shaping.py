@@ -97,13 +97,18 @@ def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _check_joins(tracer: Tracer, first: Tensor, other: Tensor, axis: int, at: Span) -> None:
-    fits = first.dtype == other.dtype and first.rank == other.rank
-    pairs = zip(first.dims, other.dims, strict=False)
-    if not fits or any(
-        number != axis and compare(a, b) is DIFF for number, (a, b) in enumerate(pairs)
-    ):
-        text = f"`concat` along axis {axis}: {first} and {other} differ elsewhere"
-        raise Stop(tracer.report.error("WG0415", text, at))
+    report = tracer.report
+    if first.dtype != other.dtype:
+        found = report.error("WG0501", f"`concat` mixes {first} and {other}", at)
+        raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
+    if first.rank != other.rank:
+        counts = f"{first} has {parameters.plural_axes(first.rank)}, {other} has {other.rank}"
+        text = f"`concat` joins tensors with equally many axes, but {counts}"
+        raise Stop(report.error("WG0415", text, at).help("`x[new]` gives x one more axis"))
+    for number, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
+        if number != axis and compare(a, b) is DIFF:
+            sizes = f"axis {number} of {first} is {a.full}, of {other} it is {b.full}"
+            raise Stop(report.error("WG0415", f"`concat` along axis {axis}: {sizes}", at))
 
 
 def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
