@@ -17,6 +17,7 @@ import line_bundle
 from adapters import ROOT
 from test_runtime_plan import MALFORMED, REMOVED, change
 from web_stacks import NODE, run_node, tool
+from wgcc.bundle.runtime_js import runtime_files, runtime_modules
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import read_plan
@@ -125,41 +126,56 @@ def test_files_of_weights() -> None:
     assert [answer.get("code") for answer in rest] == ["weights"] * len(bad)
 
 
-def minified(*files: str) -> int:
+def minified(*files: Path) -> int:
     """Bytes of scripts after minifying and gzip, as a server sends them."""
     total = b""
-    for name in files:
-        loader = "--loader=css" if name.endswith(".css") else "--format=esm"
-        done = tool(
-            "esbuild",
-            str(RUNTIME / name),
-            "--minify",
-            "--target=es2022",
-            loader if ".js" in name else "--minify",
-        )
+    for path in files:
+        done = tool("esbuild", str(path), "--minify", "--target=es2022", "--format=esm")
         assert done.returncode == 0, done.stderr
         total += done.stdout.encode()
     return len(gzip.compress(total, 9, mtime=0))
 
 
-def test_sizes() -> None:
-    """wgcc.js is all that a page loads to train and predict; each part comes when first used."""
-    assert minified("wgcc.js") <= 6 * 1024
-    assert minified("wgcc/check.js") <= 5000
-    assert minified("wgcc/files.js") <= 3800
-    assert minified("wgcc/draw.js") <= 2000
-    assert minified("wgcc/inspect.js") <= 2500
-    assert minified("wgcc/tune.js") <= 1100
-    assert minified("page/plot.js", "page/data.js", "page/page.js") <= 4200
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runtime as bundles ship it."""
+    folder = tmp_path_factory.mktemp("runtime")
+    for name, text in runtime_files().items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (folder / "package.json").write_text('{"type": "module"}')
+    return folder
 
 
-def test_types_of_the_runtime(tmp_path: Path) -> None:
+# wgcc.js is all that a page loads to train and predict; the others come when first used.
+LARGEST = {
+    "wgcc.js": 9 * 1024,
+    "wgcc/check.js": 6500,
+    "wgcc/files.js": 4000,
+    "wgcc/draw.js": 2200,
+    "wgcc/inspect.js": 2700,
+    "wgcc/tune.js": 1300,
+}
+
+
+def test_sizes(joined: Path) -> None:
+    assert LARGEST.keys() == runtime_files().keys()
+    for name, most in LARGEST.items():
+        assert minified(joined / name) <= most, name
+    page = [RUNTIME / "page" / name for name in ("plot.js", "data.js", "page.js")]
+    assert minified(*page) <= 4200
+
+
+@pytest.mark.parametrize("form", ["modules", "joined"])
+def test_types_of_the_runtime(form: str, joined: Path, tmp_path: Path) -> None:
     options = {
         "strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "target": "es2023",
         "module": "nodenext", "lib": ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
-        "types": [],
+        "types": [], "resolveJsonModule": True,
     }  # fmt: skip
-    files = [str(RUNTIME / "wgcc.js"), *map(str, sorted((RUNTIME / "wgcc").iterdir()))]
+    folder, names = (RUNTIME, runtime_modules()) if form == "modules" else (joined, runtime_files())
+    files = [str(folder / name) for name in names]
     config = tmp_path / "tsconfig.json"
     config.write_text(json.dumps({"compilerOptions": options, "files": files}))
     done = tool("tsc", "--project", str(config))

@@ -3,7 +3,7 @@
 const plan = __PLAN__;
 const kernels = __KERNELS__;
 const source = __SOURCE__;
-const decoded = text => text && wgcc_js.decoded(text);
+const decoded = text => text && wgcc_js.decodeBase64(text);
 const weights = __WEIGHTS__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;

@@ -1,16 +1,7 @@
 // What the JavaScript runtime says to malformed bundles: a JSON list of bundles in, a list of error codes out.
 // The GPU is one that must not be asked for.
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-
-const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
-process.on('exit', () => rmSync(folder, { recursive: true }));
-const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['wgcc.js', 'wgcc']) cpSync(join(runtime, name), join(folder, name), { recursive: true });
-writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
-const { open } = await import(pathToFileURL(join(folder, 'wgcc.js')).href);
+import { readFileSync } from 'node:fs';
+import { open } from '../../runtime_js/core/loader.js';
 
 const device = {
   requestAdapter() {

@@ -1,21 +1,12 @@
 // What the JavaScript runtime makes of plans, drawn values and files, without a GPU: JSON in, JSON out.
 //   node twin.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...], "texts": [...], "halves": [...]}
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-
-// The runtime's files are ES modules wherever a package.json beside them says so, as in every bundle.
-const folder = mkdtempSync(join(tmpdir(), 'wgcc-'));
-process.on('exit', () => rmSync(folder, { recursive: true }));
-const runtime = join(dirname(fileURLToPath(import.meta.url)), '..', '..', 'runtime_js');
-for (const name of ['wgcc.js', 'wgcc']) cpSync(join(runtime, name), join(folder, name), { recursive: true });
-writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
-const module = name => import(pathToFileURL(join(folder, name)).href);
-const { convert, shuffled } = await module('wgcc.js'),
-  { checkPlan } = await module('wgcc/check.js'),
-  { readTensors } = await module('wgcc/files.js'),
-  { initialValues, namedWords } = await module('wgcc/draw.js');
+import { readFileSync } from 'node:fs';
+import { checkPlan } from '../../runtime_js/check/bundle.js';
+import { convert } from '../../runtime_js/core/arrays.js';
+import { shuffled } from '../../runtime_js/core/batches.js';
+import { initialValues } from '../../runtime_js/draw/initial.js';
+import { namedWords } from '../../runtime_js/draw/named_words.js';
+import { readTensors } from '../../runtime_js/files/safetensors.js';
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {

@@ -8,18 +8,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from wgcc.bundle.runtime_js import runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, template
 from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
-
-# The modules of the runtime, each after those it imports at once.
-RUNTIME = ("wgcc", *(f"wgcc/{part}" for part in ("check", "files", "draw", "inspect", "tune")))
 
 
 def page_html(plan: Plan, files: Files, seal: str) -> str:
@@ -66,23 +64,20 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         SEAL=seal or seal_text(files),
         FILES=f"{{ {', '.join(loaded)} }}",
     )
-    return "\n".join([*map(_as_function, RUNTIME), bundle])
+    return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle])
 
 
-def _as_function(name: str) -> str:
-    """An ES module A.js as the object `A_js`: imports become constants, exports its members."""
-    text = template(f"{name}.js")
+def _as_object(name: str, text: str) -> str:
+    """A file A.js of the runtime as the object `A_js`, whose members are its exports."""
     module = r"'[./]+(?:wgcc/)?(\w+)\.js'"
     text = re.sub(
         rf"^import \{{([^}}]*)\}} from {module};", r"const {\1} = \2_js;", text, flags=re.M
     )
     text = re.sub(rf"import\({module}\)", r"Promise.resolve().then(() => \1_js)", text)
-    names = re.findall(r"^export (?:const|class|(?:async )?function\*?) ?(\w+)", text, flags=re.M)
-    for group in re.findall(r"^export \{([^}]*)\};", text, flags=re.M):
-        names += [part.strip() for part in group.split(",")]
-    text = re.sub(r"^export (\{[^}]*\};\n)?", "", text, flags=re.M)
-    variable = f"{name.rpartition('/')[2]}_js"
-    return f"const {variable} = (() => {{\n{text}\nreturn {{ {', '.join(names)} }};\n}})();"
+    variable = f"{PurePosixPath(name).stem}_js"
+    # The last line of a joined file says what it exports.
+    body = re.sub(r"^export (\{[^}]*\};)\n\Z", r"return \1", text, flags=re.M)
+    return f"const {variable} = (() => {{\n{body}\n}})();"
 
 
 def _safe(script: str) -> str:

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from wgcc.bundle.page import RUNTIME, page_html
+from wgcc.bundle.page import page_html
+from wgcc.bundle.runtime_js import runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, package_name, template
@@ -25,8 +26,7 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
     found = {
         "index.js": _index(plan, files, seal),
         "index.d.ts": declarations(plan),
-        # The runtime: the same files in every bundle of one wgcc version.
-        **{f"{name}.js": template(f"{name}.js") for name in RUNTIME},
+        **runtime_files(),
         "package.json": _package(plan, files),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, seal),
@@ -52,10 +52,9 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
 
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
-    runtime = [f"{name}.js" for name in RUNTIME]
     # npm packs package.json and README.md unasked.
     others = [name for name in files if name not in ("package.json", "README.md")]
-    names = ["index.js", "index.d.ts", *runtime, "index.html", *others]
+    names = ["index.js", "index.d.ts", *runtime_files(), "index.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": package_name(model),

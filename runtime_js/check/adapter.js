@@ -1,0 +1,35 @@
+// What the machine lacks for a bundle.
+
+import { fail } from '../core/errors.js';
+
+/** @import { Plan, Profiles } from '../core/plan.js' */
+
+/** @param {Plan} plan @returns {never} */
+export function refuseMemory({ memory }) {
+  const text = `is below the ${memory.peak} bytes that the bundle takes: load({maxBytes}) raises it`;
+  return fail('memory', 'maxBytes', text);
+}
+
+/**
+ * @param {Plan} plan @param {any} [gpu] @param {any} [adapter] what it gave
+ * @returns {never}
+ */
+export function refuseAdapter({ requires }, gpu, adapter) {
+  const advice =
+    'use a current browser, over https or localhost; in Node: load({device: create([])}) of npm webgpu';
+  if (!gpu) fail('no-webgpu', '', advice);
+  if (!adapter) fail('no-adapter', '', 'WebGPU found none: update the graphics driver');
+  for (const feature of requires.features)
+    if (!adapter.features.has(feature))
+      fail('feature', feature, 'is not in this adapter; shader-f16: build with `precision = f32`');
+  const [limit, wanted] = /** @type {[string, number]} */ (
+    Object.entries(requires.limits).find(([name, value]) => !(adapter.limits[name] >= value))
+  );
+  return fail('limit', limit, `is ${adapter.limits[limit]} here, not ${wanted}`);
+}
+
+/** @param {string} profile @param {Profiles} profiles @returns {never} */
+export function refuseProfile(profile, profiles) {
+  if (Object.hasOwn(profiles, profile)) fail('feature', profile, 'needs larger subgroups');
+  return fail('name', `${profile}`, `is no profile; there are: ${Object.keys(profiles)}`);
+}

@@ -1,0 +1,48 @@
+// A bundle that somebody may have changed: its plan and its kernels.
+
+import { fail } from '../core/errors.js';
+import { sha256Hex } from '../core/seal.js';
+import PLAN_SCHEMA from '../../runtime_py/wgcc_runtime/plan.schema.json' with { type: 'json' };
+import { refuseAdapter } from './adapter.js';
+import { checkForm, refuse } from './schema.js';
+import { validate } from './validate.js';
+import { guardWgsl } from './wgsl_guard.js';
+
+/** @import { Kernel, Plan } from '../core/plan.js' */
+
+const FORMAT = 'wgcc-bundle';
+const VERSION = 1;
+
+/** All of a bundle but its weights. @param {any} plan @param {Record<string, string>} kernels */
+export async function checkBundle(plan, kernels) {
+  const sound = checkPlan(plan);
+  // On pages from http, browsers have neither digests nor WebGPU.
+  if (!crypto.subtle) refuseAdapter(sound);
+  await Promise.all(sound.kernels.map(kernel => checkKernel(kernel, kernels)));
+}
+
+/**
+ * The plan, checked: a `WgccError` with code `plan`, `limit` or `version` names the first field that
+ * is wrong.
+ * @param {any} plan an object; a text is refused, because parsing it would hide repeated keys
+ * @returns {Plan}
+ */
+export function checkPlan(plan) {
+  if (plan?.format !== FORMAT) refuse('format', plan?.format);
+  const { version, generator } = plan;
+  if (Number.isInteger(version) && version !== VERSION) {
+    const text = `is ${version}, by ${generator}; this runtime reads ${VERSION}: build the model again`;
+    fail('version', 'version', text);
+  }
+  checkForm(plan, PLAN_SCHEMA, PLAN_SCHEMA);
+  validate(plan);
+  return plan;
+}
+
+/** @param {Kernel} kernel @param {Record<string, string>} kernels */
+async function checkKernel({ file, sha256 }, kernels) {
+  const source = kernels[file] ?? fail('bundle', file, 'is missing');
+  if ((await sha256Hex(new TextEncoder().encode(source))) !== sha256)
+    fail('bundle', file, 'was changed after the bundle was built: build it again');
+  guardWgsl(source, file);
+}

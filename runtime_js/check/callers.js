@@ -1,0 +1,139 @@
+// What callers passed: why it is refused. The core found that something is wrong; nothing here
+// returns.
+
+import { convert, hasShape, listOf, rangeOf } from '../core/arrays.js';
+import { fail } from '../core/errors.js';
+import { elementCount, isFloat } from '../core/plan.js';
+import { ownOf } from '../core/records.js';
+
+/** @import { Plan, Range, Tensor } from '../core/plan.js' */
+/** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
+
+/** The inputs of a call. @param {Plan} plan @param {string} entryName @param {any} batch @returns {never} */
+export function refuseInputs(plan, entryName, batch) {
+  checkNames(plan, entryName, batch);
+  const { inputs, ranges } = plan.entries[entryName];
+  for (const [port, id] of Object.entries(inputs)) {
+    const field = `${entryName}.${port}`;
+    checkShape(batch[port], plan.tensors[id], field, 'shape');
+    checkNumbers(batch[port], plan.tensors[id], field, ownOf(ranges, port));
+  }
+  return fail('data', entryName, 'does not take these inputs');
+}
+
+/**
+ * A value for a tensor by name: its type, its shape, or one of its numbers is wrong.
+ * @param {any} value @param {Tensor} tensor @param {string} name @returns {never}
+ */
+export function refuseValue(value, tensor, name) {
+  checkShape(value, tensor, name, 'weights');
+  checkNumbers(value, tensor, name);
+  return fail('weights', name, 'does not take these values');
+}
+
+/**
+ * Whole data sets.
+ * @param {Plan} plan @param {string} entryName @param {any} data
+ * @param {boolean} hasEnd whether the number of steps is given
+ * @returns {never}
+ */
+export function refuseRows(plan, entryName, data, hasEnd) {
+  if (!hasEnd) fail('data', 'steps', 'is missing: arrays have no end');
+  checkNames(plan, entryName, data);
+  const columns = Object.keys(plan.entries[entryName].inputs).map(port =>
+    columnOf(plan, entryName, port, data[port]),
+  );
+  const longer = columns.findLast(({ size, rows }) => size && rows !== size);
+  const { size: batch = 0, rows: count = 1 } = longer ?? {};
+  for (const { port, size, rows } of columns)
+    if (rows !== (size === batch ? count : (size ?? 1)))
+      fail('shape', port, `has ${rows} rows, another input ${count}`);
+  return fail('shape', entryName, `has ${count} rows, fewer than the batch of ${batch}`);
+}
+
+/**
+ * @param {Plan} plan @param {string} entryName
+ * @param {{steps?: any, every: any, seed: any}} numbers @returns {never}
+ */
+export function refuseFit({ entries }, entryName, { steps = 1, every, seed }) {
+  checkEntryName(entries, entryName);
+  for (const [name, count] of Object.entries({ steps, every }))
+    if (!(Number.isInteger(count) && count > 0))
+      fail('range', name, `is a whole number above 0, not ${count}`);
+  if (seed >>> 0 !== seed)
+    fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
+  return fail(
+    'name',
+    entryName,
+    'does not train: no parameter changes by a gradient, or no loss to watch is returned',
+  );
+}
+
+/** @param {Plan['entries']} entries @param {string} entryName */
+function checkEntryName(entries, entryName) {
+  if (!Object.hasOwn(entries, entryName))
+    fail('name', entryName, `is no entry; there are: ${Object.keys(entries)}`);
+}
+
+/** Every input there, and no other. @param {Plan} plan @param {string} entryName @param {any} batch */
+function checkNames({ entries }, entryName, batch) {
+  checkEntryName(entries, entryName);
+  const { inputs } = entries[entryName];
+  if (Object(batch) !== batch) fail('data', entryName, 'takes an object of arrays');
+  for (const port of Object.keys(batch))
+    if (!Object.hasOwn(inputs, port))
+      fail('name', port, `is no input of ${entryName}; there are: ${Object.keys(inputs)}`);
+  for (const port of Object.keys(inputs))
+    if (isMissing(batch, port)) fail('name', port, `is missing: ${entryName} needs it`);
+}
+
+/** Members that every object has, such as `toString`, are no inputs. @param {any} batch @param {string} port */
+function isMissing(batch, port) {
+  const inherited = /** @type {any} */ (Object.prototype)[port];
+  return batch[port] == null || batch[port] === inherited;
+}
+
+/** @param {any} value @param {Tensor} tensor @param {string} field @param {string} code of a wrong shape */
+function checkShape(value, tensor, field, code) {
+  const list = checkType(value, tensor, field);
+  if (!hasShape(value, list, tensor))
+    fail(code, field, `has shape [${value.shape ?? list.length}], not [${tensor.shape}]`);
+}
+
+/** @param {any} value @param {Tensor} tensor @param {string} field */
+function checkType(value, tensor, field) {
+  return listOf(value, tensor) ?? fail('dtype', field, `is no array of ${tensor.dtype}`);
+}
+
+/** @param {any} value @param {Tensor} tensor @param {string} field @param {Range | [number, number]} [allowed] */
+function checkNumbers(value, tensor, field, allowed) {
+  const { dtype } = tensor;
+  const list = checkType(value, tensor, field);
+  for (let i = 0; i < list.length; i++) {
+    if (convert([list[i]], dtype, allowed)) continue;
+    const number = Number(list[i]);
+    const found = `holds ${number} at ${i}, `;
+    if (isFloat(tensor)) fail('not-finite', field, `${found}no finite ${dtype}`);
+    if (!Number.isInteger(number)) fail('dtype', field, `${found}no ${dtype}`);
+    const range = allowed && rangeOf(allowed);
+    fail('range', field, `${found}not within ${range ? `${range.low} to ${range.high}` : dtype}`);
+  }
+}
+
+/** @param {Plan} plan @param {string} entryName @param {string} port @param {any} value @returns {Column} */
+function columnOf(plan, entryName, port, value) {
+  const { inputs, ranges } = plan.entries[entryName];
+  const tensor = plan.tensors[inputs[port]];
+  const field = `${entryName}.${port}`;
+  checkNumbers(value, tensor, field, ownOf(ranges, port));
+  const { length } = checkType(value, tensor, field);
+  const [size, ...row] = tensor.shape;
+  const rows = length / elementCount(row);
+  if (!Number.isInteger(rows) || (rows !== 1 && !size))
+    fail(
+      'shape',
+      field,
+      `has ${length} numbers; the model takes [${tensor.shape}], or more rows of that`,
+    );
+  return { port, size, rows };
+}

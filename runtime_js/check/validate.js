@@ -1,0 +1,311 @@
+// Checks of a plan that a schema cannot express: indices, ranges, overlaps, aliases and totals. The
+// twin of validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver nor
+// corrupt a tensor.
+
+import { rangeOf } from '../core/arrays.js';
+import { fail } from '../core/errors.js';
+import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
+import { ownOf } from '../core/records.js';
+import { limitOf } from './limits.js';
+import { refuse } from './schema.js';
+
+/** @import { Binding, Dispatch, Entry, EntryGuard, Plan, Tensor } from '../core/plan.js' */
+
+const MAX_DISPATCHES = 10_000;
+export const LASTING_ROLES = ['param', 'state', 'constant'];
+/**
+ * Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one
+ * element are stored among the state's.
+ * @type {Record<string, string[]>}
+ */
+export const STORED_IN = {
+  param: ['params'],
+  state: ['state'],
+  constant: ['constant'],
+  input: ['input', 'state'],
+};
+/** Buffer roles behind each figure of `memory`. @type {Record<string, string[]>} */
+export const MEMORY_ROLES = {
+  params: ['params'],
+  state: ['state'],
+  grads: ['grads'],
+  temps: ['temp'],
+  constants: ['constant'],
+  io: ['input', 'output'],
+};
+
+/** Throws a `WgccError` with code `plan` or `limit` for the first defect. @param {Plan} plan */
+export function validate(plan) {
+  checkBuffers(plan);
+  checkPorts(plan);
+  checkTensors(plan);
+  checkKernels(plan);
+  for (const name of Object.keys(plan.entries)) checkEntry(plan, name);
+  const counts = Object.values(plan.entries).map(dispatchCount);
+  if (counts.reduce((sum, count) => sum + count, 0) > MAX_DISPATCHES)
+    refuse('entries', `more than ${MAX_DISPATCHES} dispatches`);
+  for (const name of Object.keys(plan.profiles ?? {})) checkProfile(plan, name);
+  checkOptimizer(plan);
+  for (const name of Object.keys(plan.selftest?.entries ?? {})) checkSelftest(plan, name);
+  checkMemory(plan);
+}
+
+/** @param {Plan} plan @param {string} field @param {string} limit @param {number} value */
+function checkLimit(plan, field, limit, value) {
+  if (value > limitOf(plan, limit)) fail('limit', field, `needs ${limit} = ${value}`);
+}
+
+/** @param {string} field @param {string[]} names */
+function checkUnique(field, names) {
+  const seen = new Set();
+  names.forEach((name, i) => {
+    if (seen.has(name)) refuse(`${field}[${i}]`, name);
+    seen.add(name);
+  });
+}
+
+/** @param {Plan} plan */
+function checkBuffers(plan) {
+  checkUnique(
+    'buffers',
+    plan.buffers.map(({ name }) => name),
+  );
+  plan.buffers.forEach(({ bytes }, i) => {
+    checkLimit(plan, `buffers[${i}].bytes`, 'maxBufferSize', bytes);
+  });
+}
+
+/** Inputs, outputs and guards name tensors. @param {Plan} plan */
+function checkPorts(plan) {
+  for (const [name, { inputs, outputs, guard }] of Object.entries(plan.entries)) {
+    const flag = guard ? { flag: guard.flag } : {};
+    for (const [kind, ports] of Object.entries({ inputs, outputs, guard: flag }))
+      for (const [port, id] of Object.entries(ports))
+        if (!Object.hasOwn(plan.tensors, id)) refuse(`entries.${name}.${kind}.${port}`, id);
+  }
+}
+
+/** @param {Plan} plan */
+function checkTensors(plan) {
+  const { buffers, tensors } = plan;
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const buffer = buffers[tensor.buffer] ?? refuse(`tensors.${name}.buffer`, tensor.buffer);
+    const roles = ownOf(STORED_IN, tensor.role) ?? [buffer.role];
+    if (!roles.includes(buffer.role)) refuse(`tensors.${name}.buffer`, buffer.role);
+    if (tensor.offset + bytesOf(tensor) > buffer.bytes) refuse(`tensors.${name}`, tensor);
+    checkCopy(plan, name);
+  }
+  checkDisjoint(plan, lastingNames(plan));
+}
+
+/** @param {Plan} plan */
+function lastingNames({ tensors }) {
+  return Object.keys(tensors).filter(name => LASTING_ROLES.includes(tensors[name].role));
+}
+
+/** What `copy` names starts otherwise and has the same shape. @param {Plan} plan @param {string} name */
+function checkCopy({ tensors }, name) {
+  const { init, shape } = tensors[name];
+  if (init?.kind !== 'copy') return;
+  const original = ownOf(tensors, init.of ?? '');
+  const isCopyable = original && isPersistent(original) && original.init?.kind !== 'copy';
+  if (!isCopyable || `${original.shape}` !== `${shape}`) refuse(`tensors.${name}.init`, init);
+}
+
+/** These tensors each own their memory. @param {Plan} plan @param {string[]} names */
+function checkDisjoint({ tensors }, names) {
+  const ordered = [...new Set(names)].sort(
+    (a, b) => tensors[a].buffer - tensors[b].buffer || tensors[a].offset - tensors[b].offset,
+  );
+  for (const [i, name] of ordered.entries()) {
+    const before = tensors[ordered[i - 1]];
+    const overlaps = before && doOverlap(before, tensors[name]);
+    if (overlaps && !isSameConstant(before, tensors[name]))
+      refuse(`tensors.${name}`, `overlaps ${ordered[i - 1]}`);
+  }
+}
+
+/** @param {Tensor} before @param {Tensor} after which starts no earlier */
+function doOverlap(before, after) {
+  return before.buffer === after.buffer && before.offset + bytesOf(before) > after.offset;
+}
+
+/** Constants of equal content may share one place. @param {Tensor} one @param {Tensor} other */
+function isSameConstant(one, other) {
+  const areConstants = one.role === 'constant' && other.role === 'constant';
+  return areConstants && one.offset === other.offset && bytesOf(one) === bytesOf(other);
+}
+
+/** @param {Plan} plan */
+function checkKernels(plan) {
+  checkUnique(
+    'kernels',
+    plan.kernels.map(({ name }) => name),
+  );
+  checkUnique(
+    'kernels',
+    plan.kernels.map(({ file }) => file),
+  );
+  plan.kernels.forEach(({ workgroup, access }, i) => {
+    const field = `kernels[${i}].workgroup`;
+    workgroup.forEach((size, axis) => {
+      checkLimit(plan, field, `maxComputeWorkgroupSize${'XYZ'[axis]}`, size);
+    });
+    checkLimit(plan, field, 'maxComputeInvocationsPerWorkgroup', elementCount(workgroup));
+    const buffers = access.length;
+    checkLimit(plan, `kernels[${i}].access`, 'maxStorageBuffersPerShaderStage', buffers);
+  });
+}
+
+/** @param {Plan} plan @param {string} name */
+function checkEntry(plan, name) {
+  const field = `entries.${name}`;
+  const { inputs, outputs, writes, dispatches, guard } = plan.entries[name];
+  checkRoles(plan, `${field}.inputs`, inputs, 'input');
+  checkRoles(plan, `${field}.outputs`, outputs, 'output');
+  checkPortPlaces(plan, name);
+  writes.forEach((id, i) => {
+    if (!isPersistentName(plan, id)) refuse(`${field}.writes[${i}]`, id);
+  });
+  checkRanges(plan, name);
+  dispatches.forEach((dispatch, i) => {
+    checkDispatch(plan, dispatch, `${field}.dispatches[${i}]`);
+  });
+  if (guard) checkGuard(plan, guard, `${field}.guard`);
+}
+
+/** @param {Plan} plan @param {string} field @param {Record<string, string>} ports @param {string} role */
+function checkRoles({ tensors }, field, ports, role) {
+  for (const [port, id] of Object.entries(ports))
+    if (tensors[id].role !== role) refuse(`${field}.${port}`, id);
+}
+
+/** Ports own their memory; only an output may be what the entry writes. @param {Plan} plan @param {string} name */
+function checkPortPlaces(plan, name) {
+  const { inputs, outputs, writes, guard } = plan.entries[name];
+  const lasting = lastingNames(plan);
+  const written = new Set(writes);
+  const ports = [...Object.values(inputs), ...(guard ? [guard.flag] : [])];
+  checkDisjoint(plan, [...lasting, ...ports]);
+  const others = lasting.filter(id => !written.has(id));
+  checkDisjoint(plan, [...others, ...ports, ...Object.values(outputs)]);
+}
+
+/** Ranges are those of integer inputs, and not empty. @param {Plan} plan @param {string} name */
+function checkRanges(plan, name) {
+  const { inputs, ranges = {} } = plan.entries[name];
+  for (const [port, range] of Object.entries(ranges)) {
+    const { low, high } = rangeOf(range);
+    const isInteger = Object.hasOwn(inputs, port) && !isFloat(plan.tensors[inputs[port]]);
+    if (!isInteger || low > high) refuse(`entries.${name}.ranges.${port}`, range);
+  }
+}
+
+/** @param {Plan} plan @param {EntryGuard} guard @param {string} field */
+function checkGuard(plan, guard, field) {
+  const { role, dtype, shape } = plan.tensors[guard.flag];
+  if (role !== 'output' || dtype !== 'u32' || elementCount(shape) !== 1)
+    refuse(`${field}.flag`, guard.flag);
+  guard.dispatches.forEach((dispatch, i) => {
+    checkDispatch(plan, dispatch, `${field}.dispatches[${i}]`);
+  });
+}
+
+/** @param {Entry} entry */
+function dispatchCount({ dispatches, guard }) {
+  return dispatches.length + (guard?.dispatches.length ?? 0);
+}
+
+/** @param {Plan} plan @param {Dispatch} dispatch @param {string} field */
+function checkDispatch(plan, { kernel, bindings }, field) {
+  bindings.forEach((binding, i) => {
+    const place = `${field}.bindings[${i}]`;
+    const buffer = plan.buffers[binding.buffer] ?? refuse(`${place}.buffer`, binding.buffer);
+    if (binding.offset + binding.size > buffer.bytes) refuse(place, binding);
+    checkLimit(plan, `${place}.size`, 'maxStorageBufferBindingSize', binding.size);
+  });
+  checkKernelUse(plan, kernel, bindings, field);
+}
+
+/** Whether a kernel may have these bindings. @param {Plan} plan @param {number} index @param {Binding[]} bindings @param {string} field */
+function checkKernelUse(plan, index, bindings, field) {
+  const { access } = plan.kernels[index] ?? refuse(`${field}.kernel`, index);
+  if (access.length !== bindings.length) refuse(`${field}.bindings`, bindings);
+  bindings.forEach((one, i) => {
+    bindings.slice(0, i).forEach((other, j) => {
+      const doConflict =
+        one.buffer === other.buffer &&
+        (access[i] === access[j]
+          ? access[i] === 'read_write' && areOverlapping(one, other)
+          : // WebGPU forbids one buffer as read and read_write at once, even in disjoint ranges.
+            true);
+      if (doConflict) refuse(`${field}.bindings[${i}]`, one);
+    });
+  });
+}
+
+/** @param {Binding} one @param {Binding} other of the same buffer */
+function areOverlapping(one, other) {
+  return one.offset < other.offset + other.size && other.offset < one.offset + one.size;
+}
+
+/** Other kernels for some dispatches, each replaced once. @param {Plan} plan @param {string} profile */
+function checkProfile(plan, profile) {
+  for (const [name, replacements] of Object.entries(plan.profiles?.[profile] ?? {})) {
+    const field = `profiles.${profile}.${name}`;
+    if (!Object.hasOwn(plan.entries, name)) refuse(field, name);
+    const replaced = new Set();
+    replacements.forEach(({ dispatch, kernel }, i) => {
+      const old = plan.entries[name].dispatches[dispatch];
+      if (!old || replaced.has(dispatch)) refuse(`${field}[${i}].dispatch`, dispatch);
+      replaced.add(dispatch);
+      checkKernelUse(plan, kernel, old.bindings, `${field}[${i}]`);
+    });
+  }
+}
+
+/** @param {Plan} plan */
+function checkOptimizer(plan) {
+  for (const [name, { step, entry }] of Object.entries(plan.optimizer ?? {})) {
+    const field = `optimizer.${name}`;
+    if (!isPersistentName(plan, step)) refuse(`${field}.step`, step);
+    entry.forEach((/** @type {string} */ trained, /** @type {number} */ i) => {
+      if (!Object.hasOwn(plan.entries, trained)) refuse(`${field}.entry[${i}]`, trained);
+    });
+  }
+}
+
+/** Draws every input, and expects outputs of every step. @param {Plan} plan @param {string} name */
+function checkSelftest(plan, name) {
+  const field = `selftest.entries.${name}`;
+  if (!Object.hasOwn(plan.entries, name)) refuse(field, name);
+  const { inputs, outputs, steps, changes } = plan.selftest.entries[name];
+  const entry = plan.entries[name];
+  if (`${Object.keys(inputs).sort()}` !== `${Object.keys(entry.inputs).sort()}`)
+    refuse(`${field}.inputs`, Object.keys(inputs));
+  if (outputs.length !== steps) refuse(`${field}.outputs`, steps);
+  for (const id of Object.keys(changes?.tensors ?? {}))
+    if (!isPersistentName(plan, id)) refuse(`${field}.changes.tensors.${id}`, id);
+  for (const [port, { kind, low, high }] of Object.entries(inputs)) {
+    const areWhole = Number.isInteger(low) && Number.isInteger(high);
+    if (low > high || (kind === 'integers' && !areWhole)) refuse(`${field}.inputs.${port}`, kind);
+  }
+  for (const [i, found] of outputs.entries())
+    for (const port of Object.keys(found))
+      if (!Object.hasOwn(entry.outputs, port)) refuse(`${field}.outputs[${i}].${port}`, port);
+}
+
+/** @param {Plan} plan @param {string} id */
+function isPersistentName({ tensors }, id) {
+  return Object.hasOwn(tensors, id) && isPersistent(tensors[id]);
+}
+
+/** @param {Plan} plan */
+function checkMemory({ memory, buffers }) {
+  const bytesIn = (/** @type {string[]} */ roles) =>
+    buffers.reduce((sum, { role, bytes }) => sum + (roles.includes(role) ? bytes : 0), 0);
+  const totals = { peak: Object.values(MEMORY_ROLES).flat(), ...MEMORY_ROLES };
+  for (const [name, roles] of Object.entries(totals))
+    if (Object.hasOwn(memory, name) && memory[name] !== bytesIn(roles))
+      refuse(`memory.${name}`, memory[name]);
+}

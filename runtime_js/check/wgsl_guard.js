@@ -1,0 +1,43 @@
+// Refuses WGSL so deeply nested that a shader compiler (Deno's, for one) would crash instead of
+// complaining. The twin of wgsl_guard.py, which says where the bounds come from.
+
+import { fail } from '../core/errors.js';
+
+export const MAX_NESTING = 256;
+export const MAX_OPERATORS = 1024;
+export const MAX_ELSE = 1024;
+export const MAX_STATEMENTS = 10_000;
+
+// A comment ends with its line, and WGSL knows seven ways to end one.
+const COMMENTS = /\/\/[^\n\v\f\r\x85\u2028\u2029]*|\/\*[^]*?\*\//g;
+const BRACKETS = /[([{)\]}]/g;
+const OPERATORS = /[-+*/%&|^!~<>=.([]/g;
+
+/** @param {string} source @param {string} file */
+export function guardWgsl(source, file) {
+  const text = source.replace(COMMENTS, ' ');
+  const statements = text.split(/[;{}]/);
+  if (
+    nesting(text) > MAX_NESTING ||
+    statements.length > MAX_STATEMENTS ||
+    count(text, /\belse\b/g) > MAX_ELSE ||
+    statements.some(statement => count(statement, OPERATORS) > MAX_OPERATORS)
+  )
+    fail('kernel', file, 'is too deeply nested, or too long, for GPU drivers');
+}
+
+/** @param {string} text */
+function nesting(text) {
+  let depth = 0;
+  let deepest = 0;
+  for (const [bracket] of text.matchAll(BRACKETS)) {
+    depth += '([{'.includes(bracket) ? 1 : -1;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}
+
+/** @param {string} text @param {RegExp} pattern */
+function count(text, pattern) {
+  return text.match(pattern)?.length ?? 0;
+}

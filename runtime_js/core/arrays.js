@@ -1,0 +1,116 @@
+// Turns what callers pass into the words a tensor holds on the GPU, and back into typed arrays.
+// Here a wrong value gives nothing; check/callers.js then says what is wrong with it.
+
+import { elementCount, isFloat } from './plan.js';
+
+/** @import { Dtype, Range, Tensor } from './plan.js' */
+/**
+ * @typedef {Uint32Array<ArrayBuffer>} Words one per element, whatever the element type
+ * @typedef {Record<string, Words>} NamedWords
+ * @typedef {(Float32Array | Int32Array | Uint32Array | Uint8Array) & {shape: number[]}} Values
+ */
+
+/** How an element is stored in its word. */
+export const WORD_TYPES = {
+  f32: Float32Array,
+  f16: Float32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  u8: Uint32Array,
+  bool: Uint32Array,
+};
+/** What callers get. JavaScript has no array of booleans, and one of halves in few browsers. */
+export const CALLER_TYPES = {
+  f32: Float32Array,
+  f16: Float32Array,
+  i32: Int32Array,
+  u32: Uint32Array,
+  u8: Uint8Array,
+  bool: Uint8Array,
+};
+/** @type {Partial<Record<Dtype, Range>>} */
+export const INTEGER_RANGES = {
+  i32: { low: -(2 ** 31), high: 2 ** 31 - 1 },
+  u32: { low: 0, high: 2 ** 32 - 1 },
+  u8: { low: 0, high: 255 },
+  bool: { low: 0, high: 1 },
+};
+const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
+
+/**
+ * A tensor's words; nothing where type, shape or range are wrong.
+ * @param {any} value @param {Tensor} tensor @param {Range | [number, number]} [allowed]
+ */
+export function toWords(value, tensor, allowed) {
+  const list = listOf(value, tensor);
+  if (list && hasShape(value, list, tensor)) return convert(list, tensor.dtype, allowed);
+}
+
+/** @param {any} value @param {ArrayLike<any>} list its elements @param {Tensor} tensor */
+export function hasShape(value, list, { shape }) {
+  return list.length === elementCount(shape) && `${value.shape ?? shape}` === `${shape}`;
+}
+
+/**
+ * A list of numbers, or one number; nothing where it cannot be of the tensor's type.
+ * @param {any} value @param {Tensor} tensor @returns {ArrayLike<any> | undefined}
+ */
+export function listOf(value, tensor) {
+  const list = typeof value === 'number' || typeof value === 'boolean' ? [value] : value;
+  // Arrays and typed arrays have `map`, also those of another window, which `instanceof` denies.
+  if (typeof list?.map !== 'function') return;
+  const holdsFloats = FLOAT_ARRAYS.includes(list[Symbol.toStringTag]);
+  if (isFloat(tensor) || !holdsFloats) return list;
+}
+
+/**
+ * Words of a list of numbers, in memory of their own; nothing where a value would be lost.
+ * @param {ArrayLike<any>} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
+ * @returns {Words | undefined}
+ */
+export function convert(list, dtype, allowed) {
+  const words = copied(list, dtype);
+  const limits = INTEGER_RANGES[dtype];
+  if (limits ? !areIntegers(list, rangeOf(allowed ?? limits)) : !words.every(Number.isFinite))
+    return;
+  return new Uint32Array(words.buffer);
+}
+
+/** @param {Range | [number, number]} range in either way that a plan writes it @returns {Range} */
+export function rangeOf(range) {
+  return Array.isArray(range) ? { low: range[0], high: range[1] } : range;
+}
+
+/** @param {ArrayLike<any>} list @param {Dtype} dtype */
+function copied(list, dtype) {
+  const type = /** @type {Float32ArrayConstructor} */ (WORD_TYPES[dtype]);
+  if (dtype === 'f16') return Float32Array.from(list, element => nearestHalf(Number(element)));
+  return list instanceof type ? new type(list) : type.from(list, Number);
+}
+
+/** @param {ArrayLike<any>} list @param {Range} range */
+function areIntegers(list, { low, high, ignore }) {
+  for (let i = 0; i < list.length; i++) {
+    const number = Number(list[i]);
+    const isInside = number >= low && number <= high;
+    if (!Number.isInteger(number) || !(isInside || number === ignore)) return false;
+  }
+  return true;
+}
+
+/** The nearest half-precision number. @param {number} x */
+function nearestHalf(x) {
+  // A number so much larger has no room for more than eleven bits of x; between two, the sum is
+  // the even one.
+  const large = 1.5 * 2 ** (42 + Math.max(-14, Math.floor(Math.log2(Math.abs(x)))));
+  const half = x + large - large;
+  // Zero keeps its sign; what is too large becomes infinite.
+  return Math.abs(half) < 65520 ? half || 0 * x : x / 0;
+}
+
+/** @param {Words} words in memory of their own @param {Tensor} tensor @returns {Values} */
+export function fromWords(words, { dtype, shape }) {
+  const list = new WORD_TYPES[dtype](words.buffer);
+  const type = CALLER_TYPES[dtype];
+  return Object.assign(list instanceof type ? list : type.from(list), { shape });
+}

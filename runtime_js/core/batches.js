@@ -1,0 +1,182 @@
+// Where training data comes from: arrays (shuffled by seed), an iterable, a function of the step.
+// Each source gives batches as words, and can start at any position.
+
+import { convert, listOf, toWords } from './arrays.js';
+import { fail } from './errors.js';
+import { loadCheck } from './parts.js';
+import { elementCount } from './plan.js';
+import { mapRecord, ownOf } from './records.js';
+import { randomWords } from './threefry.js';
+
+/** @import { NamedWords, Words } from './arrays.js' */
+/** @import { Plan, Range, Tensor } from './plan.js' */
+/** @import { Progress } from './session.js' */
+/**
+ * @typedef {() => NamedWords | undefined | Promise<NamedWords | undefined>} Source of the next batch
+ * @typedef {{words: Words, rows: number, size?: number}} Column one input of a whole data set:
+ *   its rows, and how many of them the model takes at a time
+ */
+
+/** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of first values. */
+const SHUFFLE_KEY = 0x33fe5971;
+
+/**
+ * One call's inputs as words: every input there, of the right shape, type and range.
+ * @param {Plan} plan @param {string} entryName @param {any} batch @returns {Promise<NamedWords>}
+ */
+export async function checkBatch(plan, entryName, batch) {
+  const isEntry = Object.hasOwn(plan.entries, entryName);
+  const words = isEntry && visitInputs(plan, entryName, batch, toWords);
+  return words || (await loadCheck()).refuseInputs(plan, entryName, batch);
+}
+
+/**
+ * The source of batches for what a caller passed to `fit`. Arrays and functions go on at the
+ * entry's own step; an iterable starts anew, without what a resumed run has taken.
+ * @param {Plan} plan @param {string} entryName @param {any} data @param {Progress} progress
+ * @param {boolean} hasEnd whether the number of steps is given
+ * @returns {Promise<Source>}
+ */
+export async function openSource(plan, entryName, data, progress, hasEnd) {
+  const step = ownOf(progress.steps, entryName) ?? 0;
+  const isFunction = typeof data === 'function';
+  if (!isFunction && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])
+    return openArrays(plan, entryName, data, progress.seed, step, hasEnd);
+  const batches = isFunction ? calls(data, step) : repeated(data, progress.position, hasEnd);
+  return async () => {
+    const { value } = await batches.next();
+    return value && checkBatch(plan, entryName, value);
+  };
+}
+
+/**
+ * What `visit` makes of each input; nothing where one is missing or wrong, or there is another.
+ * @template T
+ * @param {Plan} plan @param {string} entryName @param {any} batch
+ * @param {(value: any, tensor: Tensor, allowed?: Range | [number, number]) => T | undefined} visit
+ * @returns {Record<string, T> | undefined}
+ */
+function visitInputs(plan, entryName, batch, visit) {
+  const { inputs, ranges } = plan.entries[entryName];
+  const given = Object(batch);
+  if (!Object.keys(given).every(port => Object.hasOwn(inputs, port))) return;
+  const found = mapRecord(inputs, (id, port) =>
+    visit(given[port], plan.tensors[id], ownOf(ranges, port)),
+  );
+  const isComplete = Object.values(found).every(value => value !== undefined);
+  if (isComplete) return /** @type {Record<string, T>} */ (found);
+}
+
+/** What a function of the step gives. @param {(step: number) => any} data @param {number} step */
+async function* calls(data, step) {
+  for (let next = step; ; next++) yield data(next);
+}
+
+/**
+ * What an iterable gives, started over at its end if it can be.
+ * @param {any} data @param {number} position batches that were taken before training stopped
+ * @param {boolean} startsOver
+ */
+async function* repeated(data, position, startsOver) {
+  let skip = position;
+  let before;
+  do {
+    before = skip;
+    for await (const batch of data) if (skip-- < 1) yield batch;
+  } while (startsOver && skip < before && !data.next);
+  if (skip > 0) fail('data', '', 'ended before training goes on');
+}
+
+/**
+ * Whole data sets: rows of the first axis, in an order that seed and epoch determine.
+ * @param {Plan} plan @param {string} entryName @param {any} data
+ * @param {number} seed @param {number} position @param {boolean} hasEnd
+ * @returns {Promise<Source>}
+ */
+async function openArrays(plan, entryName, data, seed, position, hasEnd) {
+  const columns = visitInputs(plan, entryName, data, columnOf);
+  const [batch, count] = rowCounts(Object.values(columns ?? {}));
+  if (!hasEnd || !columns || !isConsistent(Object.values(columns), batch, count))
+    return (await loadCheck()).refuseRows(plan, entryName, data, hasEnd);
+  return arraySource(columns, batch, count, seed, position);
+}
+
+/**
+ * @param {any} value @param {Tensor} tensor @param {Range | [number, number]} [allowed]
+ * @returns {Column | undefined}
+ */
+function columnOf(value, tensor, allowed) {
+  const list = listOf(value, tensor);
+  const words = list && convert(list, tensor.dtype, allowed);
+  if (!words) return;
+  const [size, ...row] = tensor.shape;
+  const rows = words.length / elementCount(row);
+  if (size === undefined ? rows === 1 : Number.isInteger(rows)) return { words, rows, size };
+}
+
+/**
+ * How many rows a batch takes of how many: those of an input with another number than the model
+ * takes at a time. Where there is none, the data is one batch.
+ * @param {Column[]} columns @returns {[number, number]}
+ */
+function rowCounts(columns) {
+  const longer = columns.findLast(({ rows, size }) => size !== undefined && rows !== size);
+  return longer?.size === undefined ? [0, 1] : [longer.size, longer.rows];
+}
+
+/**
+ * One batch of labels beside a thousand rows of inputs is a mistake, not a constant.
+ * @param {Column[]} columns @param {number} batch @param {number} count
+ */
+function isConsistent(columns, batch, count) {
+  return (
+    count >= batch &&
+    columns.every(({ rows, size }) => rows === (size === batch ? count : (size ?? 1)))
+  );
+}
+
+/**
+ * @param {Record<string, Column>} columns @param {number} batch @param {number} count
+ * @param {number} seed @param {number} position @returns {Source}
+ */
+function arraySource(columns, batch, count, seed, position) {
+  const perEpoch = batch ? Math.floor(count / batch) : 1;
+  let next = position;
+  let orderedEpoch = -1;
+  let order = new Uint32Array();
+  return () => {
+    const epoch = Math.floor(next / perEpoch);
+    const start = (next % perEpoch) * batch;
+    next++;
+    if (epoch !== orderedEpoch) {
+      order = shuffled(seed, count, epoch);
+      orderedEpoch = epoch;
+    }
+    const chosen = order.subarray(start, start + batch);
+    return mapRecord(columns, ({ words, rows, size }) =>
+      size === batch ? rowsAt(words, words.length / rows, chosen) : words,
+    );
+  };
+}
+
+/** @param {Words} words @param {number} rowSize @param {Uint32Array} rows */
+function rowsAt(words, rowSize, rows) {
+  const found = new Uint32Array(rows.length * rowSize);
+  rows.forEach((row, i) => {
+    found.set(words.subarray(row * rowSize, (row + 1) * rowSize), i * rowSize);
+  });
+  return found;
+}
+
+/** The order of rows in an epoch. @param {number} seed @param {number} count @param {number} epoch */
+export function shuffled(seed, count, epoch) {
+  const keys = randomWords(seed, SHUFFLE_KEY, count, epoch);
+  // Key and row as one number sort fastest; the row is its low half, which is stored first.
+  const pairs = new Uint32Array(2 * count);
+  for (let row = 0; row < count; row++) {
+    pairs[2 * row] = row;
+    pairs[2 * row + 1] = keys[row];
+  }
+  new BigUint64Array(pairs.buffer).sort();
+  return pairs.filter((_, i) => i % 2 === 0);
+}

@@ -1,0 +1,99 @@
+// Finds an adapter, opens a device with what the plan requires, and knows which profile suits it.
+
+import { WgccError } from './errors.js';
+import { loadCheck } from './parts.js';
+import { dispatchesOf } from './plan.js';
+
+/** @import { Waiter } from './gpu_errors.js' */
+/** @import { Plan, Profiles } from './plan.js' */
+/**
+ * @typedef {object} Device
+ * @property {GPUDevice} gpu
+ * @property {boolean} isOwn whether it was opened here, and is closed with the model
+ * @property {string} name of the adapter
+ * @property {boolean} isSoftware
+ * @property {number} subgroup threads that can share their loads, at least; 0: none
+ */
+
+/** Asked for where the adapter has them; no plan requires them. */
+const OPTIONAL_FEATURES = ['timestamp-query', 'subgroups'];
+/** The least of any adapter that has subgroups and does not say their size. */
+const SMALLEST_SUBGROUP = 4;
+const SOFTWARE_ADAPTER = /llvmpipe|swiftshader|basic render/i;
+/** The best first. */
+export const SOFTWARE_PROFILES = ['lavapipe', 'swiftshader', 'cpu'];
+export const DEFAULT_PROFILE = 'gpu';
+
+/**
+ * @param {any} choice a GPU, adapter or device; default: the browser's
+ * @param {Plan} plan @param {Waiter} waiter
+ * @returns {Promise<Device>}
+ */
+export async function openDevice(choice, plan, waiter) {
+  const source = choice ?? globalThis.navigator?.gpu;
+  const adapter = source?.requestAdapter
+    ? await source.requestAdapter({ powerPreference: 'high-performance' })
+    : source;
+  if (!adapter || !hasRequired(adapter, plan))
+    (await loadCheck()).refuseAdapter(plan, source, adapter);
+  const gpu = adapter.requestDevice ? await requestDevice(adapter, plan, waiter) : adapter;
+  watchLoss(gpu, waiter);
+  const info = adapter.info ?? gpu.adapterInfo ?? {};
+  const name = info.description || `${info.vendor} ${info.architecture}`;
+  return {
+    gpu,
+    isOwn: gpu !== source,
+    name,
+    isSoftware: info.isFallbackAdapter || SOFTWARE_ADAPTER.test(name + info.device),
+    subgroup: gpu.features.has('subgroups') ? (info.subgroupMinSize ?? SMALLEST_SUBGROUP) : 0,
+  };
+}
+
+/** @param {GPUAdapter | GPUDevice} adapter @param {Plan} plan */
+function hasRequired(adapter, { requires: { features, limits } }) {
+  const granted = /** @type {Record<string, any>} */ (adapter.limits);
+  return (
+    features.every(feature => adapter.features.has(feature)) &&
+    Object.keys(limits).every(limit => granted[limit] >= limits[limit])
+  );
+}
+
+/** @param {GPUAdapter} adapter @param {Plan} plan @param {Waiter} waiter */
+function requestDevice(adapter, { requires }, waiter) {
+  const wanted = /** @type {GPUFeatureName[]} */ ([...requires.features, ...OPTIONAL_FEATURES]);
+  const requiredFeatures = wanted.filter(feature => adapter.features.has(feature));
+  return waiter.wait(adapter.requestDevice({ requiredFeatures, requiredLimits: requires.limits }));
+}
+
+/** @param {GPUDevice} gpu @param {Waiter} waiter */
+async function watchLoss(gpu, waiter) {
+  const { message, reason } = await gpu.lost;
+  // A model that was disposed has destroyed its device itself.
+  if (waiter.failure === undefined)
+    waiter.stop(new WgccError('device-lost', `${message || reason}: recover() goes on`));
+}
+
+/** The profile that holds what was measured on an adapter. @param {string} adapterName */
+export function tunedName(adapterName) {
+  return `tuned_${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
+}
+
+/** What suits the kind of an adapter. @param {Device} device @param {Plan} plan @param {Profiles} profiles */
+export function suitedProfile(device, plan, profiles) {
+  const suited = device.isSoftware ? SOFTWARE_PROFILES : [];
+  return suited.find(name => canRun(device, plan, profiles, name)) ?? DEFAULT_PROFILE;
+}
+
+/** @param {Device} device @param {Plan} plan @param {Profiles} profiles @param {string} name */
+export function canRun(device, plan, profiles, name) {
+  return Object.hasOwn(profiles, name) && subgroupOf(plan, profiles[name]) <= device.subgroup;
+}
+
+/**
+ * How many threads must run in one subgroup for the kernels of a profile; 0: any.
+ * @param {Plan} plan @param {Profiles[string]} profile
+ */
+function subgroupOf(plan, profile) {
+  const used = Object.keys(plan.entries).flatMap(name => dispatchesOf(plan, name, profile));
+  return Math.max(0, ...used.map(({ kernel }) => plan.kernels[kernel].subgroup ?? 0));
+}

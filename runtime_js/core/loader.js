@@ -1,0 +1,53 @@
+// `open`: from a bundle to a model on the GPU, all checks before the first GPU call.
+
+import { createModel } from './model.js';
+import { loadCheck, loadInspect } from './parts.js';
+import { isBundleSealed } from './seal.js';
+import { Session } from './session.js';
+import { StartValues } from './values.js';
+
+/**
+ * @typedef {object} Bundle what index.js of a bundle holds
+ * @property {any} plan
+ * @property {Record<string, string>} kernels their texts by file
+ * @property {() => any} [weights] where the safetensors file is, or its bytes
+ * @property {string} [constants] a safetensors file in base 64
+ * @property {{bundle: string, weights?: string}} [seal]
+ * @typedef {{stage: string, done: number, total: number}} LoadProgress
+ * @typedef {object} LoadOptions see index.d.ts of a bundle
+ * @property {any} [device] a GPU, adapter or device
+ * @property {any} [weights]
+ * @property {number} [seed]
+ * @property {string} [profile]
+ * @property {AbortSignal} [signal]
+ * @property {number} [maxBytes]
+ * @property {boolean} [verify]
+ * @property {boolean | number} [tune]
+ * @property {(progress: LoadProgress) => void} [onProgress]
+ */
+
+/** What a bundle may allocate on the GPU unless the caller allows more. */
+const MAX_BYTES = 2 ** 33;
+
+/** @param {Bundle} bundle @param {LoadOptions} [options] @returns {Promise<any>} */
+export async function open(bundle, options = {}) {
+  const { signal, maxBytes = MAX_BYTES } = options;
+  const isSealed = await isBundleSealed(bundle);
+  if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan, bundle.kernels);
+  if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
+  const values = await StartValues.load(bundle, isSealed, options);
+  options.onProgress?.({ stage: 'weights', done: 1, total: 1 });
+  signal?.throwIfAborted();
+  const session = new Session(bundle, options, values);
+  try {
+    await session.connect(options.device);
+    signal?.throwIfAborted();
+    const model = createModel(session);
+    await model.reset();
+    if (options.verify) await (await loadInspect()).verify(model);
+    return model;
+  } catch (error) {
+    session.dispose();
+    throw error;
+  }
+}

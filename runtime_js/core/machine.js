@@ -1,0 +1,235 @@
+// The GPU side of a bundle: its buffers, pipelines and bind groups on one device, each made once.
+// Knows tensors as regions of words; values, names and files are other modules' business.
+
+import { fail } from './errors.js';
+import { inErrorScopes } from './gpu_errors.js';
+import { dispatchesOf, WORD_BYTES } from './plan.js';
+import { mapRecord } from './records.js';
+
+/** @import { Words } from './arrays.js' */
+/** @import { Device } from './device.js' */
+/** @import { Waiter } from './gpu_errors.js' */
+/** @import { Dispatch, Plan, Profile, Tensor } from './plan.js' */
+/**
+ * @typedef {[GPUComputePipeline, GPUBindGroup, [number, number, number]]} Command
+ * @typedef {(encoder: GPUCommandEncoder, readback: GPUBuffer) => void} Recorder
+ * @typedef {(done: number, total: number) => void} CompileProgress
+ */
+
+// In numbers, because Node lacks the names.
+const MAP_READ = 0x1;
+const COPY_SRC = 0x4;
+const COPY_DST = 0x8;
+const STORAGE = 0x80;
+/** Copies to the host go through one buffer of at most this size. */
+const READ_BYTES = 2 ** 24;
+
+/** One bundle on one device under one profile. */
+export class Machine {
+  /** In the plan's order. @type {GPUBuffer[]} */
+  buffers = [];
+  /** What each entry runs, and what tests the values it wrote. @type {Record<string, Command[]>} */
+  commands = {};
+  /** @type {Record<string, Command[]>} */
+  guardCommands = {};
+  /** Every buffer that is to be destroyed with the machine. @type {Set<GPUBuffer>} */
+  #allocated = new Set();
+  /** Buffers for one purpose each, used again. @type {Map<string, GPUBuffer>} */
+  #reused = new Map();
+
+  /** Which kernels run. @type {Profile} */
+  #profile = {};
+
+  /** @param {Device} device @param {Waiter} waiter @param {Plan} plan */
+  constructor(device, waiter, plan) {
+    this.device = device;
+    this.waiter = waiter;
+    this.plan = plan;
+  }
+
+  /**
+   * @param {Profile} profile @param {Record<string, string>} kernels their texts by file
+   * @param {CompileProgress} onProgress
+   */
+  async prepare(profile, kernels, onProgress) {
+    this.#profile = profile;
+    await this.scoped(`${this.plan.memory.peak} bytes`, () => {
+      this.buffers = this.plan.buffers.map(({ bytes }) => this.storage(bytes));
+    });
+    await this.scoped('the kernels', () => this.#compile(kernels, onProgress));
+  }
+
+  /** Frees the GPU memory. */
+  dispose() {
+    for (const buffer of this.#allocated) buffer.destroy();
+    if (this.device.isOwn) this.device.gpu.destroy();
+  }
+
+  /**
+   * Runs `make` inside error scopes; its failures become ours.
+   * @template T @param {string} what @param {() => T} make
+   */
+  scoped(what, make) {
+    return inErrorScopes(this.device.gpu, this.waiter, what, make);
+  }
+
+  /** What an entry runs under the profile. @param {string} entryName */
+  dispatches(entryName) {
+    return dispatchesOf(this.plan, entryName, this.#profile);
+  }
+
+  /** A new buffer, by default one that kernels can bind. @param {number} size @param {number} [usage] */
+  storage(size, usage = STORAGE | COPY_SRC | COPY_DST) {
+    const buffer = this.device.gpu.createBuffer({ size, usage });
+    this.#allocated.add(buffer);
+    return buffer;
+  }
+
+  /** Where inputs of several calls wait for their turn. @param {number} size */
+  staging(size) {
+    return this.#reusable('staging', size);
+  }
+
+  /**
+   * Starts to write. Nothing counts as written before something was read after it.
+   * @param {Tensor} tensor @param {Words} words
+   */
+  write({ buffer, offset }, words) {
+    this.device.gpu.queue.writeBuffer(this.buffers[buffer], offset, words);
+  }
+
+  /**
+   * Submits what `record` records, waits, and gives the first `size` bytes of the readback buffer.
+   * `undo` takes back what the GPU did and nobody will count.
+   * @param {number} size @param {Recorder} record @param {() => unknown} [undo]
+   * @returns {Promise<Words>}
+   */
+  async submit(size, record, undo) {
+    const readback = await this.#record(size, record);
+    try {
+      await this.waiter.wait(readback.mapAsync(MAP_READ, 0, size));
+    } catch (error) {
+      if (!this.waiter.failure) await undo?.();
+      throw error;
+    }
+    const words = new Uint32Array(readback.getMappedRange(0, size).slice(0));
+    readback.unmap();
+    return words;
+  }
+
+  /** Submits what nothing is read back of, and waits. @param {(encoder: GPUCommandEncoder) => void} record */
+  async finish(record) {
+    await this.submit(WORD_BYTES, record);
+  }
+
+  /** @param {number} buffer @param {number} offset @param {number} size */
+  async read(buffer, offset, size) {
+    const words = new Uint32Array(size / WORD_BYTES);
+    // Piece by piece, so that large buffers need no second one as large.
+    for (let at = 0; at < size; at += READ_BYTES) {
+      const length = Math.min(READ_BYTES, size - at);
+      const part = await this.submit(length, (encoder, readback) =>
+        encoder.copyBufferToBuffer(this.buffers[buffer], offset + at, readback, 0, length),
+      );
+      words.set(part, at / WORD_BYTES);
+    }
+    return words;
+  }
+
+  /** @param {number} size @param {Recorder} record @returns {Promise<GPUBuffer>} */
+  async #record(size, record) {
+    try {
+      return await this.scoped('results', () => {
+        const encoder = this.device.gpu.createCommandEncoder();
+        const readback = this.#reusable('readback', size, MAP_READ | COPY_DST);
+        // What nothing writes to could be mapped before the work is done.
+        encoder.clearBuffer(readback, 0, WORD_BYTES);
+        record(encoder, readback);
+        this.device.gpu.queue.submit([encoder.finish()]);
+        return readback;
+      });
+    } catch (error) {
+      // One of them may be what failed.
+      this.#reused.clear();
+      throw error;
+    }
+  }
+
+  /** @param {string} purpose @param {number} size @param {number} [usage] */
+  #reusable(purpose, size, usage) {
+    const old = this.#reused.get(purpose);
+    if (old && old.size >= size) return old;
+    if (old) {
+      old.destroy();
+      this.#allocated.delete(old);
+    }
+    const buffer = this.storage(size, usage);
+    this.#reused.set(purpose, buffer);
+    return buffer;
+  }
+
+  /** Pipelines compile in parallel. @param {Record<string, string>} kernels @param {CompileProgress} onProgress */
+  async #compile(kernels, onProgress) {
+    const { entries } = this.plan;
+    const dispatches = mapRecord(entries, (_, name) => this.dispatches(name));
+    const guards = mapRecord(entries, ({ guard }) => guard?.dispatches ?? []);
+    const lists = [...Object.values(dispatches), ...Object.values(guards)];
+    const used = [...new Set(lists.flat().map(({ kernel }) => kernel))];
+    /** @type {GPUComputePipeline[]} */
+    const pipelines = [];
+    let done = 0;
+    await Promise.all(
+      used.map(async kernel => {
+        pipelines[kernel] = await this.#pipeline(kernel, kernels);
+        onProgress(++done, used.length);
+      }),
+    );
+    const commandsOf = (/** @type {Dispatch[]} */ list) =>
+      list.map(dispatch => this.#command(pipelines[dispatch.kernel], dispatch));
+    this.commands = mapRecord(dispatches, commandsOf);
+    this.guardCommands = mapRecord(guards, commandsOf);
+  }
+
+  /** @param {number} index @param {Record<string, string>} kernels */
+  async #pipeline(index, kernels) {
+    const { name: label, file, entry: entryPoint } = this.plan.kernels[index];
+    const { gpu } = this.device;
+    const module = gpu.createShaderModule({ code: kernels[file] });
+    try {
+      // Kernels of the compiler use all their bindings, so that the layout holds them all.
+      const description = {
+        label,
+        layout: /** @type {const} */ ('auto'),
+        compute: { module, entryPoint },
+      };
+      return await gpu.createComputePipelineAsync(description);
+    } catch (/** @type {any} */ error) {
+      return fail('gpu', label, `was refused: ${error.message}`);
+    }
+  }
+
+  /** @param {GPUComputePipeline} pipeline @param {Dispatch} dispatch @returns {Command} */
+  #command(pipeline, { bindings, grid }) {
+    const layout = pipeline.getBindGroupLayout(0);
+    const entries = bindings.map(({ buffer, offset, size }, binding) => ({
+      binding,
+      resource: { buffer: this.buffers[buffer], offset, size },
+    }));
+    return [pipeline, this.device.gpu.createBindGroup({ layout, entries }), grid];
+  }
+}
+
+/**
+ * One compute pass.
+ * @param {GPUCommandEncoder} encoder @param {Command[]} commands
+ * @param {GPUComputePassDescriptor} [description]
+ */
+export function recordPass(encoder, commands, description) {
+  const pass = encoder.beginComputePass(description);
+  for (const [pipeline, group, grid] of commands) {
+    pass.setPipeline(pipeline);
+    pass.setBindGroup(0, group);
+    pass.dispatchWorkgroups(...grid);
+  }
+  pass.end();
+}

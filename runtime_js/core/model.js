@@ -1,0 +1,67 @@
+// What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in index.d.ts.
+// Methods need no `this`, so that they can be passed on alone.
+
+import { fit } from './fit.js';
+import { loadFiles, loadInspect } from './parts.js';
+
+/** @import { FitOptions } from './fit.js' */
+/** @import { Session } from './session.js' */
+
+/** Methods that are functions of files/files.js, run one at a time. */
+const FILE_METHODS = /** @type {const} */ ([
+  'params',
+  'state',
+  'loadParams',
+  'save',
+  'restore',
+  'store',
+  'recall',
+]);
+
+/** @param {Session} session @returns {any} */
+export function createModel(session) {
+  /** @type {Record<string, any>} */
+  const model = {
+    plan: session.plan,
+    get device() {
+      return session.machine.device.gpu;
+    },
+    get lost() {
+      return session.machine.device.gpu.lost;
+    },
+    get adapter() {
+      return { name: session.machine.device.name, profile: session.profileName };
+    },
+    get progress() {
+      return session.progress;
+    },
+    get checkFinite() {
+      return session.checkFinite;
+    },
+    set checkFinite(isChecked) {
+      session.checkFinite = isChecked;
+    },
+    call: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
+      session.call(entryName, inputs),
+    fit: (/** @type {any} */ data, /** @type {FitOptions} */ options) =>
+      fit(session, data, options),
+    reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>
+      session.locked(() => session.reset(seed, own)),
+    snapshot: () => session.locked(() => session.takeSnapshot()),
+    recover: (/** @type {any} */ choice) => session.locked(() => session.recover(choice)),
+    profile: (/** @type {string} */ entryName, /** @type {number} */ repeat) =>
+      session.locked(async () => (await loadInspect()).profile(session, entryName, repeat)),
+    dispose: () => session.dispose(),
+  };
+  for (const name of FILE_METHODS)
+    model[name] = (/** @type {any[]} */ ...given) =>
+      session.locked(async () => {
+        const method = /** @type {any} */ (await loadFiles())[name];
+        return method(session, ...given);
+      });
+  // A method `then` would make the model a promise to whoever awaits it.
+  for (const entryName of Object.keys(session.plan.entries))
+    if (entryName !== 'then')
+      model[entryName] ??= (/** @type {any} */ inputs) => model.call(entryName, inputs);
+  return model;
+}

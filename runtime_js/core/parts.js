@@ -1,0 +1,19 @@
+// Loads the parts of the runtime that most pages never need, when something of them is first used.
+
+import { fail } from './errors.js';
+
+/** What is wrong: with a bundle, an argument or an adapter. */
+export const loadCheck = () => part(import('../check/check.js'));
+/** Weights from elsewhere, checkpoints. */
+export const loadFiles = () => part(import('../files/files.js'));
+/** First values drawn from a seed. */
+export const loadDraw = () => part(import('../draw/draw.js'));
+/** The self-test, where a NaN came from, times per kernel. */
+export const loadInspect = () => part(import('../inspect/inspect.js'));
+/** The fastest kernels for an adapter. */
+export const loadTune = () => part(import('../tune/tune.js'));
+
+/** @template T @param {Promise<T>} importing @returns {Promise<T>} */
+function part(importing) {
+  return importing.catch(error => fail('bundle', '', `a part is missing: ${error}`));
+}

@@ -1,0 +1,77 @@
+// plan.json as types, and facts that follow from it. The plan is sound by then: see loader.js.
+
+import { ownOf } from './records.js';
+
+/**
+ * @typedef {'f32' | 'f16' | 'i32' | 'u32' | 'u8' | 'bool'} Dtype
+ * @typedef {{kind: string, args?: Record<string, number>, values?: number[], of?: string}} Init
+ * @typedef {{dtype: Dtype, shape: number[], buffer: number, offset: number, role: string, init?: Init}} Tensor
+ * @typedef {Record<string, Tensor>} Tensors
+ * @typedef {{low: number, high: number, ignore?: number}} Range of integers that an input may hold
+ * @typedef {{buffer: number, offset: number, size: number}} Binding
+ * @typedef {[number, number, number]} Grid
+ * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string, label?: string}} Dispatch
+ * @typedef {{flag: string, dispatches: Dispatch[]}} EntryGuard
+ * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>,
+ *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
+ *   training: boolean, guard?: EntryGuard}} Entry
+ * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
+ *   access: string[], subgroup?: number}} Kernel
+ * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch
+ * @typedef {Record<string, Replacement[]>} Profile by entry
+ * @typedef {Record<string, Profile>} Profiles
+ * @typedef {{generator: string, version: number, model: {name: string, sha256: string, vocab?: string},
+ *   requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
+ *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors,
+ *   entries: Record<string, Entry>, profiles?: Profiles, optimizer?: Record<string, any>,
+ *   weights?: {sha256: string, seed?: number}, selftest?: any, memory: Record<string, number>}} Plan
+ */
+
+/** Every element is one 32-bit word on the GPU, whatever its type. */
+export const WORD_BYTES = 4;
+
+/** @param {number[]} shape */
+export function elementCount(shape) {
+  return shape.reduce((count, size) => count * size, 1);
+}
+
+/** @param {Tensor} tensor */
+export function bytesOf(tensor) {
+  return WORD_BYTES * elementCount(tensor.shape);
+}
+
+/** @param {Tensor[]} tensors */
+export function totalBytes(tensors) {
+  return tensors.reduce((sum, tensor) => sum + bytesOf(tensor), 0);
+}
+
+/** @param {Tensor} tensor */
+export function isFloat(tensor) {
+  return tensor.dtype === 'f32' || tensor.dtype === 'f16';
+}
+
+/** Whether a tensor outlives a call and goes into checkpoints. @param {Tensor} tensor */
+export function isPersistent(tensor) {
+  return tensor.role === 'param' || tensor.role === 'state';
+}
+
+/** Whether an output is one number to watch, as a loss is. @param {Tensor} tensor */
+export function isScalar(tensor) {
+  return isFloat(tensor) && elementCount(tensor.shape) === 1;
+}
+
+/** @param {Plan} plan @param {string} entryName @returns {Tensor[]} */
+export function inputTensors(plan, entryName) {
+  return Object.values(plan.entries[entryName].inputs).map(id => plan.tensors[id]);
+}
+
+/**
+ * What an entry runs under a profile; one without replacements runs the plan's own dispatches.
+ * @param {Plan} plan @param {string} entryName @param {Profile} profile @returns {Dispatch[]}
+ */
+export function dispatchesOf(plan, entryName, profile) {
+  const dispatches = [...plan.entries[entryName].dispatches];
+  for (const { dispatch, kernel, grid } of ownOf(profile, entryName) ?? [])
+    dispatches[dispatch] = { ...dispatches[dispatch], kernel, grid };
+  return dispatches;
+}

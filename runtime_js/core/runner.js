@@ -1,0 +1,110 @@
+// Runs one entry: any number of calls in one submit, their results in one mapped read.
+
+import { fromWords } from './arrays.js';
+import { recordPass } from './machine.js';
+import { bytesOf, elementCount, inputTensors, isScalar, totalBytes, WORD_BYTES } from './plan.js';
+import { mapRecord } from './records.js';
+
+/** @import { NamedWords, Values, Words } from './arrays.js' */
+/** @import { Guard } from './guard.js' */
+/** @import { Machine } from './machine.js' */
+/** @import { Tensors } from './plan.js' */
+/**
+ * @typedef {object} Outcome of one submit
+ * @property {Record<string, Values>[]} results of each call
+ * @property {string} [badOutput] a watched output that is not finite
+ * @property {boolean} isBad whether something is not finite: an output, or what the entry wrote
+ */
+
+export class Runner {
+  /**
+   * @param {Machine} machine @param {string} entryName
+   * @param {string[]} ports the outputs to read @param {Guard} [guard]
+   */
+  constructor(machine, entryName, ports, guard) {
+    const { entries, tensors } = machine.plan;
+    const { inputs, outputs } = entries[entryName];
+    this.machine = machine;
+    this.guard = guard;
+    this.commands = machine.commands[entryName];
+    this.inputBytes = totalBytes(inputTensors(machine.plan, entryName));
+    /** @type {Tensors} */
+    this.inputs = mapRecord(inputs, id => tensors[id]);
+    /** @type {Tensors} */
+    this.outputs = Object.fromEntries(ports.map(port => [port, tensors[outputs[port]]]));
+    this.outputBytes = totalBytes(Object.values(this.outputs));
+  }
+
+  /** A call per batch, in order. @param {NamedWords[]} batches @returns {Promise<Outcome>} */
+  async run(batches) {
+    const words = await this.machine.submit(
+      // There is always one word more to wait for: the guard's flag, or any.
+      batches.length * this.outputBytes + WORD_BYTES,
+      (encoder, readback) => this.#record(encoder, readback, batches),
+      () => this.guard?.restore(),
+    );
+    const results = this.#decode(words, batches.length);
+    const badOutput = Object.keys(this.outputs).find(port => this.#isBad(port, results));
+    const isFlagged = this.guard?.flag !== undefined && words[words.length - 1] !== 0;
+    return { results, badOutput, isBad: isFlagged || badOutput !== undefined };
+  }
+
+  /** @param {GPUCommandEncoder} encoder @param {GPUBuffer} readback @param {NamedWords[]} batches */
+  #record(encoder, readback, batches) {
+    const staging = this.machine.staging(batches.length * this.inputBytes + WORD_BYTES);
+    this.guard?.before(encoder);
+    batches.forEach((batch, call) => {
+      this.#recordInputs(encoder, staging, batch, call * this.inputBytes);
+      recordPass(encoder, this.commands);
+      this.#recordOutputs(encoder, readback, Object.values(this.outputs), call * this.outputBytes);
+    });
+    this.guard?.after(encoder);
+    if (this.guard?.flag)
+      this.#recordOutputs(encoder, readback, [this.guard.flag], batches.length * this.outputBytes);
+  }
+
+  /**
+   * @param {GPUCommandEncoder} encoder @param {GPUBuffer} staging
+   * @param {NamedWords} batch @param {number} start in `staging`
+   */
+  #recordInputs(encoder, staging, batch, start) {
+    let from = start;
+    for (const [port, { buffer, offset }] of Object.entries(this.inputs)) {
+      const { byteLength } = batch[port];
+      this.machine.device.gpu.queue.writeBuffer(staging, from, batch[port]);
+      encoder.copyBufferToBuffer(staging, from, this.machine.buffers[buffer], offset, byteLength);
+      from += byteLength;
+    }
+  }
+
+  /**
+   * @param {GPUCommandEncoder} encoder @param {GPUBuffer} readback
+   * @param {Tensors[string][]} tensors @param {number} start in `readback`
+   */
+  #recordOutputs(encoder, readback, tensors, start) {
+    let to = start;
+    for (const tensor of tensors) {
+      const source = this.machine.buffers[tensor.buffer];
+      encoder.copyBufferToBuffer(source, tensor.offset, readback, to, bytesOf(tensor));
+      to += bytesOf(tensor);
+    }
+  }
+
+  /** @param {Words} words @param {number} calls @returns {Record<string, Values>[]} */
+  #decode(words, calls) {
+    let at = 0;
+    const next = (/** @type {Tensors[string]} */ tensor) => {
+      const start = at;
+      at += elementCount(tensor.shape);
+      return fromWords(words.slice(start, at), tensor);
+    };
+    return Array.from({ length: calls }, () => mapRecord(this.outputs, next));
+  }
+
+  /** @param {string} port @param {Record<string, Values>[]} results */
+  #isBad(port, results) {
+    return (
+      isScalar(this.outputs[port]) && results.some(result => !Number.isFinite(result[port][0]))
+    );
+  }
+}

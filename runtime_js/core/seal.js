@@ -1,0 +1,47 @@
+// The seal of a bundle: by it a page knows what the compiler wrote and checked, and need not check
+// it again. What was changed since is read by check/ and files/, with care.
+
+import { mapRecord } from './records.js';
+
+/** @import { NamedWords } from './arrays.js' */
+/** @import { Bundle } from './loader.js' */
+
+/** Whether plan, kernels and constants are those the compiler wrote. @param {Bundle} bundle */
+export async function isBundleSealed({ plan, kernels, constants, seal }) {
+  if (!seal) return false;
+  const text = JSON.stringify([1, plan, kernels, constants]);
+  return isSealed(new TextEncoder().encode(text), seal.bundle);
+}
+
+/** @param {BufferSource} bytes */
+export async function sha256Hex(bytes) {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** @param {BufferSource} bytes @param {string} [digest] in base 64 */
+export async function isSealed(bytes, digest) {
+  // On pages from http, browsers compute no digests.
+  if (!crypto.subtle) return false;
+  const found = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return btoa(String.fromCharCode(...found)) === digest;
+}
+
+/**
+ * The tensors of a safetensors file that the compiler wrote, where each is stored as words.
+ * @param {ArrayBuffer} file @returns {NamedWords}
+ */
+export function sealedTensors(file) {
+  const [headerBytes] = new Uint32Array(file, 0, 1);
+  const start = 8 + headerBytes;
+  const header = JSON.parse(new TextDecoder().decode(file.slice(8, start)));
+  return mapRecord(
+    header,
+    ({ data_offsets: [from, to] }) => new Uint32Array(file.slice(start + from, start + to)),
+  );
+}
+
+/** @param {string} text in base 64 */
+export function decodeBase64(text) {
+  return Uint8Array.from(atob(text), character => character.charCodeAt(0));
+}

@@ -1,0 +1,223 @@
+// A loaded bundle from the inside: its values on the GPU, how far training has come, and one thing
+// at a time. model.js shows callers a part of it; the other modules of the runtime work on it.
+
+import { checkBatch } from './batches.js';
+import { canRun, DEFAULT_PROFILE, openDevice, suitedProfile, tunedName } from './device.js';
+import { WgccError } from './errors.js';
+import { Waiter } from './gpu_errors.js';
+import { Guard } from './guard.js';
+import { Machine } from './machine.js';
+import { loadCheck, loadInspect, loadTune } from './parts.js';
+import { elementCount, isPersistent, WORD_BYTES } from './plan.js';
+import { filterRecord, mapRecord, ownOf } from './records.js';
+import { Runner } from './runner.js';
+
+/** @import { NamedWords, Values, Words } from './arrays.js' */
+/** @import { Device } from './device.js' */
+/** @import { Bundle, LoadOptions } from './loader.js' */
+/** @import { Plan, Profiles, Tensor } from './plan.js' */
+/** @import { StartValues } from './values.js' */
+/**
+ * @typedef {object} Progress how far training has come
+ * @property {Record<string, number>} steps calls per training entry
+ * @property {number} position batches taken
+ * @property {number} seed of the shuffle
+ */
+
+/** @returns {Progress} */
+export const noProgress = () => ({ steps: {}, position: 0, seed: 0 });
+
+export class Session {
+  /** Whether training steps that make a NaN are undone and rejected. */
+  checkFinite = true;
+  progress = noProgress();
+  /** Where `recover` goes back to. @type {{words: NamedWords, progress: Progress, takenAt: number}} */
+  snapshot = { words: {}, progress: noProgress(), takenAt: 0 };
+  /** Set by `connect`. */
+  machine = /** @type {Machine} */ (/** @type {unknown} */ (undefined));
+  profileName = '';
+  /** Of the machine that is there, or being made. */
+  #waiter = new Waiter();
+  /** By entry. @type {Map<string, Guard>} */
+  #guards = new Map();
+  /** The last job, over or not. @type {Promise<unknown>} */
+  #lastJob = Promise.resolve();
+  /** @type {WgccError | undefined} */
+  #closed;
+
+  /** @param {Bundle} bundle that is sound @param {LoadOptions} options @param {StartValues} values */
+  constructor(bundle, options, values) {
+    /** @type {Plan} */
+    this.plan = bundle.plan;
+    this.bundle = bundle;
+    this.options = options;
+    this.values = values;
+    /** Those of the plan, and what tuning finds. @type {Profiles} */
+    this.profiles = { [DEFAULT_PROFILE]: {}, ...bundle.plan.profiles };
+  }
+
+  /** One job at a time on the GPU. @template T @param {() => Promise<T>} job @returns {Promise<T>} */
+  locked(job) {
+    const result = this.#lastJob.then(() => {
+      if (this.#closed) throw this.#closed;
+      return job();
+    });
+    this.#lastJob = result.catch(() => {});
+    return result;
+  }
+
+  // ---- the device
+
+  /** Opens a device and puts the bundle on it. @param {any} choice a GPU, adapter or device */
+  async connect(choice) {
+    const waiter = new Waiter();
+    this.#waiter = waiter;
+    const device = await openDevice(choice, this.plan, waiter);
+    const machine = new Machine(device, waiter, this.plan);
+    try {
+      this.profileName = await this.#chooseProfile(device);
+      await machine.prepare(this.profiles[this.profileName], this.bundle.kernels, (done, total) =>
+        this.options.onProgress?.({ stage: 'kernels', done, total }),
+      );
+    } catch (error) {
+      machine.dispose();
+      throw error;
+    }
+    this.machine = machine;
+    this.#guards.clear();
+  }
+
+  /** The one that was there before, was asked for or was tuned; else what suits the adapter. @param {Device} device */
+  async #chooseProfile(device) {
+    const { options, plan, profiles } = this;
+    const suited = suitedProfile(device, plan, profiles);
+    const tuned = tunedName(device.name);
+    if (options.tune && !Object.hasOwn(profiles, tuned)) {
+      const { tune } = await loadTune();
+      profiles[tuned] = await tune(this.bundle, options, device, tuned, suited);
+    }
+    const best = canRun(device, plan, profiles, tuned) ? tuned : suited;
+    const profileName = this.profileName || (options.profile ?? best);
+    if (!canRun(device, plan, profiles, profileName))
+      (await loadCheck()).refuseProfile(profileName, profiles);
+    return profileName;
+  }
+
+  /**
+   * After a device loss: a new device, everything as at the last snapshot.
+   * @param {any} [choice] a new one, where the first was not the browser's
+   */
+  async recover(choice) {
+    const { device } = this.options;
+    if (this.machine.waiter.failure)
+      await this.connect(choice ?? (device?.requestAdapter && device));
+    const { words, progress } = this.snapshot;
+    await this.writeAll({ ...this.values.constants, ...words }, progress);
+  }
+
+  /** Frees the GPU memory, and ends what waits for the GPU. */
+  dispose() {
+    this.#closed = new WgccError('closed', 'the model was disposed');
+    this.#waiter.stop(this.#closed);
+    this.machine?.waiter.stop(this.#closed);
+    this.machine?.dispose();
+  }
+
+  // ---- values
+
+  /**
+   * Parameters and state as words. Buffer by buffer, because one long copy is cheaper than many
+   * short ones.
+   * @param {(tensor: Tensor, name: string) => boolean} [isWanted]
+   * @returns {Promise<NamedWords>}
+   */
+  async readAll(isWanted = () => true) {
+    const wanted = filterRecord(this.values.tensors, isWanted);
+    /** @type {Words[]} */
+    const whole = [];
+    for (const { buffer } of Object.values(wanted))
+      whole[buffer] ??= await this.machine.read(buffer, 0, this.machine.buffers[buffer].size);
+    return mapRecord(wanted, ({ buffer, offset, shape }) => {
+      const start = offset / WORD_BYTES;
+      return whole[buffer].slice(start, start + elementCount(shape));
+    });
+  }
+
+  /** @param {NamedWords} words @param {Progress} [progress] where training stands with these values */
+  async writeAll(words, progress) {
+    for (const [name, list] of Object.entries(words))
+      this.machine.write(this.plan.tensors[name], list);
+    await this.machine.finish(() => {});
+    if (!progress) return;
+    this.progress = progress;
+    this.#remember(words);
+  }
+
+  /**
+   * Back to the start: first values, no steps made.
+   * @param {number | null} [seed] draws other first values @param {boolean} [own] as the bundle was built
+   */
+  async reset(seed, own) {
+    const words = await (own ? this.values.ownWords() : this.values.words(seed));
+    await this.writeAll(words, noProgress());
+  }
+
+  /** Keeps a copy of everything on the host, for `recover`. */
+  async takeSnapshot() {
+    this.#remember(await this.readAll());
+  }
+
+  /** @param {NamedWords} words */
+  #remember(words) {
+    const progress = structuredClone(this.progress);
+    this.snapshot = { words, progress, takenAt: performance.now() };
+  }
+
+  // ---- entries
+
+  /** Training steps that an entry has made. @param {string} entryName */
+  stepsOf(entryName) {
+    return ownOf(this.progress.steps, entryName) ?? 0;
+  }
+
+  /**
+   * Runs an entry once: typed arrays (or numbers) in, typed arrays out.
+   * @param {string} entryName @param {any} inputs @returns {Promise<Record<string, Values>>}
+   */
+  async call(entryName, inputs) {
+    const batch = await checkBatch(this.plan, entryName, inputs);
+    return this.locked(async () => {
+      const { outputs, training } = this.plan.entries[entryName];
+      const [result] = await this.run(entryName, [batch], Object.keys(outputs));
+      if (training) this.progress.steps[entryName] = this.stepsOf(entryName) + 1;
+      return result;
+    });
+  }
+
+  /**
+   * One submit: a call per batch, in order; the outputs of each. A value that is not finite undoes
+   * the calls from the one that made it on, and throws.
+   * @param {string} entryName @param {NamedWords[]} batches @param {string[]} ports outputs to read
+   * @param {(calls: number) => void} [onKept] hears how many calls before that one stand
+   * @returns {Promise<Record<string, Values>[]>}
+   */
+  async run(entryName, batches, ports, onKept) {
+    const isGuarded = this.plan.entries[entryName].training && this.checkFinite;
+    const guard = isGuarded ? await this.#guard(entryName) : undefined;
+    const runner = new Runner(this.machine, entryName, ports, guard);
+    const { results, badOutput, isBad } = await runner.run(batches);
+    if (guard && isBad) {
+      await guard.restore();
+      const { blameCalls } = await loadInspect();
+      await blameCalls(this, entryName, batches, guard, badOutput, onKept);
+    }
+    return results;
+  }
+
+  /** Made once, because it takes memory. @param {string} entryName */
+  async #guard(entryName) {
+    const guard = this.#guards.get(entryName) ?? (await Guard.make(this.machine, entryName));
+    this.#guards.set(entryName, guard);
+    return guard;
+  }
+}

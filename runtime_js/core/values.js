@@ -1,0 +1,105 @@
+// Which values a model's tensors start with: given weights, the bundle's own, or drawn anew.
+
+import { loadDraw, loadFiles } from './parts.js';
+import { elementCount, isPersistent } from './plan.js';
+import { filterRecord, mapRecord, ownOf } from './records.js';
+import { decodeBase64, isSealed, sealedTensors } from './seal.js';
+
+/** @import { NamedWords } from './arrays.js' */
+/** @import { Bundle, LoadOptions } from './loader.js' */
+/**
+ * @typedef {object} StoredValues
+ * @property {NamedWords} constants
+ * @property {NamedWords} own from the bundle's weights
+ * @property {NamedWords} given by the caller
+ * @property {boolean} isComplete whether `own` holds every parameter and state
+ */
+
+/** The words of every parameter, state and constant at the start, for any seed. */
+export class StartValues {
+  /**
+   * @param {Bundle} bundle @param {boolean} isSealedBundle @param {LoadOptions} options
+   */
+  static async load(bundle, isSealedBundle, options) {
+    const isOwn = isSealedBundle && !options.weights;
+    const stored =
+      (isOwn && (await sealedValues(bundle, options))) ||
+      (await (await loadFiles()).storedValues(bundle, options));
+    return new StartValues(bundle, stored, options.seed);
+  }
+
+  /** @param {Bundle} bundle @param {StoredValues} stored @param {number} [seed] of `load` */
+  constructor(bundle, stored, seed) {
+    this.bundle = bundle;
+    this.tensors = filterRecord(bundle.plan.tensors, isPersistent);
+    this.constants = stored.constants;
+    this.stored = stored;
+    this.seed = seed;
+  }
+
+  /**
+   * With a seed, all that is random is drawn from it; given weights stand in any case.
+   * @param {number | null} [seed] null: none
+   */
+  words(seed = this.seed) {
+    return this.#words(seed, this.stored.given);
+  }
+
+  /**
+   * What the bundle was built with, whatever weights and seed were given, and whatever its file of
+   * weights holds by now.
+   */
+  async ownWords() {
+    const { builtSeed } = await loadFiles();
+    return this.#words(await builtSeed(this.bundle), {});
+  }
+
+  /**
+   * @param {number | null | undefined} seed @param {NamedWords} given
+   * @returns {Promise<NamedWords>}
+   */
+  async #words(seed, given) {
+    const { own, isComplete } = this.stored;
+    const words =
+      seed == null && isComplete
+        ? own
+        : (await loadDraw()).startWords(
+            this.tensors,
+            own,
+            given,
+            seed,
+            this.bundle.plan.weights?.seed,
+          );
+    return { ...this.constants, ...words };
+  }
+}
+
+/**
+ * The values that the compiler sealed. Nothing where a file is another, or must be drawn: then
+ * files/ reads it, and says what is wrong with it.
+ * @param {Bundle} bundle @param {LoadOptions} options
+ * @returns {Promise<StoredValues | undefined>}
+ */
+async function sealedValues({ plan, weights, constants, seal }, { signal }) {
+  try {
+    const source = weights?.();
+    const file = source.buffer ?? (await (await fetch(source, { signal })).arrayBuffer());
+    const stored = sealedTensors(file);
+    if (!(await isSealed(file, seal?.weights))) return;
+    return {
+      constants: constants ? sealedTensors(decodeBase64(constants).buffer) : {},
+      given: {},
+      isComplete: true,
+      // What is not in the file is a copy, or zero.
+      own: mapRecord(
+        filterRecord(plan.tensors, isPersistent),
+        ({ init, shape }, name) =>
+          ownOf(stored, name) ??
+          ownOf(stored, init?.of ?? '') ??
+          new Uint32Array(elementCount(shape)),
+      ),
+    };
+  } catch {
+    // What is wrong is said by files/.
+  }
+}

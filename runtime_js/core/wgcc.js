@@ -1,0 +1,7 @@
+// The runtime of wgcc bundles for browsers, Deno and Node: loads a bundle, trains and predicts on
+// WebGPU, without any dependency. The twin of wgcc_runtime in Python: same checks and error codes,
+// same first values, same checkpoint files. It knows plan.json and nothing of the compiler. What a
+// page that trains does not need is in other files, which are loaded when first used: see parts.js.
+
+export { WgccError } from './errors.js';
+export { open } from './loader.js';

@@ -1,0 +1,12 @@
+// Random words by name.
+
+import { randomWords } from '../core/threefry.js';
+import { crc32 } from '../files/crc32.js';
+
+/**
+ * Words that depend on seed, name, step and their position alone.
+ * @param {number} seed @param {string} name @param {number} count @param {number} [step]
+ */
+export function namedWords(seed, name, count, step) {
+  return randomWords(seed, crc32(new TextEncoder().encode(name)), count, step);
+}

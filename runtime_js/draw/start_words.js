@@ -1,0 +1,35 @@
+// Which first values are drawn, and which are there already.
+
+import { fail } from '../core/errors.js';
+import { ownOf } from '../core/records.js';
+import { initialValues } from './initial.js';
+
+/** @import { NamedWords } from '../core/arrays.js' */
+/** @import { Tensors } from '../core/plan.js' */
+
+/** The state that random numbers of a training are seeded with. */
+const SEED_STATE = 'rng/seed';
+
+/**
+ * With a seed, all that is random is drawn from it; given weights stand in any case. Without, what
+ * is in no file is drawn from the seed that the bundle was built with.
+ * @param {Tensors} tensors parameters and state @param {NamedWords} own the bundle's values
+ * @param {NamedWords} given @param {number | null} [seed] @param {number} [builtSeed]
+ */
+export function startWords(tensors, own, given, seed, builtSeed) {
+  if (seed != null && seed >>> 0 !== seed)
+    fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
+  const drawSeed = seed ?? builtSeed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
+  const words = /** @type {NamedWords} */ (Object.create(null));
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const kind = tensor.init?.kind;
+    const isKept = seed == null || kind === 'external';
+    const stored = ownOf(given, name) ?? (isKept ? ownOf(own, name) : undefined);
+    if (stored) words[name] = stored;
+    else if (kind !== 'copy') words[name] = initialValues(tensor, drawSeed, name);
+  }
+  if (seed != null && words[SEED_STATE] && !ownOf(given, SEED_STATE))
+    words[SEED_STATE] = Uint32Array.of(seed);
+  for (const [name, { init }] of Object.entries(tensors)) words[name] ??= words[init?.of ?? ''];
+  return words;
+}

@@ -1,0 +1,87 @@
+// What of a model is read, saved and comes back. These are methods of a model: see core/model.js.
+
+import { fromWords } from '../core/arrays.js';
+import { fail } from '../core/errors.js';
+import { filterRecord, mapRecord } from '../core/records.js';
+import { noProgress } from '../core/session.js';
+import { checkIdentity, isOptimizerState, notesOn, optimizerKinds } from './identity.js';
+import { readTensors, writeTensors } from './safetensors.js';
+import { wordsOf } from './stored_values.js';
+
+/** @import { Values } from '../core/arrays.js' */
+/** @import { Tensor } from '../core/plan.js' */
+/** @import { Session } from '../core/session.js' */
+
+/** All parameters by name, as copies. @param {Session} session */
+export function params(session) {
+  return read(session, tensor => tensor.role === 'param');
+}
+
+/** All state by name, optimizer moments included, as copies. @param {Session} session */
+export function state(session) {
+  return read(session, tensor => tensor.role === 'state');
+}
+
+/**
+ * @param {Session} session @param {(tensor: Tensor, name: string) => boolean} isWanted
+ * @returns {Promise<Record<string, Values>>}
+ */
+async function read(session, isWanted) {
+  const { tensors } = session.plan;
+  return mapRecord(await session.readAll(isWanted), (words, name) =>
+    fromWords(words, tensors[name]),
+  );
+}
+
+/**
+ * Writes parameters (or state) by name; `strict`: all parameters, and no unknown name.
+ * @param {Session} session @param {Record<string, any>} given @param {{strict?: boolean}} [options]
+ */
+export async function loadParams(session, given, { strict = true } = {}) {
+  const { tensors } = session.values;
+  const isMissing = (/** @type {string} */ name) =>
+    tensors[name].role === 'param' && !Object.hasOwn(given, name);
+  const missing = strict && Object.keys(tensors).find(isMissing);
+  if (missing) fail('weights', missing, 'is missing');
+  const known = Object.entries(given).filter(([name]) => strict || Object.hasOwn(tensors, name));
+  await session.writeAll(await wordsOf(Object.fromEntries(known), tensors, 'what was given'));
+}
+
+/**
+ * A safetensors file, the same as Python's; with `optimizer` it can be continued to the bit.
+ * @param {Session} session @param {{optimizer?: boolean}} [options]
+ */
+export async function save(session, { optimizer = true } = {}) {
+  const { plan, progress } = session;
+  const values = await read(session, (_, name) => optimizer || !isOptimizerState(name));
+  const { steps, position, seed } = progress;
+  // Without its optimizer's state a training cannot go on, so no step is recorded.
+  const isResumable = optimizer || !Object.keys(plan.optimizer ?? {}).length;
+  const training = { optimizer: optimizerKinds(plan), steps, data: { position, seed } };
+  return writeTensors(values, plan.tensors, {
+    model: plan.model.name,
+    source: plan.model.sha256,
+    ...(isResumable ? training : {}),
+  });
+}
+
+/**
+ * Puts back what `save` (here or in Python) wrote, for the same model with the same kinds of
+ * optimizers. `weightsOnly` takes parameters and state of any model they fit; optimizers and steps
+ * start anew.
+ * @param {Session} session @param {ArrayBuffer | ArrayBufferView} bytes
+ * @param {{weightsOnly?: boolean}} [options]
+ * @returns {Promise<string[]>} what the user should know about the checkpoint, if anything
+ */
+export async function restore(session, bytes, { weightsOnly = false } = {}) {
+  const { tensors, facts, progress } = readTensors(bytes, 'checkpoint');
+  const persistent = session.values.tensors;
+  if (!weightsOnly) checkIdentity(session.plan, persistent, tensors, facts);
+  const taken = filterRecord(tensors, (_, name) => !weightsOnly || !isOptimizerState(name));
+  const words = await wordsOf(taken, persistent, 'the checkpoint');
+  const missing = Object.keys(persistent).find(name => !words[name] && !isOptimizerState(name));
+  if (missing) fail('weights', missing, 'is not in the checkpoint');
+  const start = await session.values.words();
+  await session.writeAll({ ...start, ...words }, weightsOnly ? noProgress() : progress);
+  return weightsOnly ? [] : notesOn(session.plan, facts);
+}

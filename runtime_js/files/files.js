@@ -1,0 +1,8 @@
+// Weights and checkpoints, loaded when first used, and behind every training: safetensors files from
+// elsewhere, the model's values in and out, checkpoints in files and in the browser. A bundle's own
+// weights, as the compiler sealed them, are read without it.
+
+export { loadParams, params, restore, save, state } from './checkpoint.js';
+export { readTensors } from './safetensors.js';
+export { recall, store } from './storage.js';
+export { builtSeed, storedValues } from './stored_values.js';

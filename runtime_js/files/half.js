@@ -1,0 +1,22 @@
+// Half-precision numbers as their bits.
+
+/** The bits of the nearest half-precision number. @param {number} x */
+export function toHalfBits(x) {
+  const magnitude = Math.abs(x);
+  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude)));
+  // Adding it rounds to whole numbers, to even ones between two.
+  const rounding = 1.5 * 2 ** 52;
+  const sign = (x || 1 / x) < 0 ? 0x8000 : 0;
+  if (magnitude >= 65520) return sign | 0x7c00;
+  const mantissa = magnitude / 2 ** (exponent - 10) + rounding - rounding;
+  return sign | (((exponent + 14) << 10) + mantissa);
+}
+
+/** @param {number} bits */
+export function fromHalfBits(bits) {
+  const sign = bits >> 15 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  if (exponent === 31) return sign * Infinity;
+  const mantissa = (exponent ? 1024 : 0) + (bits & 1023);
+  return sign * 2 ** (Math.max(1, exponent) - 25) * mantissa;
+}

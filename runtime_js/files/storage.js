@@ -1,0 +1,53 @@
+// What the browser keeps (IndexedDB): checkpoints, and the profiles that tuning chose.
+
+import { fail } from '../core/errors.js';
+import { restore, save } from './checkpoint.js';
+
+/** @import { Session } from '../core/session.js' */
+
+const DATABASE = 'wgcc';
+const STORE = 'checkpoints';
+
+/**
+ * Keeps a checkpoint in the browser; whether the browser promised not to evict it.
+ * @param {Session} session @param {string} [key]
+ */
+export async function store(session, key = session.plan.model.name) {
+  const bytes = await save(session);
+  await inStorage('readwrite', checkpoints => checkpoints.put(bytes, key));
+  return (await globalThis.navigator?.storage?.persist?.()) ?? false;
+}
+
+/** Restores what `store` kept, as `restore` does; false when there is nothing. @param {Session} session @param {string} [key] */
+export async function recall(session, key = session.plan.model.name) {
+  const bytes = await inStorage('readonly', checkpoints => checkpoints.get(key));
+  return bytes ? restore(session, bytes) : false;
+}
+
+/**
+ * One act on what the browser keeps.
+ * @param {IDBTransactionMode} mode @param {(store: IDBObjectStore) => IDBRequest} act
+ */
+export async function inStorage(mode, act) {
+  try {
+    const opening = indexedDB.open(DATABASE, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
+    const database = await eventOf(opening, 'success');
+    const transaction = database.transaction(STORE, mode);
+    const request = act(transaction.objectStore(STORE));
+    // Once the transaction has ended.
+    database.close();
+    await eventOf(transaction, 'complete');
+    return request.result;
+  } catch (error) {
+    return fail('storage', '', `the browser's storage failed: ${error}`);
+  }
+}
+
+/** Resolves at an event of IndexedDB. @param {any} target @param {string} event @returns {Promise<any>} */
+function eventOf(target, event) {
+  return new Promise((resolve, reject) => {
+    target[`on${event}`] = () => resolve(target.result);
+    target.onabort = target.onerror = () => reject(target.error);
+  });
+}

@@ -1,0 +1,127 @@
+// The values that a model starts with, unless they are drawn: the bundle's own, and what was given.
+
+import { toWords } from '../core/arrays.js';
+import { fail } from '../core/errors.js';
+import { loadCheck } from '../core/parts.js';
+import { isPersistent } from '../core/plan.js';
+import { filterRecord, ownOf } from '../core/records.js';
+import { decodeBase64, sha256Hex } from '../core/seal.js';
+import { isOptimizerState } from './identity.js';
+import { readTensors } from './safetensors.js';
+
+/** @import { NamedWords } from '../core/arrays.js' */
+/** @import { Bundle, LoadOptions } from '../core/loader.js' */
+/** @import { Plan, Tensors } from '../core/plan.js' */
+/** @import { StoredValues } from '../core/values.js' */
+
+/** What a safetensors file may have beyond its tensors: header and padding. */
+const FILE_EXTRA = 2 ** 24;
+
+/** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
+export async function storedValues(bundle, { weights, signal }) {
+  /** @type {Plan} */
+  const plan = bundle.plan;
+  const persistent = filterRecord(plan.tensors, isPersistent);
+  const fixed = filterRecord(plan.tensors, tensor => tensor.role === 'constant');
+  /** @type {(source: any, tensors: Tensors, from: string) => Promise<NamedWords>} */
+  const load = async (source, tensors, from) =>
+    source ? wordsOf(await arraysIn(source, plan, from, signal), tensors, from) : {};
+  const constants = await load(
+    bundle.constants && decodeBase64(bundle.constants),
+    fixed,
+    'constants',
+  );
+  const given = await load(weights, persistent, 'weights');
+  // Weights that replace all of the bundle's spare its file, which bundlers may have left behind.
+  const isReplaced = Object.keys(persistent).every(
+    name => ownOf(given, name) || isOptimizerState(name),
+  );
+  const own = isReplaced ? {} : await load(bundle.weights?.(), persistent, 'weights.safetensors');
+  checkComplete(plan, { constants, given, own }, Boolean(weights));
+  return { constants, given, own, isComplete: false };
+}
+
+/**
+ * Arrays by tensor name as words; unknown names and values that do not fit are refused.
+ * @param {Record<string, any>} arrays @param {Tensors} tensors @param {string} from
+ * @returns {Promise<NamedWords>}
+ */
+export async function wordsOf(arrays, tensors, from) {
+  const words = /** @type {NamedWords} */ (Object.create(null));
+  for (const [name, value] of Object.entries(arrays)) {
+    if (!Object.hasOwn(tensors, name)) fail('weights', name, `of ${from} is not in the model`);
+    words[name] =
+      toWords(value, tensors[name]) ?? (await loadCheck()).refuseValue(value, tensors[name], name);
+  }
+  return words;
+}
+
+/**
+ * Arrays by name, or those of a file.
+ * @param {any} source @param {Plan} plan @param {string} from @param {AbortSignal} [signal]
+ * @returns {Promise<Record<string, any>>}
+ */
+async function arraysIn(source, plan, from, signal) {
+  if (source.constructor === Object) return source;
+  const bytes = await bytesAt(source, 2 * plan.memory.peak + FILE_EXTRA, signal);
+  const { tensors } = readTensors(bytes, from);
+  // Moments without the steps that made them would make the first steps too large or small.
+  return filterRecord(tensors, (_, name) => !isOptimizerState(name));
+}
+
+/**
+ * The seed to draw the values from that the bundle was built with; null where its file of weights
+ * still holds them.
+ * @param {Bundle} bundle @returns {Promise<number | null>}
+ */
+export async function builtSeed({ plan, weights }) {
+  if (!plan.weights) return null;
+  const { sha256, seed } = plan.weights;
+  const file = await bytesAt(weights?.(), Infinity);
+  if (file && (await sha256Hex(file)) === sha256) return null;
+  const text =
+    'was replaced, and the self-test is for what was built: build it again with --weights';
+  return seed ?? fail('weights', 'weights.safetensors', text);
+}
+
+/**
+ * The bytes of a file, or what was given instead.
+ * @param {any} source @param {number} limit @param {AbortSignal} [signal] @returns {Promise<any>}
+ */
+async function bytesAt(source, limit, signal) {
+  if (typeof source !== 'string' && !(source instanceof URL)) return source;
+  try {
+    const { process } = /** @type {any} */ (globalThis);
+    // Node fetches no files.
+    const files =
+      `${source}`.startsWith('file:') && process?.getBuiltinModule?.('node:fs/promises');
+    if (files) return await files.readFile(new URL(source), { signal });
+    const response = await fetch(source, { signal });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+    if (Number(response.headers.get('content-length')) > limit) throw new Error('it is too large');
+    return await response.arrayBuffer();
+  } catch (error) {
+    signal?.throwIfAborted();
+    const text = `cannot be read (${error}): load({weights}) takes a URL or bytes`;
+    return fail('weights', `${source}`, text);
+  }
+}
+
+/**
+ * @param {Plan} plan @param {{constants: NamedWords, given: NamedWords, own: NamedWords}} found
+ * @param {boolean} hasWeights whether the caller gave some
+ */
+function checkComplete({ tensors }, { constants, given, own }, hasWeights) {
+  const names = Object.keys(tensors);
+  const outside = names.filter(
+    name => isPersistent(tensors[name]) && tensors[name].init?.kind === 'external',
+  );
+  const missing =
+    names.find(name => tensors[name].role === 'constant' && !ownOf(constants, name)) ??
+    outside.find(name => !ownOf(given, name) && !ownOf(own, name)) ??
+    names.find(
+      name =>
+        hasWeights && !outside.length && tensors[name].role === 'param' && !ownOf(given, name),
+    );
+  if (missing) fail('weights', missing, 'is in no file of weights: load({weights})');
+}

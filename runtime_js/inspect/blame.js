@@ -1,0 +1,112 @@
+// Where a NaN came from: finds the call of a submit, and the first kernel of that call, that writes
+// a NaN or infinity.
+
+import { fail } from '../core/errors.js';
+import { recordPass } from '../core/machine.js';
+import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
+
+/** @import { NamedWords } from '../core/arrays.js' */
+/** @import { Guard } from '../core/guard.js' */
+/** @import { Machine } from '../core/machine.js' */
+/** @import { Binding, Dispatch } from '../core/plan.js' */
+/** @import { Session } from '../core/session.js' */
+
+/** Buffers that hold what the failed step left behind. */
+const TEMPORARY_ROLES = ['temp', 'grads', 'output'];
+const EXPONENT = 0x7f800000;
+/** Sign and the highest bit of the mantissa, which quiet NaNs have. */
+const SIGN_AND_QUIET = 0x80400000;
+
+/**
+ * After a submit that made a NaN and was undone: makes its calls one by one, and throws at the one
+ * that does it.
+ * @param {Session} session @param {string} entryName @param {NamedWords[]} batches
+ * @param {Guard} guard @param {string} [badOutput] @param {(calls: number) => void} [onKept]
+ */
+export async function blameCalls(session, entryName, batches, guard, badOutput, onKept) {
+  if (guard.canRestore && batches.length > 1) {
+    for (const batch of batches) {
+      await session.run(entryName, [batch], badOutput ? [badOutput] : []);
+      onKept?.(1);
+    }
+    // All went well now; whoever asked for them counts them all.
+    onKept?.(-batches.length);
+    return;
+  }
+  let where = '; there was no memory to undo the step: restore the last checkpoint';
+  if (guard.canRestore) {
+    where = `${await blame(session.machine, entryName)}; the model is as it was before that step`;
+    await guard.restore();
+  }
+  const step = session.stepsOf(entryName) + batches.length;
+  const what = badOutput ? `\`${badOutput}\`` : 'a parameter or state';
+  fail('nan', entryName, `step ${step}: ${what} is not finite${where}`);
+}
+
+/**
+ * Runs an entry kernel by kernel, on the inputs that are in place, and so changes the model.
+ * @param {Machine} machine @param {string} entryName
+ */
+async function blame(machine, entryName) {
+  const { kernels } = machine.plan;
+  await clearTemporaries(machine);
+  const before = await badBefore(machine, entryName);
+  if (before) return `; \`${before}\` was not finite before the step`;
+  for (const [i, dispatch] of machine.dispatches(entryName).entries()) {
+    await machine.finish(encoder => recordPass(encoder, [machine.commands[entryName][i]]));
+    const { access } = kernels[dispatch.kernel];
+    const written = dispatch.bindings.filter((_, j) => access[j] === 'read_write');
+    for (const binding of written) {
+      const offset = await firstBad(machine, binding);
+      if (offset !== undefined)
+        return `; it first appears in ${describe(machine, entryName, dispatch, binding.buffer, offset)}`;
+    }
+  }
+  return '';
+}
+
+/** What the failed step left behind must not be taken for the work of a first kernel. @param {Machine} machine */
+async function clearTemporaries(machine) {
+  await machine.finish(encoder => {
+    machine.plan.buffers.forEach(({ role }, i) => {
+      if (TEMPORARY_ROLES.includes(role)) encoder.clearBuffer(machine.buffers[i]);
+    });
+  });
+}
+
+/** What the entry reads that is already bad. @param {Machine} machine @param {string} entryName */
+async function badBefore(machine, entryName) {
+  const { tensors, entries } = machine.plan;
+  const persistent = Object.keys(tensors).filter(id => isPersistent(tensors[id]));
+  const read = [...persistent, ...Object.values(entries[entryName].inputs)];
+  for (const id of read.filter(id => isFloat(tensors[id]))) {
+    const { buffer, offset } = tensors[id];
+    const words = await machine.read(buffer, offset, bytesOf(tensors[id]));
+    if (words.some(word => (~word & EXPONENT) === 0)) return id;
+  }
+}
+
+/** The offset in its buffer of the first bad word. @param {Machine} machine @param {Binding} binding */
+async function firstBad(machine, { buffer, offset, size }) {
+  const words = await machine.read(buffer, offset, size);
+  // Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose: small
+  // negative integers look like them, and what is a float in a temporary is not written in the plan.
+  const index = words.findIndex(word => (word & ~SIGN_AND_QUIET) === EXPONENT);
+  return index < 0 ? undefined : offset + WORD_BYTES * index;
+}
+
+/**
+ * @param {Machine} machine @param {string} entryName @param {Dispatch} dispatch
+ * @param {number} buffer @param {number} offset
+ */
+function describe({ plan }, entryName, { kernel, label, at }, buffer, offset) {
+  const { tensors, entries, kernels } = plan;
+  // Outputs of other entries may be stored in the same memory, which says nothing here.
+  const own = Object.values(entries[entryName].outputs);
+  const id = Object.keys(tensors).find(name => {
+    const tensor = tensors[name];
+    const isInside = offset >= tensor.offset && offset < tensor.offset + bytesOf(tensor);
+    return (isPersistent(tensor) || own.includes(name)) && tensor.buffer === buffer && isInside;
+  });
+  return `\`${id ?? label}\` (kernel ${kernels[kernel].name}, ${at})`;
+}

@@ -1,0 +1,6 @@
+// Loaded to look inside a model on the GPU: the self-test that its bundle holds, where a NaN came
+// from, times per kernel.
+
+export { blameCalls } from './blame.js';
+export { selftest, verify } from './selftest.js';
+export { profile } from './timing.js';

@@ -1,0 +1,156 @@
+// Loaded by load({tune}) alone: measures the kernels a bundle holds on this adapter, chooses the
+// fastest for each dispatch, and keeps the choice in the browser. `wgcc build --candidates` gives a
+// bundle more to choose from.
+
+import { checkPlan } from '../check/bundle.js';
+import { DEFAULT_PROFILE } from '../core/device.js';
+import { open } from '../core/loader.js';
+import { mapRecord, ownOf } from '../core/records.js';
+import { inStorage } from '../files/storage.js';
+
+/** @import { Device } from '../core/device.js' */
+/** @import { Bundle, LoadOptions } from '../core/loader.js' */
+/** @import { Plan, Profile, Replacement } from '../core/plan.js' */
+/** @typedef {Record<string, number[]>} Times milliseconds of each dispatch, by entry */
+
+const SECONDS = 30;
+/** Less is noise, and not worth another kernel. */
+const WORTH = 0.95;
+
+/**
+ * The profile for this very adapter: remembered, else measured.
+ * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
+ * @param {string} name of the profile @param {string} suited the profile that suits the adapter's kind
+ * @returns {Promise<Profile>}
+ */
+export async function tune(bundle, options, device, name, suited) {
+  const key = storageKey(bundle.plan, name);
+  const remembered = await recalled(bundle.plan, name, key);
+  if (remembered) return remembered;
+  const found = await new Tuning(bundle, options, device, suited).run();
+  await inStorage('readwrite', store => store.put(found, key)).catch(() => {});
+  return found;
+}
+
+/** The same kernels on the same adapter: the same choice. @param {Plan} plan @param {string} name */
+function storageKey({ model, kernels }, name) {
+  return `${name} ${model.name} ${kernels.map(({ sha256 }) => sha256).join('')}`;
+}
+
+/**
+ * What was chosen before, if the browser still has it.
+ * @param {Plan} plan @param {string} name @param {string} key @returns {Promise<Profile | undefined>}
+ */
+async function recalled(plan, name, key) {
+  try {
+    const profile = await inStorage('readonly', store => store.get(key));
+    if (profile) checkPlan({ ...plan, profiles: { [name]: profile } });
+    return profile;
+  } catch {
+    // No storage here, or something else in it: it is measured again.
+  }
+}
+
+class Tuning {
+  /** @type {Times} */
+  #least = {};
+  /** @type {Profile} */
+  #best = {};
+
+  /** @param {Bundle} bundle @param {LoadOptions} options @param {Device} device @param {string} suited */
+  constructor(bundle, options, device, suited) {
+    const seconds = options.tune === true ? SECONDS : Number(options.tune);
+    /** @type {Plan} */
+    this.plan = bundle.plan;
+    this.bundle = bundle;
+    this.options = options;
+    this.device = device;
+    this.isSoftware = suited !== DEFAULT_PROFILE;
+    this.end = performance.now() + 1000 * seconds;
+    this.first = this.#launches(this.plan.profiles?.[suited] ?? {});
+    const others = { [DEFAULT_PROFILE]: {}, ...this.plan.profiles };
+    /** @type {Profile[]} */
+    this.others = Object.entries(others)
+      .filter(([name]) => name !== suited && !name.startsWith('tuned_'))
+      .map(([, profile]) => profile);
+  }
+
+  /** The fastest launch of each dispatch, as a profile. */
+  async run() {
+    const { onProgress, signal } = this.options;
+    const total = this.others.length;
+    this.#best = structuredClone(this.first);
+    this.#least = mapRecord(await this.#times(this.first), list => list.map(ms => WORTH * ms));
+    for (const [done, profile] of this.others.entries()) {
+      onProgress?.({ stage: 'tune', done, total });
+      signal?.throwIfAborted();
+      await this.#try(profile);
+    }
+    onProgress?.({ stage: 'tune', done: total, total });
+    return this.#best;
+  }
+
+  /** Measures what a profile runs otherwise, where that may be faster. @param {Profile} profile */
+  async #try(profile) {
+    const trial = mapRecord(this.#launches(profile), (list, entry) =>
+      list.map((launch, i) => (this.#isHopeless(launch) ? this.first[entry][i] : launch)),
+    );
+    const isNew = (/** @type {string} */ entry, /** @type {number} */ i) =>
+      !isSame(trial[entry][i], this.first[entry][i]);
+    const hasNew = Object.entries(trial).some(([entry, list]) =>
+      list.some((_, i) => isNew(entry, i)),
+    );
+    if (performance.now() > this.end || !hasNew) return;
+    for (const [entry, times] of Object.entries(await this.#times(trial)))
+      times.forEach((ms, i) => {
+        if (!isNew(entry, i) || ms >= this.#least[entry][i]) return;
+        this.#least[entry][i] = ms;
+        this.#best[entry][i] = trial[entry][i];
+      });
+  }
+
+  /** What each dispatch runs under a profile. @param {Profile} profile @returns {Profile} */
+  #launches(profile) {
+    return mapRecord(this.plan.entries, ({ dispatches }, entry) => {
+      const launches = dispatches.map(({ kernel, grid }, dispatch) => ({ dispatch, kernel, grid }));
+      for (const replacement of ownOf(profile, entry) ?? [])
+        launches[replacement.dispatch] = replacement;
+      return launches;
+    });
+  }
+
+  /**
+   * Whether a launch cannot run here, or not fast: on a software adapter a barrier costs far more
+   * than sharing can save.
+   * @param {Replacement} launch
+   */
+  #isHopeless({ kernel }) {
+    const { subgroup = 0, file } = this.plan.kernels[kernel];
+    const hasBarrier = this.bundle.kernels[file].includes('workgroupBarrier');
+    return subgroup > this.device.subgroup || (this.isSoftware && hasBarrier);
+  }
+
+  /** @param {Profile} profile @returns {Promise<Times>} */
+  async #times(profile) {
+    const plan = { ...this.plan, profiles: { trial: profile } };
+    const { maxBytes } = this.options;
+    const options = { device: this.device.gpu, maxBytes, profile: 'trial' };
+    const model = await open({ ...this.bundle, plan }, options);
+    try {
+      /** @type {Times} */
+      const times = {};
+      for (const entry of Object.keys(plan.entries)) {
+        const { rows } = await model.profile(entry, 2);
+        times[entry] = rows.map((/** @type {{ms: number}} */ row) => row.ms);
+      }
+      return times;
+    } finally {
+      model.dispose();
+    }
+  }
+}
+
+/** @param {Replacement} one @param {Replacement} other */
+function isSame(one, other) {
+  return one.kernel === other.kernel && `${one.grid}` === `${other.grid}`;
+}

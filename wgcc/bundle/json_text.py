@@ -1,0 +1,38 @@
+"""JSON as a JavaScript literal that a person can read: what fits into a line is on one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+WIDTH = 100
+
+
+def json_text(text: str) -> str:
+    """The same JSON, without what JSON Schema has for readers of the schema."""
+    return _written(_without_prose(json.loads(text)), 0)
+
+
+def _without_prose(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_prose(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    # A property of the plan may have such a name too, but is described by an object.
+    prose = ("$schema", "title", "description")
+    kept = {k: v for k, v in value.items() if k not in prose or not isinstance(v, str)}
+    return {key: _without_prose(item) for key, item in kept.items()}
+
+
+def _written(value: Any, indent: int) -> str:
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, list | dict) or indent + len(line) <= WIDTH:
+        return line
+    inner = indent + 2
+    if isinstance(value, list):
+        items = [_written(item, inner) for item in value]
+    else:
+        items = [f"{json.dumps(key)}: {_written(item, inner)}" for key, item in value.items()]
+    body = "".join(f"{' ' * inner}{item},\n" for item in items)
+    opening, closing = "[]" if isinstance(value, list) else "{}"
+    return f"{opening}\n{body}{' ' * indent}{closing}"
