@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from wgcc.elaborate.from_pytorch import counterpart
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.ast import Syntax
@@ -66,6 +67,9 @@ class Report:
     ) -> Diagnostic:  # fmt: skip
         """``unknown WHAT `name` ``, with the option that was probably meant."""
         found = self.error(code, f"unknown {what} `{name}`", at, label)
+        known = counterpart(name) if what in ("name", "function", "layer") else None
+        if known is not None:
+            return found.help(f"coming from PyTorch: {known.advice}")
         self._guesses += 1
         if self._guesses > MOST_GUESSES:
             return found

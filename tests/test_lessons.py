@@ -1,0 +1,72 @@
+"""The lessons of examples/README.md work as they are written, commands and programs alike."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import golden
+from adapters import ROOT, environment
+from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS
+
+PAGE = ROOT / "examples" / "README.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+FILE = re.compile(r"<!-- file (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
+COMMANDS = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+# Enough to see that the loss falls; a reader waits for more.
+STEPS = {"gpt": 3}
+
+
+def test_lessons_work_as_written(tmp_path: Path) -> None:
+    for name, content in FILE.findall(TEXT):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    lessons = COMMANDS.findall(TEXT)
+    outputs = [run(commands, tmp_path) for commands in lessons]
+    assert len(lessons) == 6
+    slope, offset = (
+        float(re.search(rf"{name} .*\n(\S+)", outputs[0])[1])  # type: ignore[index]
+        for name in ("slope", "offset")
+    )
+    assert (round(slope, 3), round(offset, 3)) == (2.0, 1.0)
+    losses = [float(number) for number in re.findall(r"loss (\d\.\d+)", outputs[4])]
+    assert losses[-1] < 0.5 * losses[0]
+    assert "And God said, " in outputs[5]
+
+
+def run(commands: str, folder: Path) -> str:
+    for lesson, steps in STEPS.items():
+        if f"new {lesson} " in commands:
+            commands = re.sub(r"--steps \d+", f"--steps {steps}", commands)
+            commands = re.sub(r"-n \d+", "-n 4", commands)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    env = {**os.environ, **environment("lavapipe"), "PATH": path}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def test_table_of_pytorch_names(bless: bool) -> None:
+    head = "| PyTorch | write | remark |\n|---|---|---|\n"
+    start = TEXT.index(head)
+    end = TEXT.index("\n\n", start) + 1
+    produced = head + "".join(f"{row}\n" for row in rows())
+    golden.check_text(PAGE, TEXT[:start] + produced + TEXT[end:], bless)
+
+
+def rows() -> Iterator[str]:
+    for name, known in {**FUNCTIONS, **LAYERS}.items():
+        code = f"`{known.code}`" if known.code else ""
+        yield f"| `{name}` | {code} | {known.remark} |"

@@ -1,0 +1,110 @@
+"""The language reference is complete, and every block and example in it is right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+import golden
+from adapters import ROOT
+from elaborated import problems
+from wgcc.elaborate.builtins import BUILTINS
+from wgcc.elaborate.inits import DISTRIBUTIONS
+from wgcc.elaborate.layers import MODEL_SETTINGS
+from wgcc.ir.graph import DTYPES
+from wgcc.ops.optimizers import OPTIMIZERS
+from wgcc.ops.optimizers.kind import SETTINGS, Setting
+
+PAGE = ROOT / "grammar" / "README.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```wg\n(.*?)```", TEXT, re.DOTALL)
+ROWS = re.findall(r"^\| `(\w+)\((.*?)\)` \| .* \| `(.*)` \|$", TEXT, re.MULTILINE)
+
+
+def errors(text: str) -> list[str]:
+    return [found for found in problems(text) if not found.startswith("WG09")]
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_block_checks(number: int) -> None:
+    assert errors(BLOCKS[number]) == []
+
+
+def test_examples_of_built_in_functions_hold() -> None:
+    examples = [example for _, _, example in ROWS]
+    lines = [e if e.startswith("for ") else f"assert {e}" for e in examples]
+    assert errors('test "examples" {\n' + "\n".join(lines) + "\n}\n") == []
+
+
+def test_every_built_in_is_described_with_its_signature() -> None:
+    written = {name: parameters for name, parameters, _ in ROWS}
+    assert written == {name: function.parameters for name, function in BUILTINS.items()}
+
+
+def test_every_statement_and_item_is_described() -> None:
+    """The keywords of the grammar: whoever adds a statement adds its row."""
+    grammar = (ROOT / "grammar" / "wg.lark").read_text(encoding="utf-8")
+    rules = grammar[: grammar.index("- tokens\n")]
+    keywords = set(re.findall(r'"([a-z]+)"', rules)) | {"frozen", "remat", "or", "and"}
+    code = " ".join(re.findall(r"`([^`]*)`", TEXT)) + " ".join(BLOCKS)
+    missing = [word for word in sorted(keywords) if not re.search(rf"\b{word}\b", code)]
+    assert missing == []
+
+
+def test_every_distribution_type_and_model_setting_is_described() -> None:
+    for name, parameters in DISTRIBUTIONS.items():
+        signature = f"{name}({parameters})" if parameters else name
+        assert f"| `{signature}` |" in TEXT, signature
+    section = TEXT[TEXT.index("## Element types") : TEXT.index("## Built-in functions")]
+    assert all(f"`{dtype}`" in section for dtype in DTYPES)
+    assert all(f"| `{name} = " in TEXT for name in MODEL_SETTINGS)
+
+
+def test_every_standard_layer_is_described_with_its_sizes_and_options() -> None:
+    source = (ROOT / "grammar" / "std" / "nn.wg").read_text(encoding="utf-8")
+    section = TEXT[TEXT.index("## Standard layers") : TEXT.index("## Initial values")]
+    for layer in re.finditer(r"^layer (\w+)(\[[^\]]*\])?(\([^)]*\))?", source, re.MULTILINE):
+        name, sizes, options = layer.groups()
+        plain = re.sub(r":\s*\w+", "", " ".join((options or "").split()))
+        assert f"| `{name}{sizes or ''}{plain.replace('( ', '(').replace(' )', ')')}` |" in section
+    for function in re.findall(r"^fn (\w+)", source, re.MULTILINE):
+        assert f"| `{function}(" in section
+
+
+def test_table_of_optimizer_settings(bless: bool) -> None:
+    head = "| setting | of | default | may be | meaning |\n|---|---|---|---|---|\n"
+    produced = head + "".join(f"{row}\n" for row in setting_rows())
+    start = TEXT.index(head)
+    end = TEXT.index("\n\n", start) + 1
+    golden.check_text(PAGE, TEXT[:start] + produced + TEXT[end:], bless)
+
+
+def setting_rows() -> Iterator[str]:
+    for name, setting in SETTINGS.items():
+        kinds = [kind for kind in OPTIMIZERS.values() if name in kind.settings]
+        owners = "all" if len(kinds) == len(OPTIMIZERS) else ", ".join(k.name for k in kinds)
+        if setting.per_group:
+            owners = f"{owners}, groups" if owners else "groups"
+        defaults = {kind.name: kind.defaults[name] for kind in kinds if name in kind.defaults}
+        if name == "lr":
+            defaults = {}  # there is one, but a model must say its own
+        yield (
+            f"| `{name}` | {owners} | {_default(defaults)} | {_values(setting)} | "
+            f"{setting.meaning} |"
+        )
+
+
+def _default(defaults: Mapping[str, object]) -> str:
+    texts = {name: str(value).lower() for name, value in defaults.items()}
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "not set")
+    return ", ".join(f"{text} ({name})" for name, text in texts.items())
+
+
+def _values(setting: Setting) -> str:
+    if setting.form == "truth":
+        return "`true` or `false`"
+    what = {"pair": "two numbers, each ", "whole": "a whole number, "}.get(setting.form, "")
+    return f"{what}{setting.bounds}" + ("; may use `step`" if setting.dynamic else "")

@@ -1,0 +1,194 @@
+"""What names of PyTorch are called in `.wg`: hints of diagnostics, and a table for newcomers.
+
+Names that both have (`exp`, `softmax`, `Linear`) are not listed. An entry is code, for tensors
+`x, y: f32[2, 3, 4]`, `m: f32[3, 4]`, `ids: i32[2]` and `mask: bool[2, 3, 4]`, or a member of a
+layer; after a semicolon comes a remark. An entry without code says what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """`code` may be empty: then `remark` says what to do."""
+
+    code: str
+    remark: str = ""
+
+    @property
+    def advice(self) -> str:
+        code = f"write `{self.code}`" if self.code else ""
+        return "; ".join(part for part in (code, self.remark) if part)
+
+
+def _read(table: str) -> dict[str, Counterpart]:
+    found = {}
+    for line in filter(None, map(str.strip, table.splitlines())):
+        name, _, rest = line.partition(" = ")
+        code, _, remark = rest.partition(" ; ")
+        if code.startswith("-"):
+            code, remark = "", code.removeprefix("- ")
+        found[name.strip()] = Counterpart(code.strip(), remark.strip())
+    return found
+
+
+FUNCTIONS: Mapping[str, Counterpart] = _read("""
+    permute = rearrange(x, "a b c -> c a b")
+    movedim = rearrange(x, "a b c -> b c a")
+    swapaxes = transpose(x, 0, 1)
+    t = transpose(m)
+    view = reshape(x, [6, 4])
+    flatten = reshape(x, [2, -1])
+    unflatten = reshape(x, [2, 3, 2, 2])
+    squeeze = x[0]
+    unsqueeze = x[new]
+    expand = x + zeros(f32[2, 3, 4]) ; broadcasting needs no call
+    expand_as = x + y ; broadcasting needs no call
+    broadcast_to = x + zeros(f32[2, 3, 4]) ; broadcasting needs no call
+    repeat = concat([x, x], axis = 0)
+    tile = concat([x, x], axis = 0)
+    repeat_interleave = rearrange(x[:, new] + zeros(f32[2, 5, 3, 4]), "a n b c -> (a n) b c")
+    stack = concat([x[new], y[new]], axis = 0)
+    cat = concat([x, y], axis = 0)
+    hstack = concat([x, y], axis = 1)
+    vstack = concat([x, y], axis = 0)
+    chunk = split(x, 2, axis = 0)
+    unbind = split(x, 2, axis = 0)
+    narrow = x[:, 1 : 3]
+    select = x[:, 0]
+    index_select = gather(x, ids)
+    take = gather(x, ids)
+    embedding = gather(m, ids)
+    flip = gather(x, 1 - arange(2))
+    numel = size(x)
+    ndim = axes(x)
+    dim = axes(x)
+    detach = stop_grad(x)
+    no_grad = stop_grad(x) ; entries that do not train compute no gradients
+    requires_grad = - declare it as `param`; `frozen param` is not trained
+    backward = grad(sum(x), x) ; or `minimize loss with opt`
+    autograd = grad(sum(x), x)
+    zero_grad = - nothing to reset: every call computes fresh gradients
+    step = - `minimize loss with opt` makes the step
+    item = - entries return numbers; outputs are read at the end of the call
+    to = f32(ids) ; the element type is called like a function, devices are chosen at `load`
+    cuda = - devices are chosen when a bundle is loaded
+    cpu = - devices are chosen when a bundle is loaded
+    float = f32(ids)
+    long = i32(x)
+    int = i32(x)
+    bool = x != 0.0
+    half = f16(x)
+    type = f32(ids)
+    matmul = x @ transpose(m)
+    bmm = x @ transpose(y)
+    mm = m @ transpose(m)
+    mv = sum(m * m[0], axis = 1)
+    dot = sum(m[0] * m[1])
+    inner = x @ transpose(m)
+    outer = einsum("i, j -> i j", m[0], m[1])
+    baddbmm = x + x @ zeros(f32[4, 4])
+    addmm = m + m @ zeros(f32[4, 4])
+    linear = x @ zeros(f32[4, 5]) + zeros(f32[5])
+    pow = x ** 2.0
+    div = x / 2.0
+    mul = x * y
+    add = x + y
+    sub = x - y
+    neg = -x
+    reciprocal = 1.0 / (x + 1.0)
+    clip = clamp(x, 0.0, 1.0)
+    masked_fill = where(mask, -1e30, x)
+    masked_select = where(mask, x, 0.0) ; shapes are fixed: select by zeroing
+    std = sqrt(var(x, axis = -1)) ; `var` is the biased one
+    norm = sqrt(sum(square(x)))
+    amax = max(x, axis = -1)
+    amin = min(x, axis = -1)
+    nansum = sum(where(x == x, x, 0.0))
+    cumprod = exp(cumsum(log(x + 1.0))) ; for positive numbers
+    isnan = x != x
+    round = floor(x + 0.5)
+    ceil = -floor(-x)
+    trunc = sign(x) * floor(abs(x))
+    frac = x - floor(x)
+    fmod = x % 2.0 ; `%` takes the sign of the divisor
+    remainder = x % 2.0
+    eq = x == y
+    ne = x != y
+    lt = x < y
+    gt = x > y
+    logical_and = mask and mask
+    logical_or = mask or mask
+    logical_not = not mask
+    triu = where(arange(3)[:, new] <= arange(4), m, 0.0)
+    tril = where(arange(3)[:, new] >= arange(4), m, 0.0)
+    eye = one_hot(arange(3), 3)
+    full = 7.0 * ones(f32[2, 3])
+    full_like = 7.0 + 0.0 * x
+    zeros_like = 0.0 * x
+    ones_like = 1.0 + 0.0 * x
+    linspace = f32(arange(5)) / 4.0
+    meshgrid = arange(3)[:, new] + arange(4) ; broadcasting needs no grid
+    bernoulli = rand(f32[3]) < 0.5
+    randint = i32(floor(rand(f32[3]) * 10.0))
+    multinomial = sample(m)
+    leaky_relu = where(x > 0.0, x, 0.01 * x)
+    elu = where(x > 0.0, x, expm1(x))
+    selu = 1.0507 * where(x > 0.0, x, 1.67326 * expm1(x))
+    hardtanh = clamp(x, -1.0, 1.0)
+    swish = silu(x)
+    mish = x * tanh(softplus(x))
+    logsigmoid = -softplus(-x)
+    log_sigmoid = -softplus(-x)
+    binary_cross_entropy_with_logits = bce_logits(x, y)
+    mse_loss = mse(x, y)
+    l1_loss = mae(x, y)
+    smooth_l1_loss = huber(x, y)
+    huber_loss = huber(x, y)
+    nll_loss = cross_entropy(m, arange(3)) ; takes logits, not log-probabilities
+    kl_div = sum(exp(y) * (y - x)) / 2.0
+    cosine_similarity = sum(normalize(x) * normalize(y), axis = -1)
+    scaled_dot_product_attention = attention(x, x, x, causal = true)
+    interpolate = upsample(zeros(f32[1, 2, 2, 3]), factor = 2) ; nearest neighbour
+    pad = concat([zeros(f32[2, 3, 1]), x], axis = -1)
+    unfold = x[:, 0 : 2] ; windows are slices; `conv2d` and pools make none
+    sort = - not there: `argmax`, `max` and `sample(top_k = …)` cover most uses
+    argsort = - not there: `argmax`, `max` and `sample(top_k = …)` cover most uses
+    topk = - not there; `sample(logits, top_k = 5)` draws from the best
+    unique = - not there: its shape would depend on values
+    nonzero = - not there: its shape would depend on values; use `where`
+""")
+
+LAYERS: Mapping[str, Counterpart] = _read("""
+    ReLU = - a function: `relu(x)`
+    GELU = - a function: `gelu(x)`
+    SiLU = - a function: `silu(x)`
+    Tanh = - a function: `tanh(x)`
+    Sigmoid = - a function: `sigmoid(x)`
+    Softmax = - a function: `softmax(x)`
+    Flatten = - a function: `reshape(x, [N, -1])`
+    MaxPool2d = - a function: `max_pool2d(x, 2)`
+    AvgPool2d = - a function: `avg_pool2d(x, 2)`
+    AdaptiveAvgPool2d = - a function: `mean(x, axis = (1, 2))`
+    BatchNorm1d = f: BatchNorm[4]
+    BatchNorm2d = f: BatchNorm[4] ; channels are the last axis
+    Conv1d = f: Conv2d[3, 8](k = 3) ; as an image of height 1, or `causal_conv1d`
+    Dropout2d = f: Dropout(0.1)
+    MultiheadAttention = f: Attention[8, 2, 2]
+    Sequential = - pipe layers: `x |> l1 |> relu |> l2`
+    ModuleList = fs[3]: Linear[4, 4]
+    ModuleDict = - declare each member by its name
+    Parameter = param w: f32[4] = 0.0
+    register_buffer = state s: f32[4] = 0.0
+    Identity = - leave it out
+    CrossEntropyLoss = - a function: `cross_entropy(logits, labels)`
+    MSELoss = - a function: `mse(prediction, target)`
+    BCEWithLogitsLoss = - a function: `bce_logits(prediction, target)`
+""")
+
+
+def counterpart(name: str) -> Counterpart | None:
+    return FUNCTIONS.get(name) or LAYERS.get(name)
