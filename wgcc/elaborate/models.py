@@ -25,6 +25,7 @@ from wgcc.elaborate.values import (
     Text,
     describe,
 )
+from wgcc.elaborate.vocabulary import check_vocabulary
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
@@ -53,6 +54,8 @@ def elaborate_model(
             check_optimizer(context, optimizer)
         graphs = _trace_entries(context, model)
         check_public_names(context, definition, graphs)
+        if vocab:
+            check_vocabulary(context, vocab, parts.settings["vocab"], graphs)
         if context.report.diagnostics.errors:
             return None
         _warn_unused(context, definition, graphs)
