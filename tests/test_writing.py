@@ -100,7 +100,9 @@ def test_ids_without_characters(tmp_path: Path, capsys: Capture) -> None:
     none = model(tmp_path / "none", "", 5)
     code, _, err = run(capsys, "run", str(none), "decode", "--prompt", "a")
     assert code == 1 and 'add `vocab = "…"` to it' in err
-    short = model(tmp_path / "short", 'vocab = "abc"', 5)
+    short = model(tmp_path / "short", 'vocab = "abcde"', 5)
+    plan = (short / "plan.json").read_text(encoding="utf-8")
+    (short / "plan.json").write_text(plan.replace('"abcde"', '"abc"'), encoding="utf-8")
     code, _, err = run(capsys, "run", str(short), "decode", "--prompt", "a")
     assert code == 1 and "`vocab` has 3 characters, but `decode` takes ids from 0 to 4" in err
 
