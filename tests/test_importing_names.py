@@ -164,6 +164,17 @@ def test_equal_shapes_are_never_matched_by_shape(seed: int) -> None:
         assert len(item.choices) == min(count - shared, 4)
 
 
+def test_a_word_that_all_have_decides_nothing() -> None:
+    """`ih` is a word of both cells, and `cell` is neither of them."""
+    model = Model({"cell.w_ih": MATRIX, "cell.w_hh": MATRIX})
+    file = {
+        f"{cell}.weight_{part}_l0": MATRIX for cell in ("gru", "lstm2") for part in ("ih", "hh")
+    }
+    proposal = propose(model, file)
+    assert not proposal.pairs
+    assert {source for item in proposal.undecided for source, _ in item.choices} == set(file)
+
+
 def test_only_one_of_its_shape_is_found_and_said() -> None:
     proposal = propose(
         Model({"a.w": (3, 5), "b.w": (5, 7)}), {"x.weight": (7, 5), "y.weight": (5, 3)}

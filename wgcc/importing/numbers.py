@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from wgcc.importing.modules import Module, Numbers
@@ -47,6 +47,7 @@ class Numberings:
     def __init__(self, ours: Sequence[Module], theirs: Sequence[Module]) -> None:
         self._ours, self._theirs = Numbering(ours), Numbering(theirs)
         self._places: dict[tuple[int, Numbers], list[Module]] = {}
+        self._in_no_list = [other for other in theirs if not other.in_list]
         for other in theirs:
             for way in _READINGS:
                 self._places.setdefault((way, self._theirs.read(other, way)), []).append(other)
@@ -57,16 +58,18 @@ class Numberings:
         for way in _READINGS:
             if way in _SHORTENED and not one_has_fewer:
                 continue
-            if _agree(self._ours.family(module, way), self._theirs.family(other, way)):
+            families = self._ours.family(module, way), self._theirs.family(other, way)
+            if _agree(*families, same_words=module.words == other.words):
                 return self._ours.read(module, way) == self._theirs.read(other, way)
         return False
 
-    def candidates(self, module: Module) -> Iterator[Module]:
-        """All of theirs that the numbers allow."""
+    def candidates(self, module: Module) -> Iterable[Module]:
+        """All of theirs that the numbers allow; `fc` might be `fc1` or `fc2`."""
         found: dict[Module, None] = {}
         for way in _READINGS:
             found |= dict.fromkeys(self._places.get((way, self._ours.read(module, way)), ()))
-        return (other for other in found if self.same(module, other))
+        some = [other for other in found if self.same(module, other)]
+        return dict.fromkeys([*some, *(() if module.numbers else self._in_no_list)])
 
 
 def _readings(module: Module, values: dict[tuple[str, ...], set[int]]) -> tuple[Numbers, ...]:
@@ -93,12 +96,14 @@ def _starts(module: Module) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 @lru_cache(maxsize=4096)
-def _agree(ours: Family, theirs: Family) -> bool:
+def _agree(ours: Family, theirs: Family, same_words: bool) -> bool:
     """Lists of layers count the same way, and one may be longer.
 
-    nn.Sequential also counts what has no weights: its 0, 2, 4 are our 0, 1, 2.
+    nn.Sequential also counts what has no weights: its 0, 2, 4 are our 0, 1, 2. Numbers that are
+    parts of a name (`fc0`, `fc2`) are just that.
     """
-    return ours <= theirs and (ours == theirs or _no_gaps(theirs) or not _no_gaps(ours))
+    part_of_name = same_words and not _no_gaps(ours)
+    return ours <= theirs and (ours == theirs or _no_gaps(theirs) or part_of_name)
 
 
 def _no_gaps(family: Family) -> bool:
