@@ -1,18 +1,18 @@
 // A GPT that writes while it learns. `load`, `plan` and `files` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const { vocab } = plan.model,
-  data = readTensors(files['train.safetensors'], 'train').tensors,
-  test = readTensors(files['test.safetensors'], 'test').tensors;
-const STEPS = 400,
-  EVERY = 5,
-  SAMPLE = 20, // steps between two samples
-  LETTERS = 160;
-let model,
-  history = [],
-  tested = [],
-  running = null,
-  writing = 0; // the sample that is being written; a newer one ends it
+const { vocab } = plan.model;
+const data = readTensors(files['train.safetensors'], 'train').tensors;
+const test = readTensors(files['test.safetensors'], 'test').tensors;
+const STEPS = 400;
+const EVERY = 5;
+const SAMPLE = 20; // steps between two samples
+const LETTERS = 160;
+let model;
+let history = [];
+let tested = [];
+let running = null;
+let writing = 0; // the sample that is being written; a newer one ends it
 
 load().then(
   async loaded => {
@@ -28,19 +28,21 @@ load().then(
 
 /** Reads the prompt and streams what follows, one letter per call of `decode`. */
 async function write() {
-  const mine = ++writing,
-    prompt = [...$('prompt').value].filter(letter => vocab.includes(letter)).join('') || '\n',
-    start = performance.now();
+  const mine = ++writing;
+  const prompt = [...$('prompt').value].filter(letter => vocab.includes(letter)).join('') || '\n';
+  const start = performance.now();
   $('text').replaceChildren(Object.assign(document.createElement('b'), { textContent: prompt }));
   const written = $('text').appendChild(document.createTextNode(''));
   await model.forget({});
   const step = async id => (await model.decode({ id, temperature: +$('temperature').value })).id[0];
   let id = 0;
-  for (const letter of prompt) if (mine == writing) id = await step(vocab.indexOf(letter));
-  for (let i = 0; i < LETTERS && mine == writing; i++) {
+  for (const letter of prompt) if (mine === writing) id = await step(vocab.indexOf(letter));
+  for (let i = 0; i < LETTERS && mine === writing; i++) {
     written.data += vocab[id];
     id = await step(id);
-    $('speed').textContent = Math.round((1000 * (prompt.length + i + 1)) / (performance.now() - start));
+    $('speed').textContent = Math.round(
+      (1000 * (prompt.length + i + 1)) / (performance.now() - start),
+    );
   }
 }
 
@@ -48,25 +50,30 @@ async function show({ step, loss }) {
   history.push([step, loss]);
   $('step').textContent = step;
   $('loss').textContent = loss.toFixed(3);
-  if (step % SAMPLE == 0) {
+  if (step % SAMPLE === 0) {
     const score = (await model.eval({ letters: test.letters })).loss[0];
     tested.push([step, score]);
     $('test').textContent = score.toFixed(3);
   }
   plot($('plot'), [history, tested]);
-  if (step % SAMPLE == 0) await write();
+  if (step % SAMPLE === 0) await write();
 }
 
 $('start').onclick = async () => {
   if (running) return running.abort();
-  const { signal } = (running = new AbortController());
+  running = new AbortController();
+  const { signal } = running;
   $('start').textContent = 'Stop';
   try {
-    for await (const report of model.fit({ letters: data.letters }, { steps: STEPS, every: EVERY, signal }))
+    for await (const report of model.fit(
+      { letters: data.letters },
+      { steps: STEPS, every: EVERY, signal },
+    ))
       await show(report);
-    $('status').textContent = `Learned for ${$('step').textContent} steps on ${model.adapter.name}.`;
+    $('status').textContent =
+      `Learned for ${$('step').textContent} steps on ${model.adapter.name}.`;
   } catch (error) {
-    if (error.name != 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = error.message;
   } finally {
     running = null;
     $('start').textContent = 'Train';
@@ -77,7 +84,7 @@ $('reset').onclick = async () => {
   await model.reset(Math.floor(Math.random() * 1e6));
   history = [];
   tested = [];
-  for (const id of ['step', 'loss', 'test']) $(id).textContent = id == 'step' ? 0 : '–';
+  for (const id of ['step', 'loss', 'test']) $(id).textContent = id === 'step' ? 0 : '–';
   plot($('plot'), [history, tested]);
   await write();
 };

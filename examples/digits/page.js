@@ -1,22 +1,23 @@
 // Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const data = readTensors(files['train.safetensors'], 'train').tensors,
-  test = readTensors(files['test.safetensors'], 'test').tensors;
+const data = readTensors(files['train.safetensors'], 'train').tensors;
+const test = readTensors(files['test.safetensors'], 'test').tensors;
 const make = (tag, text, parent, properties) =>
   parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
-const STEPS = 250,
-  LESSON = 40,
-  BATCH = 64,
-  SHARE = 12; // steps at first, steps per correction, and how much of a batch corrections make
-let model,
-  history = [],
-  corrections = [],
-  strokes = [],
-  image = new Uint8Array(64),
-  busy = false;
+const STEPS = 250;
+const LESSON = 40;
+const BATCH = 64;
+const SHARE = 12; // steps at first, steps per correction, and how much of a batch corrections make
+let model;
+let history = [];
+let corrections = [];
+let strokes = [];
+let image = new Uint8Array(64);
+let busy = false;
 
-for (let digit = 0; digit < 10; digit++) make('button', digit, $('answers'), { onclick: () => correct(digit) });
+for (let digit = 0; digit < 10; digit++)
+  make('button', digit, $('answers'), { onclick: () => correct(digit) });
 
 load().then(
   async loaded => {
@@ -36,7 +37,10 @@ async function learn() {
   history = [];
   await model.reset(Math.floor(Math.random() * 1e6));
   $('status').textContent = 'Learning from 1,437 digits…';
-  for await (const report of model.fit({ image: data.image, label: data.label }, { steps: STEPS, every: 10 }))
+  for await (const report of model.fit(
+    { image: data.image, label: data.label },
+    { steps: STEPS, every: 10 },
+  ))
     await show(report);
   $('status').textContent = `Learned on ${model.adapter.name}. Draw a digit.`;
   busy = false;
@@ -51,21 +55,26 @@ async function show({ step, loss }) {
   $('step').textContent = step;
   $('loss').textContent = loss.toPrecision(3);
   plot($('plot'), [history], { log: true });
-  if (step % 50 == 0 || step == STEPS) $('acc').textContent = percent(await accuracy());
+  if (step % 50 === 0 || step === STEPS) $('acc').textContent = percent(await accuracy());
 }
 
 /** Shows what the network makes of the drawing. */
 async function read() {
   image = pixels();
-  const context = $('seen').getContext('2d'),
-    shades = context.createImageData(8, 8);
-  image.forEach((v, i) => shades.data.set([255 - v * 15.9, 255 - v * 15.9, 255 - v * 15.9, 255], 4 * i));
+  const context = $('seen').getContext('2d');
+  const shades = context.createImageData(8, 8);
+  image.forEach((count, i) => {
+    const grey = 255 - count * 15.9;
+    shades.data.set([grey, grey, grey, 255], 4 * i);
+  });
   context.putImageData(shades, 0, 0);
-  const { probs } = await model.predict({ image }),
-    best = probs.indexOf(Math.max(...probs));
+  const { probs } = await model.predict({ image });
+  const best = probs.indexOf(Math.max(...probs));
   $('guess').replaceChildren();
   probs.forEach((p, digit) => {
-    const row = make('div', '', $('guess'), { className: digit == best && strokes.length ? 'bar best' : 'bar' });
+    const row = make('div', '', $('guess'), {
+      className: digit === best && strokes.length ? 'bar best' : 'bar',
+    });
     make('span', digit, row);
     make('i', '', row).style.width = strokes.length ? `${100 * p}%` : '0';
     make('span', strokes.length ? percent(p) : '', row);
@@ -75,35 +84,53 @@ async function read() {
 
 /** As the data set was made: the strokes centred in 32 x 32 dots, then dots counted in blocks of 4 x 4. */
 function pixels() {
-  const points = strokes.flat(),
-    dots = new Uint8Array(32 * 32),
-    counts = new Uint8Array(64);
-  if (!points.length) return counts;
-  const xs = points.map(p => p[0]),
-    ys = points.map(p => p[1]),
-    left = Math.min(...xs),
-    top = Math.min(...ys);
-  const width = Math.max(...xs) - left,
-    height = Math.max(...ys) - top,
-    scale = 26 / Math.max(width, height, 40);
-  const place = ([x, y]) => [16 + (x - left - width / 2) * scale, 16 + (y - top - height / 2) * scale];
-  for (const stroke of strokes)
+  const dots = new Uint8Array(32 * 32);
+  for (const stroke of centred(strokes))
     stroke.forEach((point, i) => {
-      const [ax, ay] = place(stroke[Math.max(0, i - 1)]),
-        [bx, by] = place(point),
-        steps = Math.ceil(Math.hypot(bx - ax, by - ay) * 2) + 1;
-      for (let s = 0; s <= steps; s++)
-        for (let dy = -2; dy <= 2; dy++)
-          for (let dx = -2; dx <= 2; dx++) {
-            const x = Math.round(ax + ((bx - ax) * s) / steps) + dx,
-              y = Math.round(ay + ((by - ay) * s) / steps) + dy;
-            if (dx * dx + dy * dy < 6 && x >= 0 && x < 32 && y >= 0 && y < 32) dots[32 * y + x] = 1;
-          }
+      drawStroke(dots, stroke[Math.max(0, i - 1)], point);
     });
+  const counts = new Uint8Array(64);
   dots.forEach((dot, i) => {
-    counts[8 * (i >> 7) + ((i % 32) >> 2)] += dot;
+    const [x, y] = [i % 32, i >> 5];
+    counts[8 * (y >> 2) + (x >> 2)] += dot;
   });
   return counts;
+}
+
+/** The strokes in the middle of 32 x 32 dots, as large as there is room; a dot stays small. */
+function centred(lines) {
+  const points = lines.flat();
+  const xs = points.map(([x]) => x);
+  const ys = points.map(([, y]) => y);
+  const [left, top] = [Math.min(...xs), Math.min(...ys)];
+  const [width, height] = [Math.max(...xs) - left, Math.max(...ys) - top];
+  const scale = 26 / Math.max(width, height, 40);
+  return lines.map(line =>
+    line.map(([x, y]) => [
+      16 + (x - left - width / 2) * scale,
+      16 + (y - top - height / 2) * scale,
+    ]),
+  );
+}
+
+function drawStroke(dots, [ax, ay], [bx, by]) {
+  const steps = Math.ceil(Math.hypot(bx - ax, by - ay) * 2) + 1;
+  for (let step = 0; step <= steps; step++)
+    drawDisc(
+      dots,
+      Math.round(ax + ((bx - ax) * step) / steps),
+      Math.round(ay + ((by - ay) * step) / steps),
+    );
+}
+
+/** The tip of the pen. */
+function drawDisc(dots, centreX, centreY) {
+  for (let dy = -2; dy <= 2; dy++)
+    for (let dx = -2; dx <= 2; dx++) {
+      const [x, y] = [centreX + dx, centreY + dy];
+      const isInside = x >= 0 && x < 32 && y >= 0 && y < 32;
+      if (isInside && dx * dx + dy * dy < 6) dots[32 * y + x] = 1;
+    }
 }
 
 /** Fine-tunes on the corrections so far, among digits it knows, so that it does not forget those. */
@@ -116,8 +143,8 @@ async function correct(digit) {
   // The learning rate follows a schedule; this puts it where it still moves.
   await model.loadParams({ 'opt/opt/step': 380 }, { strict: false });
   for await (const report of model.fit(lesson, { steps: LESSON, every: 10 })) await show(report);
-  const after = { probs: await read(), accuracy: await accuracy() },
-    body = $('effect').tBodies[0];
+  const after = { probs: await read(), accuracy: await accuracy() };
+  const body = $('effect').tBodies[0];
   $('effect').hidden = false;
   body.replaceChildren();
   for (const [what, a, b] of [
@@ -133,11 +160,11 @@ async function correct(digit) {
 }
 
 function lesson() {
-  const images = new Uint8Array(BATCH * 64),
-    label = new Int32Array(BATCH);
+  const images = new Uint8Array(BATCH * 64);
+  const label = new Int32Array(BATCH);
   for (let i = 0; i < BATCH; i++) {
-    const own = i < SHARE && corrections[Math.floor(Math.random() * corrections.length)],
-      j = Math.floor(Math.random() * data.label.length);
+    const own = i < SHARE && corrections[Math.floor(Math.random() * corrections.length)];
+    const j = Math.floor(Math.random() * data.label.length);
     images.set(own ? own.image : data.image.subarray(64 * j, 64 * j + 64), 64 * i);
     label[i] = own ? own.label : data.label[j];
   }
@@ -170,9 +197,9 @@ $('ink').onpointerup = () => {
   if (!busy) read();
 };
 function move(event) {
-  const stroke = strokes.at(-1),
-    point = where(event),
-    from = stroke.at(-1) ?? point;
+  const stroke = strokes.at(-1);
+  const point = where(event);
+  const from = stroke.at(-1) ?? point;
   stroke.push(point);
   Object.assign(ink, { lineWidth: 24, lineCap: 'round', strokeStyle: '#1c2024' });
   ink.beginPath();
@@ -193,7 +220,9 @@ $('save').onclick = async () => {
 };
 $('restore').onclick = async () => {
   if (!busy) {
-    $('status').textContent = (await model.recall('digits-page')) ? 'Restored.' : 'Nothing is saved yet.';
+    $('status').textContent = (await model.recall('digits-page'))
+      ? 'Restored.'
+      : 'Nothing is saved yet.';
     $('acc').textContent = percent(await accuracy());
     await read();
   }

@@ -1,24 +1,27 @@
 // A decision surface that moves while the network trains. `load` and `plan` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const BATCH = plan.tensors['train/class'].shape[0],
-  SIDE = Math.sqrt(plan.tensors['surface/point'].shape[0]),
-  REACH = 1.4;
+const BATCH = plan.tensors['train/class'].shape[0];
+const SIDE = Math.sqrt(plan.tensors['surface/point'].shape[0]);
+const REACH = 1.4;
 const COLOURS = [
-    [47, 111, 237],
-    [226, 110, 48],
-    [32, 156, 110],
-  ],
-  NAMES = ['blue', 'orange', 'green'];
+  [47, 111, 237],
+  [226, 110, 48],
+  [32, 156, 110],
+];
+const NAMES = ['blue', 'orange', 'green'];
 const grid = Float32Array.from({ length: 2 * SIDE * SIDE }, (_, i) => {
   const k = i >> 1;
-  return REACH * (i % 2 ? 1 - (2 * (Math.floor(k / SIDE) + 0.5)) / SIDE : (2 * ((k % SIDE) + 0.5)) / SIDE - 1);
+  return (
+    REACH *
+    (i % 2 ? 1 - (2 * (Math.floor(k / SIDE) + 0.5)) / SIDE : (2 * ((k % SIDE) + 0.5)) / SIDE - 1)
+  );
 });
 const noise = () => 0.12 * (Math.random() + Math.random() - 1);
 const shapes = {
   moons: i => {
-    const t = Math.PI * Math.random(),
-      up = i % 2;
+    const t = Math.PI * Math.random();
+    const up = i % 2;
     return [
       up ? 0.5 + Math.cos(t) * 0.8 - 0.1 : -0.3 + Math.cos(t) * 0.8,
       up ? 0.25 - Math.sin(t) * 0.8 : Math.sin(t) * 0.8 - 0.25,
@@ -26,24 +29,24 @@ const shapes = {
     ];
   },
   spiral: i => {
-    const r = Math.random() * 1.1 + 0.1,
-      c = i % 3,
-      t = 4.2 * r + c * 2.0944;
+    const r = Math.random() * 1.1 + 0.1;
+    const c = i % 3;
+    const t = 4.2 * r + c * 2.0944;
     return [r * Math.cos(t), r * Math.sin(t), c];
   },
   circles: i => {
-    const c = i % 3,
-      r = 0.15 + 0.45 * c,
-      t = 2 * Math.PI * Math.random();
+    const c = i % 3;
+    const r = 0.15 + 0.45 * c;
+    const t = 2 * Math.PI * Math.random();
     return [r * Math.cos(t), r * Math.sin(t), c];
   },
 };
-let model,
-  points = scatter('moons'),
-  colour = 0,
-  history = [],
-  running = null,
-  surface = null;
+let model;
+let points = scatter('moons');
+let colour = 0;
+let history = [];
+let running = null;
+let surface = null;
 
 function scatter(shape) {
   return Array.from({ length: 240 }, (_, i) => {
@@ -54,12 +57,15 @@ function scatter(shape) {
 
 NAMES.forEach((name, i) => {
   const button = $('classes').appendChild(
-    Object.assign(document.createElement('button'), { textContent: name, className: i ? '' : 'chosen' }),
+    Object.assign(document.createElement('button'), {
+      textContent: name,
+      className: i ? '' : 'chosen',
+    }),
   );
   button.onclick = () => {
     colour = i;
     [...$('classes').children].forEach((other, j) => {
-      other.className = i == j ? 'chosen' : '';
+      other.className = i === j ? 'chosen' : '';
     });
   };
 });
@@ -82,10 +88,10 @@ async function show() {
 }
 
 function draw() {
-  const canvas = $('plane'),
-    context = canvas.getContext('2d'),
-    picture = new ImageData(SIDE, SIDE),
-    dark = matchMedia('(prefers-color-scheme: dark)').matches ? 20 : 255;
+  const canvas = $('plane');
+  const context = canvas.getContext('2d');
+  const picture = new ImageData(SIDE, SIDE);
+  const dark = matchMedia('(prefers-color-scheme: dark)').matches ? 20 : 255;
   for (let i = 0; i < SIDE * SIDE; i++) {
     for (let channel = 0; channel < 3; channel++) {
       const mixed = COLOURS.reduce((sum, rgb, c) => sum + rgb[channel] * surface[3 * i + c], 0);
@@ -108,8 +114,8 @@ function draw() {
 
 /** A batch of the points as they are now. */
 function sample() {
-  const point = new Float32Array(2 * BATCH),
-    label = new Int32Array(BATCH);
+  const point = new Float32Array(2 * BATCH);
+  const label = new Int32Array(BATCH);
   for (let i = 0; i < BATCH; i++) {
     const [x, y, c] = points[Math.floor(Math.random() * points.length)] ?? [0, 0, 0];
     point.set([x, y], 2 * i);
@@ -138,7 +144,7 @@ $('start').onclick = async () => {
       await show();
     }
   } catch (error) {
-    if (error.name != 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = error.message;
   } finally {
     running = null;
     $('start').textContent = 'Train';
@@ -162,7 +168,11 @@ $('empty').onclick = () => {
 $('plane').onpointerdown = ({ offsetX, offsetY }) => {
   const size = $('plane').clientWidth;
   for (let i = 0; i < 3; i++)
-    points.push([REACH * ((2 * offsetX) / size - 1) + noise(), REACH * (1 - (2 * offsetY) / size) + noise(), colour]);
+    points.push([
+      REACH * ((2 * offsetX) / size - 1) + noise(),
+      REACH * (1 - (2 * offsetY) / size) + noise(),
+      colour,
+    ]);
   draw();
 };
 
@@ -172,11 +182,14 @@ async function take(file) {
     .split(/\r?\n/)
     .map(line => line.split(/[,;\t]/).map(Number))
     .filter(row => row.length >= 3 && !row.some(Number.isNaN));
-  const middle = [0, 1].map(k => rows.reduce((sum, row) => sum + row[k], 0) / rows.length),
-    far = rows.reduce((most, [x, y]) => Math.max(most, Math.abs(x - middle[0]), Math.abs(y - middle[1])), 1e-9);
-  if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2])))
-    return void ($('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`);
-  points = rows.map(([x, y, c]) => [((x - middle[0]) / far) * 1.2, ((y - middle[1]) / far) * 1.2, c]);
+  if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2]))) {
+    $('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`;
+    return;
+  }
+  const [x0, y0] = [0, 1].map(axis => rows.reduce((sum, row) => sum + row[axis], 0) / rows.length);
+  const distances = rows.map(([x, y]) => Math.max(Math.abs(x - x0), Math.abs(y - y0)));
+  const scale = 1.2 / Math.max(...distances, 1e-9);
+  points = rows.map(([x, y, c]) => [(x - x0) * scale, (y - y0) * scale, c]);
   $('status').textContent = `${rows.length} points from ${file.name}.`;
   draw();
 }

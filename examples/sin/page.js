@@ -1,20 +1,23 @@
 // A curve that morphs onto its target. `load` and `plan` stand above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
-const [count] = plan.tensors[plan.entries.predict.inputs.x].shape,
-  [batch] = plan.tensors[plan.entries.train.inputs.x].shape;
+const [count] = plan.tensors[plan.entries.predict.inputs.x].shape;
+const [batch] = plan.tensors[plan.entries.train.inputs.x].shape;
 const grid = Float32Array.from({ length: count }, (_, i) => ((2 * i) / (count - 1) - 1) * Math.PI);
 const targets = {
   sine: Math.sin,
   steps: x => Math.round(1.2 * Math.sin(x * 1.5)) * 0.7,
   chirp: x => Math.sin(x * (2 + x / 2)),
 };
-let model,
-  target = grid.map(targets.sine),
-  guess = new Float32Array(count),
-  points = [],
-  history = [],
-  running = null;
+/** What the picture shows of the y axis, up and down. */
+const REACH = 1.6;
+const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+let model;
+let target = grid.map(targets.sine);
+let guess = new Float32Array(count);
+let points = [];
+let history = [];
+let running = null;
 
 load().then(
   async loaded => {
@@ -30,15 +33,15 @@ load().then(
 
 /** The target between its drawn points. */
 function at(x) {
-  const place = ((x / Math.PI + 1) / 2) * (count - 1),
-    i = Math.min(count - 2, Math.max(0, Math.floor(place)));
+  const place = ((x / Math.PI + 1) / 2) * (count - 1);
+  const i = Math.min(count - 2, Math.max(0, Math.floor(place)));
   return target[i] + (target[i + 1] - target[i]) * (place - i);
 }
 
 /** A batch of noisy points of the target as it is now. */
 function sample() {
-  const x = Float32Array.from({ length: batch }, () => (2 * Math.random() - 1) * Math.PI),
-    noise = +$('noise').value;
+  const x = Float32Array.from({ length: batch }, () => (2 * Math.random() - 1) * Math.PI);
+  const noise = +$('noise').value;
   const y = x.map(v => at(v) + noise * (Math.random() + Math.random() + Math.random() - 1.5) * 1.4);
   points = Array.from(x.subarray(0, 60), (v, i) => [v, y[i]]);
   return { x, y };
@@ -50,18 +53,17 @@ async function show() {
 }
 
 function draw() {
-  const line = list => Array.from(list, (v, i) => [grid[i], v]),
-    canvas = $('curve');
-  plot(canvas, [line(guess), line(target)], { range: [-1.6, 1.6] });
-  const context = canvas.getContext('2d'),
-    width = canvas.clientWidth,
-    height = +canvas.getAttribute('height');
+  const line = list => Array.from(list, (v, i) => [grid[i], v]);
+  const canvas = $('curve');
+  plot(canvas, [line(guess), line(target)], { range: [-REACH, REACH] });
+  const context = canvas.getContext('2d');
+  const area = areaOf(canvas);
   context.fillStyle = getComputedStyle(canvas).getPropertyValue('--warm');
   context.globalAlpha = 0.35;
   for (const [x, y] of points)
     context.fillRect(
-      48 + ((x / Math.PI + 1) / 2) * (width - 56) - 1.5,
-      height - 20 - ((y + 1.6) / 3.2) * (height - 32) - 1.5,
+      across(area, (x / Math.PI + 1) / 2) - 1.5,
+      down(area, (y / REACH + 1) / 2) - 1.5,
       3,
       3,
     );
@@ -73,7 +75,11 @@ $('start').onclick = async () => {
   running = new AbortController();
   $('start').textContent = 'Stop';
   try {
-    for await (const { step, loss, ms } of model.fit(sample, { steps: 1e9, every: 5, signal: running.signal })) {
+    for await (const { step, loss, ms } of model.fit(sample, {
+      steps: 1e9,
+      every: 5,
+      signal: running.signal,
+    })) {
       history.push([step, loss]);
       if (history.length > 400) history.splice(0, 100);
       $('step').textContent = step;
@@ -83,7 +89,7 @@ $('start').onclick = async () => {
       await show();
     }
   } catch (error) {
-    if (error.name != 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = error.message;
   } finally {
     running = null;
     $('start').textContent = 'Train';
@@ -115,17 +121,16 @@ $('curve').onpointermove = event => {
   if (event.buttons) move(event);
 };
 function move({ offsetX, offsetY }) {
-  const width = $('curve').clientWidth,
-    height = +$('curve').getAttribute('height');
-  const i = Math.round(Math.max(0, Math.min(1, (offsetX - 48) / (width - 56))) * (count - 1)),
-    y = Math.max(-1.5, Math.min(1.5, ((height - 20 - offsetY) / (height - 32)) * 3.2 - 1.6));
+  const [right, up] = sharesAt(areaOf($('curve')), offsetX, offsetY);
+  const i = Math.round(clamp(right, 0, 1) * (count - 1));
+  const y = clamp((2 * up - 1) * REACH, -1.5, 1.5);
   const [from, before] = last ?? [i, y];
   for (let j = Math.min(i, from); j <= Math.max(i, from); j++)
-    target[j] = i == from ? y : before + ((y - before) * (j - from)) / (i - from);
+    target[j] = i === from ? y : before + ((y - before) * (j - from)) / (i - from);
   last = [i, y];
   points = [];
   draw();
 }
-onresize = () => {
+window.onresize = () => {
   if (model) draw();
 };

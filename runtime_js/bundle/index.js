@@ -41,7 +41,7 @@ export const meta = {
   params: typed(
     Object.fromEntries(
       Object.keys(plan.tensors)
-        .filter(name => plan.tensors[name].role == 'param')
+        .filter(name => plan.tensors[name].role === 'param')
         .map(name => [name, name]),
     ),
   ),

@@ -1,8 +1,8 @@
 // A bundle that somebody may have changed: its plan and its kernels.
 
+import PLAN_SCHEMA from '../../runtime_py/wgcc_runtime/plan.schema.json' with { type: 'json' };
 import { fail } from '../core/errors.js';
 import { sha256Hex } from '../core/seal.js';
-import PLAN_SCHEMA from '../../runtime_py/wgcc_runtime/plan.schema.json' with { type: 'json' };
 import { refuseAdapter } from './adapter.js';
 import { checkForm, refuse } from './schema.js';
 import { validate } from './validate.js';

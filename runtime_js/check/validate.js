@@ -280,19 +280,25 @@ function checkSelftest(plan, name) {
   const field = `selftest.entries.${name}`;
   if (!Object.hasOwn(plan.entries, name)) refuse(field, name);
   const { inputs, outputs, steps, changes } = plan.selftest.entries[name];
-  const entry = plan.entries[name];
-  if (`${Object.keys(inputs).sort()}` !== `${Object.keys(entry.inputs).sort()}`)
-    refuse(`${field}.inputs`, Object.keys(inputs));
+  const wanted = Object.keys(plan.entries[name].inputs);
+  if (`${Object.keys(inputs).sort()}` !== `${wanted.sort()}`) refuse(`${field}.inputs`, inputs);
   if (outputs.length !== steps) refuse(`${field}.outputs`, steps);
   for (const id of Object.keys(changes?.tensors ?? {}))
     if (!isPersistentName(plan, id)) refuse(`${field}.changes.tensors.${id}`, id);
+  checkSelftestValues(plan, name, field);
+}
+
+/** @param {Plan} plan @param {string} name @param {string} field */
+function checkSelftestValues(plan, name, field) {
+  const { inputs, outputs } = plan.selftest.entries[name];
   for (const [port, { kind, low, high }] of Object.entries(inputs)) {
     const areWhole = Number.isInteger(low) && Number.isInteger(high);
     if (low > high || (kind === 'integers' && !areWhole)) refuse(`${field}.inputs.${port}`, kind);
   }
   for (const [i, found] of outputs.entries())
     for (const port of Object.keys(found))
-      if (!Object.hasOwn(entry.outputs, port)) refuse(`${field}.outputs[${i}].${port}`, port);
+      if (!Object.hasOwn(plan.entries[name].outputs, port))
+        refuse(`${field}.outputs[${i}].${port}`, port);
 }
 
 /** @param {Plan} plan @param {string} id */

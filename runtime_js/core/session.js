@@ -8,7 +8,7 @@ import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
 import { Machine } from './machine.js';
 import { loadCheck, loadInspect, loadTune } from './parts.js';
-import { elementCount, isPersistent, WORD_BYTES } from './plan.js';
+import { elementCount, WORD_BYTES } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
 

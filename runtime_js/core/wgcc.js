@@ -3,5 +3,9 @@
 // same first values, same checkpoint files. It knows plan.json and nothing of the compiler. What a
 // page that trains does not need is in other files, which are loaded when first used: see parts.js.
 
+export { CALLER_TYPES, INTEGER_RANGES, rangeOf } from './arrays.js';
 export { WgccError } from './errors.js';
 export { open } from './loader.js';
+export { elementCount, isFloat } from './plan.js';
+export { ownOf } from './records.js';
+export { decodeBase64 } from './seal.js';

@@ -3,7 +3,7 @@
 // Wichura's rational approximations of the normal quantile (AS 241): numerator, denominator, from the constant up.
 const CENTRE = [
   [
-    3.3871328727963666, 133.14166789178438, 1971.5909503065514, 13731.69376550946,
+    3.3871328727963665, 133.14166789178438, 1971.5909503065513, 13731.69376550946,
     45921.95393154987, 67265.7709270087, 33430.57558358813, 2509.0809287301227,
   ],
   [
@@ -14,11 +14,11 @@ const CENTRE = [
 const NEAR = [
   [
     1.4234371107496835, 4.630337846156546, 5.769497221460691, 3.6478483247632045,
-    1.2704582524523684, 0.2417807251774506, 0.022723844989269184, 7.745450142783414e-4,
+    1.2704582524523684, 0.2417807251774506, 0.022723844989269184, 0.0007745450142783414,
   ],
   [
     1, 2.053191626637759, 1.6763848301838038, 0.6897673349851, 0.14810397642748008,
-    0.015198666563616457, 5.475938084995345e-4, 1.0507500716444169e-9,
+    0.015198666563616457, 0.0005475938084995345, 1.0507500716444169e-9,
   ],
 ];
 const FAR = [
@@ -27,15 +27,13 @@ const FAR = [
     0.026532189526576124, 0.0012426609473880784, 2.7115555687434876e-5, 2.0103343992922881e-7,
   ],
   [
-    1, 0.599832206555888, 0.1369298809227358, 0.014875361290850615, 7.868691311456133e-4,
+    1, 0.599832206555888, 0.1369298809227358, 0.014875361290850615, 0.0007868691311456133,
     1.8463183175100548e-5, 1.421511758316446e-7, 2.0442631033899397e-15,
   ],
 ];
 
 /** Of the series of atanh, in powers of the square. */
 const ATANH = Array.from({ length: 12 }, (_, k) => 1 / (2 * k + 1));
-const LOG_2 = 0.6931471805599453;
-const SQRT_HALF = 0.7071067811865476;
 
 /** x with P(X < x) = p for a standard normal X. @param {number} p */
 export function normalQuantile(p) {
@@ -50,12 +48,12 @@ export function normalQuantile(p) {
 function naturalLog(x) {
   let mantissa = x;
   let exponent = 0;
-  while (mantissa < SQRT_HALF) {
+  while (mantissa < Math.SQRT1_2) {
     mantissa *= 2;
     exponent--;
   }
   const s = (mantissa - 1) / (mantissa + 1);
-  return exponent * LOG_2 + 2 * s * polynomial(ATANH, s * s);
+  return exponent * Math.LN2 + 2 * s * polynomial(ATANH, s * s);
 }
 
 /** @param {number[][]} coefficients of numerator and denominator @param {number} x */

@@ -22,14 +22,18 @@ export function startWords(tensors, own, given, seed, builtSeed) {
   const drawSeed = seed ?? builtSeed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
   const words = /** @type {NamedWords} */ (Object.create(null));
   for (const [name, tensor] of Object.entries(tensors)) {
-    const kind = tensor.init?.kind;
-    const isKept = seed == null || kind === 'external';
+    const isKept = seed == null || tensor.init?.kind === 'external';
     const stored = ownOf(given, name) ?? (isKept ? ownOf(own, name) : undefined);
     if (stored) words[name] = stored;
-    else if (kind !== 'copy') words[name] = initialValues(tensor, drawSeed, name);
+    else if (tensor.init?.kind !== 'copy') words[name] = initialValues(tensor, drawSeed, name);
   }
-  if (seed != null && words[SEED_STATE] && !ownOf(given, SEED_STATE))
-    words[SEED_STATE] = Uint32Array.of(seed);
-  for (const [name, { init }] of Object.entries(tensors)) words[name] ??= words[init?.of ?? ''];
+  const isSeeded = seed != null && words[SEED_STATE] && !ownOf(given, SEED_STATE);
+  if (isSeeded) words[SEED_STATE] = Uint32Array.of(seed);
+  copyOthers(words, tensors);
   return words;
+}
+
+/** What starts as another tensor. @param {NamedWords} words @param {Tensors} tensors */
+function copyOthers(words, tensors) {
+  for (const [name, { init }] of Object.entries(tensors)) words[name] ??= words[init?.of ?? ''];
 }

@@ -1,5 +1,5 @@
-// The bundle inside this page, for the scripts below: `load(options)`, `plan`, `kernels`, `source`, and `files` of
-// data, which `readTensors` reads; `ownOf` looks something up by a name of the model.
+// The bundle inside this page, for the scripts below: `load(options)`, `plan`, `kernels`, `source`,
+// and `files` of data, which `readTensors` reads.
 const plan = __PLAN__;
 const kernels = __KERNELS__;
 const source = __SOURCE__;
@@ -8,7 +8,9 @@ const weights = __WEIGHTS__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
-const load = options => wgcc_js.open({ plan, kernels, constants, seal, weights: () => decoded(weights) }, options);
-const randomUnits = (seed, name, count) => Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
-const { ownOf } = wgcc_js;
+const load = options =>
+  wgcc_js.open({ plan, kernels, constants, seal, weights: () => decoded(weights) }, options);
+const randomUnits = (seed, name, count) =>
+  Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
+const { CALLER_TYPES, INTEGER_RANGES, elementCount, isFloat, ownOf, rangeOf } = wgcc_js;
 const { readTensors } = files_js;

@@ -1,64 +1,106 @@
 // Data for a model of which only the inputs' types are known: generated, or read from a file.
 
-/** Rows in which every input is a smooth function of a hidden point, so that each can be learned from the others. */
+/** Integers whose range the model does not say are drawn from few. */
+const FEW = { low: 0, high: 3 };
+/** Of the functions that inputs are of a hidden point: data of all seeds share them. */
+const FUNCTION_SEED = 7;
+
+/**
+ * Rows in which every input is a smooth function of a hidden point, so that each can be learned from
+ * the others. The first float input shows the point: on a line, or in a plane if it has room for one.
+ */
 function generated(entry, seed, times) {
-  const { inputs, ranges = {} } = plan.entries[entry],
-    tensors = Object.values(inputs).map(key => plan.tensors[key]);
-  const batch = tensors.find(t => t.shape.length)?.shape[0] ?? 1,
-    floats = tensors.filter(t => t.dtype[0] == 'f' && t.shape[0] == batch);
-  const depth = floats[0]?.shape.length > 1 && size(floats[0]) > batch ? 2 : 1,
-    draw = randomUnits;
-  const hidden = draw(seed, 'hidden', batch * times * depth).map(u => 2 * u - 1);
+  const { inputs, ranges } = plan.entries[entry];
+  const tensors = Object.values(inputs).map(id => plan.tensors[id]);
+  const batch = tensors.find(({ shape }) => shape.length)?.shape[0] ?? 1;
+  const shown = tensors.find(tensor => isFloat(tensor) && tensor.shape[0] === batch);
+  const isPlane = shown?.shape.length > 1 && elementCount(shown.shape) > batch;
+  const points = hiddenPoints(seed, batch * times, isPlane ? 2 : 1);
   return Object.fromEntries(
-    Object.keys(inputs).map((name, k) => {
-      const t = plan.tensors[inputs[name]],
-        rows = t.shape[0] == batch ? batch * times : 1,
-        row = rows > 1 ? size(t) / batch : size(t);
-      const w = draw(7, name, row * 3),
-        { low = 0, high = t.dtype == 'u8' ? 255 : t.dtype == 'bool' ? 1 : 3 } = asRange(ownOf(ranges, name));
-      const value = (r, j) => {
-        if (!t.shape.length) return t.dtype[0] != 'f' ? low : /lr|rate/.test(name) ? 0.001 : 1;
-        const [a, b] = [hidden[r * depth], hidden[r * depth + depth - 1]];
-        if (t == floats[0] && j < depth) return (j ? b : a) * 3;
-        const s = Math.sin(3 * (w[3 * j] + 0.3) * a + (depth - 1) * 3 * (w[3 * j + 1] - 0.5) * b + 6 * w[3 * j + 2]);
-        if (t.dtype[0] == 'f') return s;
-        // Rows of numbers without anything else count on, from a start: the next is known from the last.
-        if (!floats.length && row > 3 && t.dtype != 'u8')
-          return low + ((Math.floor((a + 1) * 50) + j * (1 + (r % 2))) % (high - low + 1));
-        return low + Math.min(high - low, Math.floor(((s + 1) / 2) * (high - low + 1)));
-      };
-      return [name, arrayOf(t, rows * row, i => value(Math.floor(i / row), i % row))];
+    Object.entries(inputs).map(([name, id]) => {
+      const tensor = plan.tensors[id];
+      const rows = tensor.shape[0] === batch ? batch * times : 1;
+      const rowSize = elementCount(tensor.shape) / (rows > 1 ? batch : 1);
+      const range = integersOf(tensor, ownOf(ranges, name));
+      const element = elementOf({ name, tensor, rowSize, range, shown });
+      const list = arrayOf(tensor, rows * rowSize, i => {
+        const row = Math.floor(i / rowSize);
+        return element(points[row], i % rowSize, row);
+      });
+      return [name, list];
     }),
   );
 }
 
-const size = t => t.shape.reduce((a, b) => a * b, 1);
-const asRange = range => (Array.isArray(range) ? { low: range[0], high: range[1] } : (range ?? {}));
-const arrayOf = (t, length, value) =>
-  (({ f32: Float32Array, f16: Float32Array, i32: Int32Array, u32: Uint32Array })[t.dtype] ?? Uint8Array).from(
-    { length },
-    (_, i) => value(i),
-  );
+function hiddenPoints(seed, count, depth) {
+  const numbers = randomUnits(seed, 'hidden', count * depth).map(unit => 2 * unit - 1);
+  return Array.from({ length: count }, (_, i) => numbers.slice(i * depth, (i + 1) * depth));
+}
+
+/** How an input's elements follow from the hidden point, their place in the row, and the row. */
+function elementOf({ name, tensor, rowSize, range: { low, high }, shown }) {
+  if (!tensor.shape.length) return () => settingOf(name, tensor, low);
+  const wave = waveOf(name, rowSize);
+  if (tensor === shown) return (point, i) => (i < point.length ? 3 * point[i] : wave(point, i));
+  if (isFloat(tensor)) return wave;
+  const count = high - low + 1;
+  // Rows of numbers without anything else count on from a start: the next is known from the last.
+  if (!shown && rowSize > 3 && tensor.dtype !== 'u8')
+    return ([start], i, row) =>
+      low + ((Math.floor((start + 1) * 50) + i * (1 + (row % 2))) % count);
+  return (point, i) => low + Math.min(count - 1, Math.floor(((wave(point, i) + 1) / 2) * count));
+}
+
+/** One number for all rows, such as a learning rate. */
+function settingOf(name, tensor, low) {
+  if (!isFloat(tensor)) return low;
+  return /lr|rate/.test(name) ? 0.001 : 1;
+}
+
+/** A smooth function of the point between -1 and 1, another for each place in a row. */
+function waveOf(name, rowSize) {
+  const units = randomUnits(FUNCTION_SEED, name, 3 * rowSize);
+  return ([a, b], i) => {
+    const [first, second, phase] = units.slice(3 * i, 3 * i + 3);
+    const along = 3 * (first + 0.3) * a;
+    return Math.sin(along + (b === undefined ? 0 : 3 * (second - 0.5) * b) + 6 * phase);
+  };
+}
+
+function integersOf({ dtype }, declared) {
+  if (declared) return rangeOf(declared);
+  return dtype === 'u8' || dtype === 'bool' ? INTEGER_RANGES[dtype] : FEW;
+}
+
+const arrayOf = ({ dtype }, length, value) =>
+  CALLER_TYPES[dtype].from({ length }, (_, i) => value(i));
 
 /** Arrays by input name from a .safetensors file (by name) or a .csv file (columns in the inputs' order). */
 async function fromFile(file, entry) {
-  const { inputs } = plan.entries[entry];
-  if (/\.safetensors$/.test(file.name)) return readTensors(await file.arrayBuffer(), file.name).tensors;
-  const rows = (await file.text())
+  if (file.name.endsWith('.safetensors'))
+    return readTensors(await file.arrayBuffer(), file.name).tensors;
+  const rows = numbersIn(await file.text());
+  const width = rows[0]?.length ?? 0;
+  let end = 0;
+  return Object.fromEntries(
+    Object.entries(plan.entries[entry].inputs).map(([name, id]) => {
+      const tensor = plan.tensors[id];
+      const rowSize = elementCount(tensor.shape) / (tensor.shape[0] ?? 1);
+      const start = end;
+      end += rowSize;
+      if (width < end)
+        throw Error(`${file.name} has ${width} columns; \`${name}\` would need ${end}`);
+      const number = i => rows[Math.floor(i / rowSize)][start + (i % rowSize)];
+      return [name, arrayOf(tensor, rows.length * rowSize, number)];
+    }),
+  );
+}
+
+/** The lines of a table that hold numbers alone. */
+function numbersIn(text) {
+  return text
     .trim()
     .split(/\r?\n/)
     .map(line => line.split(/[,;\t]/).map(Number))
     .filter(row => !row.some(Number.isNaN));
-  let at = 0;
-  return Object.fromEntries(
-    Object.keys(inputs).map(name => {
-      const t = plan.tensors[inputs[name]],
-        row = size(t) / (t.shape[0] ?? 1),
-        from = at;
-      at += row;
-      if (!(rows[0]?.length >= at))
-        throw Error(`${file.name} has ${rows[0]?.length ?? 0} columns; \`${name}\` would need ${at}`);
-      return [name, arrayOf(t, rows.length * row, i => rows[Math.floor(i / row)][from + (i % row)])];
-    }),
-  );
 }

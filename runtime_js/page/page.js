@@ -1,35 +1,42 @@
 // The page of a bundle: trains and predicts with whatever the model is. `plan`, `kernels`, `source` and `load` stand above.
 
 const $ = id => document.getElementById(id);
-const entries = Object.keys(plan.entries),
-  trainer = entries.find(name => plan.entries[name].training),
-  others = entries.filter(name => !plan.entries[name].training);
-const typeOf = t => t.dtype + (t.shape.length ? `[${t.shape.join(', ')}]` : '');
+const entries = Object.keys(plan.entries);
+const trainer = entries.find(name => plan.entries[name].training);
+const others = entries.filter(name => !plan.entries[name].training);
+const typeOf = ({ dtype, shape }) => dtype + (shape.length ? `[${shape.join(', ')}]` : '');
 const make = (tag, text, parent, properties) =>
   parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
 const say = text => {
   $('status').textContent = text;
 };
-let model,
-  data,
-  history = [],
-  running = null,
-  seed = 1,
-  inputs = {},
-  shown = 0;
+/** Elements of generated data; more take long to draw. */
+const MOST_GENERATED = 2 ** 20;
+/** A list up to this length is shown as numbers. */
+const SHORT = 16;
+let model;
+let data;
+let history = [];
+let running = null;
+let seed = 1;
+let inputs = {};
+let shown = 0;
 
 $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
 showKernels();
-load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of ${total}`) }).then(begin, explain);
+load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of ${total}`) }).then(
+  begin,
+  explain,
+);
 
 function begin(loaded) {
   model = loaded;
   const params = Object.values(plan.tensors)
-    .filter(t => t.role == 'param')
-    .reduce((sum, t) => sum + size(t), 0);
+    .filter(({ role }) => role === 'param')
+    .reduce((sum, { shape }) => sum + elementCount(shape), 0);
   say(`${params.toLocaleString()} parameters, on ${model.adapter.name || 'your GPU'}`);
   watch();
   if (trainer) {
@@ -39,7 +46,7 @@ function begin(loaded) {
       .join(', ');
     generate();
   }
-  for (const name of others) make('option', name, $('entry'), { selected: name == 'predict' });
+  for (const name of others) make('option', name, $('entry'), { selected: name === 'predict' });
   $('try').hidden = !others.length;
   if (others.length) choose();
 }
@@ -57,7 +64,7 @@ const guarded = job => async event => {
   try {
     await job(event);
   } catch (error) {
-    if (error.name != 'AbortError') say(error.message);
+    if (error.name !== 'AbortError') say(error.message);
   }
 };
 const stop = () => running?.abort();
@@ -102,18 +109,27 @@ $('reset').onclick = guarded(async () => {
   await refresh();
 });
 $('save').onclick = guarded(async () =>
-  say(`Saved step ${step()} in this browser${(await model.store()) ? '' : ' (until it runs out of space)'}.`),
+  say(
+    `Saved step ${step()} in this browser${(await model.store()) ? '' : ' (until it runs out of space)'}.`,
+  ),
 );
 $('restore').onclick = guarded(async () => {
   stop();
   const notes = await model.recall();
-  say(notes ? [`Restored step ${step()}.`, ...notes].join(' ') : 'Nothing is saved in this browser yet.');
+  say(
+    notes
+      ? [`Restored step ${step()}.`, ...notes].join(' ')
+      : 'Nothing is saved in this browser yet.',
+  );
   showStep();
   await refresh();
 });
 $('download').onclick = guarded(async () => {
   const url = URL.createObjectURL(new Blob([await model.save()]));
-  make('a', '', document.body, { href: url, download: `${plan.model.name}-${step()}.safetensors` }).click();
+  make('a', '', document.body, {
+    href: url,
+    download: `${plan.model.name}-${step()}.safetensors`,
+  }).click();
 });
 $('open').onchange = guarded(async ({ target }) => {
   stop();
@@ -124,24 +140,31 @@ $('open').onchange = guarded(async ({ target }) => {
 document.onvisibilitychange = () => {
   if (document.hidden && running) model.store().catch(() => {});
 };
-matchMedia('(prefers-color-scheme: dark)').onchange = onresize = () => {
+const redraw = () => {
   if (model) showStep();
 };
+matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
+window.onresize = redraw;
 
 // ---- data
 
 function generate() {
-  const bytes = Object.values(plan.entries[trainer].inputs).reduce((sum, key) => sum + 4 * size(plan.tensors[key]), 0);
-  use(generated(trainer, seed++, Math.max(1, Math.min(8, Math.floor(2 ** 22 / bytes)))), 'generated');
+  const elements = Object.values(plan.entries[trainer].inputs).reduce(
+    (sum, id) => sum + elementCount(plan.tensors[id].shape),
+    0,
+  );
+  const batches = Math.max(1, Math.min(8, Math.floor(MOST_GENERATED / elements)));
+  use(generated(trainer, seed++, batches), 'generated');
 }
 function use(found, from) {
-  const [name, key] = Object.entries(plan.entries[trainer].inputs)[0] ?? [],
-    t = plan.tensors[key];
+  const [name, id] = Object.entries(plan.entries[trainer].inputs)[0] ?? [];
   data = found;
-  $('rows').textContent = t
-    ? `${Math.round((found[name]?.length / size(t)) * (t.shape[0] ?? 1)).toLocaleString()} rows, ${from}`
+  $('rows').textContent = id
+    ? `${rowCount(found[name], plan.tensors[id]).toLocaleString()} rows, ${from}`
     : from;
 }
+const rowCount = (list, { shape }) =>
+  Math.round((list?.length / elementCount(shape)) * (shape[0] ?? 1));
 const take = guarded(async file => {
   stop();
   use(await fromFile(file, trainer), `from ${file.name}`);
@@ -169,18 +192,16 @@ $('drop').ondrop = event => {
 function choose() {
   inputs = generated($('entry').value, seed++, 1);
   // Points along a line are seen best in order.
-  const [first] = Object.values(inputs),
-    ports = plan.entries[$('entry').value].inputs;
-  if (first?.length > 16 && first.length == plan.tensors[Object.values(ports)[0]].shape[0]) first.sort();
+  const [first] = Object.values(inputs);
+  const ports = plan.entries[$('entry').value].inputs;
+  const [firstId] = Object.values(ports);
+  if (first?.length > SHORT && first.length === plan.tensors[firstId].shape[0]) first.sort();
   $('inputs').replaceChildren();
   for (const [name, list] of Object.entries(inputs)) {
-    const label = make(
-      'label',
-      `${name}: ${typeOf(plan.tensors[ports[name]])}`,
-      $('inputs'),
-      { className: 'field note' },
-    );
-    if (list.length <= 16)
+    const label = make('label', `${name}: ${typeOf(plan.tensors[ports[name]])}`, $('inputs'), {
+      className: 'field note',
+    });
+    if (list.length <= SHORT)
       make('input', '', label, {
         value: Array.from(list, v => +v.toPrecision(3)).join(', '),
         oninput: ({ target }) => {
@@ -196,16 +217,18 @@ function clear() {
   $('curve').hidden = true;
 }
 async function predict() {
-  const name = $('entry').value,
-    found = await model.call(name, inputs),
-    [x] = Object.values(inputs);
+  const name = $('entry').value;
+  const found = await model.call(name, inputs);
+  const [x] = Object.values(inputs);
   shown = performance.now();
   clear();
   for (const [key, list] of Object.entries(found)) {
-    make('p', `${key}: ${typeOf(plan.tensors[plan.entries[name].outputs[key]])}`, $('outputs'), { className: 'note' });
-    if (list.length > 16) {
+    make('p', `${key}: ${typeOf(plan.tensors[plan.entries[name].outputs[key]])}`, $('outputs'), {
+      className: 'note',
+    });
+    if (list.length > SHORT) {
       $('curve').hidden = false;
-      plot($('curve'), [Array.from(list, (v, i) => [x?.length == list.length ? x[i] : i, v])]);
+      plot($('curve'), [Array.from(list, (v, i) => [x?.length === list.length ? x[i] : i, v])]);
     } else if (list.length > 1) bars(Array.from(list));
     else $('outputs').lastChild.append(` = ${+list[0].toPrecision(5)}`);
   }
@@ -223,7 +246,8 @@ function bars(list) {
     make('span', +v.toPrecision(5), row);
   });
 }
-$('entry').onchange = $('other').onclick = choose;
+$('entry').onchange = choose;
+$('other').onclick = choose;
 $('run').onclick = guarded(predict);
 
 // ---- what runs on the GPU
@@ -232,32 +256,40 @@ function showKernels() {
   const lines = source.split('\n');
   for (const name of entries)
     for (const { kernel, at, label, grid } of plan.entries[name].dispatches) {
-      const line = +at?.split(':').pop(),
-        item = make('details', '', $('kernels'));
+      const line = +at?.split(':').pop();
+      const item = make('details', '', $('kernels'));
       make('summary', `${name} · ${label || plan.kernels[kernel].name} `, item);
-      make('code', line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '', item.firstChild, { className: 'note' });
+      make('code', line ? `${at}  ${lines[line - 1]?.trim() ?? ''}` : '', item.firstChild, {
+        className: 'note',
+      });
       item.ontoggle = () =>
         item.children[1] ||
-        make('pre', `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`, item);
+        make(
+          'pre',
+          `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`,
+          item,
+        );
     }
 }
 
 /** What to do where WebGPU is missing; or what went wrong. */
 function explain(error) {
-  const missing = /^no-/.test(error.code),
-    box = $('problem');
-  say(missing ? 'This model runs by WebGPU.' : 'This did not work.');
+  const isMissing = lacksWebGpu(error);
+  const box = $('problem');
+  say(isMissing ? 'This model runs by WebGPU.' : 'This did not work.');
   box.hidden = false;
   box.replaceChildren();
-  make('h2', missing ? 'There is no WebGPU here' : error.message, box);
-  for (const text of missing
-    ? [
-        isSecureContext
-          ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
-          : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
-        'On Linux, switch on chrome://flags/#enable-unsafe-webgpu in Chrome.',
-        'From Python it runs anywhere: pip install wgcc, then wgcc train on this folder.',
-      ]
-    : ['Reload the page to try again.'])
-    make('p', text, box);
+  make('h2', isMissing ? 'There is no WebGPU here' : error.message, box);
+  const advice = isMissing ? waysToWebGpu() : ['Reload the page to try again.'];
+  for (const text of advice) make('p', text, box);
+}
+
+function waysToWebGpu() {
+  return [
+    isSecureContext
+      ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
+      : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
+    'On Linux, switch on chrome://flags/#enable-unsafe-webgpu in Chrome.',
+    'From Python it runs anywhere: install wgcc, then wgcc train on this folder.',
+  ];
 }

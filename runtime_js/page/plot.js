@@ -1,50 +1,112 @@
 // Line plots on a canvas, in the page's colours.
 
-/** `lines`: lists of [x, y]; the first in the accent colour. `log`: a logarithmic y axis. `range`: [low, high] of y. */
+/** Pixels around the lines: numbers of the axes are written on the left and below. */
+const MARGIN = { left: 48, right: 8, top: 12, bottom: 20 };
+/** More points than pixels take long to draw. */
+const MOST_POINTS = 2000;
+/** Where a logarithmic axis ends, because zero has no logarithm. */
+const LEAST = 1e-12;
+
+/**
+ * `lines`: lists of [x, y]; the first in the accent colour. `log`: a logarithmic y axis. `range`:
+ * [low, high] of y.
+ */
 function plot(canvas, lines, { log = false, range } = {}) {
-  // More points than pixels take long to draw.
-  lines = lines.map(line => line.filter((_, i) => i % Math.ceil(line.length / 2000) == 0));
-  const style = getComputedStyle(canvas),
-    scale = devicePixelRatio,
-    width = canvas.clientWidth,
-    height = +canvas.getAttribute('height');
-  const context = canvas.getContext('2d'),
-    y = v => (log ? Math.log10(Math.max(v, 1e-12)) : v),
-    all = lines.flat();
+  const height = y => (log ? Math.log10(Math.max(y, LEAST)) : y);
+  const thinned = lines.map(line =>
+    line.filter((_, i) => i % Math.ceil(line.length / MOST_POINTS) === 0),
+  );
+  const points = thinned.flat();
+  const area = cleared(canvas);
+  if (points.length < 2) return;
+  const xs = points.map(([x]) => x);
+  const ys = range ?? points.map(([, y]) => height(y));
+  const axes = {
+    left: Math.min(...xs),
+    right: Math.max(...xs),
+    low: Math.min(...ys),
+    high: Math.max(...ys),
+  };
+  drawAxes(area, axes, log);
+  thinned.forEach((line, i) => {
+    const colour = area.style.getPropertyValue(i ? '--warm' : '--accent');
+    drawLine(
+      area,
+      axes,
+      line.map(([x, y]) => [x, height(y)]),
+      colour,
+    );
+  });
+}
+
+const areaOf = canvas => ({
+  width: canvas.clientWidth,
+  height: +canvas.getAttribute('height'),
+});
+
+/** The empty canvas, as sharp as the screen. */
+function cleared(canvas) {
+  const scale = devicePixelRatio;
+  const { width, height } = areaOf(canvas);
+  const context = canvas.getContext('2d');
   canvas.style.height = `${height}px`;
-  if (canvas.width != width * scale) ((canvas.width = width * scale), (canvas.height = height * scale));
+  if (canvas.width !== width * scale) {
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+  }
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, width, height);
-  if (all.length < 2) return;
-  const xs = all.map(p => p[0]),
-    ys = range ?? all.map(p => y(p[1])),
-    [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const across = v => 48 + ((v - left) / (right - left || 1)) * (width - 56),
-    up = v => height - 20 - ((y(v) - low) / (high - low || 1)) * (height - 32);
+  return { context, width, height, style: getComputedStyle(canvas) };
+}
+
+/** Pixels from the left for a share of the x axis, from the top for a share of the y axis. */
+const across = ({ width }, share) => MARGIN.left + share * (width - MARGIN.left - MARGIN.right);
+const down = ({ height }, share) =>
+  height - MARGIN.bottom - share * (height - MARGIN.bottom - MARGIN.top);
+
+/** The way back: which shares of the axes are at a pixel. */
+const sharesAt = ({ width, height }, x, y) => [
+  (x - MARGIN.left) / (width - MARGIN.left - MARGIN.right),
+  (height - MARGIN.bottom - y) / (height - MARGIN.bottom - MARGIN.top),
+];
+
+function drawAxes(area, { left, right, low, high }, log) {
+  const { context, width, height, style } = area;
   context.font = '12px system-ui';
   context.fillStyle = style.getPropertyValue('--soft');
   context.strokeStyle = style.getPropertyValue('--line');
-  const text = v => (Math.abs(v) >= 1e4 || (v && Math.abs(v) < 1e-3) ? v.toExponential(0) : `${+v.toPrecision(2)}`);
-  for (const part of [0, 0.5, 1]) {
-    const v = low + part * (high - low),
-      at = height - 20 - part * (height - 32);
-    context.fillText(text(log ? 10 ** v : v), 0, at + 4);
+  for (const share of [0, 0.5, 1]) {
+    const value = low + share * (high - low);
+    const y = down(area, share);
+    context.fillText(shortNumber(log ? 10 ** value : value), 0, y + 4);
     context.beginPath();
-    context.moveTo(48, at);
-    context.lineTo(width, at);
+    context.moveTo(MARGIN.left, y);
+    context.lineTo(width, y);
     context.stroke();
   }
-  context.fillText(text(left), 48, height - 4);
+  context.fillText(shortNumber(left), MARGIN.left, height - 4);
   context.textAlign = 'right';
-  context.fillText(text(right), width - 2, height - 4);
+  context.fillText(shortNumber(right), width - 2, height - 4);
   context.textAlign = 'left';
-  lines.forEach((line, i) => {
-    context.strokeStyle = style.getPropertyValue(i ? '--warm' : '--accent');
-    context.lineWidth = 2;
-    context.lineJoin = 'round';
-    context.beginPath();
-    for (const [a, b] of line) context.lineTo(across(a), up(b));
-    context.stroke();
-    context.lineWidth = 1;
-  });
+}
+
+function drawLine(area, { left, right, low, high }, line, colour) {
+  const { context } = area;
+  context.strokeStyle = colour;
+  context.lineWidth = 2;
+  context.lineJoin = 'round';
+  context.beginPath();
+  for (const [x, y] of line)
+    context.lineTo(
+      across(area, (x - left) / (right - left || 1)),
+      down(area, (y - low) / (high - low || 1)),
+    );
+  context.stroke();
+  context.lineWidth = 1;
+}
+
+function shortNumber(value) {
+  const size = Math.abs(value);
+  const isLong = size >= 1e4 || (size > 0 && size < 1e-3);
+  return isLong ? value.toExponential(0) : `${+value.toPrecision(2)}`;
 }

@@ -2,14 +2,19 @@
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [bundle, job] = Deno.args,
-  file = path => import(pathToFileURL(resolve(path)).href);
+const [bundle, job] = Deno.args;
+const file = path => import(pathToFileURL(resolve(path)).href);
 let answer;
 try {
-  const index = await file(`${bundle}/index.js`),
-    inspect = () => file(`${bundle}/wgcc/inspect.js`),
-    run = (await file(job)).default;
-  answer = { result: await run({ ...index, inspect }, JSON.parse(await new Response(Deno.stdin.readable).text())) };
+  const index = await file(`${bundle}/index.js`);
+  const inspect = () => file(`${bundle}/wgcc/inspect.js`);
+  const run = (await file(job)).default;
+  answer = {
+    result: await run(
+      { ...index, inspect },
+      JSON.parse(await new Response(Deno.stdin.readable).text()),
+    ),
+  };
 } catch (error) {
   answer = { code: error.code, message: `${error.message}` };
 }

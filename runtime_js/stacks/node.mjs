@@ -5,18 +5,21 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [bundle, job, ...folders] = process.argv.slice(2),
-  found = folders.map(locate).find(Boolean);
+const [bundle, job, ...folders] = process.argv.slice(2);
+const found = folders.map(locate).find(Boolean);
 if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
 const { create } = await import(found);
 // Held for the life of the process: when it is collected, the device dies with it.
 globalThis.dawn = create([]);
 const file = path => import(pathToFileURL(resolve(path)).href);
 try {
-  const index = await file(join(bundle, 'index.js')),
-    inspect = () => file(join(bundle, 'wgcc', 'inspect.js')),
-    run = (await file(job)).default;
-  const result = await run({ ...index, inspect, device: globalThis.dawn }, JSON.parse(readFileSync(0, 'utf8')));
+  const index = await file(join(bundle, 'index.js'));
+  const inspect = () => file(join(bundle, 'wgcc', 'inspect.js'));
+  const run = (await file(job)).default;
+  const result = await run(
+    { ...index, inspect, device: globalThis.dawn },
+    JSON.parse(readFileSync(0, 'utf8')),
+  );
   process.stdout.write(JSON.stringify({ result }), () => process.exit(0));
 } catch (error) {
   fail(error.code, error.message);
@@ -24,7 +27,8 @@ try {
 
 function locate(folder) {
   try {
-    return pathToFileURL(createRequire(join(resolve(folder), 'from-here.js')).resolve('webgpu')).href;
+    return pathToFileURL(createRequire(join(resolve(folder), 'from-here.js')).resolve('webgpu'))
+      .href;
   } catch {
     return null;
   }

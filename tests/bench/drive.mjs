@@ -4,13 +4,17 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { answer, launch, openPage, serve } from '../web/browser.mjs';
 
-const { model, libraries, folder, rounds, seconds, most, profile } = JSON.parse(readFileSync(0, 'utf8')),
-  server = await serve({ '/': folder }),
-  count = readFileSync(join(import.meta.dirname, 'pages', 'count.js'), 'utf8');
+const { model, libraries, folder, rounds, seconds, most, profile } = JSON.parse(
+  readFileSync(0, 'utf8'),
+);
+const server = await serve({ '/': folder });
+const count = readFileSync(join(import.meta.dirname, 'pages', 'count.js'), 'utf8');
 
 /** Code a page loaded, minified and compressed as servers send it. */
 function codeOf(urls) {
-  const sizes = urls.map(url => gzipSync(readFileSync(join(folder, new URL(url).pathname)), { level: 9 }).length);
+  const sizes = urls.map(
+    url => gzipSync(readFileSync(join(folder, new URL(url).pathname)), { level: 9 }).length,
+  );
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
@@ -22,16 +26,16 @@ async function cpuOf(session) {
 
 /** A browser of its own, with nothing cached, and in it a page whose first step is made. */
 async function open(library) {
-  const browser = await launch(),
-    { page: empty } = await openPage(browser);
+  const browser = await launch();
+  const { page: empty } = await openPage(browser);
   // The browser's own start is no library's.
   await empty.goto(`${server.url}/empty.html`);
   await empty.evaluate(async () => (await navigator.gpu.requestAdapter()).requestDevice());
   await empty.close();
-  const { page, problems } = await openPage(browser),
-    session = await browser.newBrowserCDPSession(),
-    before = await cpuOf(session),
-    scripts = [];
+  const { page, problems } = await openPage(browser);
+  const session = await browser.newBrowserCDPSession();
+  const before = await cpuOf(session);
+  const scripts = [];
   page.setDefaultTimeout(300000);
   page.on('response', response => response.url().endsWith('.js') && scripts.push(response.url()));
   await page.addInitScript(count);
@@ -39,8 +43,8 @@ async function open(library) {
   await page.waitForFunction(() => globalThis.begun, null, { polling: 20 });
   const { failed, firstStep } = await page.evaluate(() => globalThis.begun);
   if (failed) return { browser, failed: [failed, ...problems].join('\n') };
-  const firstCpu = (await cpuOf(session)) - before,
-    code = codeOf([...new Set(scripts)]);
+  const firstCpu = (await cpuOf(session)) - before;
+  const code = codeOf([...new Set(scripts)]);
   return { browser, page, session, firstStep, firstCpu, code, ms: [], cpu: 0 };
 }
 
@@ -65,7 +69,8 @@ for (let round = -1; round < rounds; round++)
     Object.assign(found[library], rest);
   }
 const { page } = found.wgcc ?? {};
-if (page && profile) found.wgcc.kernels = await page.evaluate(entry => model.profile(entry, 3), profile);
+if (page && profile)
+  found.wgcc.kernels = await page.evaluate(entry => model.profile(entry, 3), profile);
 for (const library of libraries) {
   await found[library].browser?.close();
   for (const key of ['browser', 'page', 'session']) delete found[library][key];

@@ -23,7 +23,8 @@ async function problems(device, code) {
   const module = device.createShaderModule({ code });
   const { messages } = await module.getCompilationInfo();
   const errors = messages.filter(message => message.type === 'error');
-  if (errors.length) return errors.map(error => `${error.lineNum}:${error.linePos} ${error.message}`);
+  if (errors.length)
+    return errors.map(error => `${error.lineNum}:${error.linePos} ${error.message}`);
   try {
     await device.createComputePipelineAsync({ layout: 'auto', compute: { module } });
     return [];
@@ -34,7 +35,9 @@ async function problems(device, code) {
 
 const adapter = await globalThis.dawn.requestAdapter();
 if (!adapter) throw new Error('Dawn found no WebGPU adapter');
-const device = await adapter.requestDevice({ requiredFeatures: ['subgroups', ...(halves ? ['shader-f16'] : [])] });
+const device = await adapter.requestDevice({
+  requiredFeatures: ['subgroups', ...(halves ? ['shader-f16'] : [])],
+});
 device.addEventListener('uncapturederror', event => event.preventDefault());
 const results = {};
 for (const path of JSON.parse(readFileSync(0, 'utf8'))) {

@@ -2,10 +2,10 @@
 
 export default async function job({ load, device }) {
   try {
-    const model = await load({ device }),
-      losses = [];
-    const x = Float32Array.from({ length: 36 }, (_, i) => Math.sin(i)),
-      y = Float32Array.from({ length: 12 }, (_, i) => x[3 * i]);
+    const model = await load({ device });
+    const losses = [];
+    const x = Float32Array.from({ length: 36 }, (_, i) => Math.sin(i));
+    const y = Float32Array.from({ length: 12 }, (_, i) => x[3 * i]);
     for await (const { loss } of model.fit({ x, y }, { steps: 20 })) losses.push(loss);
     const { y: predicted } = await model.predict({ x: x.slice(0, 6) });
     model.dispose();

@@ -10,14 +10,32 @@ const codeOf = async promise => {
 };
 
 export default async function arrays({ load, tensor, device }, { x: numbers }) {
-  const model = await load({ device }),
-    x = Float32Array.from(numbers),
-    expected = `${(await model.predict({ x })).p}`;
+  const model = await load({ device });
+  const x = Float32Array.from(numbers);
+  const expected = `${(await model.predict({ x })).p}`;
+  const seen = { odd: {}, wrong: {}, ids: {} };
+  for (const [name, value] of Object.entries(oddArrays(numbers, tensor))) {
+    const code = await codeOf(model.predict({ x: value }));
+    const isSame = code === 'fine' && `${(await model.predict({ x: value })).p}` === expected;
+    seen.odd[name] = isSame ? 'same' : code;
+  }
+  for (const [name, value] of Object.entries(wrongArrays(numbers, tensor)))
+    seen.wrong[name] = await codeOf(model.predict({ x: value }));
+  seen.wrong.otherName = await codeOf(model.predict({ x, y: x }));
+  seen.wrong.prototype = await codeOf(model.predict(JSON.parse('{"x": [1], "__proto__": [1]}')));
+  for (const [name, value] of Object.entries(IDS))
+    seen.ids[name] = await codeOf(model.pick({ ids: value }));
+  model.dispose();
+  return seen;
+}
+
+function oddArrays(numbers, tensor) {
+  const x = Float32Array.from(numbers);
   const inside = new Float32Array(100);
   inside.set(x, 3);
   const shared = new Float32Array(new SharedArrayBuffer(4 * x.length));
   shared.set(x);
-  const odd = {
+  return {
     doubles: Float64Array.from(x),
     list: numbers,
     shaped: tensor(x.slice(), [8, 4]),
@@ -26,19 +44,16 @@ export default async function arrays({ load, tensor, device }, { x: numbers }) {
     frozen: Object.freeze([...numbers]),
     subclass: new (class extends Float32Array {})(x),
   };
-  const seen = { odd: {}, wrong: {}, ids: {} };
-  for (const [name, value] of Object.entries(odd))
-    seen.odd[name] =
-      (await codeOf(model.predict({ x: value }))) == 'fine' && `${(await model.predict({ x: value })).p}` == expected
-        ? 'same'
-        : await codeOf(model.predict({ x: value }));
+}
 
-  const spoilt = (at, value) => x.map((number, i) => (i == at ? value : number)),
-    detached = x.slice(),
-    hole = [...numbers];
+function wrongArrays(numbers, tensor) {
+  const x = Float32Array.from(numbers);
+  const spoilt = (at, value) => x.map((number, i) => (i === at ? value : number));
+  const detached = x.slice();
   structuredClone(detached, { transfer: [detached.buffer] });
+  const hole = [...numbers];
   delete hole[5];
-  const wrong = {
+  return {
     short: x.slice(1),
     long: [...numbers, 1],
     empty: [],
@@ -63,23 +78,17 @@ export default async function arrays({ load, tensor, device }, { x: numbers }) {
     bigints: new BigInt64Array(32),
     detached,
   };
-  for (const [name, value] of Object.entries(wrong)) seen.wrong[name] = await codeOf(model.predict({ x: value }));
-  seen.wrong.otherName = await codeOf(model.predict({ x, y: x }));
-  seen.wrong.prototype = await codeOf(model.predict(JSON.parse('{"x": [1], "__proto__": [1]}')));
-
-  const ids = {
-    beyond: [0, 4, 0],
-    below: [0, -2, 0],
-    floats: Float32Array.of(0, 1, 2),
-    fractions: [0, 1.5, 2],
-    tooLarge: [0, 2 ** 40, 0],
-    short: [0, 1],
-    nan: [0, NaN, 1],
-    ignored: [0, -1, 3],
-    bigints: BigInt64Array.of(0n, -1n, 3n),
-    unsigned: Uint32Array.of(0, 4294967295, 3),
-  };
-  for (const [name, value] of Object.entries(ids)) seen.ids[name] = await codeOf(model.pick({ ids: value }));
-  model.dispose();
-  return seen;
 }
+
+const IDS = {
+  beyond: [0, 4, 0],
+  below: [0, -2, 0],
+  floats: Float32Array.of(0, 1, 2),
+  fractions: [0, 1.5, 2],
+  tooLarge: [0, 2 ** 40, 0],
+  short: [0, 1],
+  nan: [0, NaN, 1],
+  ignored: [0, -1, 3],
+  bigints: BigInt64Array.of(0n, -1n, 3n),
+  unsigned: Uint32Array.of(0, 4294967295, 3),
+};

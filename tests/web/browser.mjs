@@ -18,15 +18,20 @@ export const FLAGS = [
   '--disable-sync',
 ];
 const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.json': 'application/json' };
+const TYPES = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.json': 'application/json',
+};
 
 export const launch = (options = {}) =>
   chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
 
 /** A page whose errors and console complaints end up in `problems`. */
 export async function openPage(browser, options) {
-  const page = await browser.newPage(options),
-    problems = [];
+  const page = await browser.newPage(options);
+  const problems = [];
   page.on('pageerror', error => problems.push(`error: ${error.message}`));
   page.on('console', message => {
     if (/error|warning/.test(message.type())) problems.push(`${message.type()}: ${message.text()}`);
@@ -37,16 +42,19 @@ export async function openPage(browser, options) {
 /** Serves folders by prefix on this machine; `headers` go with every answer. */
 export async function serve(folders, headers = {}) {
   const server = createServer(async (request, response) => {
-    const path = decodeURIComponent(new URL(request.url, 'http://x').pathname),
-      prefix = Object.keys(folders).find(key => path.startsWith(key));
+    const path = decodeURIComponent(new URL(request.url, 'http://x').pathname);
+    const prefix = Object.keys(folders).find(key => path.startsWith(key));
     try {
-      const name = path.slice(prefix.length) || 'index.html',
-        data = await readFile(join(folders[prefix], name));
+      const name = path.slice(prefix.length) || 'index.html';
+      const data = await readFile(join(folders[prefix], name));
       response
-        .writeHead(200, { 'content-type': TYPES[extname(name)] ?? 'application/octet-stream', ...headers })
+        .writeHead(200, {
+          'content-type': TYPES[extname(name)] ?? 'application/octet-stream',
+          ...headers,
+        })
         .end(data);
     } catch {
-      response.writeHead(path == '/favicon.ico' ? 204 : 404).end();
+      response.writeHead(path === '/favicon.ico' ? 204 : 404).end();
     }
   });
   await new Promise(done => server.listen(0, '127.0.0.1', done));

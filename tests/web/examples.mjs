@@ -1,30 +1,35 @@
 // The example pages, used as a person would: node examples.mjs FOLDER, which holds the built pages and gets screenshots.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { longestTask } from './tasks.mjs';
 import { answer, launch, openPage } from './browser.mjs';
+import { longestTask } from './tasks.mjs';
 
-const folder = process.argv[2],
-  browser = await launch(),
-  seen = {};
+const folder = process.argv[2];
+const browser = await launch();
 const open = async (name, options) => {
   const { page, problems } = await openPage(browser, options);
   await page.goto(pathToFileURL(join(folder, `${name}.html`)).href);
   await page.waitForSelector('#work:not([hidden])', { timeout: 120000 });
-  await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] });
+  await browser.startTracing(page, {
+    categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
+  });
   return {
     page,
     problems,
     number: async id => parseFloat(await page.textContent(`#${id}`)),
     until: (id, value) =>
-      page.waitForFunction(([id, value]) => parseFloat(document.getElementById(id).textContent) >= value, [id, value], {
-        timeout: 120000,
-      }),
+      page.waitForFunction(
+        ([id, value]) => parseFloat(document.getElementById(id).textContent) >= value,
+        [id, value],
+        {
+          timeout: 120000,
+        },
+      ),
   };
 };
 const stroke = async (page, canvas, points) => {
-  const box = await (await page.$(canvas)).boundingBox(),
-    at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
+  const box = await (await page.$(canvas)).boundingBox();
+  const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
   await page.mouse.move(...at(points[0]));
   await page.mouse.down();
   for (const point of points.slice(1)) await page.mouse.move(...at(point), { steps: 4 });
@@ -37,9 +42,9 @@ const close = async ({ page, problems }, name, shot = {}) => {
   return { problems, longest };
 };
 
-{
-  const on = await open('sin', { viewport: { width: 390, height: 844 } }),
-    { page, number, until } = on;
+async function sin() {
+  const on = await open('sin', { viewport: { width: 390, height: 844 } });
+  const { page, number, until } = on;
   await page.click('#start');
   await until('step', 10);
   const first = await number('loss');
@@ -52,7 +57,7 @@ const close = async ({ page, problems }, name, shot = {}) => {
   ]);
   await page.fill('#noise', '0.3');
   await until('step', 270);
-  seen.sin = {
+  const seen = {
     first,
     last,
     drawn: await number('loss'),
@@ -60,17 +65,22 @@ const close = async ({ page, problems }, name, shot = {}) => {
     wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
   };
   await page.click('#start');
-  await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
-  Object.assign(seen.sin, await close(on, 'sin'));
+  await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
+  return { ...seen, ...(await close(on, 'sin')) };
 }
-{
-  const on = await open('digits', { viewport: { width: 820, height: 900 }, colorScheme: 'dark' }),
-    { page, until, number } = on;
-  await page.waitForFunction(() => /Draw a digit/.test(document.getElementById('status').textContent), null, {
-    timeout: 120000,
-  });
-  const learned = await number('acc'),
-    best = () => page.textContent('.bar.best span');
+
+async function digits() {
+  const on = await open('digits', { viewport: { width: 820, height: 900 }, colorScheme: 'dark' });
+  const { page, number } = on;
+  await page.waitForFunction(
+    () => /Draw a digit/.test(document.getElementById('status').textContent),
+    null,
+    {
+      timeout: 120000,
+    },
+  );
+  const learned = await number('acc');
+  const best = () => page.textContent('.bar.best span');
   await stroke(page, '#ink', [
     [0.5, 0.15],
     [0.5, 0.5],
@@ -89,17 +99,25 @@ const close = async ({ page, problems }, name, shot = {}) => {
   await page.waitForSelector('.bar.best');
   await page.click('#answers button:nth-child(5)');
   await page.waitForSelector('#effect:not([hidden])', { timeout: 60000 });
-  const effect = await page.$$eval('#effect tbody td', cells => cells.map(cell => cell.textContent));
-  seen.digits = { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
+  const effect = await page.$$eval('#effect tbody td', cells =>
+    cells.map(cell => cell.textContent),
+  );
+  return { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
 }
-{
-  const on = await open('playground', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' }),
-    { page, until, number } = on;
+
+async function playground() {
+  const on = await open('playground', {
+    viewport: { width: 390, height: 844 },
+    colorScheme: 'dark',
+  });
+  const { page, until, number } = on;
   await page.setInputFiles('#file', {
     name: 'mine.csv',
     mimeType: 'text/csv',
     buffer: Buffer.from(
-      'x,y,class\n' + Array.from({ length: 30 }, (_, i) => `${i},${(i * i) % 7},${i % 3}`).join('\n'),
+      ['x,y,class', ...Array.from({ length: 30 }, (_, i) => `${i},${(i * i) % 7},${i % 3}`)].join(
+        '\n',
+      ),
     ),
   });
   const csv = await page.textContent('#status');
@@ -108,21 +126,26 @@ const close = async ({ page, problems }, name, shot = {}) => {
   await until('step', 10);
   const first = await number('loss');
   await until('step', 400);
-  const last = await number('loss'),
-    acc = await number('acc');
+  const last = await number('loss');
+  const acc = await number('acc');
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
-  await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
-  seen.playground = { csv, first, last, acc, ...(await close(on, 'playground')) };
+  await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
+  return { csv, first, last, acc, ...(await close(on, 'playground')) };
 }
-{
-  const on = await open('chargpt', { viewport: { width: 390, height: 844 } }),
-    { page, number, until } = on,
-    text = () => page.textContent('#text'),
-    longer = letters =>
-      page.waitForFunction(letters => document.getElementById('text').textContent.length > letters, letters, {
+
+async function chargpt() {
+  const on = await open('chargpt', { viewport: { width: 390, height: 844 } });
+  const { page, number, until } = on;
+  const text = () => page.textContent('#text');
+  const longer = letters =>
+    page.waitForFunction(
+      letters => document.getElementById('text').textContent.length > letters,
+      letters,
+      {
         timeout: 120000,
-      });
+      },
+    );
   await longer(40);
   const untrained = await text();
   await page.click('#start');
@@ -131,11 +154,15 @@ const close = async ({ page, problems }, name, shot = {}) => {
   await page.fill('#prompt', 'In the beginning');
   await until('step', 20);
   const last = await number('loss');
-  await page.waitForFunction(() => document.getElementById('text').textContent.startsWith('In the'), null, {
-    timeout: 120000,
-  });
+  await page.waitForFunction(
+    () => document.getElementById('text').textContent.startsWith('In the'),
+    null,
+    {
+      timeout: 120000,
+    },
+  );
   await longer(60);
-  seen.chargpt = {
+  const seen = {
     untrained,
     first,
     last,
@@ -143,7 +170,13 @@ const close = async ({ page, problems }, name, shot = {}) => {
     wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
   };
   await page.click('#start');
-  await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
-  Object.assign(seen.chargpt, await close(on, 'chargpt'));
+  await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
+  return { ...seen, ...(await close(on, 'chargpt')) };
 }
-answer(seen);
+
+answer({
+  sin: await sin(),
+  digits: await digits(),
+  playground: await playground(),
+  chargpt: await chargpt(),
+});

@@ -2,7 +2,10 @@
 // call of a run of 20 steps. Failures must be errors with a code, and the model must stand where its count says.
 
 export default async function faults({ load, device: gpu = navigator.gpu }, { stride = 1 }) {
-  return { calls: await failEveryCall(load, gpu), losses: await loseAtEveryCall(load, gpu, stride) };
+  return {
+    calls: await failEveryCall(load, gpu),
+    losses: await loseAtEveryCall(load, gpu, stride),
+  };
 }
 
 /** A batch for the model of tests/line_bundle.py, another at each step. */
@@ -16,7 +19,7 @@ const codeOf = async job => {
     await job();
     return 'done';
   } catch (error) {
-    return typeof error.code == 'string' ? error.code : `${error.stack}`;
+    return typeof error.code === 'string' ? error.code : `${error.stack}`;
   }
 };
 const train = (model, options) =>
@@ -30,8 +33,8 @@ function watched(gpu, before) {
   return {
     devices,
     async requestAdapter(options) {
-      const adapter = await gpu.requestAdapter(options),
-        { features, limits, info } = adapter;
+      const adapter = await gpu.requestAdapter(options);
+      const { features, limits, info } = adapter;
       return {
         features,
         limits,
@@ -39,7 +42,12 @@ function watched(gpu, before) {
         async requestDevice(description) {
           const device = await adapter.requestDevice(description);
           devices.push(device);
-          for (const name of ['createBuffer', 'createComputePipelineAsync', 'pushErrorScope', 'popErrorScope'])
+          for (const name of [
+            'createBuffer',
+            'createComputePipelineAsync',
+            'pushErrorScope',
+            'popErrorScope',
+          ])
             watch(device, name, device);
           watch(device.queue, 'submit', device);
           return device;
@@ -51,10 +59,11 @@ function watched(gpu, before) {
   function watch(object, name, device) {
     const real = object[name].bind(object);
     object[name] = (...given) => {
-      const instead = before(name, device, given[0]),
-        // No usage is an invalid buffer, which is what comes where there is no memory.
-        result = instead == 'invalid' ? real({ size: 4, usage: 0 }) : (instead ?? real(...given));
-      if (name == 'createBuffer') watch(result, 'mapAsync', device);
+      const instead = before(name, device, given[0]);
+      // No usage is an invalid buffer, which is what comes where there is no memory.
+      const result =
+        instead === 'invalid' ? real({ size: 4, usage: 0 }) : (instead ?? real(...given));
+      if (name === 'createBuffer') watch(result, 'mapAsync', device);
       return result;
     };
   }
@@ -63,20 +72,26 @@ function watched(gpu, before) {
 // ---- single calls
 
 async function failEveryCall(load, gpu) {
-  const steps = 3,
-    model = await load({ device: gpu }),
-    states = [await everything(model)],
-    seen = {};
+  const steps = 3;
+  const model = await load({ device: gpu });
+  const states = [await everything(model)];
+  const seen = {};
   for (let step = 0; step < steps; step++) {
     await model.train(batchOf(step));
     states.push(await everything(model));
   }
   model.dispose();
-  for (const kind of ['createBuffer', 'memory', 'createComputePipelineAsync', 'mapAsync', 'submit']) {
+  for (const kind of [
+    'createBuffer',
+    'memory',
+    'createComputePipelineAsync',
+    'mapAsync',
+    'submit',
+  ]) {
     seen[kind] = {};
     for (let n = 1; ; n++) {
-      const fault = failing(kind, n),
-        found = await attempt(load, watched(gpu, fault.before), fault, steps, states);
+      const fault = failing(kind, n);
+      const found = await attempt(load, watched(gpu, fault.before), fault, steps, states);
       if (!fault.happened) break;
       seen[kind][found] = (seen[kind][found] ?? 0) + 1;
     }
@@ -84,25 +99,33 @@ async function failEveryCall(load, gpu) {
   return seen;
 }
 
+/** Makes the n-th call of a kind fail; `memory`: the n-th buffer, for which there is no memory. */
 function failing(kind, n) {
-  const fault = { happened: false, isOver: false, before },
-    scopes = [];
+  const call = kind === 'memory' ? 'createBuffer' : kind;
+  const scopes = [];
   let isFull = false;
+  let left = n;
+  const fault = {
+    happened: false,
+    isOver: false,
+    before(name, _, argument) {
+      if (name === 'pushErrorScope') scopes.push(argument);
+      if (name === 'popErrorScope' && scopes.pop() === 'out-of-memory' && isFull) {
+        isFull = false;
+        return Promise.resolve({ message: 'no memory' });
+      }
+      if (name !== call || fault.isOver) return;
+      left--;
+      if (left === 0) return fail();
+    },
+  };
   return fault;
 
-  function before(name, _, argument) {
-    if (name == 'pushErrorScope') scopes.push(argument);
-    if (name == 'popErrorScope' && scopes.pop() == 'out-of-memory' && isFull) {
-      isFull = false;
-      return Promise.resolve({ message: 'no memory' });
-    }
-    if (name != (kind == 'memory' ? 'createBuffer' : kind) || fault.isOver || --n) return;
+  function fail() {
     fault.happened = true;
-    if (kind == 'memory') {
-      isFull = true;
-      return 'invalid';
-    }
-    if (kind == 'createBuffer' || kind == 'submit') throw new Error('it failed');
+    isFull = kind === 'memory';
+    if (isFull) return 'invalid';
+    if (kind === 'createBuffer' || kind === 'submit') throw new Error('it failed');
     return Promise.reject(new Error('it failed'));
   }
 }
@@ -111,49 +134,54 @@ async function attempt(load, device, fault, steps, states) {
   let model;
   const loaded = await codeOf(async () => (model = await load({ device })));
   if (!model) return `load: ${loaded}`;
-  const code = await train(model, { steps, every: 1 }),
-    done = model.progress.steps.train ?? 0;
+  const code = await train(model, { steps, every: 1 });
+  const done = model.progress.steps.train ?? 0;
   fault.isOver = true;
   const values = await everything(model);
   model.dispose();
-  return `fit: ${code}${code == 'done' && done != steps ? ' too early' : ''}${values == states[done] ? '' : ', wrong values'}`;
+  return `fit: ${code}${code === 'done' && done !== steps ? ' too early' : ''}${values === states[done] ? '' : ', wrong values'}`;
 }
 
 // ---- the device
 
 async function loseAtEveryCall(load, gpu, stride) {
-  const whole = await lose(load, gpu, Infinity, false),
-    seen = { points: whole.points, undisturbed: whole.code, wrong: [], slowest: 0, lost: 0 };
+  const whole = await lose(load, gpu, Infinity, false);
+  const seen = { points: whole.points, undisturbed: whole.code, wrong: [], slowest: 0, lost: 0 };
   for (let point = 1; point <= whole.points; point += stride) {
-    const { code, ms, done } = await lose(load, gpu, point, false),
-      again = await lose(load, gpu, point, true);
+    const { code, ms, done } = await lose(load, gpu, point, false);
+    const again = await lose(load, gpu, point, true);
     seen.slowest = Math.max(seen.slowest, ms);
     // How many steps one submit holds depends on the time they take: a run may end before this call.
-    if (code != (ms ? 'device-lost' : 'done') || done > 20) seen.wrong.push({ point, code, done });
+    if (code !== (ms ? 'device-lost' : 'done') || done > 20) seen.wrong.push({ point, code, done });
     if (ms) seen.lost++;
-    if (again.code != 'done' || again.done != 20 || again.values != whole.values)
-      seen.wrong.push({ point, again: again.code, done: again.done, same: again.values == whole.values });
+    if (again.code !== 'done' || again.done !== 20 || again.values !== whole.values)
+      seen.wrong.push({
+        point,
+        again: again.code,
+        done: again.done,
+        same: again.values === whole.values,
+      });
   }
   return seen;
 }
 
 /** Trains 20 steps, and destroys the device at a call of the training. */
 async function lose(load, gpu, point, recover) {
-  let points = 0,
-    isTraining = false,
-    destroyed = 0;
+  let points = 0;
+  let isTraining = false;
+  let destroyed = 0;
   const device = watched(gpu, (_, it) => {
-      if (!isTraining || it != device.devices[0] || ++points != point) return;
-      destroyed = performance.now();
-      it.destroy();
-    }),
-    model = await load({ device });
+    if (!isTraining || it !== device.devices[0] || ++points !== point) return;
+    destroyed = performance.now();
+    it.destroy();
+  });
+  const model = await load({ device });
   isTraining = true;
-  const code = await train(model, { steps: 20, every: 4, recover }),
-    ms = destroyed && performance.now() - destroyed;
+  const code = await train(model, { steps: 20, every: 4, recover });
+  const ms = destroyed && performance.now() - destroyed;
   isTraining = false;
-  const values = code == 'done' ? await everything(model) : '',
-    done = model.progress.steps.train ?? 0;
+  const values = code === 'done' ? await everything(model) : '';
+  const done = model.progress.steps.train ?? 0;
   model.dispose();
   return { code, ms, done, values, points };
 }

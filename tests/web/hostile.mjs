@@ -11,7 +11,11 @@ const device = {
 const answers = [];
 for (const { plan, kernels, weights } of JSON.parse(readFileSync(0, 'utf8'))) {
   try {
-    const bundle = { plan: JSON.parse(plan), kernels, weights: () => weights == null ? undefined : Buffer.from(weights, 'base64') };
+    const bundle = {
+      plan: JSON.parse(plan),
+      kernels,
+      weights: () => (weights == null ? undefined : Buffer.from(weights, 'base64')),
+    };
     await open(bundle, { device });
     answers.push('loaded');
   } catch (error) {

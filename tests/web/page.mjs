@@ -1,45 +1,57 @@
 // What a person does with a bundle's index.html, opened from disk: node page.mjs INDEX.HTML CSV SCREENSHOTS
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { longestTask } from './tasks.mjs';
 import { answer, launch, openPage } from './browser.mjs';
+import { longestTask } from './tasks.mjs';
 
-const [html, csv, screenshots] = process.argv.slice(2),
-  url = pathToFileURL(html).href,
-  browser = await launch(),
-  seen = {};
-const context = await browser.newContext({ viewport: { width: 390, height: 844 } }),
-  { page, problems } = await openPage(context);
-const text = id => page.textContent(`#${id}`),
-  number = async id => Number(await text(id));
+const [html, csv, screenshots] = process.argv.slice(2);
+const url = pathToFileURL(html).href;
+const browser = await launch();
+const seen = {};
+const context = await browser.newContext({ viewport: { width: 390, height: 844 } });
+const { page, problems } = await openPage(context);
+const text = id => page.textContent(`#${id}`);
+const number = async id => Number(await text(id));
 const ready = () =>
-  page.waitForFunction(() => /parameters/.test(document.getElementById('status').textContent), null, {
+  page.waitForFunction(
+    () => /parameters/.test(document.getElementById('status').textContent),
+    null,
+    {
+      timeout: 120000,
+    },
+  );
+const until = step =>
+  page.waitForFunction(step => Number(document.getElementById('step').textContent) >= step, step, {
     timeout: 120000,
   });
-const until = step =>
-  page.waitForFunction(step => Number(document.getElementById('step').textContent) >= step, step, { timeout: 120000 });
 const status = pattern =>
-  page.waitForFunction(pattern => new RegExp(pattern).test(document.getElementById('status').textContent), pattern, {
-    timeout: 60000,
-  });
+  page.waitForFunction(
+    pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
+    pattern,
+    {
+      timeout: 60000,
+    },
+  );
 
 await page.goto(url);
 await ready();
 seen.status = await text('status');
 
 // trains to a falling loss, while the page stays responsive
-await browser.startTracing(page, { categories: ['toplevel', 'disabled-by-default-devtools.timeline'] });
+await browser.startTracing(page, {
+  categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
+});
 await page.click('#start');
 await until(10);
 seen.first = await number('loss');
 await until(200);
 seen.longest = longestTask(await browser.stopTracing());
 await page.click('#start');
-await page.waitForFunction(() => document.getElementById('start').textContent == 'Train');
+await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
 seen.last = await number('loss');
 seen.step = await number('step');
 await page.waitForTimeout(500);
-seen.stopped = (await number('step')) == seen.step;
+seen.stopped = (await number('step')) === seen.step;
 await page.screenshot({ path: join(screenshots, 'page-light.png'), fullPage: true });
 
 // saves, reloads, restores; and the same by file
@@ -56,7 +68,7 @@ await page.click('#restore');
 await status('Restored');
 seen.restored = await number('step');
 await page.click('#reset');
-await page.waitForFunction(() => document.getElementById('step').textContent == '0');
+await page.waitForFunction(() => document.getElementById('step').textContent === '0');
 await page.setInputFiles('#open', file);
 await status('Opened');
 seen.opened = await number('step');
@@ -68,12 +80,16 @@ seen.rows = await text('rows');
 await page.click('#start');
 await until(seen.step + 20);
 await page.click('#start');
-await page.setInputFiles('#file', { name: 'bad.csv', mimeType: 'text/csv', buffer: Buffer.from('1\n2\n') });
+await page.setInputFiles('#file', {
+  name: 'bad.csv',
+  mimeType: 'text/csv',
+  buffer: Buffer.from('1\n2\n'),
+});
 await status('columns');
 seen.bad = await text('status');
 await page.fill('#seed', '5');
 await page.click('#reset');
-await page.waitForFunction(() => document.getElementById('step').textContent == '0');
+await page.waitForFunction(() => document.getElementById('step').textContent === '0');
 await page.click('#kernels > summary');
 await page.click('#kernels details summary');
 await page.waitForSelector('#kernels pre');
@@ -104,7 +120,9 @@ const plain = await launch({
   ],
 });
 const other = await openPage(plain, { viewport: { width: 390, height: 700 } });
-await other.page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
+await other.page.addInitScript(() =>
+  Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }),
+);
 await other.page.goto(url);
 await other.page.waitForSelector('#problem:not([hidden])');
 seen.without = await other.page.textContent('#problem');

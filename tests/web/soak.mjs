@@ -6,35 +6,38 @@
 import { readFileSync } from 'node:fs';
 import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 
-const [bundle, steps] = process.argv.slice(2),
-  server = await serve({ '/bundle/': bundle }),
-  browser = await launch({ args: [...FLAGS, '--js-flags=--expose-gc', '--enable-precise-memory-info'] }),
-  { page, problems } = await openPage(browser),
-  system = await browser.newBrowserCDPSession(),
-  looks = [],
-  WARM_UP = 20;
+const [bundle, steps] = process.argv.slice(2);
+const server = await serve({ '/bundle/': bundle });
+const browser = await launch({
+  args: [...FLAGS, '--js-flags=--expose-gc', '--enable-precise-memory-info'],
+});
+const { page, problems } = await openPage(browser);
+const system = await browser.newBrowserCDPSession();
+const looks = [];
+const WARM_UP = 20;
 
 async function resident() {
   const { processInfo } = await system.send('SystemInfo.getProcessInfo');
   const found = {};
   for (const { id, type } of processInfo)
     try {
-      found[type] = (found[type] ?? 0) + 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
+      found[type] =
+        (found[type] ?? 0) + 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
     } catch {} // it has ended, or this is no Linux
   return found;
 }
 
 await page.goto(`${server.url}/bundle/plan.json`); // a page of this origin without scripts
 await page.evaluate(async () => {
-  const { load } = await import('/bundle/index.js'),
-    model = await load(),
-    n = 256,
-    x = Float32Array.from({ length: 8 * n }, (_, i) => Math.sin(i) * 3),
-    { createBuffer } = model.device;
+  const { load } = await import('/bundle/index.js');
+  const model = await load();
+  const n = 256;
+  const x = Float32Array.from({ length: 8 * n }, (_, i) => Math.sin(i) * 3);
+  const { createBuffer } = model.device;
   window.alive = 0;
   model.device.createBuffer = function (what) {
-    const buffer = createBuffer.call(this, what),
-      { destroy } = buffer;
+    const buffer = createBuffer.call(this, what);
+    const { destroy } = buffer;
     window.alive++;
     buffer.destroy = function () {
       window.alive--;
@@ -52,11 +55,20 @@ await page.evaluate(async () => {
       gc();
       await new Promise(done => setTimeout(done, 100));
     }
-    return { step: last.step, loss: last.loss, heap: performance.memory.usedJSHeapSize, alive: window.alive, ms };
+    return {
+      step: last.step,
+      loss: last.loss,
+      heap: performance.memory.usedJSHeapSize,
+      alive: window.alive,
+      ms,
+    };
   };
 });
 for (let i = 0; i < WARM_UP + 2; i++) {
-  const look = await page.evaluate(steps => window.fit(steps), i < WARM_UP ? 50 : Math.ceil(steps / 2));
+  const look = await page.evaluate(
+    steps => window.fit(steps),
+    i < WARM_UP ? 50 : Math.ceil(steps / 2),
+  );
   if (i >= WARM_UP - 1) looks.push({ ...look, resident: await resident() });
 }
 answer({ looks, problems });

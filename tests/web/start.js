@@ -4,14 +4,14 @@ const codeOf = async promise => {
   try {
     return `fine: ${await promise}`;
   } catch (error) {
-    return typeof error.code == 'string' ? error.code : error.name;
+    return typeof error.code === 'string' ? error.code : error.name;
   }
 };
 
 export default async function start({ load, device }) {
-  const model = await load({ device }),
-    { w } = await model.params(),
-    { 'opt/opt/ema/w': ema } = await model.state();
+  const model = await load({ device });
+  const { w } = await model.params();
+  const { 'opt/opt/ema/w': ema } = await model.state();
   return {
     w: Array.from(w),
     ema: Array.from(ema),

@@ -7,15 +7,17 @@ export default async function training(
   { load, device },
   { batches, checkpoint, profile, entry = 'train', together, data, options },
 ) {
-  const model = await load({ device, profile }),
-    losses = [];
+  const model = await load({ device, profile });
+  const losses = [];
   if (checkpoint) await model.restore(bytes(checkpoint));
-  if (data) for await (const report of model.fit(data, { ...options, entry })) losses.push(report.loss);
+  if (data)
+    for await (const report of model.fit(data, { ...options, entry })) losses.push(report.loss);
   else if (together)
-    for await (const report of model.fit(batches, { steps: batches.length, every: 1, entry })) losses.push(report.loss);
+    for await (const report of model.fit(batches, { steps: batches.length, every: 1, entry }))
+      losses.push(report.loss);
   else for (const batch of batches) losses.push((await model.call(entry, batch)).loss[0]);
-  const saved = base64(await model.save()),
-    { adapter, progress } = model;
+  const saved = base64(await model.save());
+  const { adapter, progress } = model;
   model.dispose();
   return { losses, checkpoint: saved, adapter, progress };
 }

@@ -16,11 +16,20 @@ const attempt = job => {
     return { code: error.code ?? `${error.stack}`, field: error.field };
   }
 };
-const { plans = [], draws = [], orders = [], files = [], texts = [], halves = [] } = JSON.parse(readFileSync(0, 'utf8'));
+const {
+  plans = [],
+  draws = [],
+  orders = [],
+  files = [],
+  texts = [],
+  halves = [],
+} = JSON.parse(readFileSync(0, 'utf8'));
 process.stdout.write(
   JSON.stringify({
     plans: plans.map(text => attempt(() => checkPlan(JSON.parse(text)).model.name)),
-    draws: draws.map(({ tensor, seed, name }) => attempt(() => hex(initialValues(tensor, seed, name)))),
+    draws: draws.map(({ tensor, seed, name }) =>
+      attempt(() => hex(initialValues(tensor, seed, name))),
+    ),
     orders: orders.map(({ seed, count, epoch }) => Array.from(shuffled(seed, count, epoch))),
     texts: texts.map(text => JSON.stringify(JSON.parse(text))),
     halves: hex(convert(halves, 'f16') ?? new Uint32Array(0)),
@@ -28,10 +37,9 @@ process.stdout.write(
     files: files.map(data =>
       attempt(() =>
         Object.fromEntries(
-          Object.entries(readTensors(Buffer.from(data, 'base64'), 'file').tensors).map(([key, list]) => [
-            key,
-            Array.from(list, Number),
-          ]),
+          Object.entries(readTensors(Buffer.from(data, 'base64'), 'file').tensors).map(
+            ([key, list]) => [key, Array.from(list, Number)],
+          ),
         ),
       ),
     ),

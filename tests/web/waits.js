@@ -1,14 +1,14 @@
 // Whether every call waits for its own work: a buffer may be mapped at once unless the last submit wrote to it.
 
 export default async function waits({ load, device: gpu = navigator.gpu }) {
-  const adapter = await gpu.requestAdapter(),
-    device = await adapter.requestDevice(),
-    written = new Set(),
-    seen = { waited: 0, early: 0 },
-    { createCommandEncoder, createBuffer } = device;
+  const adapter = await gpu.requestAdapter();
+  const device = await adapter.requestDevice();
+  const written = new Set();
+  const seen = { waited: 0, early: 0 };
+  const { createCommandEncoder, createBuffer } = device;
   device.createCommandEncoder = () => {
-    const encoder = createCommandEncoder.call(device),
-      { clearBuffer, copyBufferToBuffer } = encoder;
+    const encoder = createCommandEncoder.call(device);
+    const { clearBuffer, copyBufferToBuffer } = encoder;
     encoder.clearBuffer = (buffer, ...range) => {
       written.add(buffer);
       return clearBuffer.call(encoder, buffer, ...range);
@@ -20,8 +20,8 @@ export default async function waits({ load, device: gpu = navigator.gpu }) {
     return encoder;
   };
   device.createBuffer = description => {
-    const buffer = createBuffer.call(device, description),
-      { mapAsync } = buffer;
+    const buffer = createBuffer.call(device, description);
+    const { mapAsync } = buffer;
     buffer.mapAsync = (...range) => {
       seen[written.has(buffer) ? 'waited' : 'early']++;
       written.clear();

@@ -1,6 +1,7 @@
 // Counts what any library does with WebGPU: dispatches, and bytes of the buffers that are alive. Runs before the page.
 (() => {
-  const counts = (globalThis.gpuCounts = { dispatches: 0, bytes: 0, peak: 0, pipelines: 0 });
+  const counts = { dispatches: 0, bytes: 0, peak: 0, pipelines: 0 };
+  globalThis.gpuCounts = counts;
   if (!globalThis.GPUDevice) return;
   const wrap = (type, name, before) => {
     const own = type.prototype[name];

@@ -1,12 +1,21 @@
 // The same models in jax-js: the whole step, Adam included, is one jitted function.
-import { blockUntilReady, defaultDevice, init, jit, lax, nn, numpy as np, tree, valueAndGrad } from '@jax-js/jax';
+import {
+  blockUntilReady,
+  defaultDevice,
+  init,
+  jit,
+  nn,
+  numpy as np,
+  tree,
+  valueAndGrad,
+} from '@jax-js/jax';
 import { batchOf, begin, weightsOf } from './task.js';
 
 const linear = (p, name, x) => np.matmul(x, p[`${name}.w`].ref).add(p[`${name}.b`].ref);
 
 const norm = (p, name, x) => {
-  const centred = x.ref.sub(np.mean(x, -1, { keepdims: true })),
-    variance = np.mean(np.square(centred.ref), -1, { keepdims: true });
+  const centred = x.ref.sub(np.mean(x, -1, { keepdims: true }));
+  const variance = np.mean(np.square(centred.ref), -1, { keepdims: true });
   return centred
     .div(np.sqrt(variance.add(1e-5)))
     .mul(p[`${name}.g`].ref)
@@ -17,9 +26,11 @@ const crossEntropy = (logits, labels, classes) =>
   np.mean(np.sum(nn.logSoftmax(logits, -1).mul(nn.oneHot(labels, classes)), -1)).neg();
 
 function attention(p, name, x) {
-  const [batch, time, width] = x.shape,
-    [q, k, v] = np.split(linear(p, `${name}.qkv`, x), 3, -1).map(part => part.reshape([batch, time, 4, width / 4])),
-    y = nn.dotProductAttention(q, k, v, { isCausal: true });
+  const [batch, time, width] = x.shape;
+  const [q, k, v] = np
+    .split(linear(p, `${name}.qkv`, x), 3, -1)
+    .map(part => part.reshape([batch, time, 4, width / 4]));
+  const y = nn.dotProductAttention(q, k, v, { isCausal: true });
   return linear(p, `${name}.out`, y.reshape([batch, time, width]));
 }
 
@@ -53,17 +64,17 @@ const owned = loss => (p, batch) => {
 /** Adam as PyTorch has it; `t` is the number of the step. */
 function update(loss) {
   const differentiate = valueAndGrad(owned(loss));
-  return jit((p, m, v, t, batch) => {
-    const [value, g] = differentiate(tree.ref(p), batch),
-      first = np.power(0.9, t.ref),
-      second = np.power(0.999, t);
-    m = tree.map((m, g) => m.mul(0.9).add(g.ref.mul(0.1)), m, g);
-    v = tree.map((v, g) => v.mul(0.999).add(np.square(g).mul(0.001)), v, g);
-    const rate = np.array(1e-3).div(np.array(1).sub(first)),
-      scale = np.array(1).sub(second);
-    p = tree.map(
+  return jit((before, moments, squares, t, batch) => {
+    const [value, g] = differentiate(tree.ref(before), batch);
+    const first = np.power(0.9, t.ref);
+    const second = np.power(0.999, t);
+    const m = tree.map((m, g) => m.mul(0.9).add(g.ref.mul(0.1)), moments, g);
+    const v = tree.map((v, g) => v.mul(0.999).add(np.square(g).mul(0.001)), squares, g);
+    const rate = np.array(1e-3).div(np.array(1).sub(first));
+    const scale = np.array(1).sub(second);
+    const p = tree.map(
       (p, m, v) => p.sub(m.ref.mul(rate.ref).div(np.sqrt(v.ref.div(scale.ref)).add(1e-8))),
-      p,
+      before,
       m,
       v,
     );
@@ -76,11 +87,12 @@ function update(loss) {
 begin(async name => {
   await init('webgpu');
   defaultDevice('webgpu');
-  const place = ([data, shape]) => np.array(data).reshape(shape),
-    placed = group => Object.fromEntries(Object.entries(group).map(([key, value]) => [key, place(value)]));
-  if (name == 'matmul') {
-    const { a, b } = placed(await weightsOf(name)),
-      multiply = jit((a, b) => np.matmul(a, b));
+  const place = ([data, shape]) => np.array(data).reshape(shape);
+  const placed = group =>
+    Object.fromEntries(Object.entries(group).map(([key, value]) => [key, place(value)]));
+  if (name === 'matmul') {
+    const { a, b } = placed(await weightsOf(name));
+    const multiply = jit((a, b) => np.matmul(a, b));
     return async () => {
       const c = multiply(a.ref, b.ref);
       await blockUntilReady(c);
@@ -88,14 +100,14 @@ begin(async name => {
       return 0;
     };
   }
-  const zeros = p => tree.map(x => np.zeros(x.shape), p),
-    step = update(LOSSES[name]),
-    batch = placed(batchOf(name));
-  let p = placed(await weightsOf(name)),
-    m = zeros(p),
-    v = zeros(p),
-    t = 0,
-    value;
+  const zeros = p => tree.map(x => np.zeros(x.shape), p);
+  const step = update(LOSSES[name]);
+  const batch = placed(batchOf(name));
+  let p = placed(await weightsOf(name));
+  let m = zeros(p);
+  let v = zeros(p);
+  let t = 0;
+  let value;
   return async () => {
     [value, p, m, v] = step(p, m, v, np.array(++t), tree.ref(batch));
     return (await value.data())[0];

@@ -1,13 +1,17 @@
 // What every library gets: the same first values, the same batch; and the page's side of the measurement.
 
 /** Values below 1 that look random, the same everywhere. */
-function* numbers(state = 12345) {
-  for (;;) yield (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+function* numbers() {
+  let state = 12345;
+  for (;;) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    yield state / 2 ** 32;
+  }
 }
 
 const take = (type, count, f) => {
-  const source = numbers(),
-    values = new type(count);
+  const source = numbers();
+  const values = new type(count);
   for (let i = 0; i < count; i++) values[i] = f(source.next().value);
   return values;
 };
@@ -32,15 +36,20 @@ export const batchOf = model => BATCHES[model]();
 
 /** The first values of a model, read from its bundle: name → [Float32Array, shape]. */
 export async function weightsOf(model) {
-  const bytes = await (await fetch(`/bundles/${model}/weights.safetensors`)).arrayBuffer(),
-    start = 8 + Number(new DataView(bytes).getBigUint64(0, true)),
-    header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8, start - 8)));
+  const bytes = await (await fetch(`/bundles/${model}/weights.safetensors`)).arrayBuffer();
+  const start = 8 + Number(new DataView(bytes).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8, start - 8)));
   delete header.__metadata__;
   return Object.fromEntries(
-    Object.entries(header).map(([name, { shape, data_offsets: [from, to] }]) => [
-      name,
-      [new Float32Array(bytes.slice(start + from, start + to)), shape],
-    ]),
+    Object.entries(header).map(
+      ([
+        name,
+        {
+          shape,
+          data_offsets: [from, to],
+        },
+      ]) => [name, [new Float32Array(bytes.slice(start + from, start + to)), shape]],
+    ),
   );
 }
 
@@ -51,15 +60,15 @@ export async function weightsOf(model) {
 export async function begin(start) {
   const model = new URL(location).searchParams.get('model');
   try {
-    const step = await start(model),
-      losses = [await step()],
-      firstStep = performance.now();
+    const step = await start(model);
+    const losses = [await step()];
+    const firstStep = performance.now();
     globalThis.block = async (seconds, most) => {
-      const ms = [],
-        end = performance.now() + 1000 * seconds;
+      const ms = [];
+      const end = performance.now() + 1000 * seconds;
       do {
-        const from = performance.now(),
-          before = gpuCounts.dispatches;
+        const from = performance.now();
+        const before = gpuCounts.dispatches;
         losses.push(await step());
         ms.push(performance.now() - from);
         gpuCounts.step = gpuCounts.dispatches - before;

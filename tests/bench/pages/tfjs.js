@@ -6,8 +6,8 @@ import * as tf from '@tensorflow/tfjs-core';
 import { batchOf, begin, weightsOf } from './task.js';
 
 const linear = (p, name, x) => {
-  const w = p[`${name}.w`],
-    flat = x.reshape([-1, w.shape[0]]);
+  const w = p[`${name}.w`];
+  const flat = x.reshape([-1, w.shape[0]]);
   return tf
     .add(tf.matMul(flat, w), p[`${name}.b`] ?? 0)
     .reshape([...x.shape.slice(0, -1), w.shape[1]]);
@@ -15,22 +15,27 @@ const linear = (p, name, x) => {
 
 const norm = (p, name, x) => {
   const { mean, variance } = tf.moments(x, -1, true);
-  return tf.add(tf.mul(tf.div(tf.sub(x, mean), tf.sqrt(tf.add(variance, 1e-5))), p[`${name}.g`]), p[`${name}.b`]);
+  return tf.add(
+    tf.mul(tf.div(tf.sub(x, mean), tf.sqrt(tf.add(variance, 1e-5))), p[`${name}.g`]),
+    p[`${name}.b`],
+  );
 };
 
 const crossEntropy = (logits, labels, classes) => {
   const flat = logits.reshape([-1, classes]);
-  return tf.neg(tf.mean(tf.sum(tf.mul(tf.logSoftmax(flat), tf.oneHot(labels.flatten(), classes)), -1)));
+  return tf.neg(
+    tf.mean(tf.sum(tf.mul(tf.logSoftmax(flat), tf.oneHot(labels.flatten(), classes)), -1)),
+  );
 };
 
 const gelu = x => tf.mul(tf.mul(0.5, x), tf.add(1, tf.erf(tf.mul(x, Math.SQRT1_2))));
 
 function attention(p, name, x, mask) {
-  const [batch, time, width] = x.shape,
-    heads = part => tf.transpose(part.reshape([batch, time, 4, width / 4]), [0, 2, 1, 3]),
-    [q, k, v] = tf.split(linear(p, `${name}.qkv`, x), 3, -1).map(heads),
-    scores = tf.add(tf.mul(tf.matMul(q, k, false, true), (width / 4) ** -0.5), mask),
-    y = tf.matMul(tf.softmax(scores), v);
+  const [batch, time, width] = x.shape;
+  const heads = part => tf.transpose(part.reshape([batch, time, 4, width / 4]), [0, 2, 1, 3]);
+  const [q, k, v] = tf.split(linear(p, `${name}.qkv`, x), 3, -1).map(heads);
+  const scores = tf.add(tf.mul(tf.matMul(q, k, false, true), (width / 4) ** -0.5), mask);
+  const y = tf.matMul(tf.softmax(scores), v);
   return linear(p, `${name}.out`, tf.transpose(y, [0, 2, 1, 3]).reshape([batch, time, width]));
 }
 
@@ -47,7 +52,10 @@ const LOSSES = {
     let x = tf.add(tf.gather(p['tok.w'], ids), p['pos.w']);
     for (const block of ['blocks.0', 'blocks.1']) {
       x = tf.add(x, attention(p, `${block}.attn`, norm(p, `${block}.norm1`, x), mask));
-      x = tf.add(x, linear(p, `${block}.down`, gelu(linear(p, `${block}.up`, norm(p, `${block}.norm2`, x)))));
+      x = tf.add(
+        x,
+        linear(p, `${block}.down`, gelu(linear(p, `${block}.up`, norm(p, `${block}.norm2`, x)))),
+      );
     }
     return crossEntropy(linear(p, 'head', norm(p, 'norm', x)), labels, 65);
   },
@@ -57,29 +65,33 @@ begin(async name => {
   await tf.setBackend('webgpu');
   await tf.ready();
   const tensors = group =>
-      Object.fromEntries(
-        Object.entries(group).map(([key, [data, shape]]) => [
-          key,
-          tf.tensor(data, shape, data instanceof Int32Array ? 'int32' : 'float32'),
-        ]),
-      ),
-    weights = tensors(await weightsOf(name));
-  if (name == 'matmul')
+    Object.fromEntries(
+      Object.entries(group).map(([key, [data, shape]]) => [
+        key,
+        tf.tensor(data, shape, data instanceof Int32Array ? 'int32' : 'float32'),
+      ]),
+    );
+  const weights = tensors(await weightsOf(name));
+  if (name === 'matmul')
     return async () => {
       const c = tf.tidy(() => tf.slice(tf.matMul(weights.a, weights.b), [0, 0], [1, 1]));
       await c.data();
       c.dispose();
       return 0;
     };
-  const p = Object.fromEntries(Object.entries(weights).map(([key, value]) => [key, tf.variable(value)])),
-    batch = tensors(batchOf(name)),
-    adam = tf.train.adam(1e-3, 0.9, 0.999, 1e-8);
+  const p = Object.fromEntries(
+    Object.entries(weights).map(([key, value]) => [key, tf.variable(value)]),
+  );
+  const batch = tensors(batchOf(name));
+  const adam = tf.train.adam(1e-3, 0.9, 0.999, 1e-8);
   // Added to the scores: nothing where a key may be seen, much too little where not.
-  const below = Float32Array.from({ length: 64 * 64 }, (_, i) => (i % 64 <= Math.floor(i / 64) ? 0 : -1e9));
+  const below = Float32Array.from({ length: 64 * 64 }, (_, i) =>
+    i % 64 <= Math.floor(i / 64) ? 0 : -1e9,
+  );
   batch.mask = tf.tensor(below, [64, 64]);
   return async () => {
-    const loss = tf.tidy(() => adam.minimize(() => LOSSES[name](p, batch), true)),
-      [value] = await loss.data();
+    const loss = tf.tidy(() => adam.minimize(() => LOSSES[name](p, batch), true));
+    const [value] = await loss.data();
     loss.dispose();
     return value;
   };

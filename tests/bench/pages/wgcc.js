@@ -2,10 +2,16 @@
 import { batchOf, begin } from './task.js';
 
 begin(async name => {
-  const { load } = await import(`/bundles/${name}/index.js`),
-    model = await load();
+  const { load } = await import(`/bundles/${name}/index.js`);
+  const model = await load();
   globalThis.model = model;
-  if (name == 'matmul') return async () => (await model.multiply(), 0);
-  const batch = Object.fromEntries(Object.entries(batchOf(name)).map(([key, [data]]) => [key, data]));
+  if (name === 'matmul')
+    return async () => {
+      await model.multiply();
+      return 0;
+    };
+  const batch = Object.fromEntries(
+    Object.entries(batchOf(name)).map(([key, [data]]) => [key, data]),
+  );
   return async () => (await model.train(batch)).loss[0];
 });
