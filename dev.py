@@ -4,7 +4,7 @@
     python3 dev.py demo          install wgcc into .venv, build examples/sin, train it
     python3 dev.py test [ARGS]   install what the tests need, lint, run them all (ARGS go to pytest)
     python3 dev.py test --quick  lint, and the tests that need neither an adapter nor a browser
-    python3 dev.py lint          ruff and mypy alone; --fix repairs what ruff can
+    python3 dev.py lint          ruff, mypy and biome alone; --fix repairs what they can
     python3 dev.py bless [ARGS]  rewrite the expected files of golden and file tests
 
 Each step is skipped when it is already done. System packages come from apt-get where it exists;
@@ -32,6 +32,10 @@ NODE_PACKAGES = (
     "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28", "@webgpu/types@0.1",
     "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
 )  # fmt: skip
+LINT = ROOT / ".cache" / "lint"
+LINT_PACKAGES = ("@biomejs/biome@2.6",)
+# Debian's names of the packages that they come by.
+NODE_TOOLS = {"node": "nodejs", "npm": "npm"}
 # Debian's Node may be too old for them. The packages that replace it exist for Linux.
 OLDEST_NODE = 20
 NEWER_NODE = ROOT / ".cache" / "newer-node"
@@ -110,15 +114,18 @@ def test(arguments: Sequence[str]) -> int:
 
 def lint(arguments: Sequence[str]) -> int:
     need_environment("dev")
+    need_linter()
     fix = "--fix" in arguments
     say("lint")
-    checks = [
-        ("ruff", "check", "--quiet", *(["--fix"] if fix else []), "."),
-        ("ruff", "format", "--quiet", *([] if fix else ["--check", "--diff"]), "."),
-        ("mypy", "--no-error-summary"),
+    biome = LINT / "node_modules" / ".bin" / "biome"
+    checks: list[tuple[Path, list[str]]] = [
+        (BIN / "ruff", ["check", "--quiet", *(["--fix"] if fix else []), "."]),
+        (BIN / "ruff", ["format", "--quiet", *([] if fix else ["--check", "--diff"]), "."]),
+        (BIN / "mypy", ["--no-error-summary"]),
+        (biome, ["check", "--error-on-warnings", *(["--write"] if fix else [])]),
     ]
     # All of them, so that one run shows everything there is to repair.
-    return max([run_tool(*check) for check in checks])
+    return max([run_program(tool, *options) for tool, options in checks])
 
 
 def bless(arguments: Sequence[str]) -> int:
@@ -193,11 +200,18 @@ def need_test_tools() -> None:
     from adapters import PACKAGES, driver_file
 
     missing = [PACKAGES[name] for name in PACKAGES if driver_file(name) is None]
-    tools = {"node": "nodejs", "npm": "npm"}
-    missing += [package for tool, package in tools.items() if not which(tool)]
+    missing += [package for tool, package in NODE_TOOLS.items() if not which(tool)]
     if missing:
         need_packages(*missing, why="software adapters, Chromium and Node, which the tests run on")
     need_node_packages()
+
+
+def need_linter() -> None:
+    """Biome, which formats and lints JavaScript; alone in its folder, so that lint starts soon."""
+    missing = [package for tool, package in NODE_TOOLS.items() if not which(tool)]
+    if missing:
+        need_packages(*missing, why="Node, which the JavaScript linter comes by")
+    need_npm(LINT, LINT_PACKAGES)
 
 
 def need_node_packages() -> None:
@@ -246,8 +260,13 @@ def need_packages(*packages: str, why: str) -> None:
 
 def run_tool(name: str, *arguments: str) -> int:
     """A tool of the virtual environment, with its output shown; returns its exit code."""
+    return run_program(BIN / name, *arguments)
+
+
+def run_program(program: Path, *arguments: str) -> int:
     sys.stdout.flush()
-    return subprocess.run([str(BIN / name), *arguments], cwd=ROOT, env=environment()).returncode
+    found = shutil.which(program) or str(program)
+    return subprocess.run([found, *arguments], cwd=ROOT, env=environment()).returncode
 
 
 def run_hidden(command: Sequence[str]) -> None:

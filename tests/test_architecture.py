@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from javascript_functions import functions
+from wgcc.bundle.runtime_js import runtime_modules
+
 ROOT = Path(__file__).parent.parent
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
@@ -135,6 +138,86 @@ def test_module_says_what_it_owns(module: str) -> None:
     assert not vague, f"{module}: {vague} says nothing of what is inside"
 
 
+# ---- JavaScript
+
+JAVASCRIPT = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("runtime_js", "examples", "tests/bench", "tests/tint", "tests/web")
+    for path in (ROOT / folder).rglob("*.*js")
+    if "/bundle/" not in path.relative_to(ROOT / folder).as_posix()
+)
+RUNTIME_MODULES = sorted(runtime_modules())
+# Which folders of runtime_js a folder may import. What is loaded on demand is another matter.
+MAY_IMPORT = {
+    "core": (),
+    "check": ("core",),
+    "files": ("core",),
+    "draw": ("core", "files"),
+    "inspect": ("core", "draw"),
+    "tune": ("core", "check", "files"),
+}
+# Ways to write JavaScript for size, which a minifier does better.
+WRITTEN_FOR_SIZE = {
+    r"^(?:const|let) \{[^}]*\} = (?:Object|Number|Math|Array)\b": "gives a built-in another name",
+    r"\bdtype\[0\]|/\.test\([\w.]*(?:dtype|role|init|kind)\b": "guesses at a word of the plan",
+}
+
+
+@pytest.mark.parametrize("module", JAVASCRIPT)
+def test_javascript_size(module: str) -> None:
+    text = (ROOT / module).read_text(encoding="utf-8")
+    assert text.count("\n") <= MAX_FILE, f"{module} has {text.count(chr(10))} lines"
+    for name, length in functions(text):
+        assert length <= MAX_FUNCTION, f"{module}: {name} has {length} lines"
+
+
+@pytest.mark.parametrize("module", JAVASCRIPT)
+def test_javascript_says_what_it_owns(module: str) -> None:
+    text = (ROOT / module).read_text(encoding="utf-8")
+    assert text.startswith("//") or "/app/" in module, f"{module}: no comment says what it owns"
+    vague = VAGUE_NAMES & set(Path(module).stem.split("_"))
+    assert not vague, f"{module}: {vague} says nothing of what is inside"
+
+
+@pytest.mark.parametrize("module", [m for m in JAVASCRIPT if not m.startswith("tests/")])
+def test_javascript_is_written_for_readers(module: str) -> None:
+    text = (ROOT / module).read_text(encoding="utf-8")
+    for pattern, why in WRITTEN_FOR_SIZE.items():
+        found = re.search(pattern, text, re.MULTILINE)
+        assert not found, f"{module} {why}: {found and found[0]}"
+
+
+@pytest.mark.parametrize("module", RUNTIME_MODULES)
+def test_javascript_imports_point_down(module: str) -> None:
+    folder = module.partition("/")[0]
+    text = (ROOT / "runtime_js" / module).read_text(encoding="utf-8")
+    for other in re.findall(r"^(?:import|export) .*?from '\.\./(\w+)/", text, re.M | re.S):
+        assert other in MAY_IMPORT[folder], f"{module} must not import {other}"
+    dynamic = re.findall(r"\bimport\('([^']+)'\)", text)
+    assert not dynamic or module == "core/parts.js", f"{module} loads {dynamic} by itself"
+
+
+def test_javascript_functions_are_found() -> None:
+    """What the tests above measure with: a method, an arrow in it, a function."""
+    text = """class A {
+  async #run(jobs) {
+    jobs.forEach(job => {
+      if (job) {
+        job();
+      }
+    });
+  }
+}
+function add(
+  one,
+  { other },
+) {
+  return one + other;
+}
+"""
+    assert [length for _, length in functions(text)] == [7, 5, 6]
+
+
 def tracked_files() -> list[Path]:
     """What git tracks; in an unpacked archive, everything but what tools have left there."""
     if shutil.which("git") and (ROOT / ".git").exists():
@@ -166,5 +249,11 @@ def test_only_known_folders_at_the_top() -> None:
     folders = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci", ".github"}
     pages = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
     files = {"pyproject.toml", "dev.py", "LICENSE", *pages}
-    dotfiles = {".gitignore", ".gitattributes", ".editorconfig", ".pre-commit-config.yaml"}
+    dotfiles = {
+        ".biome.json",
+        ".editorconfig",
+        ".gitattributes",
+        ".gitignore",
+        ".pre-commit-config.yaml",
+    }
     assert tops <= folders | files | dotfiles, sorted(tops - folders - files - dotfiles)

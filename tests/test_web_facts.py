@@ -1,0 +1,85 @@
+"""What both runtimes know of plans is the same: element types, roles, limits, profiles, codes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from adapters import ROOT
+from web_stacks import run_node
+from wgcc.bundle.runtime_js import runtime_modules
+from wgcc_runtime import arrays, device, initial, limits, plan, validate, weights, wgsl_guard
+from wgcc_runtime.schema import plan_schema
+
+# What numpy calls each of JavaScript's arrays.
+NUMPY = {
+    "Float64Array": "f8", "Float32Array": "f4", "BigInt64Array": "i8", "Int32Array": "i4",
+    "Int16Array": "i2", "Int8Array": "i1", "BigUint64Array": "u8", "Uint32Array": "u4",
+    "Uint16Array": "u2", "Uint8Array": "u1",
+}  # fmt: skip
+# JavaScript has no array of halves in every browser, and none of booleans.
+CALLERS = {"f2": "f4", "b1": "u1"}
+STORED = {"f2": "u2", "b1": "u1"}
+ONLY_IN_PYTHON = {"log", "no-wgpu", "text", "tune"}
+ONLY_IN_JAVASCRIPT = {"no-webgpu", "storage"}
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict[str, Any]:
+    return dict(run_node("facts.mjs"))
+
+
+def code_of(kind: Any, names: dict[str, str]) -> str:
+    found = np.dtype(kind).str[1:]
+    return names.get(found, found)
+
+
+def test_element_types(facts: dict[str, Any]) -> None:
+    dtypes = plan_schema()["properties"]["tensors"]["additionalProperties"]["properties"]["dtype"]
+    typed = re.search(r"@typedef \{(.*)\} Dtype", runtime_modules()["core/plan.js"])
+    assert typed and re.findall(r"'(\w+)'", typed[1]) == dtypes["enum"]
+    in_words = {dtype: code_of(kind, {}) for dtype, kind in arrays.WORD_TYPES.items()}
+    assert {dtype: NUMPY[name] for dtype, name in facts["wordTypes"].items()} == in_words
+    for_callers = {dtype: code_of(kind, CALLERS) for dtype, kind in arrays.CALLER_TYPES.items()}
+    assert {dtype: NUMPY[name] for dtype, name in facts["callerTypes"].items()} == for_callers
+    ranges = {d: (range_["low"], range_["high"]) for d, range_ in facts["integerRanges"].items()}
+    assert ranges == arrays._LIMITS
+    assert facts["wordBytes"] == plan.WORD
+    assert list(for_callers) == list(in_words) == dtypes["enum"]
+
+
+def test_roles_and_limits(facts: dict[str, Any]) -> None:
+    assert facts["limits"] == limits.DEFAULT_LIMITS
+    assert facts["memoryRoles"] == {k: list(v) for k, v in validate.MEMORY_ROLES.items()}
+    assert facts["storedIn"] == {k: list(v) for k, v in validate.STORED_IN.items()}
+    assert facts["lastingRoles"] == list(validate.LASTING)
+    assert facts["guard"] == {name: getattr(wgsl_guard, name) for name in facts["guard"]}
+
+
+def test_files_and_draws(facts: dict[str, Any]) -> None:
+    read = {kind: code_of(name, STORED) for kind, name in weights._TYPES.items()}
+    found = {kind: NUMPY[name] for kind, name in facts["storedTypes"].items()}
+    assert found == {**read, "BF16": "u2"}
+    assert {"value", *facts["draws"]} == set(initial.INIT_KINDS)
+
+
+def test_profiles(facts: dict[str, Any]) -> None:
+    """The best first, where threads can share values; what any adapter runs comes last."""
+    assert facts["profiles"] == [*device.software_profiles(128), "gpu"]
+
+
+def test_error_codes() -> None:
+    python = set()
+    for path in sorted((ROOT / "runtime_py" / "wgcc_runtime").glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        python |= set(re.findall(r"""(?:WgccError\(\s*|code: str = )"([a-z-]+)\"""", text))
+        python |= set(re.findall(r"""_refuse\([^\n]*"([a-z-]+)"\)$""", text, re.MULTILINE))
+    javascript = set()
+    for text in runtime_modules().values():
+        javascript |= set(re.findall(r"(?:fail|WgccError)\(\s*'([a-z-]+)'", text))
+    assert len(javascript) > 20
+    assert javascript - python == ONLY_IN_JAVASCRIPT
+    assert python - javascript == ONLY_IN_PYTHON

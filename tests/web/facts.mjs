@@ -1,0 +1,29 @@
+// Tables of the JavaScript runtime that Python's has too, as JSON.
+import { DEFAULT_LIMITS } from '../../runtime_js/check/limits.js';
+import { LASTING_ROLES, MEMORY_ROLES, STORED_IN } from '../../runtime_js/check/validate.js';
+import * as guard from '../../runtime_js/check/wgsl_guard.js';
+import { CALLER_TYPES, INTEGER_RANGES, WORD_TYPES } from '../../runtime_js/core/arrays.js';
+import { DEFAULT_PROFILE, SOFTWARE_PROFILES } from '../../runtime_js/core/device.js';
+import { WORD_BYTES } from '../../runtime_js/core/plan.js';
+import { DRAWS } from '../../runtime_js/draw/initial.js';
+import { STORED_TYPES } from '../../runtime_js/files/safetensors.js';
+
+const namesOf = types =>
+  Object.fromEntries(Object.entries(types).map(([key, { name }]) => [key, name]));
+const { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS } = guard;
+process.stdout.write(
+  JSON.stringify({
+    wordBytes: WORD_BYTES,
+    wordTypes: namesOf(WORD_TYPES),
+    callerTypes: namesOf(CALLER_TYPES),
+    integerRanges: INTEGER_RANGES,
+    limits: DEFAULT_LIMITS,
+    memoryRoles: MEMORY_ROLES,
+    storedIn: STORED_IN,
+    lastingRoles: LASTING_ROLES,
+    draws: Object.keys(DRAWS),
+    storedTypes: namesOf(STORED_TYPES),
+    profiles: [...SOFTWARE_PROFILES, DEFAULT_PROFILE],
+    guard: { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS },
+  }),
+);
