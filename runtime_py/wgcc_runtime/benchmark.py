@@ -43,7 +43,7 @@ class Stopwatch:
         self._entry = entry = model.entry(name)
         self._batch = sample_inputs(model, entry)
         watched = [key for key, t in entry.outputs.items() if t.is_float and t.bytes == WORD]
-        self._runner = model.runner(name, watched)
+        self._launcher = model.runner(name, watched)
         self._first = self._timed(1)
         self._single: list[float] = []
         self._together: list[float] = []
@@ -63,7 +63,7 @@ class Stopwatch:
 
     def _timed(self, count: int) -> float:
         started = time.perf_counter()
-        self._runner.run([self._batch] * count)
+        self._launcher.run([self._batch] * count)
         return 1000 * (time.perf_counter() - started)
 
 

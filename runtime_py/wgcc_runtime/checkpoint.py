@@ -32,6 +32,10 @@ class Progress:
     def step(self, entry: str) -> int:
         return self.steps.get(entry, 0)
 
+    def add(self, entry: str, steps: int, from_data: bool) -> None:
+        self.steps[entry] = self.step(entry) + steps
+        self.position += steps if from_data else 0
+
     def copy(self) -> Progress:
         return Progress(dict(self.steps), self.position, self.seed)
 

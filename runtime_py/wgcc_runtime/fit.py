@@ -12,11 +12,11 @@ from wgcc_runtime.batches import Batch, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
-from wgcc_runtime.history import History, Log, Report
+from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import previous
-from wgcc_runtime.runner import NotFiniteError, is_scalar
+from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.schedule import Schedule, make_schedule
 from wgcc_runtime.threefry import checked_seed
 
@@ -157,7 +157,7 @@ class _Loop:
         )
         self._log: Log | None = None
         self._submit_steps = 1
-        self._ms = 0.0
+        self._pace = Pace()
         self._saved_at = time.monotonic()
         self._saved_step = -1
 
@@ -166,16 +166,21 @@ class _Loop:
         try:
             while not self._done():
                 pass
+            if self._checkpoint and self._saved_step != self._step:
+                self._save()
+        except WgccError as error:
+            if error.code != "closed":
+                raise
+            text = f"fit: the model was closed, by a callback or a thread, at step {self._step}"
+            raise WgccError("closed", text) from None
         finally:
             if log:
                 log.close()
-        if self._checkpoint and self._saved_step != self._step:
-            self._save()
         return self._history
 
     def _begin(self) -> None:
         self._source = self._open()
-        self._runner = self._model.runner(self._entry.name, self._watched)
+        self._launcher = self._model.runner(self._entry.name, self._watched)
         self._failure: BaseException | None = None
 
     def _done(self) -> bool:
@@ -199,11 +204,11 @@ class _Loop:
     def _run(self) -> None:
         batches = self._take(self._step)
         while batches:
-            started = time.perf_counter()
-            self._runner.submit(batches)
+            started, step = time.perf_counter(), self._step
+            flight = self._launcher.start(batches, from_data=True)
             # The host prepares the next batches while the GPU works.
-            following = self._take(self._step + len(batches))
-            outputs = self._collect(len(batches))
+            following = self._take(step + len(batches))
+            outputs = self._launcher.finish(flight)
             self._adapt(len(batches), time.perf_counter() - started)
             if self._after(outputs[-1]):
                 return
@@ -231,23 +236,8 @@ class _Loop:
             found.append(batch)
         return found
 
-    def _collect(self, count: int) -> list[dict[str, Array]]:
-        before = self._step
-        try:
-            outputs = self._runner.collect()
-        except NotFiniteError as error:
-            self._count(error.index)
-            raise error.at_step(self._entry.name, before + error.index + 1) from None
-        self._count(count)
-        return outputs
-
-    def _count(self, steps: int) -> None:
-        progress, name = self._model.progress, self._entry.name
-        progress.steps[name] = progress.step(name) + steps
-        progress.position += steps
-
     def _adapt(self, count: int, seconds: float) -> None:
-        self._ms = 1000 * seconds / count
+        self._pace.add(count, seconds)
         size = max(1, sum(tensor.bytes for tensor in self._entry.inputs.values()))
         fitting = int(SUBMIT_SECONDS * count / max(seconds, 1e-9))
         # Grows slowly: the first steps also compile the kernels and say little.
@@ -273,7 +263,7 @@ class _Loop:
         numbers = {name: float(value) for name, value in outputs.items()}
         due = self._schedule.is_due(self._schedule.eval_every, self._step)
         results = self._evaluate() if due else {}
-        report = Report(self._step, numbers[self._loss], numbers, results, self._ms)
+        report = Report(self._step, numbers[self._loss], numbers, results, self._pace.ms())
         self._history.reports.append(report)
         if self._log:
             self._log.write(report)

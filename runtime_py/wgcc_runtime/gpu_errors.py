@@ -6,33 +6,45 @@ import contextlib
 import importlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.forked import check_process, watch
+from wgcc_runtime.interrupts import has_insisted, held
 
 # A step that takes longer than this is taken for a shader that never ends.
 WAIT_SECONDS = 600.0
+# So often a wait looks whether the user still wants it.
+LOOK_SECONDS = 0.2
 
 
 def wgpu() -> Any:
     """The wgpu module (it is untyped, hence Any)."""
+    check_process()
     try:
-        return importlib.import_module("wgpu")
+        module = importlib.import_module("wgpu")
     except ImportError as error:
         text = f"running a bundle needs the package wgpu (pip install wgpu): {error}"
         raise WgccError("no-wgpu", text) from None
+    watch(module)
+    return module
 
 
 @contextlib.contextmanager
 def gpu_errors(doing: str) -> Iterator[None]:
-    """Within this, an error of wgpu becomes one of ours; `doing` says what was going on."""
+    """Within this, an error of wgpu becomes one of ours; `doing` says what was going on.
+
+    Signals wait outside, because wgpu does not survive an exception in its midst.
+    """
     gpu_error = wgpu().GPUError
-    try:
-        yield
-    except (gpu_error, RuntimeError, MemoryError) as error:
-        # RuntimeError is what a failed mapping raises.
-        raise _translated(doing, str(error)) from error
+    with held():
+        try:
+            yield
+        except (gpu_error, RuntimeError, MemoryError) as error:
+            # RuntimeError is what a failed mapping raises.
+            raise _translated(doing, str(error)) from error
 
 
 def _translated(doing: str, text: str) -> WgccError:
@@ -54,9 +66,14 @@ def _translated(doing: str, text: str) -> WgccError:
 def wait(promise: Any, doing: str, seconds: float = WAIT_SECONDS) -> None:
     """Waits for a promise of wgpu, but not for ever."""
     done = getattr(promise, "_thread_event", None)
+    ends = time.monotonic() + seconds
     # Without that event (it is no public part of wgpu) there is no time-out, but all else works.
-    if done is not None and not done.wait(seconds):
-        raise WgccError("time-out", f"the GPU did not finish {doing} within {seconds:.0f} s")
+    while done is not None and not done.wait(min(LOOK_SECONDS, seconds)):
+        if has_insisted():
+            text = f"Ctrl-C was pressed so often that {doing} was no longer waited for"
+            raise WgccError("interrupted", text)
+        if time.monotonic() > ends:
+            raise WgccError("time-out", f"the GPU did not finish {doing} within {seconds:.0f} s")
     promise.sync_wait()
 
 

@@ -13,12 +13,15 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
 
 # What reports and `wgcc train --json` say besides outputs.
-FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint")
+FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint", "warnings")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One moment of training: scalars of the entry; `loss` is the one so named, or the first."""
+    """One moment of training: scalars of the entry; `loss` is the one so named, or the first.
+
+    `ms` is the time per step since the report before, without evaluating, reporting and saving.
+    """
 
     step: int
     loss: float
@@ -35,6 +38,23 @@ class Report:
 def _key(output: str) -> str:
     """An output called like a fact of the report, such as `step`, is `out_step` there."""
     return f"out_{output}" if output in FACTS or output.startswith(("eval_", "out_")) else output
+
+
+class Pace:
+    """The time that steps take, from one report to the next."""
+
+    def __init__(self) -> None:
+        self._steps, self._seconds = 0, 0.0
+
+    def add(self, steps: int, seconds: float) -> None:
+        self._steps += steps
+        self._seconds += seconds
+
+    def ms(self) -> float:
+        """Milliseconds per step since this was last asked."""
+        found = 1000 * self._seconds / max(1, self._steps)
+        self._steps, self._seconds = 0, 0.0
+        return found
 
 
 @dataclass(slots=True)

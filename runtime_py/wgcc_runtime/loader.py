@@ -8,6 +8,7 @@ from typing import Any
 from wgcc_runtime.bundle_files import open_bundle, read_kernel
 from wgcc_runtime.device import open_device
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.forked import check_process
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
@@ -37,6 +38,7 @@ def load(
     adapter, or suits its kind.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     """
+    check_process()
     seed = checked_seed(seed)
     read = open_bundle(path)
     plan = load_plan(path)

@@ -35,16 +35,15 @@ class Machine:
         self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
         self.buffers = [self.storage(b.bytes, b.name) for b in plan.buffers]
         started = time.perf_counter()
-        with gpu_errors("compiling the kernels"):
-            self._commands = {
-                name: [self.command(item) for item in plan.dispatches(name, profile)]
-                for name in plan.entries
-            }
-            self._guards = {
-                name: [self.command(item) for item in entry.guard.dispatches]
-                for name, entry in plan.entries.items()
-                if entry.guard
-            }
+        self._commands = {
+            name: [self.command(item) for item in plan.dispatches(name, profile)]
+            for name in plan.entries
+        }
+        self._guards = {
+            name: [self.command(item) for item in entry.guard.dispatches]
+            for name, entry in plan.entries.items()
+            if entry.guard
+        }
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self._readback: Readback | None = None
         self._is_open = True

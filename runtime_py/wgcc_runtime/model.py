@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array, from_words
-from wgcc_runtime.batches import check_batch
+from wgcc_runtime.batches import Batch, check_batch
 from wgcc_runtime.checkpoint import (
     Checkpoint,
     Progress,
@@ -20,12 +23,15 @@ from wgcc_runtime.checkpoint import (
     save_checkpoint,
 )
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
+from wgcc_runtime.exclusive import Exclusive
+from wgcc_runtime.flight import Flight, Launcher
+from wgcc_runtime.forked import check_process, is_child
 from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
-from wgcc_runtime.runner import NotFiniteError, Runner
+from wgcc_runtime.runner import Runner
 from wgcc_runtime.threefry import checked_seed
-from wgcc_runtime.values import OPTIMIZER, StartValues, Words, words_of
+from wgcc_runtime.values import StartValues, Words, without_moments, words_of
 
 if TYPE_CHECKING:
     from wgcc_runtime.history import History
@@ -34,7 +40,11 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry."""
+    """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
+
+    Threads may share a model; their calls run one after the other. Ctrl-C, or an exception in a
+    callback, leaves it as after the last step that is counted.
+    """
 
     # Training steps that make a NaN are undone and raise; turn off to see where it leads.
     check_finite = True
@@ -47,7 +57,10 @@ class Model:
         self._sources = sources
         self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
         self._guards: dict[str, Guard] = {}
-        self.progress = Progress()
+        self._exclusive = Exclusive()
+        self._flight: Flight | None = None
+        self._fitting: threading.Thread | None = None
+        self._progress = Progress()
         self._seed = seed
         self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
@@ -55,16 +68,13 @@ class Model:
 
     def call(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """Runs an entry once: arrays (or numbers) in, numpy arrays out."""
+        check_process()
         spec = self.entry(entry)
         batch = check_batch(inputs, spec)
-        runner = self.runner(entry, spec.outputs)
-        step = self.progress.step(entry) + 1
-        try:
-            (outputs,) = runner.run([batch])
-        except NotFiniteError as error:
-            raise error.at_step(entry, step) from None
-        if spec.training:
-            self.progress.steps[entry] = step
+        with self._use():
+            flight = self._launch(entry, tuple(spec.outputs), [batch])
+            self._land()
+        (outputs,) = flight.result()
         return outputs
 
     def map(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
@@ -81,7 +91,8 @@ class Model:
         """Trains; see `wgcc_runtime.fit.fit` for the options."""
         from wgcc_runtime.fit import fit
 
-        return fit(self, batches, **options)
+        with self._only_one_fit():
+            return fit(self, batches, **options)
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
         """Time per kernel of an entry, on inputs of zeros, on a device of its own."""
@@ -124,6 +135,13 @@ class Model:
         return self._machine.compile_ms
 
     @property
+    def progress(self) -> Progress:
+        """How far training has come, with all that was submitted."""
+        if self._flight:
+            self._settle()
+        return self._progress
+
+    @property
     def steps_done(self) -> int:
         """Training steps made so far, over all entries."""
         return sum(self.progress.steps.values())
@@ -144,6 +162,7 @@ class Model:
 
     def load_params(self, values: Mapping[str, Any], strict: bool = True) -> None:
         """Writes parameters (or state) by name; `strict`: all parameters, and no unknown name."""
+        check_process()
         tensors = self.plan.persistent()
         if not strict:
             values = {name: value for name, value in values.items() if name in tensors}
@@ -154,23 +173,21 @@ class Model:
 
     def reset(self, seed: int | None = None) -> None:
         """Back to the start: initial values, no steps made. A seed draws other initial values."""
+        check_process()
         seed = checked_seed(seed)
-        self._write(self._values.words(self._seed if seed is None else seed))
-        self.progress = Progress()
+        self._write(self._values.words(self._seed if seed is None else seed), Progress())
 
     def reset_to_bundle(self) -> None:
         """To the values the bundle was built with, whatever weights and seed were given."""
-        self._write(self._values.words(None, own=True))
-        self.progress = Progress()
+        self._write(self._values.words(None, own=True), Progress())
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
         """Writes a safetensors file, atomically. With `optimizer` it can be resumed to the bit."""
-        arrays = self._read(
-            tensor
-            for name, tensor in self.plan.persistent().items()
-            if optimizer or not name.startswith(OPTIMIZER)
-        )
-        save_checkpoint(path, self.plan, arrays, self.progress, keep_previous)
+        tensors = self.plan.persistent()
+        with self._use():
+            progress = self._progress.copy()
+            arrays = self._read((tensors if optimizer else without_moments(tensors)).values())
+        save_checkpoint(path, self.plan, arrays, progress, keep_previous)
 
     def load(
         self, path: str | Path, or_previous: bool = False, weights_only: bool = False
@@ -181,37 +198,43 @@ class Model:
         and state of any model they fit; optimizers and steps start anew. What the caller should
         know is warned of (`WgccWarning`) and in the result's `notes`.
         """
+        check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
         found = restore(path, self.plan, self._values.words(self._seed), weights_only)
-        self._write(found.words)
-        self.progress = found.progress
+        self._write(found.words, found.progress)
         for note in found.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)
         return found
 
     def snapshot(self) -> None:
         """Keeps a copy of parameters and state on the host, for `recover`."""
-        data = self._read_bytes(self.plan.persistent().values())
-        words = {name: np.frombuffer(part, "<u4") for name, part in data.items()}
-        self._snapshot = words, self.progress.copy()
+        with self._use():
+            data = self._read_bytes(self.plan.persistent().values())
+            words = {name: np.frombuffer(part, "<u4") for name, part in data.items()}
+            self._snapshot = words, self._progress.copy()
 
     def recover(self) -> None:
         """After a lost device: opens a new one; the model is as in the last `snapshot`, or new."""
-        self._machine = self._machine.on_new_device()
-        self._runners, self._guards = {}, {}
-        self._write(self._values.constants)
-        words, progress = self._snapshot or (self._values.words(self._seed), Progress())
-        self._write(words)
-        self.progress = progress.copy()
+        machine = self._machine.on_new_device()
+        with self._use():
+            self._machine = machine
+            self._runners, self._guards = {}, {}
+            self._write(self._values.constants)
+            words, progress = self._snapshot or (self._values.words(self._seed), Progress())
+            self._write(words, progress.copy())
 
     def close(self) -> None:
         """Frees the GPU memory."""
-        for runner in self._runners.values():
-            runner.close()
-        for guard in self._guards.values():
-            guard.close()
-        self._runners, self._guards = {}, {}
-        self._machine.close()
+        if is_child():
+            return  # it is the parent's
+        with self._exclusive.use():
+            self._land()
+            for runner in self._runners.values():
+                runner.close()
+            for guard in self._guards.values():
+                guard.close()
+            self._runners, self._guards = {}, {}
+            self._machine.close()
 
     def __enter__(self) -> Model:
         return self
@@ -224,13 +247,65 @@ class Model:
     ) -> None:
         self.close()
 
-    def runner(self, entry: str, outputs: Iterable[str]) -> Runner:
-        """Runs the entry and reads these outputs; made once."""
-        self._machine.check_open()
-        key = entry, tuple(outputs), self.check_finite
+    def runner(self, entry: str, outputs: Iterable[str]) -> Launcher:
+        """Runs the entry for many batches in one submit and reads these outputs."""
+        return Launcher(partial(self._launch, entry, tuple(outputs)), self._settle)
+
+    @contextlib.contextmanager
+    def _use(self) -> Iterator[None]:
+        """For one thing at a time, which no signal interrupts. What was submitted is counted."""
+        with self._exclusive.use():
+            self._machine.check_open()
+            self._land()
+            yield
+
+    def _settle(self) -> None:
+        with self._use():
+            pass
+
+    def _launch(
+        self,
+        entry: str,
+        outputs: tuple[str, ...],
+        batches: Sequence[Batch],
+        from_data: bool = False,
+    ) -> Flight:
+        """Submits calls of an entry, and leaves them to whoever uses the model next."""
+
+        def count(made: int) -> None:
+            if self.plan.entries[entry].training:
+                self._progress.add(entry, made, from_data)
+
+        with self._use():
+            runner = self._runner(entry, outputs)
+            runner.submit(batches)
+            first = self._progress.step(entry) + 1
+            self._flight = Flight(runner, entry, first, len(batches), count)
+            return self._flight
+
+    def _land(self) -> None:
+        if self._flight:
+            self._flight.land()
+            self._flight = None
+
+    @contextlib.contextmanager
+    def _only_one_fit(self) -> Iterator[None]:
+        """A callback may train on; two threads would not know whose step is the next."""
+        check_process()
+        before, thread = self._fitting, threading.current_thread()
+        if before not in (None, thread):
+            raise WgccError("busy", "the model is in `fit` already, in another thread")
+        self._fitting = thread
+        try:
+            yield
+        finally:
+            self._fitting = before
+
+    def _runner(self, entry: str, outputs: tuple[str, ...]) -> Runner:
+        key = entry, outputs, self.check_finite
         if key not in self._runners:
             guard = self._guard(entry) if self.check_finite else None
-            self._runners[key] = Runner(self._machine, entry, key[1], guard)
+            self._runners[key] = Runner(self._machine, entry, outputs, guard)
         return self._runners[key]
 
     def _guard(self, entry: str) -> Guard | None:
@@ -239,7 +314,8 @@ class Model:
         return self._guards.get(entry)
 
     def _read(self, tensors: Iterable[Tensor]) -> dict[str, Array]:
-        data = self._read_bytes(tensors)
+        with self._use():
+            data = self._read_bytes(tensors)
         return {name: from_words(part, self.plan.tensors[name]) for name, part in data.items()}
 
     def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
@@ -256,6 +332,9 @@ class Model:
                 found[tensor.name] = data[at : at + tensor.bytes]
         return {tensor.name: found[tensor.name] for tensor in wanted}
 
-    def _write(self, words: Words) -> None:
-        for name, value in words.items():
-            self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))
+    def _write(self, words: Words, progress: Progress | None = None) -> None:
+        """`progress`: where training stands with these values, if that changes."""
+        with self._use():
+            for name, value in words.items():
+                self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))
+            self._progress = progress or self._progress

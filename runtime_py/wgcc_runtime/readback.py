@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from wgcc_runtime.device import Device
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wait, wgpu
 
 
@@ -41,7 +43,8 @@ class Readback:
     def _wait(self, size: int) -> None:
         try:
             wait(self._buffer.map_async("READ", 0, size), "the submitted work")
-        except KeyboardInterrupt:
+        except BaseException:
             # A buffer whose mapping was not waited for can never be mapped again.
-            self._buffer = self._make()
+            with contextlib.suppress(WgccError):
+                self._buffer = self._make()
             raise

@@ -9,8 +9,12 @@ import secrets
 import time
 from pathlib import Path
 
+from wgcc_runtime.interrupts import handle_now, held
+
 # A temporary file this old (in seconds) was left by a process that died while saving.
 STRAY_AGE = 600.0
+# Between pieces of this size a long file can be interrupted.
+PIECE = 16 << 20
 
 
 def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
@@ -18,19 +22,26 @@ def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
     temporary = _temporary(path)
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if keep_previous:
-            _keep(path)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_folder(path.parent)
+    with held():
+        try:
+            _write(temporary, data)
+            if keep_previous:
+                _keep(path)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        _sync_folder(path.parent)
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "xb") as stream:
+        for start in range(0, len(data), PIECE):
+            handle_now()
+            stream.write(memoryview(data)[start : start + PIECE])
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def previous(path: Path) -> Path:

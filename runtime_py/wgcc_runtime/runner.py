@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,7 @@ class Runner:
         self._staging: Any = None
         self._readback: Readback | None = None
         self._pending: Sequence[Batch] = ()
+        self._standing = 0
 
     def run(self, batches: Sequence[Batch]) -> list[dict[str, Array]]:
         self.submit(batches)
@@ -45,6 +47,7 @@ class Runner:
 
     def submit(self, batches: Sequence[Batch]) -> None:
         """Starts one call per batch (words by input name), in order. Does not wait."""
+        self._standing = 0
         self._reserve(len(batches))
         with gpu_errors(f"running `{self._entry}`"):
             encoder = self._machine.encoder()
@@ -64,22 +67,21 @@ class Runner:
         `NotFiniteError`.
         """
         batches, self._pending = self._pending, ()
-        data = self._fetch(len(batches) * self._output_bytes + WORD)
+        assert self._readback is not None
+        data = self._readback.fetch(len(batches) * self._output_bytes + WORD)
         results = [self._decode(data, i) for i in range(len(batches))]
         flagged = self._flag is not None and any(data[-WORD:])
         if self._guard and (flagged or any(self._bad_output(result) for result in results)):
             self._find_bad(batches, results)
         return results
 
-    def _fetch(self, size: int) -> memoryview:
-        assert self._readback is not None
-        try:
-            return self._readback.fetch(size)
-        except KeyboardInterrupt:
-            # Nobody will count these calls, so they must not have happened.
-            if self._guard:
-                self._guard.restore()
-            raise
+    def undo(self, calls: int) -> int:
+        """After `collect` failed: takes the calls back if there is a copy; how many still stand."""
+        if not self._guard or not self._guard.can_restore:
+            return calls
+        with contextlib.suppress(WgccError):
+            self._guard.restore()
+        return self._standing
 
     def close(self) -> None:
         if self._readback:
@@ -90,7 +92,7 @@ class Runner:
     def _reserve(self, count: int) -> None:
         if count <= self._capacity:
             return
-        self._capacity = count
+        self._capacity = 0  # until everything is there
         if self._readback:
             self._readback.close()
         self._readback = Readback(self._machine.device, count * self._output_bytes + WORD)
@@ -98,6 +100,7 @@ class Runner:
             if self._staging:
                 self._staging.destroy()
             self._staging = self._machine.storage(count * self._input_bytes, "staging")
+        self._capacity = count
 
     def _record(self, encoder: Any, batches: Sequence[Batch]) -> None:
         if len(batches) == 1:
@@ -165,6 +168,9 @@ class Runner:
                 self.run([batch])
             except NotFiniteError as error:
                 raise NotFiniteError(i, error.what, error.where) from None
+            except BaseException:
+                self._standing = i
+                raise
 
     def _raise_bad(self, i: int, batch: Batch, results: Mapping[str, Array]) -> None:
         assert self._guard is not None

@@ -32,7 +32,8 @@ class Schedule:
         return min(steps)
 
     def is_due(self, period: int, step: int) -> bool:
-        return step % period == 0 or step == self.last
+        # It may be past the last one, where a callback has trained as well.
+        return step % period == 0 or (self.last is not None and step >= self.last)
 
 
 def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any) -> Schedule:

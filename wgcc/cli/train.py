@@ -137,10 +137,11 @@ class Interruption:
     """Within it, the first Ctrl-C asks to stop after the step, the second one stops at once."""
 
     _wanted: bool = False
+    _noticed: bool = False
     _before: Any = field(default=None)
 
     def __enter__(self) -> Interruption:
-        self._before = signal.signal(signal.SIGINT, self._handle)
+        self._before = signal.signal(signal.SIGINT, self)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,11 +150,18 @@ class Interruption:
     def is_wanted(self) -> bool:
         return self._wanted
 
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        """Handles Ctrl-C."""
         if self._wanted:
             raise KeyboardInterrupt
         self._wanted = True
-        say("\nstopping after this step (Ctrl-C again stops at once) ...")
+        self.notice()
+
+    def notice(self) -> None:
+        """The runtime handles Ctrl-C after the step, but it need not be silent until then."""
+        if not self._noticed:
+            self._noticed = True
+            say("\nstopping after this step (Ctrl-C again stops at once) ...")
 
 
 def _summary(model: Model, job: Job, history: History, seconds: float, as_json: bool) -> None:

@@ -1,0 +1,73 @@
+"""Threads that share a model take turns; processes that are forked from it are told at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import line_bundle
+import wgcc_runtime
+from line_training import batches, data, refused
+from trials.forks import fork
+from trials.threads import share
+from wgcc_runtime import Model, Report
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return line_bundle.write_bundle(tmp_path_factory.mktemp("processes") / "bundle")
+
+
+@pytest.fixture
+def model(bundle: Path) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device="lavapipe") as found:
+        yield found
+
+
+def test_threads_share_models_and_a_device(adapter: str, tmp_path: Path) -> None:
+    found = share(tmp_path, 20, adapter)
+    assert not [kind for kind in found if kind.startswith("fault")]
+    assert (found["calls"], found["steps"] > 50) == (160, True)
+
+
+def test_forked_processes_are_refused_and_end(adapter: str) -> None:
+    found, slowest = fork(1, adapter)
+    assert not [kind for kind in found if kind.startswith("fault")]
+    assert (len(found), slowest < 30) == (11, True)
+
+
+def test_a_second_fit_waits_for_nobody(model: Model) -> None:
+    """In another thread it is refused; in a callback it is part of the first."""
+    answers: list[Any] = []
+
+    def elsewhere() -> None:
+        try:
+            model.fit(data(), steps=1)
+        except wgcc_runtime.WgccError as error:
+            answers.append(error.code)
+
+    def callback(report: Report) -> None:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        answers.append(model.predict(x=data(8)["x"])["p"].shape)
+        if report.step == 2:
+            model.fit(data(), steps=1, every=1)
+
+    model.fit(data(), steps=4, every=2, callbacks=[callback])
+    assert answers == ["busy", (8,)] * 2
+    assert model.steps_done == 5
+    elsewhere()
+    assert (len(answers), model.steps_done) == (4, 6)
+
+
+def test_a_model_closed_while_it_trains(model: Model) -> None:
+    with refused("closed", "at step 4"):
+        model.fit(data(), steps=50, every=4, callbacks=[lambda _: model.close()])
+    with refused("closed", "the model was closed"):
+        model.train(**batches(1)[0])
+    model.close()
