@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +16,7 @@ import line_bundle
 import wgcc_runtime
 from line_training import batches, data, refused
 from trials.forks import fork
+from trials.interrupts import python_path
 from trials.threads import share
 from wgcc_runtime import Model, Report
 
@@ -38,6 +42,34 @@ def test_forked_processes_are_refused_and_end(adapter: str) -> None:
     found, slowest = fork(1, adapter)
     assert not [kind for kind in found if kind.startswith("fault")]
     assert (len(found), slowest < 30) == (11, True)
+
+
+POOL = """
+import multiprocessing, sys
+import adapters
+adapters.use_software_drivers()
+import wgcc_runtime
+from line_training import batches
+model = wgcc_runtime.load(sys.argv[1], device="lavapipe")
+def train(_):
+    return model.train(**batches(1)[0])
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(abs, range(-9, 0)))
+    try:
+        pool.map(train, range(2))
+    except wgcc_runtime.WgccError as error:
+        print(error.code)
+print(model.train(**batches(1)[0])["loss"].shape)
+"""
+
+
+def test_pools_of_forked_workers(bundle: Path) -> None:
+    """They do what has nothing to do with the GPU, and errors find their way back."""
+    done = subprocess.run(
+        [sys.executable, "-c", POOL, str(bundle)], timeout=120, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": python_path()}, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == [str(list(range(9, 0, -1))), "forked", "()"], done.stderr
 
 
 def test_a_second_fit_waits_for_nobody(model: Model) -> None:

@@ -19,6 +19,10 @@ class WgccError(Exception):
         self.message = message
         self.field = field
 
+    def __reduce__(self) -> tuple[type[WgccError], tuple[str, str, str]]:
+        """Travels between processes whole; subclasses arrive as plain errors."""
+        return WgccError, (self.code, self.message, self.field)
+
 
 class WgccWarning(UserWarning):
     """Something went on, but not quite as asked: a checkpoint that had to be replaced, say."""
