@@ -1,4 +1,5 @@
-// Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` stand above: see examples/pages.py.
+// Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` are defined above: see
+// examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const data = readTensors(files['train.safetensors'], 'train').tensors;
@@ -82,7 +83,10 @@ async function read() {
   return probs;
 }
 
-/** As the data set was made: the strokes centred in 32 x 32 dots, then dots counted in blocks of 4 x 4. */
+/**
+ * As the data set was made: the strokes centred in 32 x 32 dots, then dots counted in blocks of 4 x
+ * 4.
+ */
 function pixels() {
   const dots = new Uint8Array(32 * 32);
   for (const stroke of centred(strokes))
@@ -133,7 +137,9 @@ function drawDisc(dots, centreX, centreY) {
     }
 }
 
-/** Fine-tunes on the corrections so far, among digits it knows, so that it does not forget those. */
+/**
+ * Fine-tunes on the corrections so far, among digits it knows, so that it does not forget those.
+ */
 async function correct(digit) {
   if (busy || !strokes.length) return;
   busy = true;

@@ -1,4 +1,5 @@
-// A decision surface that moves while the network trains. `load` and `plan` stand above: see examples/pages.py.
+// A decision surface that moves while the network trains. `load` and `plan` are defined above: see
+// examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const BATCH = plan.tensors['train/class'].shape[0];

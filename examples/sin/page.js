@@ -1,4 +1,4 @@
-// A curve that morphs onto its target. `load` and `plan` stand above: see examples/pages.py.
+// A curve that morphs onto its target. `load` and `plan` are defined above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const [count] = plan.tensors[plan.entries.predict.inputs.x].shape;

@@ -22,8 +22,8 @@ export async function checkBundle(plan, kernels) {
 }
 
 /**
- * The plan, checked: a `WgccError` with code `plan`, `limit` or `version` names the first field that
- * is wrong.
+ * The plan, checked: a `WgccError` with code `plan`, `limit` or `version` names the first field
+ * that is wrong.
  * @param {any} plan an object; a text is refused, because parsing it would hide repeated keys
  * @returns {Plan}
  */

@@ -32,7 +32,10 @@ function definition(reference, root) {
   return root.$defs[reference.slice('#/$defs/'.length)];
 }
 
-/** @param {Record<string, any>} value @param {Schema} schema @param {Schema} root @param {string} field */
+/**
+ * @param {Record<string, any>} value @param {Schema} schema @param {Schema} root
+ * @param {string} field
+ */
 function checkObject(value, schema, root, field) {
   const { properties = {}, additionalProperties = true, propertyNames, required = [] } = schema;
   for (const name of required) if (!Object.hasOwn(value, name)) refuse(field, `no ${name}`);

@@ -12,7 +12,8 @@ import { randomWords } from './threefry.js';
 /** @import { Plan, Range, Tensor } from './plan.js' */
 /** @import { Progress } from './session.js' */
 /**
- * @typedef {() => NamedWords | undefined | Promise<NamedWords | undefined>} Source of the next batch
+ * @typedef {NamedWords | undefined} NextBatch nothing at the end of the data
+ * @typedef {() => NextBatch | Promise<NextBatch>} Source
  * @typedef {{words: Words, rows: number, size?: number}} Column one input of a whole data set:
  *   its rows, and how many of them the model takes at a time
  */
@@ -168,7 +169,10 @@ function rowsAt(words, rowSize, rows) {
   return found;
 }
 
-/** The order of rows in an epoch. @param {number} seed @param {number} count @param {number} epoch */
+/**
+ * The order of rows in an epoch.
+ * @param {number} seed @param {number} count @param {number} epoch
+ */
 export function shuffled(seed, count, epoch) {
   const keys = randomWords(seed, SHUFFLE_KEY, count, epoch);
   // Key and row as one number sort fastest; the row is its low half, which is stored first.

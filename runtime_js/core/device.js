@@ -78,7 +78,10 @@ export function tunedName(adapterName) {
   return `tuned_${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
 }
 
-/** What suits the kind of an adapter. @param {Device} device @param {Plan} plan @param {Profiles} profiles */
+/**
+ * What suits the kind of an adapter.
+ * @param {Device} device @param {Plan} plan @param {Profiles} profiles
+ */
 export function suitedProfile(device, plan, profiles) {
   const suited = device.isSoftware ? SOFTWARE_PROFILES : [];
   return suited.find(name => canRun(device, plan, profiles, name)) ?? DEFAULT_PROFILE;

@@ -158,7 +158,7 @@ class Training {
     return { step, loss: outputs.loss ?? outputs[this.#watched[0]], outputs, ms };
   }
 
-  /** @param {number} calls that stand */
+  /** @param {number} calls that were made and count */
   #count(calls) {
     const { progress } = this.session;
     progress.steps[this.entryName] = this.#step + calls;

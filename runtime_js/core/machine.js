@@ -36,7 +36,6 @@ export class Machine {
   #allocated = new Set();
   /** Buffers for one purpose each, used again. @type {Map<string, GPUBuffer>} */
   #reused = new Map();
-
   /** Which kernels run. @type {Profile} */
   #profile = {};
 
@@ -78,16 +77,25 @@ export class Machine {
     return dispatchesOf(this.plan, entryName, this.#profile);
   }
 
-  /** A new buffer, by default one that kernels can bind. @param {number} size @param {number} [usage] */
+  /**
+   * A new buffer, by default one that kernels can bind.
+   * @param {number} size @param {number} [usage]
+   */
   storage(size, usage = STORAGE | COPY_SRC | COPY_DST) {
     const buffer = this.device.gpu.createBuffer({ size, usage });
     this.#allocated.add(buffer);
     return buffer;
   }
 
-  /** Where inputs of several calls wait for their turn. @param {number} size */
+  /** Holds the inputs of several calls until each is made. @param {number} size */
   staging(size) {
     return this.#reusable('staging', size);
+  }
+
+  /** @param {GPUBuffer} buffer */
+  free(buffer) {
+    buffer.destroy();
+    this.#allocated.delete(buffer);
   }
 
   /**
@@ -117,7 +125,10 @@ export class Machine {
     return words;
   }
 
-  /** Submits what nothing is read back of, and waits. @param {(encoder: GPUCommandEncoder) => void} record */
+  /**
+   * Submits what nothing is read back of, and waits.
+   * @param {(encoder: GPUCommandEncoder) => void} record
+   */
   async finish(record) {
     await this.submit(WORD_BYTES, record);
   }
@@ -159,16 +170,16 @@ export class Machine {
   #reusable(purpose, size, usage) {
     const old = this.#reused.get(purpose);
     if (old && old.size >= size) return old;
-    if (old) {
-      old.destroy();
-      this.#allocated.delete(old);
-    }
+    if (old) this.free(old);
     const buffer = this.storage(size, usage);
     this.#reused.set(purpose, buffer);
     return buffer;
   }
 
-  /** Pipelines compile in parallel. @param {Record<string, string>} kernels @param {CompileProgress} onProgress */
+  /**
+   * Pipelines compile in parallel.
+   * @param {Record<string, string>} kernels @param {CompileProgress} onProgress
+   */
   async #compile(kernels, onProgress) {
     const { entries } = this.plan;
     const dispatches = mapRecord(entries, (_, name) => this.dispatches(name));

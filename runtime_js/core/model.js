@@ -1,5 +1,5 @@
-// What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in index.d.ts.
-// Methods need no `this`, so that they can be passed on alone.
+// What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in
+// index.d.ts. Methods need no `this`, so that they can be passed on alone.
 
 import { fit } from './fit.js';
 import { loadFiles, loadInspect } from './parts.js';

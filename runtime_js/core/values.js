@@ -17,9 +17,7 @@ import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
 /** The words of every parameter, state and constant at the start, for any seed. */
 export class StartValues {
-  /**
-   * @param {Bundle} bundle @param {boolean} isSealedBundle @param {LoadOptions} options
-   */
+  /** @param {Bundle} bundle @param {boolean} isSealedBundle @param {LoadOptions} options */
   static async load(bundle, isSealedBundle, options) {
     const isOwn = isSealedBundle && !options.weights;
     const stored =
@@ -38,7 +36,7 @@ export class StartValues {
   }
 
   /**
-   * With a seed, all that is random is drawn from it; given weights stand in any case.
+   * With a seed, all that is random is drawn from it; given weights are kept in any case.
    * @param {number | null} [seed] null: none
    */
   words(seed = this.seed) {
@@ -60,17 +58,10 @@ export class StartValues {
    */
   async #words(seed, given) {
     const { own, isComplete } = this.stored;
-    const words =
-      seed == null && isComplete
-        ? own
-        : (await loadDraw()).startWords(
-            this.tensors,
-            own,
-            given,
-            seed,
-            this.bundle.plan.weights?.seed,
-          );
-    return { ...this.constants, ...words };
+    if (seed == null && isComplete) return { ...this.constants, ...own };
+    const { startWords } = await loadDraw();
+    const builtSeed = this.bundle.plan.weights?.seed;
+    return { ...this.constants, ...startWords(this.tensors, own, given, seed, builtSeed) };
   }
 }
 

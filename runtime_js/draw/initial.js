@@ -104,7 +104,10 @@ function fanOf({ args, shape, name }) {
   return positive(args.fan ?? fansOf(shape)[0], name);
 }
 
-/** Inputs and outputs of one unit: the last axis holds outputs, the one before it inputs. @param {number[]} shape */
+/**
+ * Inputs and outputs of one unit: the last axis holds outputs, the one before it inputs.
+ * @param {number[]} shape
+ */
 function fansOf(shape) {
   const size = elementCount(shape);
   if (shape.length < 2) return [size, size];

@@ -1,6 +1,7 @@
 // The quantile of the normal distribution, to the bit the same as normal.py's.
 
-// Wichura's rational approximations of the normal quantile (AS 241): numerator, denominator, from the constant up.
+// Wichura's rational approximations of the normal quantile (AS 241): numerator, denominator, from
+// the constant up.
 const CENTRE = [
   [
     3.3871328727963665, 133.14166789178438, 1971.5909503065513, 13731.69376550946,

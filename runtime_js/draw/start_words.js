@@ -11,7 +11,7 @@ import { initialValues } from './initial.js';
 const SEED_STATE = 'rng/seed';
 
 /**
- * With a seed, all that is random is drawn from it; given weights stand in any case. Without, what
+ * With a seed, all that is random is drawn from it; given weights are kept in any case. Without, what
  * is in no file is drawn from the seed that the bundle was built with.
  * @param {Tensors} tensors parameters and state @param {NamedWords} own the bundle's values
  * @param {NamedWords} given @param {number | null} [seed] @param {number} [builtSeed]

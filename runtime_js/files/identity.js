@@ -59,7 +59,10 @@ function mismatch(what) {
   return fail('mismatch', 'checkpoint', `${what}. ${around}`);
 }
 
-/** What the user should know about a checkpoint, if anything. @param {Plan} plan @param {Facts} facts */
+/**
+ * What the user should know about a checkpoint, if anything.
+ * @param {Plan} plan @param {Facts} facts
+ */
 export function notesOn({ model }, { steps, optimizer, source = model.sha256 }) {
   const notes = [];
   if (steps && !optimizer)

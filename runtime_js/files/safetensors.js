@@ -158,7 +158,10 @@ function toBytes(values, type) {
   return new Uint8Array(stored.buffer);
 }
 
-/** As Python's json.dumps spells it: keys sorted, a space after commas and colons. @param {object} value */
+/**
+ * As Python's json.dumps spells it: keys sorted, a space after commas and colons.
+ * @param {object} value
+ */
 function pythonJson(value) {
   return JSON.stringify(withSortedKeys(value), null, 1)
     .replace(/,\n */g, ', ')

@@ -18,7 +18,10 @@ export async function store(session, key = session.plan.model.name) {
   return (await globalThis.navigator?.storage?.persist?.()) ?? false;
 }
 
-/** Restores what `store` kept, as `restore` does; false when there is nothing. @param {Session} session @param {string} [key] */
+/**
+ * Restores what `store` kept, as `restore` does; false when there is nothing.
+ * @param {Session} session @param {string} [key]
+ */
 export async function recall(session, key = session.plan.model.name) {
   const bytes = await inStorage('readonly', checkpoints => checkpoints.get(key));
   return bytes ? restore(session, bytes) : false;
@@ -44,7 +47,10 @@ export async function inStorage(mode, act) {
   }
 }
 
-/** Resolves at an event of IndexedDB. @param {any} target @param {string} event @returns {Promise<any>} */
+/**
+ * Resolves at an event of IndexedDB.
+ * @param {any} target @param {string} event @returns {Promise<any>}
+ */
 function eventOf(target, event) {
   return new Promise((resolve, reject) => {
     target[`on${event}`] = () => resolve(target.result);

@@ -84,7 +84,8 @@ async function persistentValues(model) {
 
 /**
  * The input that the compiler drew, as drawn.py does.
- * @param {Tensor} tensor @param {string} id @param {InputDraw} draw @param {number} seed @param {number} step
+ * @param {Tensor} tensor @param {string} id @param {InputDraw} draw
+ * @param {number} seed @param {number} step
  */
 function drawInput(tensor, id, { kind, low, high }, seed, step) {
   const words = namedWords(seed, id, elementCount(tensor.shape), step);

@@ -70,7 +70,10 @@ async function byTimestamps(machine, commands, repeat) {
   );
 }
 
-/** One submit per kernel, less an empty submit. @param {Machine} machine @param {Command[]} commands @param {number} repeat */
+/**
+ * One submit per kernel, less an empty submit.
+ * @param {Machine} machine @param {Command[]} commands @param {number} repeat
+ */
 async function bySubmits(machine, commands, repeat) {
   const empty = await submitTime(machine, [], repeat);
   const times = [];

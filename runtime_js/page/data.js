@@ -6,8 +6,8 @@ const FEW = { low: 0, high: 3 };
 const FUNCTION_SEED = 7;
 
 /**
- * Rows in which every input is a smooth function of a hidden point, so that each can be learned from
- * the others. The first float input shows the point: on a line, or in a plane if it has room for one.
+ * Rows in which every input is a smooth function of a hidden point, so that each can be learned
+ * from the others. The first float input shows the point: on a line, or in a plane if it has room.
  */
 function generated(entry, seed, times) {
   const { inputs, ranges } = plan.entries[entry];
@@ -75,7 +75,10 @@ function integersOf({ dtype }, declared) {
 const arrayOf = ({ dtype }, length, value) =>
   CALLER_TYPES[dtype].from({ length }, (_, i) => value(i));
 
-/** Arrays by input name from a .safetensors file (by name) or a .csv file (columns in the inputs' order). */
+/**
+ * Arrays by input name from a .safetensors file (by name) or a .csv file (columns in the inputs'
+ * order).
+ */
 async function fromFile(file, entry) {
   if (file.name.endsWith('.safetensors'))
     return readTensors(await file.arrayBuffer(), file.name).tensors;

@@ -1,4 +1,5 @@
-// The page of a bundle: trains and predicts with whatever the model is. `plan`, `kernels`, `source` and `load` stand above.
+// The page of a bundle: trains and predicts with whatever the model is. `plan`, `kernels`, `source`
+// and `load` are defined above.
 
 const $ = id => document.getElementById(id);
 const entries = Object.keys(plan.entries);
@@ -110,7 +111,9 @@ $('reset').onclick = guarded(async () => {
 });
 $('save').onclick = guarded(async () =>
   say(
-    `Saved step ${step()} in this browser${(await model.store()) ? '' : ' (until it runs out of space)'}.`,
+    (await model.store())
+      ? `Saved step ${step()} in this browser.`
+      : `Saved step ${step()} in this browser (until it runs out of space).`,
   ),
 );
 $('restore').onclick = guarded(async () => {

@@ -1,4 +1,5 @@
-// Runs a job on a bundle in Deno: deno run --allow-all deno.mjs BUNDLE JOB < arguments.json > result.json
+// Runs a job on a bundle in Deno: deno run --allow-all deno.mjs BUNDLE JOB < arguments.json >
+// result.json
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 

@@ -1,4 +1,5 @@
-// The self-test recorded in a bundle, as a job: how far each output is off, relative to 1 + |expected|.
+// The self-test recorded in a bundle, as a job: how far each output is off, relative to 1 +
+// |expected|.
 
 export default async function job({ load, device, inspect }, { profile }) {
   const model = await load({ device, profile });

@@ -20,7 +20,8 @@ const WORTH = 0.95;
 /**
  * The profile for this very adapter: remembered, else measured.
  * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
- * @param {string} name of the profile @param {string} suited the profile that suits the adapter's kind
+ * @param {string} name of the profile
+ * @param {string} suited the profile that suits the adapter's kind
  * @returns {Promise<Profile>}
  */
 export async function tune(bundle, options, device, name, suited) {
@@ -32,14 +33,18 @@ export async function tune(bundle, options, device, name, suited) {
   return found;
 }
 
-/** The same kernels on the same adapter: the same choice. @param {Plan} plan @param {string} name */
+/**
+ * The same kernels on the same adapter: the same choice.
+ * @param {Plan} plan @param {string} name
+ */
 function storageKey({ model, kernels }, name) {
   return `${name} ${model.name} ${kernels.map(({ sha256 }) => sha256).join('')}`;
 }
 
 /**
  * What was chosen before, if the browser still has it.
- * @param {Plan} plan @param {string} name @param {string} key @returns {Promise<Profile | undefined>}
+ * @param {Plan} plan @param {string} name @param {string} key
+ * @returns {Promise<Profile | undefined>}
  */
 async function recalled(plan, name, key) {
   try {
@@ -57,7 +62,10 @@ class Tuning {
   /** @type {Profile} */
   #best = {};
 
-  /** @param {Bundle} bundle @param {LoadOptions} options @param {Device} device @param {string} suited */
+  /**
+   * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
+   * @param {string} suited
+   */
   constructor(bundle, options, device, suited) {
     const seconds = options.tune === true ? SECONDS : Number(options.tune);
     /** @type {Plan} */

@@ -1,4 +1,5 @@
-// What callers pass as arrays: odd ones must mean what plain ones mean, wrong ones get the code of the error.
+// What callers pass as arrays: odd ones must mean what plain ones mean, wrong ones get the code of
+// the error.
 
 const codeOf = async promise => {
   try {

@@ -1,4 +1,5 @@
-// A page whose policy allows scripts of its own origin only, with a bundle's index.js: node csp.mjs BUNDLE
+// A page whose policy allows scripts of its own origin only, with a bundle's index.js: node csp.mjs
+// BUNDLE
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
-// The example pages, used as a person would: node examples.mjs FOLDER, which holds the built pages and gets screenshots.
+// The example pages, used as a person would: node examples.mjs FOLDER, which holds the built pages
+// and gets screenshots.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, launch, openPage } from './browser.mjs';

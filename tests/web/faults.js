@@ -1,5 +1,6 @@
-// A GPU that fails: the n-th call of a kind, for every n of loading and three steps; or the whole device, at every
-// call of a run of 20 steps. Failures must be errors with a code, and the model must stand where its count says.
+// A GPU that fails: the n-th call of a kind, for every n of loading and three steps; or the whole
+// device, at every call of a run of 20 steps. Failures must be errors with a code, and the model
+// must stand where its count says.
 
 export default async function faults({ load, device: gpu = navigator.gpu }, { stride = 1 }) {
   return {
@@ -27,7 +28,10 @@ const train = (model, options) =>
     for await (const _ of model.fit(batchOf, options));
   });
 
-/** The GPU, whose calls are told to `before(name, device, argument)`; what that returns is used instead. */
+/**
+ * The GPU, whose calls are told to `before(name, device, argument)`; what that returns is used
+ * instead.
+ */
 function watched(gpu, before) {
   const devices = [];
   return {
@@ -139,7 +143,8 @@ async function attempt(load, device, fault, steps, states) {
   fault.isOver = true;
   const values = await everything(model);
   model.dispose();
-  return `fit: ${code}${code === 'done' && done !== steps ? ' too early' : ''}${values === states[done] ? '' : ', wrong values'}`;
+  const early = code === 'done' && done !== steps ? ' too early' : '';
+  return `fit: ${code}${early}${values === states[done] ? '' : ', wrong values'}`;
 }
 
 // ---- the device
@@ -151,7 +156,8 @@ async function loseAtEveryCall(load, gpu, stride) {
     const { code, ms, done } = await lose(load, gpu, point, false);
     const again = await lose(load, gpu, point, true);
     seen.slowest = Math.max(seen.slowest, ms);
-    // How many steps one submit holds depends on the time they take: a run may end before this call.
+    // How many steps one submit holds depends on the time they take: a run may end before this
+    // call.
     if (code !== (ms ? 'device-lost' : 'done') || done > 20) seen.wrong.push({ point, code, done });
     if (ms) seen.lost++;
     if (again.code !== 'done' || again.done !== 20 || again.values !== whole.values)

@@ -1,4 +1,5 @@
-// A bundle on a page from http, where browsers give neither WebGPU nor digests: node http.mjs BUNDLE
+// A bundle on a page from http, where browsers give neither WebGPU nor digests: node http.mjs
+// BUNDLE
 import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 
 const browser = await launch({

@@ -1,4 +1,5 @@
-// A model whose names are those of members that every object has: what Python does with it, done here.
+// A model whose names are those of members that every object has: what Python does with it, done
+// here.
 
 export default async function job({ load, device }) {
   const entry = 'propertyIsEnumerable';

@@ -1,9 +1,12 @@
-// Bad words put into parameters and moments behind the runtime's back, as a bad bit of memory would be: what is said,
-// and whether everything else kept its last good value.
+// Bad words put into parameters and moments behind the runtime's back, as a bad bit of memory would
+// be: what is said, and whether everything else kept its last good value.
 
 const BAD = [0x7fc00000, 0x7f800000, 0xff800000];
 
-/** `most`: how many tensors to spoil, spread over all; `gradient`: only train once, and tell what is said. */
+/**
+ * `most`: how many tensors to spoil, spread over all; `gradient`: only train once, and tell what is
+ * said.
+ */
 export default async function nan(
   { load, device: gpu = navigator.gpu },
   { most = 1e9, gradient = false },

@@ -1,4 +1,5 @@
-// What a person does with a bundle's index.html, opened from disk: node page.mjs INDEX.HTML CSV SCREENSHOTS
+// What a person does with a bundle's index.html, opened from disk: node page.mjs INDEX.HTML CSV
+// SCREENSHOTS
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, launch, openPage } from './browser.mjs';

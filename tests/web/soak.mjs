@@ -1,8 +1,9 @@
 // Trains a bundle for many steps in Chromium and looks at its memory: node soak.mjs BUNDLE STEPS
-// Looks themselves cost the script's heap some kilobytes at first, however few steps lie between them. So there are
-// WARM_UP looks that nobody sees, then one before the steps, and two more, each after half of them.
-// Every look: steps, bytes of the script's heap after a collection, GPU buffers alive, resident bytes of the browser's
-// processes by kind (Linux), milliseconds per step since the last look.
+// Looks themselves cost the script's heap some kilobytes at first, however few steps lie between
+// them. So there are WARM_UP looks that nobody sees, then one before the steps, and two more, each
+// after half of them. Every look: steps, bytes of the script's heap after a collection, GPU buffers
+// alive, resident bytes of the browser's processes by kind (Linux), milliseconds per step since the
+// last look.
 import { readFileSync } from 'node:fs';
 import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 

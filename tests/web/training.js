@@ -1,4 +1,5 @@
-// Trains on given batches, from given weights or a checkpoint: losses, the adapter, the checkpoint after it.
+// Trains on given batches, from given weights or a checkpoint: losses, the adapter, the checkpoint
+// after it.
 
 const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 const base64 = data => btoa(Array.from(data, byte => String.fromCharCode(byte)).join(''));

@@ -1,4 +1,5 @@
-// Whether every call waits for its own work: a buffer may be mapped at once unless the last submit wrote to it.
+// Whether every call waits for its own work: a buffer may be mapped at once unless the last submit
+// wrote to it.
 
 export default async function waits({ load, device: gpu = navigator.gpu }) {
   const adapter = await gpu.requestAdapter();

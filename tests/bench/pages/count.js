@@ -1,4 +1,5 @@
-// Counts what any library does with WebGPU: dispatches, and bytes of the buffers that are alive. Runs before the page.
+// Counts what any library does with WebGPU: dispatches, and bytes of the buffers that are alive.
+// Runs before the page.
 (() => {
   const counts = { dispatches: 0, bytes: 0, peak: 0, pipelines: 0 };
   globalThis.gpuCounts = counts;

@@ -1,4 +1,5 @@
-// What every library gets: the same first values, the same batch; and the page's side of the measurement.
+// What every library gets: the same first values, the same batch; and the page's side of the
+// measurement.
 
 /** Values below 1 that look random, the same everywhere. */
 function* numbers() {
