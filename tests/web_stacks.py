@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from adapters import INSTALL, ROOT, environment
-from wgcc.bundle.emit import write_files
+from wgcc.bundle.folder import write_files
 from wgcc.bundle.web import web_files
 from wgcc.cli.stacks import run_on
 from wgcc.compiler import compile_file

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wgcc import __version__
-from wgcc.bundle.emit import bundle_files, complete_plan, write_files
+from wgcc.bundle.emit import bundle_files, complete_plan
+from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
 from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
@@ -40,6 +41,7 @@ class Compiled:
         return bundle_files(self.planned, self.program, self.source.name, self.source.text, weights)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
+        """Write the bundle into an empty or new folder, or over an older bundle."""
         write_files(self.files(weights), Path(folder))
 
 

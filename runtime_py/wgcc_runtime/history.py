@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +105,7 @@ class Log:
         kept = [line for line in self._lines() if step and _step_of(line) <= step]
         try:
             replace_file(self._path, "".join(f"{line}\n" for line in kept).encode())
-            self._stream = open(self._path, "a", encoding="utf-8")  # noqa: SIM115 (see close)
+            self._stream = open(self._path, "a", encoding="utf-8", opener=_no_link)  # noqa: SIM115
         except OSError as error:
             raise WgccError("log", f"cannot write {self._path}: {error}", str(self._path)) from None
 
@@ -121,6 +122,11 @@ class Log:
             return self._path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return []
+
+
+def _no_link(path: str, flags: int) -> int:
+    """Never writes through a symbolic link; Windows has no such flag."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _step_of(line: str) -> float:

@@ -32,7 +32,7 @@ def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -65,8 +65,8 @@ def _keep(path: Path) -> None:
             name.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
-    # Without this the rename itself may be lost with the power; Windows has no such call.
+def sync_folder(folder: Path) -> None:
+    """Without this a rename may be lost with the power; Windows has no such call."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -78,14 +78,15 @@ def _sync_folder(folder: Path) -> None:
 def _sweep(path: Path) -> None:
     for stray in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         with contextlib.suppress(OSError):
-            if _is_stray(stray, path.name):
+            owner = stray.name.removeprefix(f".{path.name}.").split("-")[0]
+            if is_left_behind(stray, owner):
                 stray.unlink()
 
 
-def _is_stray(temporary: Path, name: str) -> bool:
-    if time.time() - temporary.stat().st_mtime > STRAY_AGE:
+def is_left_behind(temporary: Path, owner: str) -> bool:
+    """Whether the process `owner` (its number) that made a temporary file or folder is gone."""
+    if time.time() - temporary.lstat().st_mtime > STRAY_AGE:
         return True
-    owner = temporary.name.removeprefix(f".{name}.").split("-")[0]
     return os.name == "posix" and owner.isdigit() and not _alive(int(owner))
 
 

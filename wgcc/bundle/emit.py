@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.first_values import initial_weights, tensors_of
+from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import Plan, Planned, plan_text
 from wgcc.bundle.safetensors import STORED, safetensors_bytes
 from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.web import web_files
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
-
-WEIGHTS = "weights.safetensors"
 
 
 def bundle_files(
@@ -58,18 +56,6 @@ def _weights_bytes(program: Program, values: Mapping[str, Array]) -> bytes:
     return safetensors_bytes(
         {name: (tensors[name].type.dtype, array) for name, array in values.items()}
     )
-
-
-def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write a bundle over an older one; kernels that are no longer used disappear."""
-    for stale in folder.glob("kernels/*.wgsl"):
-        if f"kernels/{stale.name}" not in files:
-            stale.unlink()
-    for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_bytes() != data:
-            path.write_bytes(data)
 
 
 def _constants_bytes(planned: Planned) -> bytes:

@@ -31,7 +31,7 @@ from wgcc.schedule.kernel import (
 
 FORMAT, VERSION = "wgcc-bundle", 1
 # What a bundle may keep its source as, beside its other files; surrogates stand for broken names.
-_SOURCE = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
+SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 Plan = dict[str, Any]
 
 
@@ -79,7 +79,7 @@ def make_plan(
 
 def check_file_name(name: str) -> None:
     """A model file must be able to be a file of a bundle."""
-    if not _SOURCE.fullmatch(name):
+    if not SOURCE_NAME.fullmatch(name):
         raise WgError(
             f"{name!r} is no name for a model file, of which a bundle keeps a copy: call it NAME.wg"
             " (at most 128 characters, no control characters)"

@@ -7,20 +7,31 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.plan import Plan, all_dispatches, plan_text
+from wgcc.bundle.owned import WEIGHTS
+from wgcc.bundle.plan import SOURCE_NAME, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
 TUNED = "tuned_"
+# No file of a bundle is larger; those that a plan says more about are checked when it is loaded.
+MOST_BYTES = 1 << 40
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """A bundle's own files, as its plan names them, without those for the web."""
-    plan = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    """A bundle's own files, as its plan names them, without those for the web.
+
+    They are read as the runtime reads them: none from outside the folder.
+    """
+    from wgcc_runtime.bundle_files import open_bundle
+
+    read = open_bundle(folder)
+    plan = json.loads(read("plan.json", MOST_BYTES) or b"{}")
     kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
-    names = ["plan.json", *kernels, "weights.safetensors", "constants.safetensors"]
-    names.append(plan["model"]["source"])
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).is_file()}
+    names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors"]
+    if SOURCE_NAME.fullmatch(plan["model"]["source"]):
+        names.append(plan["model"]["source"])
+    found = {name: read(name, MOST_BYTES) for name in names}
+    return {name: data for name, data in found.items() if data is not None}
 
 
 def check_same_model(bundle: Plan, again: Plan) -> None:

@@ -51,6 +51,11 @@ POLL_SECONDS = 0.3
     callback=memory_size,
     help="GPU memory it may need, such as 64MB: activations are computed twice where it is short.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also into a folder of other files: those with names of a bundle's files are replaced.",
+)
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
 @json_option
@@ -67,9 +72,11 @@ def command(
 ) -> None:
     """Compile MODEL.wg into a bundle: kernels, plan, first weights.
 
-    The folder given with -o can be loaded from Python with wgcc_runtime.load.
+    The folder given with -o can be loaded from Python with wgcc_runtime.load. A bundle that is
+    there is replaced as a whole, or not at all if something fails; other files in it stay, and
+    so do weights that were trained since (as weights.trained.safetensors).
     """
-    _refuse_foreign_folder(output)
+    _refuse_foreign_folder(output, options["force"])
     if not watch:
         ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
     for _ in _changes(model_file.parent):
@@ -77,10 +84,15 @@ def command(
         say(f"watching {model_file.parent}; Ctrl-C ends", style="dim")
 
 
-def _refuse_foreign_folder(folder: Path) -> None:
-    """Never write a bundle's files among those of something else."""
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "plan.json").is_file():
-        raise click.UsageError(f"{folder} is not empty and is not a bundle; choose another folder.")
+def _refuse_foreign_folder(folder: Path, force: bool) -> None:
+    """Before anything is compiled for it."""
+    from wgcc.bundle.folder import check_folder
+    from wgcc.errors import WgError
+
+    try:
+        check_folder(folder, force)
+    except WgError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _build(
@@ -100,8 +112,8 @@ def _build(
         memory=options["memory"],
     )
     files = compiled.files(_weights(options["weights"], compiled))
-    _write(files, output)
-    found = facts(compiled, output, files, time.perf_counter() - started)
+    kept = _write(files, output, options["force"])
+    found = facts(compiled, output, files, kept, time.perf_counter() - started)
     if as_json:
         show_json(found)
     else:
@@ -132,10 +144,10 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _write(files: Mapping[str, bytes], output: Path) -> None:
-    from wgcc.bundle.emit import write_files
+def _write(files: Mapping[str, bytes], output: Path, force: bool) -> dict[str, str]:
+    from wgcc.bundle.folder import write_files
 
-    write_files(files, output)
+    return write_files(files, output, force)
 
 
 def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:

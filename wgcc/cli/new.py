@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,15 +91,16 @@ the entry `train`, along whose first axis batches are drawn. The same from Pytho
 )
 def command(name: str, template: str) -> None:
     """Make the folder NAME with a model, data and a README."""
+    from wgcc.bundle.folder import is_free, write_new
+
     folder, chosen = Path(name), _TEMPLATES[template]
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not is_free(folder):
         raise click.UsageError(f"{folder} exists already.")
-    folder.mkdir(parents=True, exist_ok=True)
     examples = data_dir("examples") / template
-    for file in sorted([*examples.glob("*.wg"), *examples.glob("*.safetensors")]):
-        shutil.copyfile(file, folder / file.name)
-    readme = _readme(folder.resolve().name, template)
-    (folder / "README.md").write_text(readme, encoding="utf-8")
+    found = sorted([*examples.glob("*.wg"), *examples.glob("*.safetensors")])
+    files = {file.name: file.read_bytes() for file in found}
+    files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
+    write_new(files, folder)
     say(f"{folder}: {chosen.what}. Next:", style="good")
     for line in (f"cd {folder}", *chosen.commands()):
         say(f"  {line}")

@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.owned import WEIGHTS
 from wgcc.cli.printing import plural, size, table, thousands
 from wgcc.compiler import Compiled
 
 MAX_STORAGE_BUFFERS = 8
 
 
-def facts(compiled: Compiled, folder: Path, files: Mapping[str, bytes], seconds: float) -> Any:
+def facts(
+    compiled: Compiled,
+    folder: Path,
+    files: Mapping[str, bytes],
+    kept: Mapping[str, str],
+    seconds: float,
+) -> Any:
+    """`kept`: files that were written over what a build had made, and what they are called now."""
     plan = compiled.planned.plan
     params = compiled.program.params.values()
     limits = plan["requires"]["limits"]
@@ -20,6 +28,7 @@ def facts(compiled: Compiled, folder: Path, files: Mapping[str, bytes], seconds:
         "model": compiled.program.name,
         "folder": str(folder),
         "files": {name: len(data) for name, data in files.items()},
+        "kept": dict(kept),
         "parameters": sum(tensor.type.size for tensor in params),
         "trainable": sum(tensor.type.size for tensor in params if tensor.trainable),
         "memory": plan["memory"],
@@ -51,8 +60,21 @@ def summary(found: Mapping[str, Any]) -> str:
         *_dispatches(found["entries"]),
         f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
         f"built in {found['seconds']:.2f} s",
+        *_kept(found["folder"], found["kept"]),
     ]
     return "\n".join(lines)
+
+
+def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:
+    """Weights that were trained into the bundle are worth more than its first ones."""
+    lines = [
+        f"{name} was not as the last build had written it; it is {Path(folder) / new} now"
+        for name, new in kept.items()
+    ]
+    if WEIGHTS in kept:
+        path = Path(folder) / kept[WEIGHTS]
+        lines.append(f"to have these weights in the bundle: wgcc build … --weights {path}")
+    return lines
 
 
 def _folded(files: Mapping[str, int]) -> dict[str, int]:

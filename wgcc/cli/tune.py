@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 from contextlib import closing
@@ -44,8 +43,10 @@ def command(
 
     They become a profile, which runtimes use on this adapter by themselves from then on.
     """
+    from wgcc.bundle.folder import check_folder
     from wgcc.bundle.tuned import read_files, with_profile
 
+    check_folder(bundle)
     with failures(), tempfile.TemporaryDirectory() as name:
         larger = Path(name) / "candidates"
         _write_candidates(bundle, source, sizes, larger)
@@ -67,14 +68,14 @@ def _write_candidates(
     bundle: Path, source: Path | None, sizes: dict[str, int], folder: Path
 ) -> None:
     """A bundle of the same model with all kernels there are to choose from."""
-    from wgcc.bundle.tuned import check_same_model
+    from wgcc.bundle.tuned import check_same_model, read_files
     from wgcc.compiler import compile_file
     from wgcc_runtime import load_plan
 
     load_plan(bundle)
     plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
     if any(name.startswith("candidate_") for name in plan["profiles"]):
-        shutil.copytree(bundle, folder)
+        _write(read_files(bundle), folder)
         return
     path = source or bundle / plan["model"]["source"]
     if not path.is_file():
@@ -112,7 +113,7 @@ def _check(files: dict[str, bytes], folder: Path, device: str | None) -> None:
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
-    from wgcc.bundle.emit import write_files
+    from wgcc.bundle.folder import write_files
 
     write_files(files, folder)
 

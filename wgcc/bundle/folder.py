@@ -1,0 +1,121 @@
+"""Writes a bundle into a folder, where an older one and files of the user may be."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from wgcc.bundle.owned import OldPlan, is_plain, own_files, read_old_plan, written_since
+from wgcc.bundle.staging import recover, replace_files
+from wgcc.errors import WgError
+
+Files = Mapping[str, bytes]
+
+
+def write_files(files: Files, folder: Path, force: bool = False) -> dict[str, str]:
+    """Write a bundle over an older one: all of it, or nothing where that fails.
+
+    Files that an older build wrote are replaced or deleted, all others stay. What was written over
+    a build's own file since is kept under another name; these names are returned, by the file's.
+    No link in the folder is followed. `force`: also into a folder of other files.
+    """
+    check_folder(folder, force)
+    plan = read_old_plan(folder)
+    own = _present(folder, own_files(folder, plan)) if plan is not None else set()
+    _check_free(files, folder, own, force)
+    kept = _kept(files, folder, plan) if plan is not None else {}
+    with _untouched(folder):
+        replace_files(files, folder, own, kept)
+    return kept
+
+
+def write_new(files: Files, folder: Path) -> None:
+    """Write files into a folder that is new or empty: all of them, or none."""
+    with _untouched(folder):
+        replace_files(files, folder, (), {})
+
+
+def is_free(folder: Path) -> bool:
+    """Whether there is nothing yet, or an empty folder."""
+    is_plain_folder = folder.is_dir() and not folder.is_symlink()
+    return not any(folder.iterdir()) if is_plain_folder else not os.path.lexists(folder)
+
+
+@contextlib.contextmanager
+def _untouched(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise WgError(
+            f"cannot write {folder}: {error.strerror or error}{where}; it is as it was before"
+        ) from error
+
+
+def check_folder(folder: Path, force: bool = False) -> None:
+    """Refuse a folder that is neither empty nor a bundle: what is there is not ours to replace."""
+    if folder.is_symlink():
+        there = os.path.realpath(folder)
+        raise WgError(f"{folder} is a symbolic link; name the folder it leads to: {there}")
+    recover(folder)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise WgError(f"{folder} is a file, so it cannot become the folder of a bundle")
+    if not force and any(folder.iterdir()) and read_old_plan(folder) is None:
+        raise WgError(
+            f"{folder} is not empty and is not a bundle of wgcc (no plan.json there says so); "
+            "choose another folder, or give --force: then files of a bundle's names are replaced"
+        )
+
+
+def _present(folder: Path, own: Collection[str]) -> set[str]:
+    """Without names that the user gave to folders."""
+    return {n for n in own if (folder / n).is_symlink() or not (folder / n).is_dir()}
+
+
+def _check_free(files: Files, folder: Path, own: Collection[str], force: bool) -> None:
+    """No file of the user is where the bundle has one, and no folder of theirs in any case."""
+    for name, data in files.items():
+        standing = _standing(folder, name)
+        if standing is None or standing.is_symlink():
+            continue  # a link is replaced, and what it leads to is left alone
+        is_theirs = name not in own and not force and not _holds(folder, name, data)
+        if standing != folder / name or standing.is_dir() or is_theirs:
+            raise WgError(
+                f"{standing} was not written by a build, and the bundle needs that name: "
+                "move it away"
+            )
+
+
+def _standing(folder: Path, name: str) -> Path | None:
+    """What is at the place of a file, or where one of its folders should be."""
+    for part in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
+        path = folder / part
+        if path.is_symlink() or not path.is_dir():
+            return path if os.path.lexists(path) else None
+    return folder / name
+
+
+def _kept(files: Files, folder: Path, plan: OldPlan) -> dict[str, str]:
+    found = {}
+    for name, wanted in written_since(folder, plan):
+        if not _holds(folder, name, files.get(name, b"")):
+            found[name] = _free_name(folder, wanted, files)
+    return found
+
+
+def _free_name(folder: Path, wanted: str, files: Files) -> str:
+    """`weights.trained.safetensors`, or `weights.trained-2.safetensors` where that is taken."""
+    stem, _, end = wanted.rpartition(".")
+    name, count = wanted, 1
+    while os.path.lexists(folder / name) or name in files:
+        count += 1
+        name = f"{stem}-{count}.{end}"
+    return name
+
+
+def _holds(folder: Path, name: str, data: bytes) -> bool:
+    return is_plain(folder, name) and (folder / name).read_bytes() == data

@@ -1,0 +1,121 @@
+"""Which files of a folder a build wrote: the next one replaces or deletes these and no others.
+
+The plan in the folder says so. A bundle may come from somebody else, so nothing in it is believed
+that could name a file outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from wgcc.bundle.plan import FORMAT, SOURCE_NAME
+from wgcc.bundle.safetensors import read_header
+
+WEIGHTS = "weights.safetensors"
+# In every bundle, or in every one that has constants.
+FIXED = (
+    "plan.json", WEIGHTS, "constants.safetensors", "index.js", "index.d.ts", "index.html",
+    "wgcc.js", "package.json", "README.md",
+)  # fmt: skip
+_KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
+_RUNTIME = re.compile(r"\w+\.js")
+_KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
+
+OldPlan = Mapping[str, Any]
+
+
+def read_old_plan(folder: Path) -> OldPlan | None:
+    """The plan of the bundle in a folder; None where there is none, whatever else is there."""
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.plan import MAX_PLAN_BYTES
+    from wgcc_runtime.strict_json import parse_json
+
+    path = folder / "plan.json"
+    if not is_plain(folder, "plan.json") or path.stat().st_size > MAX_PLAN_BYTES:
+        return None
+    try:
+        plan = parse_json(path.read_bytes(), "plan.json", MAX_PLAN_BYTES)
+    except WgccError:
+        return None
+    return plan if isinstance(plan, dict) and plan.get("format") == FORMAT else None
+
+
+def own_files(folder: Path, plan: OldPlan) -> set[str]:
+    """Names of files that a build of this plan writes, whether they are there or not."""
+    found = {*FIXED, *(f"kernels/{name}" for name in _kernels(plan))}
+    runtime = folder / "wgcc"
+    if runtime.is_dir() and not runtime.is_symlink():
+        # Another wgcc may have had other parts.
+        names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
+        found |= {f"wgcc/{name}" for name in names}
+    return found | {name for name in (_source(plan),) if name}
+
+
+def is_own_name(name: Any) -> bool:
+    """Whether a bundle may have a file or folder of that name."""
+    if not isinstance(name, str):
+        return False
+    folder, _, file = name.partition("/")
+    parts = {"kernels": _KERNEL, "wgcc": _RUNTIME}
+    if folder in parts:
+        return not file or bool(parts[folder].fullmatch(file))
+    return name in FIXED or bool(SOURCE_NAME.fullmatch(name) or _KEPT.fullmatch(name))
+
+
+def is_plain(folder: Path, name: str) -> bool:
+    """Whether it is a regular file that no link leads to."""
+    try:
+        inner = folder
+        for part in PurePosixPath(name).parts[:-1]:
+            inner = inner / part
+            if not stat.S_ISDIR(inner.lstat().st_mode):
+                return False
+        return stat.S_ISREG((folder / name).lstat().st_mode)
+    except OSError:
+        return False
+
+
+def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
+    """Own files that are not as they were built, and the names to keep them under."""
+    if is_plain(folder, WEIGHTS) and _is_trained(folder / WEIGHTS, plan):
+        yield WEIGHTS, "weights.trained.safetensors"
+    source = _source(plan)
+    if source and is_plain(folder, source) and _is_edited(folder / source, plan):
+        yield source, f"{source.removesuffix('.wg')}.edited.wg"
+
+
+def _is_trained(path: Path, plan: OldPlan) -> bool:
+    data, record = path.read_bytes(), plan.get("weights")
+    if isinstance(record, dict):
+        return _digest(data) != record.get("sha256")
+    # Bundles of earlier versions do not record it; only a checkpoint has metadata.
+    header = read_header(data)
+    return not isinstance(header, dict) or "__metadata__" in header
+
+
+def _is_edited(source: Path, plan: OldPlan) -> bool:
+    return bool(_digest(source.read_bytes()) != plan["model"].get("sha256"))
+
+
+def _kernels(plan: OldPlan) -> Iterator[str]:
+    kernels = plan.get("kernels")
+    for kernel in kernels if isinstance(kernels, list) else ():
+        name = kernel.get("file") if isinstance(kernel, dict) else None
+        if isinstance(name, str) and _KERNEL.fullmatch(name):
+            yield name
+
+
+def _source(plan: OldPlan) -> str:
+    model = plan.get("model")
+    name = model.get("source") if isinstance(model, dict) else None
+    return name if isinstance(name, str) and SOURCE_NAME.fullmatch(name) else ""
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,280 @@
+"""Replaces files of a folder all at once: written beside, then exchanged in one step.
+
+A process that dies at any moment leaves the old folder or the new one, whole. Where a folder cannot
+be exchanged (a mount point, the working folder, no hard links), see `moves`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from wgcc.bundle.exchange import exchange
+from wgcc.bundle.moves import NEW, Moves, undo_moves
+from wgcc.bundle.owned import is_plain
+from wgcc_runtime.interrupts import held
+from wgcc_runtime.replace_file import sync_folder
+
+Files = Mapping[str, bytes]
+Kept = Mapping[str, str]
+
+# What says that this place or file system cannot do it, and not that something is wrong with it.
+_CANNOT = {
+    errno.EACCES, errno.EBUSY, errno.EINVAL, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP,
+    errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.EXDEV,
+}  # fmt: skip
+# File systems allow 255 bytes; the rest is for what marks a stage.
+LONGEST_LABEL = 200
+_MARK = r"wgcc-(\d+)-[0-9a-f]{8}"
+
+
+class _CannotError(Exception):
+    """This folder has to keep its place."""
+
+
+def replace_files(files: Files, folder: Path, own: Collection[str], kept: Kept) -> None:
+    """Afterwards `folder` holds `files`, none other of `own`, and all else that it held before.
+
+    `kept` are names of files and the names under which their old content stays.
+    """
+    folder = _place(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not kept and _is_done(files, folder, own):
+        return
+    try:
+        _exchange_whole(files, folder, own, kept)
+    except _CannotError:
+        _replace_each(files, folder, own, kept)
+
+
+def recover(folder: Path) -> None:
+    """Puts in order what a process left here that died while it replaced files."""
+    from wgcc_runtime.replace_file import is_left_behind
+
+    folder = _place(folder)
+    beside = re.compile(rf"\.{re.escape(_label(folder))}\.{_MARK}\.(tmp|old)")
+    inside = re.compile(rf"\.{_MARK}\.(tmp)")
+    for place, pattern in ((folder.parent, beside), (folder, inside)):
+        for path in sorted(place.iterdir()) if place.is_dir() else ():
+            found = pattern.fullmatch(path.name)
+            if found is None or not is_left_behind(path, found[1]):
+                continue
+            if place == folder:
+                undo_moves(folder, path)
+            if found[2] == "old" and not os.path.lexists(folder):
+                os.rename(path, folder)
+            else:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _place(folder: Path) -> Path:
+    """With its parents' links resolved, so that all names below are what they seem."""
+    if folder.name in ("", ".."):
+        return folder.resolve()
+    return folder.parent.resolve() / folder.name
+
+
+def _is_done(files: Files, folder: Path, own: Collection[str]) -> bool:
+    gone = (name for name in own if name not in files)
+    return all(_holds(folder, name, data) for name, data in files.items()) and not any(
+        os.path.lexists(folder / name) for name in gone
+    )
+
+
+def _holds(folder: Path, name: str, data: bytes) -> bool:
+    path = folder / name
+    if not is_plain(folder, name) or path.lstat().st_size != len(data):
+        return False
+    return path.read_bytes() == data
+
+
+# ---- the whole folder at once
+
+
+def _exchange_whole(files: Files, folder: Path, own: Collection[str], kept: Kept) -> None:
+    if not folder.name or os.path.ismount(folder) or _is_in_use(folder):
+        raise _CannotError
+    stage = _make_stage(folder)
+    try:
+        for name, data in files.items():
+            _put(stage, name, data, folder)
+        linked = _link_others(folder, stage, {*own, *files}, kept)
+        _sync(stage)
+        with held():
+            _swap(stage, folder)
+            _catch_up(stage, folder, linked, {*own, *files})
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    sync_folder(folder.parent)
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Whether we are in it: a shell that started us there would see it no more."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return False
+    return folder in (here, *here.parents)
+
+
+def _make_stage(folder: Path) -> Path:
+    stage = folder.with_name(f".{_label(folder)}.{_mark()}.tmp")
+    with _cannot():
+        stage.mkdir()
+        if folder.exists():
+            shutil.copymode(folder, stage)
+    return stage
+
+
+@contextlib.contextmanager
+def _cannot() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _CANNOT:
+            raise _CannotError from error
+        raise
+
+
+def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
+    """Writes a file, or gives an old one with the same content a second name."""
+    target = stage / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if _holds(folder, name, data):
+        with contextlib.suppress(OSError):
+            os.link(folder / name, target)
+            return
+    with open(target, "xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _link_others(
+    folder: Path, stage: Path, taken: Collection[str], kept: Kept
+) -> dict[str, tuple[int, int]]:
+    """Gives what else is in the folder a second name in the stage, so that it is never missing.
+
+    The result says by name which file that was.
+    """
+    linked = {}
+    with _cannot():
+        for old, new in kept.items():
+            os.link(folder / old, stage / new)
+        for entry in _others(folder, taken):
+            name = _name(entry, folder)
+            _link(entry, stage / name)
+            linked[name] = _identity(Path(entry.path))
+    return linked
+
+
+def _others(folder: Path, taken: Collection[str]) -> Iterator[os.DirEntry[str]]:
+    """All entries that are not taken, folders before what is in them; no link is followed."""
+    parents = {str(parent) for name in taken for parent in PurePosixPath(name).parents}
+    pending = [folder] if folder.is_dir() else []
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                name, is_folder = _name(entry, folder), entry.is_dir(follow_symlinks=False)
+                # A link in the place of a bundle's own file or folder goes with them.
+                if name not in taken and name not in parents:
+                    yield entry
+                if is_folder and name not in taken:
+                    pending.append(Path(entry.path))
+
+
+def _name(entry: os.DirEntry[str], folder: Path) -> str:
+    return Path(entry.path).relative_to(folder).as_posix()
+
+
+def _link(entry: os.DirEntry[str], target: Path) -> None:
+    if entry.is_dir(follow_symlinks=False):
+        target.mkdir()
+        shutil.copymode(entry.path, target)
+    elif entry.is_symlink():
+        os.symlink(os.readlink(entry.path), target)
+    else:
+        os.link(entry.path, target)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    facts = path.lstat()
+    return facts.st_dev, facts.st_ino
+
+
+def _swap(stage: Path, folder: Path) -> None:
+    """The stage is the folder from now on, and what was there is the stage."""
+    if not os.path.lexists(folder):
+        os.rename(stage, folder)
+        return
+    if exchange(stage, folder):
+        return
+    old = stage.with_suffix(".old")
+    with _cannot():
+        os.rename(folder, old)
+        # Whoever dies here leaves the old folder under this name; `recover` brings it back.
+        try:
+            os.rename(stage, folder)
+        except BaseException:
+            os.rename(old, folder)
+            raise
+    os.rename(old, stage)
+
+
+def _catch_up(
+    old: Path, folder: Path, linked: Mapping[str, tuple[int, int]], taken: Collection[str]
+) -> None:
+    """Brings over what somebody else saved into the old folder meanwhile, such as a checkpoint."""
+    for entry in _others(old, taken):
+        name = _name(entry, old)
+        target = folder / name
+        if entry.is_dir(follow_symlinks=False):
+            target.mkdir(exist_ok=True)
+        elif linked.get(name) != _identity(Path(entry.path)):
+            os.replace(entry.path, target)
+
+
+# ---- file by file
+
+
+def _replace_each(files: Files, folder: Path, own: Collection[str], kept: Kept) -> None:
+    folder.mkdir(exist_ok=True)
+    stage = folder / f".{_mark()}.tmp"
+    stage.mkdir()
+    try:
+        new = [name for name, data in files.items() if not _holds(folder, name, data)]
+        for name in new:
+            _put(stage / NEW, name, files[name], folder)
+        for old, name in kept.items():
+            _put(stage / NEW, name, (folder / old).read_bytes(), folder)
+        gone = [name for name in own if name not in files]
+        # The plan comes last: until then no mixture of two bundles passes for one.
+        with held():
+            Moves(folder, stage).make([*kept.values(), *sorted(new, key="plan.json".__eq__)], gone)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+    sync_folder(folder)
+
+
+def _label(folder: Path) -> str:
+    """The folder's name, or one that stands for it where there is no room for more letters."""
+    name = folder.name
+    is_short = len(os.fsencode(name)) <= LONGEST_LABEL
+    return name if is_short else hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def _mark() -> str:
+    """Says whose stage it is."""
+    return f"wgcc-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _sync(stage: Path) -> None:
+    for path, _, _ in os.walk(stage):
+        sync_folder(Path(path))
