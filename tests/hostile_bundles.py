@@ -58,6 +58,14 @@ def changed(plan: Plan, path: str, value: Any) -> Plan:
     return plan
 
 
+def range_guard(name: str, **changes: Any) -> Case:
+    """A range guard that would do, but for these fields."""
+    checks = [{"what": "an id", "at": "m.wg:1", "low": 0, "high": 3}]
+    good = {"flag": "train/flag", "checks": checks, "restored": ["w"], **changes}
+    record = {key: value for key, value in good.items() if value is not GONE}
+    return plan_case(name, "entries.train.range_guard", record)
+
+
 BINDING = "entries.train.dispatches.0.bindings.0"
 GUARD = "entries.train.guard"
 PLANS = [
@@ -104,6 +112,14 @@ PLANS = [
         f"{GUARD}.dispatches.0.bindings.2",
         {"buffer": 0, "offset": 0, "size": 4},
     ),
+    range_guard("range guard without a flag", flag=GONE),
+    range_guard("range guard whose flag is nothing", flag="nothing"),
+    range_guard("range guard whose flag is a float", flag="train/loss"),
+    range_guard("range guard whose flag is a parameter", flag="w"),
+    range_guard("range guard without checks", checks=[]),
+    range_guard("range guard whose check has no range", checks=[{"what": "an id", "at": "m.wg:1"}]),
+    range_guard("range guard that restores nothing known", restored=["nothing"]),
+    range_guard("range guard that restores what is not written", restored=["rng/seed"]),
     plan_case("tensors overlap", "tensors.opt/opt/step.offset", 0),
     plan_case("tensor beyond its buffer", "tensors.w.shape", [4096]),
     plan_case("shape that overflows", "tensors.w.shape", [2**31 - 1] * 3),

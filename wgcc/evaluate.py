@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from wgcc.ir.graph import FLOATS, Constant, Graph, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, TensorType, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
@@ -27,7 +27,10 @@ class Evaluated:
 
 
 def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64") -> Evaluated:
-    """Run `graph` on `values` (one array per source, by name); floats are computed in `dtype`."""
+    """Run `graph` on `values` (one array per source, by name); floats are computed in `dtype`.
+
+    Raises `OutOfRangeError` where the graph's range guard finds something.
+    """
     given = {**values, **{item.value.name: from_words(item) for item in graph.constants}}
     known = {value.name: as_held(given[value.name], value.type, dtype) for value in graph.sources}
     last_use = _last_uses(graph)
@@ -37,7 +40,18 @@ def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64"
             for value in node.inputs:
                 if last_use.get(value.name) == position:
                     known.pop(value.name, None)
+    guard = graph.range_guard
+    if guard and (flag := int(known[guard.flag.name])):
+        raise OutOfRangeError(guard.checks[-flag])
     return Evaluated(_pick(graph.outputs, known), _pick(graph.writes, known))
+
+
+class OutOfRangeError(ValueError):
+    """An index or label was out of range, which runtimes report as an error of the call."""
+
+    def __init__(self, check: RangeCheck) -> None:
+        where = f" ({check.span.place})" if check.span else ""
+        super().__init__(f"{check.what} is outside {check.low} to {check.high}{where}")
 
 
 class Session:

@@ -115,9 +115,22 @@ function checkNumbers(value, tensor, field, allowed) {
     const found = `holds ${number} at ${i}, `;
     if (isFloat(tensor)) fail('not-finite', field, `${found}no finite ${dtype}`);
     if (!Number.isInteger(number)) fail('dtype', field, `${found}no ${dtype}`);
-    const range = allowed && rangeOf(allowed);
-    fail('range', field, `${found}not within ${range ? `${range.low} to ${range.high}` : dtype}`);
+    fail('range', field, `${found}not within ${allowed ? within(list, rangeOf(allowed)) : dtype}`);
   }
+}
+
+/** The range, with a hint where the list runs from 1 to N and 0 to N - 1 are meant. @param {ArrayLike<any>} list @param {Range} range */
+function within(list, { low, high, ignore }) {
+  const also = ignore === undefined ? '' : ` (or ${ignore})`;
+  let least = Infinity;
+  let most = -Infinity;
+  for (const number of Array.from(list, Number).filter(number => number !== ignore)) {
+    least = Math.min(least, number);
+    most = Math.max(most, number);
+  }
+  const isShifted = low === 0 && high > 0 && least === 1 && most === high + 1;
+  const hint = isShifted ? '; they seem to count from 1, but wgcc counts from 0: subtract 1' : '';
+  return `${low} to ${high}${also}${hint}`;
 }
 
 /** @param {Plan} plan @param {string} entryName @param {string} port @param {any} value @returns {Column} */

@@ -5,11 +5,11 @@
 import { rangeOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
 import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
-import { ownOf } from '../core/records.js';
+import { mapRecord, ownOf } from '../core/records.js';
 import { limitOf } from './limits.js';
 import { refuse } from './schema.js';
 
-/** @import { Binding, Dispatch, Entry, EntryGuard, Plan, Tensor } from '../core/plan.js' */
+/** @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor } from '../core/plan.js' */
 
 const MAX_DISPATCHES = 10_000;
 export const LASTING_ROLES = ['param', 'state', 'constant'];
@@ -77,9 +77,10 @@ function checkBuffers(plan) {
 
 /** Inputs, outputs and guards name tensors. @param {Plan} plan */
 function checkPorts(plan) {
-  for (const [name, { inputs, outputs, guard }] of Object.entries(plan.entries)) {
-    const flag = guard ? { flag: guard.flag } : {};
-    for (const [kind, ports] of Object.entries({ inputs, outputs, guard: flag }))
+  for (const [name, entry] of Object.entries(plan.entries)) {
+    const { inputs, outputs, guard, range_guard } = entry;
+    const flags = mapRecord({ guard, range_guard }, found => (found ? { flag: found.flag } : {}));
+    for (const [kind, ports] of Object.entries({ inputs, outputs, ...flags }))
       for (const [port, id] of Object.entries(ports))
         if (!Object.hasOwn(plan.tensors, id)) refuse(`entries.${name}.${kind}.${port}`, id);
   }
@@ -160,7 +161,14 @@ function checkKernels(plan) {
 /** @param {Plan} plan @param {string} name */
 function checkEntry(plan, name) {
   const field = `entries.${name}`;
-  const { inputs, outputs, writes, dispatches, guard } = plan.entries[name];
+  const {
+    inputs,
+    outputs,
+    writes,
+    dispatches,
+    guard,
+    range_guard: rangeGuard,
+  } = plan.entries[name];
   checkRoles(plan, `${field}.inputs`, inputs, 'input');
   checkRoles(plan, `${field}.outputs`, outputs, 'output');
   checkPortPlaces(plan, name);
@@ -172,6 +180,7 @@ function checkEntry(plan, name) {
     checkDispatch(plan, dispatch, `${field}.dispatches[${i}]`);
   });
   if (guard) checkGuard(plan, guard, `${field}.guard`);
+  if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
 }
 
 /** @param {Plan} plan @param {string} field @param {Record<string, string>} ports @param {string} role */
@@ -182,10 +191,11 @@ function checkRoles({ tensors }, field, ports, role) {
 
 /** Ports own their memory; only an output may be what the entry writes. @param {Plan} plan @param {string} name */
 function checkPortPlaces(plan, name) {
-  const { inputs, outputs, writes, guard } = plan.entries[name];
+  const { inputs, outputs, writes, guard, range_guard } = plan.entries[name];
   const lasting = lastingNames(plan);
   const written = new Set(writes);
-  const ports = [...Object.values(inputs), ...(guard ? [guard.flag] : [])];
+  const flags = [guard, range_guard].flatMap(found => (found ? [found.flag] : []));
+  const ports = [...Object.values(inputs), ...flags];
   checkDisjoint(plan, [...lasting, ...ports]);
   const others = lasting.filter(id => !written.has(id));
   checkDisjoint(plan, [...others, ...ports, ...Object.values(outputs)]);
@@ -203,12 +213,24 @@ function checkRanges(plan, name) {
 
 /** @param {Plan} plan @param {EntryGuard} guard @param {string} field */
 function checkGuard(plan, guard, field) {
-  const { role, dtype, shape } = plan.tensors[guard.flag];
-  if (role !== 'output' || dtype !== 'u32' || elementCount(shape) !== 1)
-    refuse(`${field}.flag`, guard.flag);
+  checkFlag(plan, guard.flag, `${field}.flag`);
   guard.dispatches.forEach((dispatch, i) => {
     checkDispatch(plan, dispatch, `${field}.dispatches[${i}]`);
   });
+}
+
+/** @param {Plan} plan @param {RangeGuard} guard @param {string[]} writes @param {string} field */
+function checkRangeGuard(plan, { flag, restored }, writes, field) {
+  checkFlag(plan, flag, `${field}.flag`);
+  restored.forEach((id, i) => {
+    if (!writes.includes(id)) refuse(`${field}.restored[${i}]`, id);
+  });
+}
+
+/** A flag is one word of output. @param {Plan} plan @param {string} id @param {string} field */
+function checkFlag({ tensors }, id, field) {
+  const { role, dtype, shape } = tensors[id];
+  if (role !== 'output' || dtype !== 'u32' || elementCount(shape) !== 1) refuse(field, id);
 }
 
 /** @param {Entry} entry */

@@ -1,40 +1,48 @@
-// Keeps good parameters good: a copy from before each submit, and the plan's test for NaN after it.
-// The test looks at everything an entry writes, because kernels with `max` or `min` hide NaN from
-// the loss while the parameters are already lost.
+// Keeps good values good: a copy from before each submit, and the plan's test for NaN after it. The
+// test looks at everything a training entry writes, because kernels with `max` or `min` hide NaN from
+// the loss while the parameters are already lost. Other entries are copied for if they may find an
+// index out of range, and then only what such a call can have changed.
 
 import { recordPass } from './machine.js';
-import { WORD_BYTES } from './plan.js';
+import { bytesOf, WORD_BYTES } from './plan.js';
 
 /** @import { Machine } from './machine.js' */
 /** @import { Tensor } from './plan.js' */
-/** @typedef {[GPUBuffer, GPUBuffer]} Copy of a buffer */
+/** @typedef {{buffer: GPUBuffer, offset: number, size: number}} Region of a buffer, in bytes */
+/** @typedef {{region: Region, copy: GPUBuffer}} Copy */
 
-/** Watches what one training entry writes. */
+/** Watches what one entry writes. */
 export class Guard {
-  /** @param {Machine} machine @param {string} entryName */
-  static async make(machine, entryName) {
-    return new Guard(machine, entryName, await makeCopies(machine, entryName));
+  /** @param {Machine} machine @param {string} entryName @param {boolean} checksFinite */
+  static async make(machine, entryName, checksFinite) {
+    const copies = await makeCopies(machine, watchedRegions(machine, entryName));
+    return new Guard(machine, entryName, checksFinite, copies);
   }
 
-  /** @param {Machine} machine @param {string} entryName @param {Copy[]} copies */
-  constructor(machine, entryName, copies) {
+  /**
+   * @param {Machine} machine @param {string} entryName
+   * @param {boolean} checksFinite whether values that are not finite count as errors
+   * @param {Copy[]} [copies] none where there is no memory for them
+   */
+  constructor(machine, entryName, checksFinite, copies) {
     const { entries, tensors } = machine.plan;
     const { guard } = entries[entryName];
     this.machine = machine;
+    this.checksFinite = checksFinite;
     this.commands = machine.guardCommands[entryName];
     this.copies = copies;
     /** A word that is set when something is not finite. @type {Tensor | undefined} */
-    this.flag = guard && tensors[guard.flag];
+    this.flag = checksFinite && guard ? tensors[guard.flag] : undefined;
   }
 
   get canRestore() {
-    return this.copies.length > 0;
+    return this.copies !== undefined;
   }
 
   /** Records the copy of all that the entry may change. @param {GPUCommandEncoder} encoder */
   before(encoder) {
-    for (const [buffer, copy] of this.copies)
-      encoder.copyBufferToBuffer(buffer, 0, copy, 0, copy.size);
+    for (const { region, copy } of this.copies ?? [])
+      encoder.copyBufferToBuffer(region.buffer, region.offset, copy, 0, region.size);
   }
 
   /** Records the test. @param {GPUCommandEncoder} encoder */
@@ -47,26 +55,37 @@ export class Guard {
   /** Puts back the copy that was made last. */
   async restore() {
     await this.machine.finish(encoder => {
-      for (const [buffer, copy] of this.copies)
-        encoder.copyBufferToBuffer(copy, 0, buffer, 0, copy.size);
+      for (const { region, copy } of this.copies ?? [])
+        encoder.copyBufferToBuffer(copy, 0, region.buffer, region.offset, region.size);
     });
   }
 }
 
-/** @param {Machine} machine @param {string} entryName @returns {Promise<Copy[]>} */
-async function makeCopies(machine, entryName) {
-  const { entries, tensors } = machine.plan;
-  const written = new Set(entries[entryName].writes.map(id => tensors[id].buffer));
+/**
+ * Whole buffers for a training entry, which writes nearly all of them; else single tensors.
+ * @param {Machine} machine @param {string} entryName @returns {Region[]}
+ */
+function watchedRegions({ plan: { entries, tensors }, buffers }, entryName) {
+  const { training, writes, range_guard: rangeGuard } = entries[entryName];
+  if (training) {
+    const written = new Set(writes.map(id => buffers[tensors[id].buffer]));
+    return [...written].map(buffer => ({ buffer, offset: 0, size: buffer.size }));
+  }
+  return (rangeGuard?.restored ?? []).map(id => {
+    const { buffer, offset } = tensors[id];
+    return { buffer: buffers[buffer], offset, size: bytesOf(tensors[id]) };
+  });
+}
+
+/** @param {Machine} machine @param {Region[]} regions @returns {Promise<Copy[] | undefined>} */
+async function makeCopies(machine, regions) {
   try {
     return await machine.scoped('copies', () =>
-      [...written].map(index => {
-        const buffer = machine.buffers[index];
-        return [buffer, machine.storage(buffer.size)];
-      }),
+      regions.map(region => ({ region, copy: machine.storage(region.size) })),
     );
   } catch (/** @type {any} */ error) {
     // A model that fills the GPU's memory still trains; it only cannot go back by itself.
-    if (error.code === 'memory') return [];
+    if (error.code === 'memory') return undefined;
     throw error;
   }
 }

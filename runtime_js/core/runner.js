@@ -8,13 +8,18 @@ import { mapRecord } from './records.js';
 /** @import { NamedWords, Values, Words } from './arrays.js' */
 /** @import { Guard } from './guard.js' */
 /** @import { Machine } from './machine.js' */
-/** @import { Tensors } from './plan.js' */
+/** @import { RangeCheck, Tensors } from './plan.js' */
 /**
  * @typedef {object} Outcome of one submit
  * @property {Record<string, Values>[]} results of each call
  * @property {string} [badOutput] a watched output that is not finite
- * @property {boolean} isBad whether something is not finite: an output, or what the entry wrote
+ * @property {RangeCheck} [failedCheck] of an index that is out of range
+ * @property {boolean} isBad whether an index is out of range, or something is not finite: an output,
+ *   or what the entry wrote
  */
+
+/** Read like an output; no output has a dot in its name. */
+const RANGE_FLAG = 'guard.range';
 
 export class Runner {
   /**
@@ -23,7 +28,7 @@ export class Runner {
    */
   constructor(machine, entryName, ports, guard) {
     const { entries, tensors } = machine.plan;
-    const { inputs, outputs } = entries[entryName];
+    const { inputs, outputs, range_guard: rangeGuard } = entries[entryName];
     this.machine = machine;
     this.guard = guard;
     this.commands = machine.commands[entryName];
@@ -32,6 +37,8 @@ export class Runner {
     this.inputs = mapRecord(inputs, id => tensors[id]);
     /** @type {Tensors} */
     this.outputs = Object.fromEntries(ports.map(port => [port, tensors[outputs[port]]]));
+    this.rangeChecks = rangeGuard?.checks ?? [];
+    if (rangeGuard) this.outputs[RANGE_FLAG] = tensors[rangeGuard.flag];
     this.outputBytes = totalBytes(Object.values(this.outputs));
   }
 
@@ -41,12 +48,26 @@ export class Runner {
       // There is always one word more to wait for: the guard's flag, or any.
       batches.length * this.outputBytes + WORD_BYTES,
       (encoder, readback) => this.#record(encoder, readback, batches),
-      () => this.guard?.restore(),
+      async () => {
+        if (this.guard?.checksFinite) await this.guard.restore();
+      },
     );
     const results = this.#decode(words, batches.length);
+    const failedCheck = this.#failedCheck(results);
     const badOutput = Object.keys(this.outputs).find(port => this.#isBad(port, results));
     const isFlagged = this.guard?.flag !== undefined && words[words.length - 1] !== 0;
-    return { results, badOutput, isBad: isFlagged || badOutput !== undefined };
+    const isBad = isFlagged || badOutput !== undefined || failedCheck !== undefined;
+    return { results, badOutput, failedCheck, isBad };
+  }
+
+  /** Takes the flags out of the results. @param {Record<string, Values>[]} results */
+  #failedCheck(results) {
+    if (this.rangeChecks.length === 0) return undefined;
+    const flags = results.map(result => result[RANGE_FLAG][0]);
+    for (const result of results) delete result[RANGE_FLAG];
+    const failed = flags.find(flag => flag !== 0);
+    if (failed !== undefined)
+      return this.rangeChecks.at(-Math.min(failed, this.rangeChecks.length));
   }
 
   /** @param {GPUCommandEncoder} encoder @param {GPUBuffer} readback @param {NamedWords[]} batches */
@@ -103,8 +124,7 @@ export class Runner {
 
   /** @param {string} port @param {Record<string, Values>[]} results */
   #isBad(port, results) {
-    return (
-      isScalar(this.outputs[port]) && results.some(result => !Number.isFinite(result[port][0]))
-    );
+    const isWatched = this.guard?.checksFinite && isScalar(this.outputs[port]);
+    return isWatched && results.some(result => !Number.isFinite(result[port][0]));
   }
 }

@@ -38,7 +38,7 @@ export class Session {
   profileName = '';
   /** Of the machine that is there, or being made. */
   #waiter = new Waiter();
-  /** By entry. @type {Map<string, Guard>} */
+  /** By entry, and whether values must be finite. @type {Map<string, Guard>} */
   #guards = new Map();
   /** The last job, over or not. @type {Promise<unknown>} */
   #lastJob = Promise.resolve();
@@ -195,29 +195,33 @@ export class Session {
   }
 
   /**
-   * One submit: a call per batch, in order; the outputs of each. A value that is not finite undoes
-   * the calls from the one that made it on, and throws.
+   * One submit: a call per batch, in order; the outputs of each. A value that is not finite, or an
+   * index out of range, undoes the calls from the one that made it on, and throws.
    * @param {string} entryName @param {NamedWords[]} batches @param {string[]} ports outputs to read
    * @param {(calls: number) => void} [onKept] hears how many calls before that one stand
    * @returns {Promise<Record<string, Values>[]>}
    */
   async run(entryName, batches, ports, onKept) {
-    const isGuarded = this.plan.entries[entryName].training && this.checkFinite;
-    const guard = isGuarded ? await this.#guard(entryName) : undefined;
+    const guard = await this.#guard(entryName);
     const runner = new Runner(this.machine, entryName, ports, guard);
-    const { results, badOutput, isBad } = await runner.run(batches);
-    if (guard && isBad) {
+    const outcome = await runner.run(batches);
+    if (guard && outcome.isBad) {
       await guard.restore();
       const { blameCalls } = await loadInspect();
-      await blameCalls(this, entryName, batches, guard, badOutput, onKept);
+      await blameCalls(this, entryName, batches, guard, outcome, onKept);
     }
-    return results;
+    return outcome.results;
   }
 
-  /** Made once, because it takes memory. @param {string} entryName */
+  /** Made once, because it takes memory; none where nothing is checked. @param {string} entryName */
   async #guard(entryName) {
-    const guard = this.#guards.get(entryName) ?? (await Guard.make(this.machine, entryName));
-    this.#guards.set(entryName, guard);
+    const { training, range_guard: rangeGuard } = this.plan.entries[entryName];
+    const checksFinite = training && this.checkFinite;
+    if (!checksFinite && !rangeGuard) return undefined;
+    const key = `${entryName} ${checksFinite}`;
+    const guard =
+      this.#guards.get(key) ?? (await Guard.make(this.machine, entryName, checksFinite));
+    this.#guards.set(key, guard);
     return guard;
   }
 }

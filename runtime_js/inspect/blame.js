@@ -1,5 +1,5 @@
-// Where a NaN came from: finds the call of a submit, and the first kernel of that call, that writes
-// a NaN or infinity.
+// What went wrong in a submit: finds the call whose index is out of range, or the call, and the first
+// kernel of that call, that writes a NaN or infinity.
 
 import { fail } from '../core/errors.js';
 import { recordPass } from '../core/machine.js';
@@ -8,7 +8,8 @@ import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
 /** @import { NamedWords } from '../core/arrays.js' */
 /** @import { Guard } from '../core/guard.js' */
 /** @import { Machine } from '../core/machine.js' */
-/** @import { Binding, Dispatch } from '../core/plan.js' */
+/** @import { Binding, Dispatch, RangeCheck } from '../core/plan.js' */
+/** @import { Outcome } from '../core/runner.js' */
 /** @import { Session } from '../core/session.js' */
 
 /** Buffers that hold what the failed step left behind. */
@@ -18,12 +19,13 @@ const EXPONENT = 0x7f800000;
 const SIGN_AND_QUIET = 0x80400000;
 
 /**
- * After a submit that made a NaN and was undone: makes its calls one by one, and throws at the one
+ * After a submit that went wrong and was undone: makes its calls one by one, and throws at the one
  * that does it.
  * @param {Session} session @param {string} entryName @param {NamedWords[]} batches
- * @param {Guard} guard @param {string} [badOutput] @param {(calls: number) => void} [onKept]
+ * @param {Guard} guard @param {Outcome} outcome @param {(calls: number) => void} [onKept]
  */
-export async function blameCalls(session, entryName, batches, guard, badOutput, onKept) {
+export async function blameCalls(session, entryName, batches, guard, outcome, onKept) {
+  const { badOutput, failedCheck } = outcome;
   if (guard.canRestore && batches.length > 1) {
     for (const batch of batches) {
       await session.run(entryName, [batch], badOutput ? [badOutput] : []);
@@ -33,14 +35,27 @@ export async function blameCalls(session, entryName, batches, guard, badOutput, 
     onKept?.(-batches.length);
     return;
   }
-  let where = '; there was no memory to undo the step: restore the last checkpoint';
+  const step = session.stepsOf(entryName) + batches.length;
+  const after = guard.canRestore
+    ? 'the model is as it was before'
+    : 'there was no memory to undo that: restore the last checkpoint';
+  if (failedCheck) {
+    const when = session.plan.entries[entryName].training ? `at step ${step} ` : '';
+    fail('range', entryName, `${when}has ${outside(failedCheck)}; ${after}`);
+  }
+  let where = '';
   if (guard.canRestore) {
-    where = `${await blame(session.machine, entryName)}; the model is as it was before that step`;
+    where = await blame(session.machine, entryName);
     await guard.restore();
   }
-  const step = session.stepsOf(entryName) + batches.length;
   const what = badOutput ? `\`${badOutput}\`` : 'a parameter or state';
-  fail('nan', entryName, `step ${step}: ${what} is not finite${where}`);
+  fail('nan', entryName, `step ${step}: ${what} is not finite${where}; ${after}`);
+}
+
+/** @param {RangeCheck} check */
+function outside({ what, at, low, high, ignore }) {
+  const also = ignore === undefined ? '' : ` (or ${ignore})`;
+  return `${what} outside ${low} to ${high}${also}, at ${at}`;
 }
 
 /**

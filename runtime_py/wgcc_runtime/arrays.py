@@ -80,17 +80,19 @@ def _floats(array: Array, dtype: str, what: str) -> Array:
 
 
 def _check_range(array: Array, allowed: Range, what: str, why: str) -> None:
-    if array.dtype.kind == "b" or array.size == 0:
+    if array.size == 0:
         return
     outside = (array < allowed.low) | (array > allowed.high)
     if allowed.ignore is not None:
         outside &= array != allowed.ignore
     if outside.any():
         where = [int(i) for i in np.argwhere(outside)[0]]
-        extra = "" if allowed.ignore is None else f" (or {allowed.ignore})"
-        raise WgccError(
-            "range",
-            f"{what} holds {int(array[tuple(where)])} at {where}; {why} is {allowed.low} to "
-            f"{allowed.high}{extra}",
-            what,
-        )
+        text = f"{what} holds {int(array[tuple(where)])} at {where}; {why} is {allowed}"
+        raise WgccError("range", text + _counted_from_one(array, allowed), what)
+
+
+def _counted_from_one(array: Array, allowed: Range) -> str:
+    """A hint where the numbers run from 1 to N, and 0 to N - 1 are meant."""
+    kept = array if allowed.ignore is None else array[array != allowed.ignore]
+    shifted = allowed.low == 0 < allowed.high and (kept.min(), kept.max()) == (1, allowed.high + 1)
+    return "; they seem to count from 1, but wgcc counts from 0: subtract 1" if shifted else ""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.runner import Batch, NotFiniteError, Runner
+from wgcc_runtime.plan import Entry
+from wgcc_runtime.runner import Batch, CallError, Runner
 
 Outputs = list[dict[str, Array]]
 
@@ -15,7 +16,7 @@ class Flight:
     """One submit of an entry. Whoever uses the model next lands it, so that all is counted."""
 
     def __init__(
-        self, runner: Runner, entry: str, first: int, calls: int, count: Callable[[int], None]
+        self, runner: Runner, entry: Entry, first: int, calls: int, count: Callable[[int], None]
     ) -> None:
         """`first` is the number of the first call; `count` is told how many of them were made."""
         self._runner, self._entry, self._first = runner, entry, first
@@ -30,7 +31,7 @@ class Flight:
         made = self._calls
         try:
             self._outputs = self._runner.collect()
-        except NotFiniteError as error:
+        except CallError as error:
             made = error.index
             self._failure = error.at_step(self._entry, self._first + made)
         except BaseException as error:

@@ -56,7 +56,7 @@ class Model:
         self._values = values
         self._sources = sources
         self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
-        self._guards: dict[str, Guard] = {}
+        self._guards: dict[tuple[str, bool], Guard] = {}
         self._exclusive = Exclusive()
         self._flight: Flight | None = None
         self._fitting: threading.Thread | None = None
@@ -271,16 +271,17 @@ class Model:
         from_data: bool = False,
     ) -> Flight:
         """Submits calls of an entry, and leaves them to whoever uses the model next."""
+        spec = self.plan.entries[entry]
 
         def count(made: int) -> None:
-            if self.plan.entries[entry].training:
+            if spec.training:
                 self._progress.add(entry, made, from_data)
 
         with self._use():
             runner = self._runner(entry, outputs)
             runner.submit(batches)
             first = self._progress.step(entry) + 1
-            self._flight = Flight(runner, entry, first, len(batches), count)
+            self._flight = Flight(runner, spec, first, len(batches), count)
             return self._flight
 
     def _land(self) -> None:
@@ -304,14 +305,17 @@ class Model:
     def _runner(self, entry: str, outputs: tuple[str, ...]) -> Runner:
         key = entry, outputs, self.check_finite
         if key not in self._runners:
-            guard = self._guard(entry) if self.check_finite else None
-            self._runners[key] = Runner(self._machine, entry, outputs, guard)
+            self._runners[key] = Runner(self._machine, entry, outputs, self._guard(entry))
         return self._runners[key]
 
     def _guard(self, entry: str) -> Guard | None:
-        if entry not in self._guards and self.plan.entries[entry].training:
-            self._guards[entry] = Guard(self._machine, entry)
-        return self._guards.get(entry)
+        spec = self.plan.entries[entry]
+        finite = spec.training and self.check_finite
+        if not finite and not spec.range_guard:
+            return None
+        if (entry, finite) not in self._guards:
+            self._guards[entry, finite] = Guard(self._machine, entry, finite)
+        return self._guards[entry, finite]
 
     def _read(self, tensors: Iterable[Tensor]) -> dict[str, Array]:
         with self._use():

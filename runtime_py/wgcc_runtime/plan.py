@@ -96,6 +96,32 @@ class Range:
     high: int
     ignore: int | None
 
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}" + (
+            "" if self.ignore is None else f" (or {self.ignore})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCheck:
+    """An index or label computed on the GPU: `what` it is, the line that uses it, its range."""
+
+    what: str
+    at: str
+    allowed: Range
+
+
+@dataclass(frozen=True, slots=True)
+class RangeGuard:
+    """Each call sets `flag`: 0, or n where `checks[-n]` failed.
+
+    `restored` are the tensors that a failed call may have changed, if the entry does not train.
+    """
+
+    flag: Tensor
+    checks: tuple[RangeCheck, ...]
+    restored: tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -110,6 +136,7 @@ class Entry:
     writes: tuple[str, ...]
     training: bool
     guard: EntryGuard | None
+    range_guard: RangeGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +273,21 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         writes=tuple(spec["writes"]),
         training=spec["training"],
         guard=_guard(f"entries.{name}.guard", spec["guard"], tensors) if "guard" in spec else None,
+        range_guard=_range_guard(name, spec["range_guard"], tensors)
+        if "range_guard" in spec
+        else None,
     )
 
 
 def _guard(field: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> EntryGuard:
     ports = _ports(field, {"flag": spec["flag"]}, tensors)
     return EntryGuard(ports["flag"], tuple(_dispatch(item) for item in spec["dispatches"]))
+
+
+def _range_guard(entry: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> RangeGuard:
+    ports = _ports(f"entries.{entry}.range_guard", {"flag": spec["flag"]}, tensors)
+    checks = (RangeCheck(check["what"], check["at"], _range(check)) for check in spec["checks"])
+    return RangeGuard(ports["flag"], tuple(checks), tuple(spec["restored"]))
 
 
 def _ports(field: str, spec: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

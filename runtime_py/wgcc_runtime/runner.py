@@ -14,10 +14,12 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors
 from wgcc_runtime.guard import Guard
 from wgcc_runtime.machine import Machine
-from wgcc_runtime.plan import WORD, Tensor
+from wgcc_runtime.plan import WORD, Entry, Tensor
 from wgcc_runtime.readback import Readback
 
 Batch = Mapping[str, Array]
+# Read like an output; no output has a dot in its name.
+RANGE_FLAG = "guard.range"
 
 
 class Runner:
@@ -31,8 +33,12 @@ class Runner:
         self._flag = guard.flag if guard else None
         self._entry = entry
         spec = machine.plan.entries[entry]
+        self._trains = spec.training
         self._inputs = dict(spec.inputs)
         self._outputs = {name: spec.outputs[name] for name in outputs}
+        self._range_guard = spec.range_guard
+        if spec.range_guard:
+            self._outputs[RANGE_FLAG] = spec.range_guard.flag
         self._input_bytes = sum(tensor.bytes for tensor in self._inputs.values())
         self._output_bytes = sum(tensor.bytes for tensor in self._outputs.values())
         self._capacity = 0
@@ -63,21 +69,22 @@ class Runner:
     def collect(self) -> list[dict[str, Array]]:
         """Waits, and returns the outputs of every submitted call.
 
-        A value that is not finite undoes the calls up to the one that made it, then raises
-        `NotFiniteError`.
+        A value that is not finite, or an index out of range, undoes the call that made it and
+        those after it, then raises a `CallError`.
         """
         batches, self._pending = self._pending, ()
         assert self._readback is not None
         data = self._readback.fetch(len(batches) * self._output_bytes + WORD)
         results = [self._decode(data, i) for i in range(len(batches))]
+        failed = [int(result.pop(RANGE_FLAG, 0)) for result in results]
         flagged = self._flag is not None and any(data[-WORD:])
-        if self._guard and (flagged or any(self._bad_output(result) for result in results)):
-            self._find_bad(batches, results)
+        if flagged or any(failed) or any(self._bad_output(result) for result in results):
+            self._find_bad(batches, results, failed)
         return results
 
     def undo(self, calls: int) -> int:
         """After `collect` failed: takes the calls back if there is a copy; how many still stand."""
-        if not self._guard or not self._guard.can_restore:
+        if not self._trains or not self._guard or not self._guard.can_restore:
             return calls
         with contextlib.suppress(WgccError):
             self._guard.restore()
@@ -151,52 +158,69 @@ class Runner:
         return results
 
     def _bad_output(self, results: Mapping[str, Array]) -> str | None:
-        for name, tensor in self._outputs.items():
-            if is_scalar(tensor) and not np.isfinite(results[name]):
+        """A number to watch that is not finite, if that matters."""
+        for name in results if self._guard and self._guard.finite else ():
+            if is_scalar(self._outputs[name]) and not np.isfinite(results[name]):
                 return name
         return None
 
-    def _find_bad(self, batches: Sequence[Batch], results: Sequence[Mapping[str, Array]]) -> None:
+    def _find_bad(
+        self,
+        batches: Sequence[Batch],
+        results: Sequence[Mapping[str, Array]],
+        failed: Sequence[int],
+    ) -> None:
+        """Goes back to before the submit, and on up to the call that went wrong."""
         assert self._guard is not None
         if not self._guard.can_restore:
-            raise NotFiniteError(len(batches) - 1, "a value", "", restored=False)
+            flag = next(filter(None, failed), 0)
+            text = self._out_of_range(flag) if flag else "a value is not finite"
+            raise CallError("range" if flag else "nan", len(batches) - 1, text, restored=False)
         self._guard.restore()
         if len(batches) == 1:
-            self._raise_bad(0, batches[0], results[0])
+            self._raise_bad(batches[0], results[0], failed[0])
         for i, batch in enumerate(batches):
             try:
                 self.run([batch])
-            except NotFiniteError as error:
-                raise NotFiniteError(i, error.what, error.where) from None
+            except CallError as error:
+                raise CallError(error.code, i, error.what) from None
             except BaseException:
                 self._standing = i
                 raise
 
-    def _raise_bad(self, i: int, batch: Batch, results: Mapping[str, Array]) -> None:
+    def _raise_bad(self, batch: Batch, results: Mapping[str, Array], failed: int) -> None:
         assert self._guard is not None
+        if failed:
+            raise CallError("range", 0, self._out_of_range(failed))
         name = self._bad_output(results)
         what = f"`{name}` is {results[name]}" if name else "a parameter or state is not finite"
         for input_name, tensor in self._inputs.items():
             self._machine.write(tensor, batch[input_name])
         where = blame(self._machine, self._entry)
         self._guard.restore()
-        raise NotFiniteError(i, what, where)
+        raise CallError("nan", 0, f"{what}; {where}" if where else what)
+
+    def _out_of_range(self, flag: int) -> str:
+        assert self._range_guard is not None
+        checks = self._range_guard.checks
+        check = checks[-min(flag, len(checks))]
+        return f"{check.what} is outside {check.allowed}, at {check.at}"
 
 
-class NotFiniteError(WgccError):
-    """Call number `index` of a submit made a NaN or infinity; the model is as before that call."""
+class CallError(WgccError):
+    """Call number `index` of a submit went wrong; the model is as it was before that call."""
 
-    def __init__(self, index: int, what: str, where: str, restored: bool = True) -> None:
-        self.index, self.what, self.where = index, what, where
-        after = "the model is as it was before that step"
+    def __init__(self, code: str, index: int, what: str, restored: bool = True) -> None:
+        self.index, self.what = index, what
+        after = "the model is as it was before"
         if not restored:
-            after = "there was no memory to undo the step: load the last checkpoint"
-        cause = f"; {where}" if where else ""
-        super().__init__("nan", f"{what}{cause}; {after}")
+            after = "there was no memory to undo that: load the last checkpoint"
+        super().__init__(code, f"{what}; {after}")
 
-    def at_step(self, entry: str, step: int) -> WgccError:
-        """The error that callers see: it names the step of the training."""
-        return WgccError("nan", f"{entry}, step {step}: {self.message}", entry)
+    def at_step(self, entry: Entry, step: int) -> WgccError:
+        """The error that callers see: it names the step of a training."""
+        place = f"{entry.name}, step {step}" if entry.training else entry.name
+        return WgccError(self.code, f"{place}: {self.message}", entry.name)
 
 
 def is_scalar(tensor: Tensor) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.limits import limits_of
-from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, Tensor
+from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor
 
 MAX_DISPATCHES = 10_000
 LASTING = ("param", "state", "constant")
@@ -137,15 +137,33 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
     for i, name in enumerate(entry.writes):
         if name not in plan.persistent():
             _refuse(f"{field}.writes[{i}]", f"names no parameter or state: {name}")
-    for name, allowed in entry.ranges.items():
-        if name not in entry.inputs or entry.inputs[name].is_float:
-            _refuse(f"{field}.ranges.{name}", "is no integer input of the entry")
-        if allowed.low > allowed.high:
-            _refuse(f"{field}.ranges.{name}", f"is empty: {allowed.low} to {allowed.high}")
+    _check_ranges(entry, f"{field}.ranges")
     for i, dispatch in enumerate(entry.dispatches):
         _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
     if entry.guard:
         _check_guard(plan, entry.guard, f"{field}.guard", limits)
+    if entry.range_guard:
+        _check_range_guard(entry, entry.range_guard, f"{field}.range_guard")
+
+
+def _check_ranges(entry: Entry, field: str) -> None:
+    for name, allowed in entry.ranges.items():
+        if name not in entry.inputs or entry.inputs[name].is_float:
+            _refuse(f"{field}.{name}", "is no integer input of the entry")
+        if allowed.low > allowed.high:
+            _refuse(f"{field}.{name}", f"is empty: {allowed.low} to {allowed.high}")
+
+
+def _check_range_guard(entry: Entry, guard: RangeGuard, field: str) -> None:
+    _check_flag(guard.flag, f"{field}.flag")
+    for i, name in enumerate(guard.restored):
+        if name not in entry.writes:
+            _refuse(f"{field}.restored[{i}]", f"is nothing that the entry writes: {name}")
+
+
+def _check_flag(flag: Tensor, field: str) -> None:
+    if flag.role != "output" or flag.dtype != "u32" or flag.size != 1:
+        _refuse(field, f"names `{flag.name}`, which is no output of one u32")
 
 
 def _check_roles(field: str, ports: Mapping[str, Tensor], role: str) -> None:
@@ -157,16 +175,14 @@ def _check_roles(field: str, ports: Mapping[str, Tensor], role: str) -> None:
 def _check_port_places(plan: Plan, entry: Entry) -> None:
     """Ports own their memory; only an output may be what the entry writes."""
     lasting, written = _lasting(plan), set(entry.writes)
-    flag = [entry.guard.flag] if entry.guard else []
+    flag = [guard.flag for guard in (entry.guard, entry.range_guard) if guard]
     _check_disjoint([*lasting, *entry.inputs.values(), *flag])
     others = [tensor for tensor in lasting if tensor.name not in written]
     _check_disjoint([*others, *entry.inputs.values(), *entry.outputs.values(), *flag])
 
 
 def _check_guard(plan: Plan, guard: EntryGuard, field: str, limits: Mapping[str, int]) -> None:
-    flag = guard.flag
-    if flag.role != "output" or flag.dtype != "u32" or flag.size != 1:
-        _refuse(f"{field}.flag", f"names `{flag.name}`, which is no output of one u32")
+    _check_flag(guard.flag, f"{field}.flag")
     for i, dispatch in enumerate(guard.dispatches):
         _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
 

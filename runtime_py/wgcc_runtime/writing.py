@@ -87,6 +87,9 @@ def _alphabet(
 ) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
     """How text becomes ids, and an id its character."""
     vocab, bounds = model.plan.vocab, spec.ranges.get(taken)
+    # Ids that are moved, or cut off at one end, do not tell how many there are.
+    if bounds is not None and (bounds.low != 0 or bounds.high >= 2**31 - 1):
+        bounds = None
     if not vocab and bounds is not None and bounds.high + 1 == BYTES:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return _encoded, lambda id_: decoder.decode(bytes([id_]))

@@ -15,7 +15,7 @@ from typing import Any
 
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
-from wgcc.ir.graph import Constant, Graph, TensorType
+from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.schedule.guard import FLAG
@@ -32,6 +32,9 @@ from wgcc.schedule.kernel import (
 FORMAT, VERSION = "wgcc-bundle", 1
 # What a bundle may keep its source as, beside its other files; surrogates stand for broken names.
 SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
+# Characters of source that an error at run time shows.
+SHORT = 60
+FLAG_TYPE = TensorType((), "u32")
 Plan = dict[str, Any]
 
 
@@ -137,7 +140,9 @@ def _tensors(
             place = entry.outputs[output]
             found[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)
         if entry.guard:
-            found[keys.flag] = _tensor(TensorType((), "u32"), FLAG, "output", buffers)
+            found[keys.flag] = _tensor(FLAG_TYPE, FLAG, "output", buffers)
+        if entry.range_flag:
+            found[keys.range_flag] = _tensor(FLAG_TYPE, entry.range_flag, "output", buffers)
     return found
 
 
@@ -178,6 +183,7 @@ def _entry(
         "writes": list(entry.written),
         "training": entry.trains,
         **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
+        **_range_guard(ports.range_flag, graph.range_guard),
     }
 
 
@@ -188,6 +194,27 @@ def _guard(
         "flag": flag,
         "dispatches": [_dispatch(item, numbers, buffers) for item in entry.guard],
     }
+
+
+def _range_guard(flag: str, guard: RangeGuard | None) -> Plan:
+    if guard is None:
+        return {}
+    checks = [
+        {
+            "what": _shown(check),
+            "at": check.span.place if check.span else "",
+            **_range(check.low, check.high, check.ignore),
+        }
+        for check in guard.checks
+    ]
+    return {"range_guard": {"flag": flag, "checks": checks, "restored": list(guard.restored)}}
+
+
+def _shown(check: RangeCheck) -> str:
+    """``an id in `gather(e, x + 1)` ``: with the source, unless that is long."""
+    text = check.span.text if check.span else ""
+    is_short = 0 < len(text) <= SHORT and "\n" not in text
+    return f"{check.what} in `{text}`" if is_short else check.what
 
 
 def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
@@ -210,12 +237,11 @@ def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str,
 
 
 def _ranges(graph: Graph) -> Plan:
-    found = {}
-    for name, (low, high, also) in graph.ranges.items():
-        found[name] = {"low": low, "high": high}
-        if also is not None:
-            found[name]["ignore"] = also
-    return found
+    return {name: _range(*allowed) for name, allowed in graph.ranges.items()}
+
+
+def _range(low: int, high: int, ignore: int | None) -> Plan:
+    return {"low": low, "high": high, **({} if ignore is None else {"ignore": ignore})}
 
 
 def _profile_names(schedule: Schedule) -> list[str]:

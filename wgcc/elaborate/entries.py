@@ -5,6 +5,7 @@ from __future__ import annotations
 from wgcc.elaborate.attempt import Attempt
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.functions import match_results
+from wgcc.elaborate.ranges import check_ranges
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.signatures import Signature, type_of
@@ -60,7 +61,8 @@ def _traced(
             with context.bounded(entry.name.span):
                 outputs = _outputs(context, entry, _run(context, entry))
             _count_draws(context)
-            return trace.finish(entry.name.text, outputs)
+            graph = trace.finish(entry.name.text, outputs)
+            return check_ranges(graph, trace.lookups, context.report)
         except Stop:
             return None
         finally:

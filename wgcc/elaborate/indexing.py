@@ -64,6 +64,7 @@ def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:
     assert chosen.at is not None
     dims = [*x.dims[:axis], chosen.dim, *x.dims[axis + 1 :]]
     size = chosen.dim.size
+    tracer.look_up(chosen.at, x.dims[axis].size - size + 1, "a position")
     return tracer.emit("window", x, chosen.at, dims=dims, dtype=x.dtype, axis=axis, size=size)
 
 
@@ -80,6 +81,8 @@ def _written(
         update = _written(tracer, inside, axes, update, axis + 1)
     if chosen.step > 1:
         return _write_steps(tracer, base, update, axis, chosen)
+    if chosen.at is not None:
+        tracer.look_up(chosen.at, base.dims[axis].size - chosen.dim.size + 1, "a position")
     at = chosen.at if chosen.at is not None else tracer.constant(chosen.start, "i32")
     return tracer.emit(
         "window_update", base, update, at, dims=base.dims, dtype=base.dtype, axis=axis

@@ -1,76 +1,207 @@
-"""Which numbers the integer inputs of an entry may hold, found from what they look up.
+"""Which numbers the inputs of an entry may hold, so that every index and label is in range.
 
-A GPU clamps an index that is out of range and goes on; runtimes refuse such an input instead.
+A GPU clamps an index that is out of range and goes on. Runtimes refuse an input that leads to one;
+what depends on several inputs, on state or on floats is left to the entry's range guard.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from wgcc.ir.graph import INTEGERS, Node, Value
-
-# The lowest and highest number allowed, and one more that is allowed besides.
-Range = tuple[int, int, int | None]
-
-# Ops whose output holds nothing but elements of these inputs.
-CARRIED: Mapping[str, Callable[[Node], Sequence[Value]]] = {
-    **dict.fromkeys(
-        (
-            "reshape",
-            "transpose",
-            "broadcast",
-            "slice",
-            "window",
-            "gather",
-            "cast",
-            "stop_grad",
-            "remat",
-        ),
-        lambda node: node.inputs[:1],
-    ),
-    "concat": lambda node: node.inputs,
-}
+from wgcc.elaborate.interval import Interval, overlap, within
+from wgcc.elaborate.intervals import intervals, limits
+from wgcc.elaborate.preimages import CARRIERS, PARTS, Allowed, Facts, ends_occur, preimage
+from wgcc.elaborate.range_guard import with_range_guard
+from wgcc.elaborate.report import Report
+from wgcc.errors import Span
+from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
 
 
-def input_ranges(inputs: Iterable[Value], nodes: Sequence[Node]) -> dict[str, Range]:
-    """The ranges by input name, for inputs that reach a lookup unchanged."""
-    origins = {value: {value} for value in inputs if value.dtype in INTEGERS}
-    found: dict[str, Range] = {}
-    for node in nodes:
-        for value, allowed in _lookups(node):
-            for origin in origins.get(value, ()):
-                known = found.get(origin.name)
-                found[origin.name] = _both(known, allowed) if known else allowed
-        carried = CARRIED[node.op](node) if node.op in CARRIED else ()
-        reached = {origin for value in carried for origin in origins.get(value, ())}
-        if reached and node.output.dtype in INTEGERS:
-            origins[node.output] = reached
-    return found
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Numbers that index something; `what` is one of them: an id, a label, a position.
+
+    `takes_padding`: what other lookups of the same numbers ignore may be among them.
+    """
+
+    value: Value
+    allowed: Allowed
+    what: str
+    span: Span
+    takes_padding: bool = False
+
+    @property
+    def check(self) -> RangeCheck:
+        allowed = self.allowed
+        return RangeCheck(allowed.low, allowed.high, allowed.ignore, self.what, self.span)
 
 
-def _lookups(node: Node) -> list[tuple[Value, Range]]:
-    """The operands of a node that are places, with the places there are."""
-    if node.op == "gather":
-        table, ids = node.inputs
-        return [(ids, (0, table.shape[0] - 1, None))]
-    if node.op == "window":
-        x, at = node.inputs
-        return [(at, (0, x.shape[node.attrs["axis"]] - node.attrs["size"], None))]
-    if node.op == "window_update":
-        base, update, at = node.inputs
-        axis = node.attrs["axis"]
-        return [(at, (0, base.shape[axis] - update.shape[axis], None))]
-    if node.op == "cross_entropy":
-        logits, labels = node.inputs
-        return [(labels, (0, logits.shape[-1] - 1, node.attrs["ignore"]))]
-    return []
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a lookup asks of an input, of all its elements (`whole`) or of some."""
+
+    source: str
+    allowed: Allowed
+    whole: bool
 
 
-def _both(a: Range, b: Range) -> Range:
-    """What two lookups of one input allow: padding that one of them ignores is allowed."""
-    low, high = max(a[0], b[0]), min(a[1], b[1])
-    also = [number for number in (a[2], b[2]) if number is not None]
-    if len(set(also)) < 2:
-        return low, high, also[0] if also else None
-    # A plan has room for one exception; two of them widen the range.
-    return min(low, *also), max(high, *also), None
+def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
+    """`graph` with the ranges of its inputs, and a guard for what they do not ensure."""
+    live = _live(graph)
+    found = [lookup for lookup in lookups if lookup.value.name in live]
+    analysis = _Analysis(graph, _with_padding(graph, found))
+    for lookup, text in analysis.impossible():
+        report.error("WG0413", text, lookup.span)
+    ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
+    checks = [(lookup.value, lookup.check) for lookup in analysis.unproven()]
+    return with_range_guard(replace(graph, ranges=ranges), checks)
+
+
+def _live(graph: Graph) -> set[str]:
+    """The values that something wanted depends on."""
+    live = {value.name for value in graph.results}
+    for node in reversed(graph.nodes):
+        if any(value.name in live for value in node.outputs):
+            live.update(value.name for value in node.inputs)
+    return live
+
+
+def _with_padding(graph: Graph, lookups: Sequence[Lookup]) -> list[Lookup]:
+    casts = {node.output: node.inputs[0] for node in graph.nodes if node.op == "cast"}
+
+    def origin(value: Value) -> Value:
+        while value in casts:
+            value = casts[value]
+        return value
+
+    padding = {origin(x.value): x.allowed.ignore for x in lookups if x.allowed.ignore is not None}
+    return [
+        replace(x, allowed=replace(x.allowed, ignore=padding.get(origin(x.value))))
+        if x.takes_padding
+        else x
+        for x in lookups
+    ]
+
+
+class _Analysis:
+    def __init__(self, graph: Graph, lookups: Sequence[Lookup]) -> None:
+        self.graph = graph
+        self.lookups = lookups
+        self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
+        made = {value.name: node for node in graph.nodes for value in node.outputs}
+        self.facts = Facts(made, intervals(graph))
+        self.demands = [self._demands(lookup) for lookup in lookups]
+        self.ranges = self._ranges()
+
+    def impossible(self) -> Iterator[tuple[Lookup, str]]:
+        """Lookups that fail in every call, with what is wrong."""
+        for lookup, demands in zip(self.lookups, self.demands, strict=True):
+            known, wanted = self.facts.intervals[lookup.value.name], lookup.allowed
+            least, most = wanted.hull
+            fails = known[1] < least or known[0] > most
+            if fails or (ends_occur(lookup.value, self.facts) and not within(known, wanted.hull)):
+                held = f"{known[0]}" if known[0] == known[1] else f"{known[0]} to {known[1]}"
+                yield lookup, f"{lookup.what} must be {wanted}, but here it is {held}"
+                continue
+            found = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
+            for name in (name for name, range_ in found.items() if range_ and range_.is_empty):
+                text = f"no number in `{name}` makes {lookup.what} {wanted} here"
+                yield lookup, f"{text} and fits its other uses"
+
+    def unproven(self) -> list[Lookup]:
+        """Lookups that can be out of range although the inputs are in theirs.
+
+        A number that is checked needs no second check, nor does what is computed from it.
+        """
+        pending: dict[str, list[Lookup]] = defaultdict(list)
+        for lookup, demands in zip(self.lookups, self.demands, strict=True):
+            if demands is None or not all(map(self._is_ensured, demands)):
+                pending[lookup.value.name].append(lookup)
+        found: list[Lookup] = []
+
+        def narrowed(value: Value, known: Interval) -> Interval:
+            if value.name in self.ranges:
+                known = overlap(known, self.ranges[value.name].hull)
+            for lookup in pending.get(value.name, ()):
+                if not within(known, (lookup.allowed.low, lookup.allowed.high)):
+                    found.append(lookup)
+                    known = overlap(known, lookup.allowed.hull)
+            return known
+
+        intervals(self.graph, narrowed)
+        return found
+
+    def _demands(self, lookup: Lookup) -> list[Demand] | None:
+        """Of inputs; None where the lookup depends on something else as well."""
+        pending = [(lookup.value, lookup.allowed, True)]
+        found: list[Demand] = []
+        while pending:
+            value, allowed, whole = pending.pop()
+            if value.name in self.inputs:
+                found.append(Demand(value.name, allowed, whole))
+                continue
+            operands = self._operands(value, allowed)
+            if operands is None:
+                return None
+            node = self.facts.made.get(value.name)
+            whole = whole and not (node and node.op in PARTS)
+            pending += [(operand, wanted, whole) for operand, wanted in operands]
+        return found
+
+    def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
+        """What must be asked of the operands of a value; nothing where it is in range anyway."""
+        node = self.facts.made.get(value.name)
+        is_fine = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
+        if node is None or (is_fine and node.op not in CARRIERS):
+            return [] if is_fine else None
+        operands = preimage(node, allowed, self.facts)
+        return [] if operands is None and is_fine else operands
+
+    def _ranges(self) -> dict[str, Allowed]:
+        """By input. A range that holds all numbers of i32 or u32 says nothing."""
+        demands: dict[str, list[Demand]] = defaultdict(list)
+        for demand in (demand for several in self.demands for demand in several or ()):
+            demands[demand.source].append(demand)
+        found = {}
+        for name, asked in demands.items():
+            joined, everything = _joined(asked), limits(self.inputs[name])
+            low, high = overlap(everything, (joined.low, joined.high))
+            ignore = joined.ignore
+            if ignore is not None and not within((ignore, ignore), everything):
+                ignore = None
+            if (low, high) != everything or self.inputs[name].dtype == "u8":
+                found[name] = Allowed(low, high, ignore)
+        return found
+
+    def _is_ensured(self, demand: Demand) -> bool:
+        """Whether the range of an input, which serves other lookups too, is as narrow as asked."""
+        everything = Allowed(*limits(self.inputs[demand.source]))
+        found, asked = self.ranges.get(demand.source, everything), demand.allowed
+        ignored = found.ignore is None or asked.holds(found.ignore)
+        return ignored and within((found.low, found.high), (asked.low, asked.high))
+
+
+def _joined(demands: Sequence[Demand]) -> Allowed:
+    """What an input may hold for several lookups.
+
+    All lookups of the whole input must take a number. Of those that take some elements each, one
+    is enough: it may be the only one that gets this element, and the range guard looks closer.
+    """
+    groups = [[demand.allowed] for demand in demands if demand.whole]
+    some = [demand.allowed for demand in demands if not demand.whole]
+    groups += [some] if some else []
+    low = max(min(allowed.low for allowed in group) for group in groups)
+    high = min(max(allowed.high for allowed in group) for group in groups)
+    extra = {
+        number
+        for number in (demand.allowed.ignore for demand in demands)
+        if number is not None
+        and not low <= number <= high
+        and all(any(allowed.holds(number) for allowed in group) for group in groups)
+    }
+    if len(extra) < 2:
+        return Allowed(low, high, next(iter(extra), None))
+    # A plan has room for one exception; several of them widen the range.
+    return Allowed(min(low, *extra), max(high, *extra))

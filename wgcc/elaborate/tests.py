@@ -8,6 +8,7 @@ from dataclasses import asdict
 from wgcc.elaborate.context import Context, Parts
 from wgcc.elaborate.declarations import report_broken_fact
 from wgcc.elaborate.files import LoadedFile
+from wgcc.elaborate.ranges import check_ranges
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.statements import run_block
@@ -44,7 +45,8 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     if not context.facts:
         return
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
-    graph = prepare(context.trace.finish(f"test {test.name.value}", outputs))
+    traced = context.trace.finish(f"test {test.name.value}", outputs)
+    graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
     sources = {value.name: _first_values(context, value) for value in graph.sources}
     try:
         results = evaluate(graph, sources).outputs

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.elaborate.dims import Dim, sizes_of
-from wgcc.elaborate.ranges import input_ranges
+from wgcc.elaborate.ranges import Lookup
 from wgcc.elaborate.values import ParamRef, StateRef, Tensor
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, TensorType, Value
@@ -29,6 +29,7 @@ class Trace:
         self.state: dict[str, Value] = {}
         self.writes: dict[str, Value] = {}
         self.old: dict[Value, str] = {}
+        self.lookups: list[Lookup] = []
         self._current: dict[str, Tensor] = {}
         self._names: dict[Value, str] = {}
 
@@ -65,6 +66,11 @@ class Trace:
         assert found == types, f"{op}: {found} where the tracer expects {types}"
         return values
 
+    def look_up(self, lookup: Lookup) -> None:
+        """Note that something is indexed with a value."""
+        if not self.dry:
+            self.lookups.append(lookup)
+
     def name(self, value: Value, name: str) -> None:
         """Call a value by the name the source binds it to; the first name stays."""
         if self.dry:
@@ -92,6 +98,7 @@ class Trace:
             Node(node.op, now(node.inputs), now(node.outputs), node.attrs, node.span)
             for node in self.builder.nodes
         )
+        self.lookups = [replace(item, value=now((item.value,))[0]) for item in self.lookups]
         return Graph(
             name,
             tuple(self.inputs),
@@ -100,6 +107,5 @@ class Trace:
             nodes,
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
-            ranges=input_ranges(self.inputs, nodes),
             trains=self.trains(),
         )

@@ -11,6 +11,8 @@ from math import isinf
 from typing import Any
 
 from wgcc.elaborate.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
+from wgcc.elaborate.preimages import Allowed
+from wgcc.elaborate.ranges import Lookup
 from wgcc.elaborate.report import Place, Report, Stop, place
 from wgcc.elaborate.scope import Scope
 from wgcc.elaborate.trace import Trace
@@ -127,6 +129,18 @@ class Tracer:
         except ShapeError as error:
             raise Stop(self.report.error("WG0400", str(error), self.here)) from error
         return tuple(Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True))
+
+    def look_up(
+        self,
+        ids: Tensor,
+        count: int,
+        what: str,
+        ignore: int | None = None,
+        takes_padding: bool = False,
+    ) -> None:
+        """Note that `ids` must be 0 to `count - 1` (or `ignore`); see `Lookup`."""
+        span, allowed = self.report.user_span(self.here), Allowed(0, count - 1, ignore)
+        self.trace.look_up(Lookup(ids.value, allowed, what, span, takes_padding))
 
     def constant(self, number: float | int | bool, dtype: str) -> Tensor:
         """A scalar; the number must fit into its dtype (kernels have no infinities either)."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from wgcc.elaborate.context import Context
+from wgcc.elaborate.intervals import LIMITS
 from wgcc.errors import Span
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
 from wgcc.syntax import ast
@@ -58,8 +59,9 @@ def _written(graph: Graph) -> Iterator[Ids]:
     given = [value for value in graph.outputs.values() if _is_id(value)]
     if len(taken) != 1 or len(given) != 1:
         return
-    if taken[0].name in graph.ranges:
-        _, high, _ = graph.ranges[taken[0].name]
+    low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
+    # Ids that are moved, or cut off at one end, do not tell how many there are.
+    if low == 0 and high < LIMITS["i32"][1]:
         yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
     if classes is not None:

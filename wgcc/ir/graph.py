@@ -84,11 +84,35 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeCheck:
+    """An index or label must be `low` to `high`, or `ignore`; `what` says what it is."""
+
+    low: int
+    high: int
+    ignore: int | None
+    what: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeGuard:
+    """`flag` (u32) is 0, or says which check failed first: `checks[-flag]`.
+
+    `restored` names the parameters and state that a failed call may have changed.
+    """
+
+    flag: Value
+    checks: tuple[RangeCheck, ...]
+    restored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """One entry: its contract (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, where the
-    program looks something up with it. `trains`: it changes parameters by gradients.
+    program looks something up with it; `range_guard` tests the indices that this does not cover.
+    `trains`: it changes parameters by gradients.
     """
 
     name: str
@@ -101,6 +125,7 @@ class Graph:
     constants: tuple[Constant, ...] = ()
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
     trains: bool = False
+    range_guard: RangeGuard | None = None
 
     @property
     def sources(self) -> tuple[Value, ...]:
@@ -111,4 +136,5 @@ class Graph:
     @property
     def results(self) -> tuple[Value, ...]:
         """Every value that is wanted outside: nodes that do not reach one of them are dead."""
-        return (*self.outputs.values(), *self.writes.values())
+        flags = [self.range_guard.flag] if self.range_guard else []
+        return (*self.outputs.values(), *self.writes.values(), *flags)

@@ -14,11 +14,15 @@ from wgcc.ir.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The keys of one entry by the names of its ports. `flag` is the word that its guard sets."""
+    """The keys of one entry by the names of its ports.
+
+    `flag` is the word that its guard sets, `range_flag` that of its range guard.
+    """
 
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     flag: str
+    range_flag: str
 
 
 def port_keys(program: Program) -> dict[str, Ports]:
@@ -40,6 +44,7 @@ def port_keys(program: Program) -> dict[str, Ports]:
             {value.name: key(entry, value.name, "in") for value in graph.inputs},
             {name: key(entry, name, "out") for name in graph.outputs},
             f"{entry}/guard.flag",
+            f"{entry}/guard.range",
         )
         for entry, graph in program.entries.items()
     }

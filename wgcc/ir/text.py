@@ -18,7 +18,7 @@ from typing import Any
 from zlib import crc32
 
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, Value
 from wgcc.ir.program import Init, Program, Tensor
 
 MANY = 240
@@ -56,6 +56,9 @@ def _body(graph: Graph) -> Iterator[str]:
         yield from _wrapped(node_text(node) + _place(node.span))
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
+    if graph.range_guard:
+        yield f"guard {graph.range_guard.flag}"
+        yield from (f"  {_check(check)}" for check in graph.range_guard.checks)
 
 
 def _range(graph: Graph, value: Value) -> str:
@@ -64,6 +67,11 @@ def _range(graph: Graph, value: Value) -> str:
         return ""
     low, high, ignored = graph.ranges[value.name]
     return f" in {low}..{high}" + (f" or {ignored}" if ignored is not None else "")
+
+
+def _check(check: RangeCheck) -> str:
+    also = f" or {check.ignore}" if check.ignore is not None else ""
+    return f"{check.what} in {check.low}..{check.high}{also}{_place(check.span)}"
 
 
 def _wrapped(line: str) -> list[str]:

@@ -48,6 +48,8 @@ def _problems(graph: Graph, infer: InferTypes, forbidden: Collection[str]) -> It
         yield from _misuses(f"output {name}", (value,), known)
     for name, value in graph.writes.items():
         yield from _misuses(f"the write of {name}", (value,), known)
+    if graph.range_guard:
+        yield from _misuses("the range guard", (graph.range_guard.flag,), known)
     yield from _miswritten(graph)
 
 

@@ -1,6 +1,7 @@
 """window(x, at; axis, size): `size` places of an axis from a start known only at run time.
 
-window_update(base, update, at; axis) puts such a part back. The start is clamped so that it fits.
+window_update(base, update, at; axis) puts such a part back. A start out of range is reported by the
+entry that uses it; what is read is then the nearest part that fits, and nothing is written.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def reference(x: Array, at: Array, axis: int, size: int) -> Array:
 
 def reference_update(base: Array, update: Array, at: Array, axis: int) -> Array:
     result: Array = base.copy()
-    result[_place(base, at, axis, update.shape[axis])] = update
+    if 0 <= int(at) <= base.shape[axis] - update.shape[axis]:
+        result[_place(base, at, axis, update.shape[axis])] = update
     return result
 
 

@@ -60,15 +60,17 @@ class Rewrite:
     def finish(self) -> Graph:
         names = self._better_names()
 
-        def final(values: Mapping[str, Value]) -> dict[str, Value]:
-            current = {name: self.current(value) for name, value in values.items()}
-            return {name: names.get(value.name, value) for name, value in current.items()}
+        def final(value: Value) -> Value:
+            current = self.current(value)
+            return names.get(current.name, current)
 
+        guard = self.graph.range_guard
         return replace(
             self.graph,
             nodes=tuple(renamed(node, names) for node in self.builder.nodes),
-            outputs=final(self.graph.outputs),
-            writes=final(self.graph.writes),
+            outputs={name: final(value) for name, value in self.graph.outputs.items()},
+            writes={name: final(value) for name, value in self.graph.writes.items()},
+            range_guard=guard and replace(guard, flag=final(guard.flag)),
         )
 
     def _better_names(self) -> dict[str, Value]:

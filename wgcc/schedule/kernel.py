@@ -124,7 +124,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class EntrySchedule:
-    """`guard` runs after training steps and tells whether all that was `written` is finite."""
+    """`guard` runs after training steps and tells whether all that was `written` is finite.
+
+    `range_flag` is where the dispatches of a range guard leave their result.
+    """
 
     name: str
     dispatches: tuple[Dispatch, ...]
@@ -135,6 +138,7 @@ class EntrySchedule:
     temporaries: Mapping[str, tuple[Place, int, int]] = field(default_factory=dict)
     guard: tuple[Dispatch, ...] = ()
     trains: bool = False
+    range_flag: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
             key = layout.ports[graph.name].outputs[name]
             places[value.name] = own_place(key, "output", value, layout)
         planned.outputs[name] = places[value.name]
+    if graph.range_guard:
+        places[graph.range_guard.flag.name] = layout.append(SCALARS, "state", 1)
     _place_temporaries(planned, layout, slots)
     return planned
 

@@ -29,8 +29,11 @@ class _Placer:
             self.builder.nodes.append(self._with_gradients(node))
         writes = {t: self._written(t, value) for t, value in self.graph.writes.items()}
         outputs = {name: self._own(value, name) for name, value in self.graph.outputs.items()}
+        guard = self.graph.range_guard
+        if guard:
+            guard = replace(guard, flag=self._own(guard.flag, guard.flag.name))
         nodes = tuple(self.builder.nodes)
-        return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes)
+        return replace(self.graph, nodes=nodes, outputs=outputs, writes=writes, range_guard=guard)
 
     def _with_gradients(self, node: Node) -> Node:
         """Gradients go to their arena; what comes from another update lies in one already."""

@@ -110,6 +110,7 @@ def _write_entry(planned: PlannedEntry, layout: Layout, candidates: bool) -> Ent
             for life in planned.lives
         },
         trains=graph.trains,
+        range_flag=planned.places[graph.range_guard.flag.name] if graph.range_guard else None,
     )
 
 

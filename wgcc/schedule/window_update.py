@@ -1,4 +1,7 @@
-"""Writing a window of a tensor at a place found at run time: over the old one, or into a copy."""
+"""Writing a window of a tensor at a place found at run time: over the old one, or into a copy.
+
+A window that does not fit is not written.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,12 @@ def _overwrite(node: Node, context: Context) -> Launch:
     """One thread per element of the window."""
     _, update, _ = node.inputs
     emitter = Emitter(context.inlined, context.bindings())
-    start, axis = _start(node, emitter), int(node.attrs["axis"])
+    start, fits = _start(node, emitter, context)
+    axis = int(node.attrs["axis"])
     here = coordinates_of(variable("o", update.type.size), update.shape)
     there = (*here[:axis], here[axis] + start, *here[axis + 1 :])
     store = emitter.store(node.output, there, emitter.at(update, here))
+    store = f"if ({fits}) {{ {store} }}" if fits else store
     return _launch(emitter, context, [*emitter.outer.lines, store], update.type.size)
 
 
@@ -36,14 +41,14 @@ def _merge(node: Node, context: Context) -> Launch:
     """One thread per element of the whole."""
     base, update, _ = node.inputs
     emitter = Emitter(context.inlined, context.bindings())
-    start, axis = _start(node, emitter), int(node.attrs["axis"])
+    start, fits = _start(node, emitter, context)
+    axis = int(node.attrs["axis"])
     size = update.shape[axis]
     here = coordinates_of(variable("o", base.type.size), base.shape)
     old = emitter.at(base, here)
     place = here[axis].wgsl()
-    inside = emitter.let(
-        "inside", f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u", here
-    )
+    among = f"{place} >= {start.wgsl()} && {place} - {start.wgsl()} < {size}u"
+    inside = emitter.let("inside", f"{fits} && {among}" if fits else among, here)
     at = emitter.let("at", f"select(0u, {place} - {start.wgsl()}, {inside})", here)
     there = (*here[:axis], variable(at, size), *here[axis + 1 :])
     new = emitter.at(update, there)
@@ -51,14 +56,23 @@ def _merge(node: Node, context: Context) -> Launch:
     return _launch(emitter, context, [*emitter.outer.lines, store], base.type.size)
 
 
-def _start(node: Node, emitter: Emitter) -> Index:
+def _start(node: Node, emitter: Emitter, context: Context) -> tuple[Index, str]:
+    """Where the window starts, and the name of the condition that it fits, if it may not.
+
+    The start is clamped all the same, because addresses must be valid whether or not it fits.
+    """
     base, update, at = node.inputs
     axis = int(node.attrs["axis"])
     limit = base.shape[axis] - update.shape[axis]
     raw = emitter.at(at, ())
-    unsigned = wgsl_type(at.dtype) == "u32"
-    clamped = f"min({raw}, {limit}u)" if unsigned else f"u32(clamp({raw}, 0, {limit}))"
-    return variable(emitter.let("start", clamped, ()), limit + 1)
+    if wgsl_type(at.dtype) == "u32":
+        clamped, fits = f"min({raw}, {limit}u)", f"{raw} <= {limit}u"
+    else:
+        clamped, fits = f"u32(clamp({raw}, 0, {limit}))", f"{raw} >= 0 && {raw} <= {limit}"
+    start = variable(emitter.let("start", clamped, ()), limit + 1)
+    made = context.inlined.get(at.name)
+    is_fixed = made is not None and made.op == "const"
+    return start, "" if is_fixed else emitter.let("fits", fits, ())
 
 
 def _launch(emitter: Emitter, context: Context, lines: list[str], threads: int) -> Launch:

@@ -24,6 +24,7 @@ def gather(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if isinstance(ids, Dim):
         return _row(tracer, args, table, ids)
     places = tracer.cast(parameters.tensor(tracer, args, "ids", INTEGERS), "i32")
+    tracer.look_up(places, table.dims[0].size, "an id")
     dims = (*places.dims, *table.dims[1:])
     return tracer.emit("gather", table, places, dims=dims, dtype=table.dtype)
 

@@ -71,13 +71,12 @@ def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Term, T
 def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
     logits, labels = _scores(tracer, "cross_entropy", args, at)
-    ignore = None
-    if args["ignore"] is not None:
-        ignore = parameters.whole(tracer, args, "ignore", least=-(2**31)).size
+    ignore = _ignored(tracer, args)
     smoothing = parameters.number(tracer, args, "smoothing")
     if not 0 <= smoothing < 1:
         text = f"`smoothing` must be at least 0 and below 1, but it is {smoothing:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("smoothing")))
+    tracer.look_up(labels, logits.dims[-1].size, "a label", ignore)
     result = tracer.emit(
         "cross_entropy", tracer.cast(logits, "f32"), labels, dims=(), dtype="f32",
         ignore=ignore, smoothing=smoothing,
@@ -91,12 +90,21 @@ def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     best = arg_reduce("argmax", Term(tracer, logits), logits.rank - 1)
     label = Term(tracer, labels)
     right = best.compare("eq", label)
-    if args["ignore"] is None:
+    ignore = _ignored(tracer, args)
+    classes = logits.dims[-1].size
+    # A label that only the loss ignores counts as a miss.
+    tracer.look_up(labels, classes, "a label", ignore, takes_padding=ignore is None)
+    if ignore is None:
         return right.cast("f32").mean().tensor
-    ignore = parameters.whole(tracer, args, "ignore", least=-(2**31)).size
     counts = label.compare("ne", ignore)
     count = counts.cast("f32").sum().apply("maximum", 1.0)
     return ((right & counts).cast("f32").sum() / count).tensor
+
+
+def _ignored(tracer: Tracer, args: BoundArgs) -> int | None:
+    if args["ignore"] is None:
+        return None
+    return parameters.whole(tracer, args, "ignore", least=-(2**31)).size
 
 
 def _scores(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Tensor, Tensor]:

@@ -51,9 +51,11 @@ def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """f32 rows of `size` numbers: 1 at the id, 0 elsewhere (everywhere, if no row has that id)."""
+    """f32 rows of `size` numbers: 1 at the id, 0 elsewhere."""
     ids = Term(tracer, parameters.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
-    classes = iota(tracer, parameters.whole(tracer, args, "size"))
+    size = parameters.whole(tracer, args, "size")
+    tracer.look_up(ids.tensor, size.size, "an id")
+    classes = iota(tracer, size)
     return ids.new_axis(-1).compare("eq", classes).cast("f32").tensor
 
 

@@ -2,7 +2,7 @@
 // from memory.wg:25
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   scalars: values of one element
-@group(0) @binding(0) var<storage, read_write> scalars: array<u32, 4>;
+@group(0) @binding(0) var<storage, read_write> scalars: array<u32, 8>;
 
 const OUTER = 1u;
 const WORKGROUP = 64u;

@@ -4,7 +4,7 @@
 //   scalars: values of one element
 //   x0: window_update f32[6, 3]
 //   y0: newest.copy f32[3]
-@group(0) @binding(0) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(0) var<storage, read> scalars: array<u32, 8>;
 @group(0) @binding(1) var<storage, read> x0: array<f32, 18>;
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 3>;
 

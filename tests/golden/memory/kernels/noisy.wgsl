@@ -5,7 +5,7 @@
 //   scalars: values of one element
 //   y0: noisy f32[6, 3]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 18>;
-@group(0) @binding(1) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(1) var<storage, read> scalars: array<u32, 8>;
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 18>;
 
 const OUTER = 18u;

@@ -4,7 +4,7 @@
 //   scalars: values of one element
 //   x0: mul f32[3]
 //   y0: window_update f32[6, 3]
-@group(0) @binding(0) var<storage, read> scalars: array<u32, 4>;
+@group(0) @binding(0) var<storage, read> scalars: array<u32, 8>;
 @group(0) @binding(1) var<storage, read> x0: array<f32, 3>;
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 18>;
 
@@ -18,6 +18,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (o >= OUTER) { return; }
   let x_0 = bitcast<i32>(scalars[0u]);
   let start_0 = u32(clamp(x_0, 0, 5));
+  let fits_0 = x_0 >= 0 && x_0 <= 5;
   let x_1 = x0[o];
-  y0[start_0 * 3u + o] = x_1;
+  if (fits_0) { y0[start_0 * 3u + o] = x_1; }
 }

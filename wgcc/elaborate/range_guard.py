@@ -1,0 +1,70 @@
+"""The nodes that test indices which no check of inputs can promise, and tell the first bad one.
+
+They are part of the entry like any other node: each call gives one number more, 0 if all is well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, RangeCheck, RangeGuard, Value
+from wgcc.ops import infer_types
+from wgcc.ops.formula import Term
+
+FLAG = "guard.range"
+
+
+Checks = Sequence[tuple[Value, RangeCheck]]
+
+
+def with_range_guard(graph: Graph, checks: Checks) -> Graph:
+    """`graph`, which also computes which of the `checks` fails first; as it is without checks."""
+    if not checks:
+        return graph
+    values = (*graph.sources, *(value for node in graph.nodes for value in node.outputs))
+    builder = Builder(infer_types, [value.name for value in values])
+    count = len(checks)
+    failures = [_failure(builder, *check, count - i) for i, check in enumerate(checks)]
+    first = reduce(lambda a, b: a.apply("maximum", b), failures)
+    guard = RangeGuard(first.value, tuple(check for _, check in checks), _restored(graph, checks))
+    return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
+
+
+def _failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:
+    """`number` if one element is out of range, else 0."""
+    with builder.at(check.span, FLAG):
+        x = Term(builder, value)
+        bad = x.apply("lt", x.like(check.low)).apply("logical_or", x.exceeds(check.high))
+        if check.ignore is not None:
+            bad = bad.apply("logical_and", x.apply("ne", x.like(check.ignore)))
+        if x.shape:
+            bad = bad.apply("any", axes=tuple(range(len(x.shape))))
+        return bad.choose(Term(builder, builder.constant(number, "u32")), 0)
+
+
+def _restored(graph: Graph, checks: Checks) -> tuple[str, ...]:
+    """What a failed call may have changed.
+
+    A window out of range is not written. So where all the windows of a tensor fail with the only
+    check of the entry, nothing has to be put back.
+    """
+    made = {value.name: node for node in graph.nodes for value in node.outputs}
+
+    def is_left_alone(name: str, new: Value) -> bool:
+        node = made.get(new.name)
+        while node is not None and node.op == "window_update" and len(checks) == 1:
+            base, update, at = node.inputs
+            axis = node.attrs["axis"]
+            last = base.shape[axis] - update.shape[axis]
+            ((value, check),) = checks
+            if (at, 0, last) != (value, check.low, check.high):
+                return False
+            if base.name == name:
+                return True
+            node = made.get(base.name)
+        return False
+
+    return tuple(name for name, value in graph.writes.items() if not is_left_alone(name, value))
