@@ -33,7 +33,8 @@ def forward_graph(name: str, op: Op, sample: Sample) -> Graph:
 def gradient_graph(name: str, op: Op, sample: Sample) -> Graph:
     """The gradient of sum(result²) with respect to every float input."""
     builder, node = build(op, sample)
-    squares = [builder.apply("square", value) for value in node.outputs]
+    own = node.outputs[: len(node.outputs) - op.saved]
+    squares = [builder.apply("square", value) for value in own]
     sums = [builder.apply("sum", v, axes=tuple(range(v.type.rank))) for v in squares]
     loss = sums[0]
     for more in sums[1:]:

@@ -1,6 +1,7 @@
 """attention(q, k, v[, offset][, mask]; causal, scale, window): softmax(q kᵀ scale + mask) v.
 
-Gives the result and, for the gradients, the log of the sum of exponentials of each row's scores.
+Gives the result and, for the gradients, two numbers a row: the greatest score, and the log of the
+sum of exponentials relative to it. Their sum alone would lose digits where scores share an offset.
 A row that sees no key gives zeros. See attention_rule.py for shapes and for who sees what.
 """
 
@@ -12,7 +13,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention_mask import mask_gradient
-from wgcc.ops.attention_rule import HIDDEN, Scope, check_attention, heads_of, optional, scores
+from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, scores
 from wgcc.ops.attention_samples import samples
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Op, Special
@@ -28,7 +29,7 @@ def infer(
     window: int | None,
 ) -> tuple[TensorType, TensorType]:
     check_attention("attention", q, k, v, extras)
-    return TensorType((*q.shape[:3], v.shape[3])), TensorType(q.shape[:3])
+    return TensorType((*q.shape[:3], v.shape[3])), TensorType((*q.shape[:3], 2))
 
 
 def reference(
@@ -39,19 +40,17 @@ def reference(
     weights = np.where(counts, np.exp(found - peak), 0).astype(q.dtype)
     total = weights.sum(-1, keepdims=True)
     safe = np.where(total > 0, total, 1)
-    lse = np.where(total > 0, peak + np.log(safe), HIDDEN)
-    return (weights / safe) @ heads_of(v, q.shape[1]), lse[..., 0].astype(q.dtype)
+    rows = np.concatenate([peak, np.log(safe)], -1).astype(q.dtype)
+    return (weights / safe) @ heads_of(v, q.shape[1]), rows
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # p = exp(score - lse), ds = p (dy vᵀ - stat), stat = sum(dy y) - dlse:
+    # p = exp(score - peak - log), ds = p (dy vᵀ - sum(dy y)):
     # dq = ds k scale, dk = dsᵀ q scale, dv = pᵀ dy, dmask = ds
-    if all(g is None for g in gs):
+    (q, k, v, *extras), (y, rows), dy = node.inputs, node.outputs, gs[0]
+    if dy is None:
         return [None] * len(node.inputs)
-    (q, k, v, *extras), (y, lse) = node.inputs, node.outputs
-    dy = gs[0] or Term(b, y).like(0).value
-    rows = [y, lse, dy] if gs[1] is None else [y, lse, dy, gs[1]]
-    stats = b.apply("attention_stats", *rows)
+    stats = b.apply("attention_stats", y, rows, dy)
     given = (q, k, v, dy, stats, *extras)
     dq = b.apply("attention_grad_q", *given, **node.attrs)
     both = Term(b, b.apply("attention_grad_kv", *given, **node.attrs))
@@ -68,4 +67,14 @@ def _columns(x: Term, start: int, size: int) -> Value:
 
 
 # Keys are read again for every block of rows: what they are computed from would be, too.
-OPS = (Op("attention", infer, reference, Special("attention", inlines=False), grad, samples()),)
+OPS = (
+    Op(
+        "attention",
+        infer,
+        reference,
+        Special("attention", inlines=False),
+        grad,
+        samples(),
+        saved=1,
+    ),
+)

@@ -1,6 +1,6 @@
 """The gradients of attention, with the probabilities computed again from saved row statistics.
 
-attention_stats(y, lse, dy[, dlse]) gives lse and sum(dy y) - dlse of each row, side by side;
+attention_stats(y, rows, dy) gives the two numbers of each row and sum(dy y), side by side;
 attention_grad_q(q, k, v, dy, stats[, offset][, mask]) gives dq and attention_grad_kv (same inputs)
 dk and dv, side by side.
 """
@@ -14,20 +14,20 @@ from wgcc.ops.attention_samples import gradient_samples
 from wgcc.ops.registry import Op, Sample, ShapeError, Special
 
 
-def infer_stats(y: TensorType, lse: TensorType, dy: TensorType, *dlse: TensorType) -> TensorType:
-    if y != dy or any(x != TensorType(y.shape[:-1]) for x in (lse, *dlse)) or len(dlse) > 1:
-        raise ShapeError(f"attention_stats: {y}, {lse} and {dy} do not fit together")
-    return TensorType((*y.shape[:-1], 2))
+def infer_stats(y: TensorType, rows: TensorType, dy: TensorType) -> TensorType:
+    if y != dy or rows != TensorType((*y.shape[:-1], 2)):
+        raise ShapeError(f"attention_stats: {y}, {rows} and {dy} do not fit together")
+    return TensorType((*y.shape[:-1], 3))
 
 
-def reference_stats(y: Array, lse: Array, dy: Array, *dlse: Array) -> Array:
-    return np.stack([lse, (y * dy).sum(-1) - sum(dlse)], -1)
+def reference_stats(y: Array, rows: Array, dy: Array) -> Array:
+    return np.concatenate([rows, (y * dy).sum(-1, keepdims=True)], -1)
 
 
 def _check(op: str, types: tuple[TensorType, ...]) -> None:
     q, k, v, dy, stats, *extras = types
     check_attention(op, q, k, v, extras)
-    if dy != TensorType((*q.shape[:3], v.shape[3])) or stats != TensorType((*q.shape[:3], 2)):
+    if dy != TensorType((*q.shape[:3], v.shape[3])) or stats != TensorType((*q.shape[:3], 3)):
         raise ShapeError(f"{op}: {dy} and {stats} do not fit {q} and {v}")
 
 
@@ -48,8 +48,9 @@ def _weights(
     """(probabilities, gradients of the scores)."""
     q, k, v, dy, stats, *extras = arrays
     found, counts = scores(q, k, extras, Scope(causal, window), scale)
-    p = np.where(counts, np.exp(np.where(counts, found - stats[..., :1], 0)), 0).astype(q.dtype)
-    return p, p * (dy @ heads_of(v, q.shape[1]).swapaxes(-1, -2) - stats[..., 1:])
+    exponent = found - stats[..., :1] - stats[..., 1:2]
+    p = np.where(counts, np.exp(np.where(counts, exponent, 0)), 0).astype(q.dtype)
+    return p, p * (dy @ heads_of(v, q.shape[1]).swapaxes(-1, -2) - stats[..., 2:])
 
 
 def reference_q(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
@@ -73,11 +74,7 @@ OPS = (
         infer_stats,
         reference_stats,
         Special("attention_stats", inlines=False),
-        samples=[
-            Sample([shape, shape[:-1], shape, *[shape[:-1]] * more])
-            for shape in _STATS
-            for more in (0, 1)
-        ],
+        samples=[Sample([shape, (*shape[:-1], 2), shape]) for shape in _STATS],
     ),
     Op(
         "attention_grad_q",

@@ -9,18 +9,18 @@ from wgcc.ops.formula import Term
 
 
 def mask_gradient(b: Builder, node: Node, dy: Value, stats: Value) -> Value:
-    # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - lse) where the key is seen
+    # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - peak - log) where the key is seen
     q, k, v, *extras = (Term(b, value) for value in node.inputs)
     offset, mask = optional([term.value for term in extras])
     assert mask is not None
     hidden = Term(b, mask)
     pairs = k.shape[0] * k.shape[1]
-    lse, stat = (_column(Term(b, stats), at).broadcast(mask.shape) for at in (0, 1))
+    peak, log, stat = (_column(Term(b, stats), at).broadcast(mask.shape) for at in (0, 1, 2))
     score = _products(q, k, pairs).reshape(mask.shape) * node.attrs["scale"] + hidden
     seen = hidden.exceeds(HIDDEN)
     near = _sees(b, node, offset, mask.shape)
     seen = seen if near is None else seen.apply("logical_and", near)
-    p = seen.choose((seen.choose(score, 0) - seen.choose(lse, 0)).exp(), 0)
+    p = seen.choose((seen.choose(score, 0) - seen.choose(peak, 0) - log).exp(), 0)
     return (p * (_products(Term(b, dy), v, pairs).reshape(mask.shape) - stat)).value
 
 

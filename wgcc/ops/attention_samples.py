@@ -65,10 +65,10 @@ def samples() -> list[Sample]:
 
 
 def gradient_samples() -> list[Sample]:
-    """Small numbers: the row statistics are drawn too, and exp(score - lse) may not explode."""
+    """Small numbers: row statistics are drawn, too, and exp(score - peak - log) may not explode."""
     found = []
     for case in CASES:
         q, k, v = case.operands()
-        rows = [(*q[:3], v[3]), (*q[:3], 2)]
+        rows = [(*q[:3], v[3]), (*q[:3], 3)]
         found.append(case.sample([q, k, v, *rows], 0.7))
     return found

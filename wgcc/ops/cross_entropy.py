@@ -14,7 +14,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample, ShapeError
-from wgcc.ops.softmax import log_softmax_array, log_sum_exp
+from wgcc.ops.softmax import exp_sum, log_softmax_array, shifted, softmax
 
 
 def infer(
@@ -45,9 +45,10 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
     logits, labels = (Term(b, value) for value in node.inputs)
     ignore, smoothing = node.attrs["ignore"], node.attrs["smoothing"]
     row = (len(logits.shape) - 1,)
-    picked = hits(logits, labels).choose(logits, 0).sum(row) * (1 - smoothing)
-    wanted = picked if not smoothing else picked + logits.mean(row) * smoothing
-    losses = log_sum_exp(logits, row) - wanted
+    scores = shifted(logits, row)
+    picked = hits(logits, labels).choose(scores, 0).sum(row) * (1 - smoothing)
+    wanted = picked if not smoothing else picked + scores.mean(row) * smoothing
+    losses = exp_sum(logits, row).apply("log") - wanted
     if ignore is not None:
         losses = labels.equals(ignore).choose(losses.like(0), losses)
     rows = tuple(range(len(labels.shape)))
@@ -66,8 +67,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         scale = labels.equals(ignore).choose(scale.like(0), scale)
     rest = smoothing / shape[-1]
     target = hits(logits, labels).choose(logits.like(1 - smoothing + rest), rest)
-    softmax = (logits - log_sum_exp(logits, row).spread(row, shape)).exp()
-    return [((softmax - target) * scale.spread(row, shape)).value, None]
+    return [((softmax(logits, row) - target) * scale.spread(row, shape)).value, None]
 
 
 def hits(logits: Term, labels: Term) -> Term:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
+from wgcc.ops.centring import centred, variance
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample, ShapeError
@@ -21,14 +22,16 @@ def infer(x: TensorType, gain: TensorType, bias: TensorType, eps: float) -> Tens
 
 
 def reference(x: Array, gain: Array, bias: Array, eps: float) -> Array:
-    centred = x - x.mean(-1, keepdims=True)
-    variance = np.square(centred).mean(-1, keepdims=True)
-    return np.asarray(centred / np.sqrt(variance + eps) * gain + bias)
+    distance = x - x.mean(-1, keepdims=True)
+    std = np.sqrt(np.square(distance).mean(-1, keepdims=True) + eps)
+    return np.asarray(distance / std * gain + bias)
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
     x, gain, bias = (Term(b, value) for value in node.inputs)
-    normal = normalised(x, node.attrs["eps"])
+    row = (len(x.shape) - 1,)
+    inverse = (variance(x, row) + node.attrs["eps"]).apply("rsqrt")
+    normal = centred(x, row) * inverse.spread(row, x.shape)
     return [(normal * gain.broadcast(x.shape) + bias.broadcast(x.shape)).value]
 
 
@@ -39,27 +42,14 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         return [None, None, None]
     g, x, gain = Term(b, gs[0]), Term(b, node.inputs[0]), Term(b, node.inputs[1])
     row, rows, eps = (len(x.shape) - 1,), tuple(range(len(x.shape) - 1)), node.attrs["eps"]
-    normal = normalised(x, eps)
+    # As an op: what `variance` is computed by has no slope where it is 0.
+    inverse = (x.apply("var", axes=row) + eps).apply("rsqrt").spread(row, x.shape)
+    normal = centred(x, row) * inverse
     h = g * gain.broadcast(x.shape)
     mean_h = h.mean(row).spread(row, x.shape)
     mean_hn = (h * normal).mean(row).spread(row, x.shape)
-    dx = (h - mean_h - normal * mean_hn) * inverse_std(x, eps).spread(row, x.shape)
+    dx = (h - mean_h - normal * mean_hn) * inverse
     return [dx.value, (g * normal).sum(rows).value, g.sum(rows).value]
-
-
-def normalised(x: Term, eps: float) -> Term:
-    row = (len(x.shape) - 1,)
-    return centred_rows(x) * inverse_std(x, eps).spread(row, x.shape)
-
-
-def inverse_std(x: Term, eps: float) -> Term:
-    variance = centred_rows(x).square().mean((len(x.shape) - 1,))
-    return (variance + eps).apply("rsqrt")
-
-
-def centred_rows(x: Term) -> Term:
-    row = (len(x.shape) - 1,)
-    return x - x.mean(row).spread(row, x.shape)
 
 
 _SHAPES: tuple[tuple[int, ...], ...] = ((3,), (5, 7), (64, 65), (257, 7), (2, 3, 4), (2, 3, 2, 5))

@@ -194,7 +194,8 @@ class Op:
     `infer(*types, **attrs)` gives the output type (or a tuple of them). `reference(*arrays,
     **attrs)` gives the arrays, in the precision of its inputs. `grad(b, node, gs)` gets one
     gradient per output (None where nothing depends on it) and returns one per input (None where
-    there is none).
+    there is none). The last `saved` outputs are there for that gradient alone: nothing else may use
+    them, and none flows through them.
     """
 
     name: str
@@ -203,6 +204,7 @@ class Op:
     lower: Lowering
     grad: GradRule | None = None
     samples: Sequence[Sample] = ()
+    saved: int = 0
 
 
 Reference = Callable[..., Array]

@@ -1,6 +1,8 @@
 """softmax(x; axis), log_softmax(x; axis), logsumexp(x; axes): with the maximum taken out first.
 
-All three, and cross entropy, build their row statistics by `log_sum_exp`, so that they share them.
+All three, and cross entropy, build their row statistics by the same functions, so that they share
+them. What all of a row have in common never meets a logarithm: max + log(sum) would be rounded to
+the digits of max, and at 1e8 nothing of the logarithm would be left.
 """
 
 from __future__ import annotations
@@ -17,27 +19,27 @@ from wgcc.ops.registry import Expand, Op, Sample
 Axes = tuple[int, ...]
 
 
-def log_sum_exp(x: Term, axes: Axes) -> Term:
-    """log of the sum of exp(x) over `axes` (which vanish), without overflow."""
-    top = row_max(x, axes)
-    return exp_sum(x, axes).apply("log") + top
-
-
 def row_max(x: Term, axes: Axes) -> Term:
     return x.apply("max", axes=axes)
 
 
-def exp_shifted(x: Term, axes: Axes) -> Term:
-    return (x - row_max(x, axes).spread(axes, x.shape)).exp()
+def shifted(x: Term, axes: Axes) -> Term:
+    """x with the maximum over `axes` taken out: at most 0, and exact where x is near it."""
+    top = row_max(x, axes).apply("stop_grad")  # any number would do
+    return x - top.spread(axes, x.shape)
 
 
 def exp_sum(x: Term, axes: Axes) -> Term:
-    return exp_shifted(x, axes).sum(axes)
+    """The sum of exp(shifted x) over `axes`, which vanish: at least 1."""
+    return shifted(x, axes).exp().sum(axes)
+
+
+def softmax(x: Term, axes: Axes) -> Term:
+    return shifted(x, axes).exp() / exp_sum(x, axes).spread(axes, x.shape)
 
 
 def expand_softmax(b: Builder, node: Node) -> Sequence[Value]:
-    x, axes = Term(b, node.inputs[0]), (node.attrs["axis"],)
-    return [(exp_shifted(x, axes) / exp_sum(x, axes).spread(axes, x.shape)).value]
+    return [softmax(Term(b, node.inputs[0]), (node.attrs["axis"],)).value]
 
 
 def grad_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -51,9 +53,8 @@ def grad_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence
 
 def expand_log_softmax(b: Builder, node: Node) -> Sequence[Value]:
     x, axes = Term(b, node.inputs[0]), (node.attrs["axis"],)
-    # Both subtractions are of numbers of one size: x - (max + log) would lose digits.
-    shifted = x - row_max(x, axes).spread(axes, x.shape)
-    return [(shifted - exp_sum(x, axes).apply("log").spread(axes, x.shape)).value]
+    log_sum = exp_sum(x, axes).apply("log").spread(axes, x.shape)
+    return [(shifted(x, axes) - log_sum).value]
 
 
 def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -66,17 +67,17 @@ def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequ
 
 
 def expand_logsumexp(b: Builder, node: Node) -> Sequence[Value]:
-    return [log_sum_exp(Term(b, node.inputs[0]), node.attrs["axes"]).value]
+    x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
+    return [(exp_sum(x, axes).apply("log") + row_max(x, axes)).value]
 
 
 def grad_logsumexp(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = g exp(x - y)
+    # dx = g softmax(x); exp(x - y) is the same, but y has lost digits
     (g,), axes = gs, node.attrs["axes"]
     if g is None:
         return [None]
     x = Term(b, node.inputs[0])
-    y = Term(b, node.output).spread(axes, x.shape)
-    return [(Term(b, g).spread(axes, x.shape) * (x - y).exp()).value]
+    return [(Term(b, g).spread(axes, x.shape) * softmax(x, axes)).value]
 
 
 def _infer_along(name: str) -> Callable[..., TensorType]:
@@ -100,8 +101,8 @@ def softmax_array(x: Array, axis: int) -> Array:
 
 
 def log_softmax_array(x: Array, axis: int) -> Array:
-    shifted = x - x.max(axis, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
+    below = x - x.max(axis, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis, keepdims=True)))
 
 
 def logsumexp_array(x: Array, axes: Axes) -> Array:

@@ -8,6 +8,7 @@ from math import prod
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
+from wgcc.ops.centring import centred, variance
 from wgcc.ops.checks import check_axes, check_dtype, without_axes
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample
@@ -24,8 +25,7 @@ def reference(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
-    x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
-    return [_mean(_centred(x, axes).square(), axes).value]
+    return [variance(Term(b, node.inputs[0]), node.attrs["axes"]).value]
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -33,21 +33,8 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     if gs[0] is None:
         return [None]
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
-    share = Term(b, gs[0]) * (2.0 / _count(x, axes))
-    return [(share.spread(axes, x.shape) * _centred(x, axes)).value]
-
-
-def _centred(x: Term, axes: tuple[int, ...]) -> Term:
-    return x - _mean(x, axes).spread(axes, x.shape)
-
-
-def _mean(x: Term, axes: tuple[int, ...]) -> Term:
-    """Written as the language's `mean` is, so that a program that has the mean shares it."""
-    return x.sum(axes) * (1.0 / _count(x, axes))
-
-
-def _count(x: Term, axes: tuple[int, ...]) -> int:
-    return prod(x.shape[axis] for axis in axes)
+    share = Term(b, gs[0]) * (2.0 / prod(x.shape[axis] for axis in axes))
+    return [(share.spread(axes, x.shape) * centred(x, axes)).value]
 
 
 _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (

@@ -33,11 +33,11 @@ MOST_UNROLLED = 8
 
 def attention_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
-    (q, k, v, *extras), (y, lse) = node.inputs, node.outputs
+    (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
     sizes = Sizes.of(q, k, v)
     tile = tile_size(sizes)
     offset, mask = optional(extras)
-    kept = context.is_stored(lse)
+    kept = context.is_stored(rows)
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
 
     def access(fours: bool) -> Access:
@@ -46,7 +46,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         if not fours:
             found.reads("y", y)
         if kept:
-            found.stores("put_lse", lse)
+            found.stores("put_rows", rows)
             found.emitter.functions["log"] = None
         for name, value in (("query", q), ("key", k), ("value", v)):
             found.reads(name, value, fours)

@@ -68,25 +68,25 @@ def attention_stats_code(group: Group, context: Context) -> GroupCode:
 
 def _stats(node: Node, context: Context) -> Launch:
     """One thread per row."""
-    y, lse, dy, *dlse = node.inputs
+    y, kept, dy = node.inputs
     emitter = Emitter(context.inlined, context.bindings())
-    rows = lse.type.size
-    at = coordinates_of(variable("o", rows), lse.shape)
+    rows = y.type.size // y.shape[3]
+    at = coordinates_of(variable("o", rows), y.shape[:3])
     d = variable("d", y.shape[3])
-    kept = emitter.at(lse, at)
+    peak, log_sum = (emitter.at(kept, (*at, constant(column))) for column in (0, 1))
     inner = emitter.open_loop(frozenset(d.variables()))
     product = " * ".join(emitter.at(value, (*at, d)) for value in (y, dy))
     emitter.close_loop()
-    start = f"-{emitter.at(dlse[0], at)}" if dlse else "0.0"
     body = [
         *emitter.outer.lines,
-        f"var mean = {start};",
+        "var mean = 0.0;",
         f"for (var d = 0u; d < {y.shape[3]}u; d++) {{",
         *(f"  {line}" for line in inner.lines),
         f"  mean += {product};",
         "}",
-        _put(emitter, node.output, at, 0, kept),
-        _put(emitter, node.output, at, 1, "mean"),
+        _put(emitter, node.output, at, 0, peak),
+        _put(emitter, node.output, at, 1, log_sum),
+        _put(emitter, node.output, at, 2, "mean"),
     ]
     grid = grid_of(-(-rows // WORKGROUP))
     return context.launch(

@@ -37,7 +37,7 @@ def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if args["mask"] is not None:
         inputs.append(_mask(tracer, args, q, k, stack))
     dims = (stack, *q.dims[-3:-1])
-    outputs = [((*dims, v.dims[-1]), "f32"), (dims, "f32")]
+    outputs = [((*dims, v.dims[-1]), "f32"), ((*dims, Dim.literal(2)), "f32")]
     mixed, _ = tracer.emit_many(
         "attention", *inputs, outputs=outputs, causal=causal, scale=scale, window=window
     )

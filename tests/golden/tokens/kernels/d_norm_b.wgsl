@@ -2,7 +2,7 @@
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: d.mix.reshape f32[10, 4]
-//   x1: norm.layer_norm.mul f32[2, 5, 4]
+//   x1: norm.layer_norm.mul_8 f32[2, 5, 4]
 //   y0: d.norm.g f32[4]
 //   y1: d.norm.b f32[4]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;

@@ -3,9 +3,9 @@
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: d.mix.reshape f32[10, 4]
 //   x1: norm.g f32[4]
-//   x2: norm.layer_norm.mul f32[2, 5, 4]
+//   x2: norm.layer_norm.mul_8 f32[2, 5, 4]
 //   x3: d.reshape f32[10, 4], then d.x f32[2, 5, 4]
-//   x4: norm.layer_norm.sum_3 f32[2, 5]
+//   x4: norm.layer_norm.rsqrt f32[2, 5]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 4>;
 @group(0) @binding(2) var<storage, read> x2: array<f32, 40>;
@@ -35,9 +35,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let mul_3 = (sum_0 * 0.25f);
   let mul_4 = (sum_1 * 0.25f);
   let x_7 = x4[o];
-  let mul_6 = (x_7 * 0.25f);
-  let add_0 = (mul_6 + 1e-05f);
-  let rsqrt_0 = inverseSqrt(add_0);
   for (var r = 0u; r < INNER; r++) {
     let x_3 = x3[o * 4u + r];
     let x_4 = x0[o * 4u + r];
@@ -47,8 +44,8 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let x_6 = x2[o * 4u + r];
     let mul_5 = (x_6 * mul_4);
     let sub_1 = (sub_0 - mul_5);
-    let mul_7 = (sub_1 * rsqrt_0);
-    let add_1 = (x_3 + mul_7);
-    x3[o * 4u + r] = add_1;
+    let mul_6 = (sub_1 * x_7);
+    let add_0 = (x_3 + mul_6);
+    x3[o * 4u + r] = add_0;
   }
 }

@@ -1,8 +1,8 @@
 // d.z
 // from tokens.wg:27
 // 2 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: matmul f32[10, 7], then d.z f32[2, 5, 7]
-//   x1: loss.add_2 f32[2, 5]
+//   x0: loss.exp f32[2, 5, 7], then d.z f32[2, 5, 7]
+//   x1: loss.sum_3 f32[2, 5]
 //   x2: labels i32[2, 5]
 //   x3: d.loss.where f32[2, 5]
 @group(0) @binding(0) var<storage, read_write> x0: array<f32, 70>;
@@ -20,14 +20,13 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (o >= OUTER) { return; }
   let x_0 = x0[o];
   let x_1 = x1[(o / 7u)];
-  let sub_0 = (x_0 - x_1);
-  let exp_0 = exp(sub_0);
+  let div_0 = (x_0 / x_1);
   let iota_0 = i32(((o % 7u)));
   let x_2 = x2[(o / 7u)];
   let eq_0 = (iota_0 == x_2);
   let where_0 = select(0.014285714285714287f, 0.9142857142857143f, eq_0);
-  let sub_1 = (exp_0 - where_0);
+  let sub_0 = (div_0 - where_0);
   let x_3 = x3[(o / 7u)];
-  let mul_0 = (sub_1 * x_3);
+  let mul_0 = (sub_0 * x_3);
   x0[o] = mul_0;
 }

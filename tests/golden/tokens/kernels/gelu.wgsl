@@ -1,7 +1,7 @@
 // gelu
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
-//   x0: norm.layer_norm.mul f32[2, 5, 4]
+//   x0: norm.layer_norm.mul_8 f32[2, 5, 4]
 //   x1: norm.g f32[4]
 //   x2: norm.b f32[4]
 //   x3: mix.w f32[4, 8]
