@@ -41,8 +41,9 @@ def mod_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
 
 
 def pow_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
-    # dx = g z x^(z-1), 0 where z = 0; dz = g y log x, 0 where x <= 0
-    dx = z.equals(0).choose(z * 0, z * x.apply("pow", z - 1))
+    # dx = g z x^(z-1), 0 where x = z = 0; dz = g y log x, 0 where x <= 0
+    nothing = x.equals(0).apply("logical_and", z.equals(0))
+    dx = z * nothing.choose(x.like(1), x).apply("pow", z - 1)
     positive = x.exceeds(0)
     log_x = positive.choose(x, 1).apply("log")
     return g * dx, g * positive.choose(y * log_x, 0)

@@ -56,13 +56,8 @@ def equal_derivative(g: Term, x: Term, y: Term, axes: tuple[int, ...]) -> Term:
 
 
 def prod_derivative(g: Term, x: Term, y: Term, axes: tuple[int, ...]) -> Term:
-    # dx = g (product of the other elements): y/x, or what is left of y without its only zero
-    zero = x.equals(0)
-    zeros = zero.cast(x.dtype).sum(axes).spread(axes, x.shape)
-    nonzero = zero.choose(x.like(1), x)
-    others = nonzero.apply("prod", axes=axes).spread(axes, x.shape) / nonzero
-    other_zeros = zeros - zero.cast(x.dtype)
-    return other_zeros.equals(0).choose(g * others, 0)
+    # dx = g (product of the other elements)
+    return g * x.apply("prod_others", axes=axes)
 
 
 _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
