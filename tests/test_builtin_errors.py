@@ -83,6 +83,17 @@ sum(m, axis = 2) | 2 | WG0408 | axis 2 is outside f32[B, C], which has 2 axes
 sum(m, axis = D) | D | WG0408 | f32[B, C] has no axis `D` | give the position instead, e.g. `axis = -1`
 sum(m @ transpose(m), axis = B) | B | WG0408 | `B` names 2 axes of f32[B, B]
 sum(m, axis = 0.5) | 0.5 | WG0408 | an axis is a number or a dim's name, but this is the number 0.5
+max(m, axis = (0, 0)) | (0, 0) | WG0408 | axis 0 of f32[B, C] is given twice
+sum(m, axis = (0, -2)) | (0, -2) | WG0408 | axis 0 of f32[B, C] is given twice
+mean(m, axis = [B, 0]) | [B, 0] | WG0408 | axis 0 of f32[B, C] is given twice
+var(x, axis = (1, 2, 1)) | (1, 2, 1) | WG0408 | axis 1 of f32[A, B, C] is given twice
+logsumexp(x, axis = (C, -1)) | (C, -1) | WG0408 | axis 2 of f32[A, B, C] is given twice
+prod(x, axis = (A, C, A)) | (A, C, A) | WG0408 | axis 0 of f32[A, B, C] is given twice
+any(t, axis = (0, 0)) | (0, 0) | WG0408 | axis 0 of bool[B] is given twice
+argmin(m, axis = (0, 0)) | (0, 0) | WG0408 | axis 0 of f32[B, C] is given twice
+normalize(m, axis = (1, -1)) | (1, -1) | WG0408 | axis 1 of f32[B, C] is given twice
+transpose(m, 0, -2) | -2 | WG0408 | axis 0 of f32[B, C] is given twice
+transpose(x, C) | C | WG0408 | axis 2 of f32[A, B, C] is given twice
 sum(m, keep = 1) | 1 | WG0209 | `keep` must be `true` or `false`, but this is the number 1
 sum(u) | u | WG0501 | `x` must be f32, but this is u8[B]
 mean(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`

@@ -76,7 +76,24 @@ def axes(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> list
     if value is None:
         return list(range(x.rank))
     items = value.items if isinstance(value, (TupleValue, ListValue)) else (value,)
-    return sorted({_position(tracer, x, item, args.span(name)) for item in items})
+    at = args.span(name)
+    found: dict[int, AnyValue] = {}
+    for item in items:
+        position = _position(tracer, x, item, at)
+        if position in found:
+            raise same_axis(tracer, x, position, (found[position], item), at)
+        found[position] = item
+    return sorted(found)
+
+
+def same_axis(
+    tracer: Tracer, x: Tensor, position: int, values: tuple[AnyValue, AnyValue], at: Span
+) -> Stop:
+    """`values` are what the user wrote twice for the axis at `position`."""
+    first, second = map(str, values)
+    found = tracer.report.error("WG0408", f"axis {position} of {x} is given twice", at)
+    same = f"`{first}` and `{second}` are the same axis"
+    return Stop(found.note(same) if first != second else found)
 
 
 def axis(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> int:

@@ -71,6 +71,10 @@ def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         text = f"`transpose` needs at least two axes, but this is {x}"
         raise Stop(tracer.report.error("WG0415", text, args.span("x"), str(x)))
     a, b = parameters.axis(tracer, args, x, "a"), parameters.axis(tracer, args, x, "b")
+    if a == b:
+        values = parameters.given(args, "a").value, parameters.given(args, "b").value
+        place = args.span("a") if args.span("b") == args.call else args.span("b")
+        raise parameters.same_axis(tracer, x, a, values, place)
     order = list(range(x.rank))
     order[a], order[b] = b, a
     return views.transpose(tracer, x, order)
