@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from op_samples import build
 from tint_compiler import compile_all
-from wgcc.ops import OPS
+from wgcc.ops import OPS, Op
 from wgcc.ops.functions import FOLDER, source_of
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
@@ -189,9 +190,9 @@ def test_random_numbers_are_the_references(device: Any) -> None:
 def test_tint_takes_every_function(tmp_path: Path) -> None:
     paths = []
     for op in OPS.values():
-        if isinstance(op.lower, Pointwise) and op.lower.functions:
+        if isinstance(op.lower, Pointwise) and functions_of(op):
             path = tmp_path / f"{op.name}.wgsl"
-            path.write_text(kernel("x", op.lower.functions, 64), encoding="utf-8")
+            path.write_text(kernel("x", functions_of(op), 64), encoding="utf-8")
             paths.append(path)
     together = tmp_path / "together.wgsl"
     together.write_text(kernel("wg_normal(1u, 2u, 3u, i)", tuple(every_function()), 64))
@@ -200,8 +201,17 @@ def test_tint_takes_every_function(tmp_path: Path) -> None:
 
 
 def test_every_function_file_is_used() -> None:
-    used = {name for op in OPS.values() for name in getattr(op.lower, "functions", ())}
+    used = {name for op in OPS.values() for name in functions_of(op)}
     assert used | {"round_f16"} == set(every_function())  # the scheduler rounds every f16 result
+
+
+def functions_of(op: Op) -> tuple[str, ...]:
+    """The functions that some sample of an op calls."""
+    called = getattr(op.lower, "functions", ())
+    if not callable(called):
+        return tuple(called)
+    nodes = [build(op, sample)[1] for sample in op.samples]
+    return tuple({name: None for node in nodes for name in called(node)})
 
 
 def every_function() -> list[str]:

@@ -1,6 +1,7 @@
 """Operators: `+ - * / % ** @`, comparisons, `and or not`, and conversions such as `f32(x)`.
 
-Operands come with their places; which expression they are is not known here.
+Operands come with their places; which expression they are is not known here. How whole numbers
+divide stands in `wgcc/ops/binary.py`; those known at compile time divide exactly or not at all.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from wgcc.elaborate.values import (
     describe,
 )
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS
+from wgcc.ir.graph import FLOATS, INTEGERS
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
@@ -51,7 +52,16 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
         return power(tracer, left, right, op_span)
     if op in COMPARISONS:
         return elementwise(tracer, op, COMPARISONS[op], left, right, op_span, "bool")
+    if op in ("/", "%"):
+        _check_divisor(tracer, op, left, right, at)
     return elementwise(tracer, op, ARITHMETIC[op], left, right, op_span)
+
+
+def _check_divisor(tracer: Tracer, op: str, left: Given, right: Given, at: Span) -> None:
+    """A whole number divided by a known 0 is a mistake; by one found at run time it has a rule."""
+    a, b = left.value, right.value
+    if isinstance(b, Dim) and b.size == 0 and isinstance(a, Tensor) and a.dtype in INTEGERS:
+        raise Stop(tracer.report.error("WG0402", "division by zero", at))
 
 
 def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:

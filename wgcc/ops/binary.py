@@ -1,10 +1,18 @@
-"""Arithmetic of two operands of equal type: add sub mul div mod pow maximum minimum."""
+"""Arithmetic of two operands of equal type: add sub mul div mod pow maximum minimum.
+
+Whole numbers divide as in Python: the quotient is rounded down and the remainder has the divisor's
+sign, so that x = (x / z) z + x % z. That holds for every x and z: x / 0 is 0 and x % 0 is x. Like
+sums and products, the one quotient that i32 cannot hold (of -2³¹ and -1) wraps around, to -2³¹.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from wgcc.ir.graph import FLOATS, Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import NUMBERS
+from wgcc.ops.dtypes import wgsl_type
 from wgcc.ops.formula import Term
 from wgcc.ops.pointwise import binary
 from wgcc.ops.registry import Sample
@@ -13,26 +21,40 @@ from wgcc.ops.registry import Sample
 def div_array(x: Array, z: Array) -> Array:
     if np.issubdtype(x.dtype, np.floating):
         return np.asarray(x / z)
-    # Integers divide towards zero; as in WGSL, x / 0 is x.
-    quotient = np.abs(x) // np.abs(_nonzero(z))
-    return np.asarray(quotient * (np.sign(x) * np.sign(_nonzero(z))), x.dtype)
+    # In 64 bits nothing overflows.
+    quotient = x.astype(np.int64) // np.where(z == 0, 1, z.astype(np.int64))
+    return np.asarray(np.where(z == 0, 0, quotient)).astype(x.dtype)
 
 
 def mod_array(x: Array, z: Array) -> Array:
-    """The remainder that has the divisor's sign; for integers, as in WGSL, 0 when z is 0."""
-    floats = np.issubdtype(x.dtype, np.floating)
-    return np.mod(x, z if floats else _nonzero(z))
+    """The remainder that has the divisor's sign."""
+    if np.issubdtype(x.dtype, np.floating):
+        return np.mod(x, z)
+    return np.asarray(x - div_array(x, z) * z)
 
 
-def _nonzero(z: Array) -> Array:
-    return np.where(z == 0, np.asarray(1, z.dtype), z)
+def div_wgsl(node: Node) -> str:
+    return "({0} / {1})" if node.output.dtype in FLOATS else _whole("div", node)
 
 
 def mod_wgsl(node: Node) -> str:
-    dtype = node.output.dtype
-    if dtype in FLOATS:
-        return "wg_mod({0}, {1})"
-    return "wg_mod_i32({0}, {1})" if dtype == "i32" else "({0} % {1})"
+    return "wg_mod({0}, {1})" if node.output.dtype in FLOATS else _whole("mod", node)
+
+
+def _whole(name: str, node: Node) -> str:
+    return f"wg_{name}_{wgsl_type(node.output.dtype)}({{0}}, {{1}})"
+
+
+def division_functions(name: str) -> Callable[[Node], tuple[str, ...]]:
+    """The files of the functions that a quotient or remainder calls."""
+
+    def functions(node: Node) -> tuple[str, ...]:
+        dtype = node.output.dtype
+        if dtype in FLOATS:
+            return ("mod",) if name == "mod" else ()
+        return (f"{name}_{wgsl_type(dtype)}",)
+
+    return functions
 
 
 def mod_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
@@ -61,17 +83,19 @@ def minimum_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
     return g - dz, dz
 
 
-def _nonzero_integers() -> list[Sample]:
+def _whole_numbers() -> list[Sample]:
     i32, u32, u8 = (TensorType((65,), dtype) for dtype in ("i32", "u32", "u8"))
     return [
         Sample([i32, i32], integers=(1, 9), differentiable=False),
         Sample([i32, i32], integers=(-9, -1), differentiable=False),
         Sample([u32, u32], integers=(1, 9), differentiable=False),
         Sample([u8, u8], integers=(1, 9), differentiable=False),
+        Sample([i32, i32], integers=(-9, 9), differentiable=False),
+        Sample([u32, u32], integers=(0, 2), differentiable=False),
     ]
 
 
-_DIVISION = [Sample([(65,), (65,)], low=-2.0, high=-0.4), *_nonzero_integers()]
+_DIVISION = [Sample([(65,), (65,)], low=-2.0, high=-0.4), *_whole_numbers()]
 
 OPS = (
     # dx = g, dz = g
@@ -97,9 +121,10 @@ OPS = (
     # dx = g / z, dz = -(g / z) y
     binary(
         "div",
-        "({0} / {1})",
+        div_wgsl,
         div_array,
         lambda g, x, z, y: (g / z, -(g / z * y)),
+        functions=division_functions("div"),
         dtypes=NUMBERS,
         low=0.4,
         samples=_DIVISION,
@@ -109,7 +134,7 @@ OPS = (
         mod_wgsl,
         mod_array,
         mod_derivative,
-        functions=("mod",),
+        functions=division_functions("mod"),
         dtypes=NUMBERS,
         low=0.4,
         samples=_DIVISION,

@@ -12,7 +12,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import GradRule, Op, Pointwise, Reference, Sample
+from wgcc.ops.registry import Functions, GradRule, Op, Pointwise, Reference, Sample
 
 UnaryDerivative = Callable[[Term, Term, Term], Term]
 BinaryDerivative = Callable[[Term, Term, Term, Term], tuple[Term, Term]]
@@ -52,7 +52,7 @@ def unary(
     reference: Reference,
     derivative: UnaryDerivative | None = None,
     *,
-    functions: tuple[str, ...] = (),
+    functions: Functions = (),
     dtypes: tuple[str, ...] = FLOATS,
     low: float = -2.0,
     high: float = 2.0,
@@ -88,7 +88,7 @@ def binary(
     reference: Reference,
     derivative: BinaryDerivative,
     *,
-    functions: tuple[str, ...] = (),
+    functions: Functions = (),
     dtypes: tuple[str, ...] = FLOATS,
     low: float = -2.0,
     high: float = 2.0,

@@ -17,6 +17,10 @@ from wgcc.lazy_numpy import Array
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
 
 
+# Names of WGSL helper functions, or a rule that tells those of a node.
+Functions = tuple[str, ...] | Callable[[Node], tuple[str, ...]]
+
+
 class ShapeError(Exception):
     """Raised by a shape rule; the caller adds the place in the source."""
 
@@ -26,12 +30,12 @@ class Pointwise:
     """Element i of the output is an expression of element i of each input (all of one shape).
 
     `wgsl` is that expression with operands `{0}`, `{1}` … and attributes by name; `functions` names
-    the WGSL helper functions it calls (files `wgcc/ops/wgsl/NAME.wgsl`). `cheap` marks what may be
-    computed again instead of stored.
+    the WGSL helper functions it calls (files `wgcc/ops/wgsl/NAME.wgsl`). Both may depend on the
+    node. `cheap` marks what may be computed again instead of stored.
     """
 
     wgsl: str | Callable[[Node], str]
-    functions: tuple[str, ...] = ()
+    functions: Functions = ()
     cheap: bool = True
 
 
@@ -43,7 +47,7 @@ class Source:
     """
 
     wgsl: str | Callable[[Node], str]
-    functions: tuple[str, ...] = ()
+    functions: Functions = ()
 
 
 @dataclass(frozen=True, slots=True)

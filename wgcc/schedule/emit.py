@@ -138,7 +138,8 @@ class Emitter:
         coordinates: Coordinates,
         **extra: str,
     ) -> str:
-        self.functions.update(dict.fromkeys(lower.functions))
+        called = lower.functions
+        self.functions.update(dict.fromkeys(called(node) if callable(called) else called))
         pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
         text = pattern.format(*operands, **{**node.attrs, **extra})
         dtype = node.output.dtype

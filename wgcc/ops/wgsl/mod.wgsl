@@ -4,8 +4,3 @@ fn wg_mod(x: f32, z: f32) -> f32 {
   // The quotient's rounding may leave r one divisor off.
   return select(r, r + z, (r < 0.0f && z > 0.0f) || (r > 0.0f && z < 0.0f));
 }
-
-fn wg_mod_i32(x: i32, z: i32) -> i32 {
-  let r = x % z;
-  return select(r, r + z, r != 0 && (r < 0) != (z < 0));
-}
