@@ -29,19 +29,24 @@ class Operand:
 def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
     """The loading function, and whether its arguments are `NAME_side(…)` and `NAME_step(k)`."""
     own = tuple(letter for letter, _ in operand.arguments if letter != INNER)
-    ahead = Ahead({operand.side: own, "step": (INNER,)})
-    trial = Emitter(context.inlined, context.bindings())
-    trial.ahead, trial.loaded = ahead, ahead.loaded
-    _element(operand, trial)
-    if not ahead.saves:
+    sides = {operand.side: own, "step": (INNER,)}
+    if not _tried(operand, context, Ahead(sides)).saves:
         parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
         return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
+    ahead = Ahead(sides)
     emitter.ahead, emitter.loaded = ahead, ahead.loaded
     body = _element(operand, emitter)
     emitter.ahead, emitter.loaded = as_it_is, not_ahead
-    sides = (operand.side, "step")
     parameters = ", ".join(f"{side}: {ahead.struct(operand.name, side)}" for side in sides)
     return f"{ahead.functions(operand.name)}\n\nfn {operand.name}({parameters}) {body}", True
+
+
+def _tried(operand: Operand, context: Context, ahead: Ahead) -> Ahead:
+    """What could be done ahead. Buffers have other names in this trial, so it is good for no code."""
+    trial = Emitter(context.inlined, context.bindings())
+    trial.ahead, trial.loaded = ahead, ahead.loaded
+    _element(operand, trial)
+    return ahead
 
 
 def _element(operand: Operand, emitter: Emitter) -> str:
