@@ -42,7 +42,7 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
 
 
 def _tried(operand: Operand, context: Context, ahead: Ahead) -> Ahead:
-    """What could be done ahead. Buffers have other names in this trial, so it is good for no code."""
+    """What could be done ahead; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings())
     trial.ahead, trial.loaded = ahead, ahead.loaded
     _element(operand, trial)

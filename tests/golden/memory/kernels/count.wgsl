@@ -7,14 +7,9 @@
 const OUTER = 1u;
 const WORKGROUP = 64u;
 
-// The remainder that has the divisor's sign.
-fn wg_mod(x: f32, z: f32) -> f32 {
-  let r = x - z * floor(x / z);
-  // The quotient's rounding may leave r one divisor off.
-  return select(r, r + z, (r < 0.0f && z > 0.0f) || (r > 0.0f && z < 0.0f));
-}
-
+// The remainder that has the divisor's sign; x where the divisor is 0.
 fn wg_mod_i32(x: i32, z: i32) -> i32 {
+  if (z == 0) { return x; }
   let r = x % z;
   return select(r, r + z, r != 0 && (r < 0) != (z < 0));
 }
