@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 
 import line_bundle
 from wgcc.cli.group import cli
-from wgcc.cli.progress import clock, sparkline
+from wgcc.cli.progress import Pace, clock, make_progress, sparkline
+from wgcc_runtime import Report
 from wgcc_runtime.weights import load_weights, save_arrays
 
 ROOT = Path(__file__).parent.parent
@@ -76,6 +77,25 @@ def test_resuming_from_a_damaged_checkpoint_says_so(
     assert lines.index(f"warning: {said}") < len(lines) - 2  # before the training, not after it
     whole = train(bundle, data, "--steps", 60, "--out", out, "--resume", "--json")
     assert json.loads(whole.stdout)["warnings"] == []
+
+
+def test_the_pace_shown_is_the_one_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    """However long it takes between reports: that is evaluating."""
+    with make_progress(300) as progress:
+        for step, ms in ((100, 50.0), (200, 2.0), (250, 8.0)):
+            progress.show(Report(step, 0.5, {"loss": 0.5}, {}, ms))
+            time.sleep(0.05)
+    shown = [line.split("  ")[-2:] for line in capsys.readouterr().err.splitlines()]
+    # 50 steps left, at the mean of 100 steps of 2 ms and 50 of 8 ms; the first report compiled.
+    assert shown == [
+        ["50.00 ms/step", "eta 00:10"],
+        ["2.00 ms/step", "eta 00:00"],
+        ["8.00 ms/step", "eta 00:00"],
+    ]
+    pace = Pace()
+    for step, ms in ((1, 9.0), (2, 2000.0), (4, 8000.0)):
+        pace.add(Report(step, 0.5, {}, {}, ms))
+    assert pace.text(14) == "8000.00 ms/step  eta 01:00"
 
 
 def test_train_writes_beside_the_bundle_by_default(bundle: Path, data: Path) -> None:

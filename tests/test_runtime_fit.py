@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,25 @@ def test_evaluation(model: Model) -> None:
     history = model.fit(data(), steps=20, every=5, eval=error, eval_every=10)
     assert [set(report.eval) for report in history.reports] == [set(), {"mae"}, set(), {"mae"}]
     assert model.fit(data(), steps=5, every=5, eval=lambda m: 3).reports[0].eval == {"value": 3.0}
+
+
+def test_time_per_step_is_that_of_the_steps_alone(model: Model, tmp_path: Path) -> None:
+    """Evaluating, reporting and saving take a second here; the model takes milliseconds."""
+
+    def slow(_: object) -> int:
+        time.sleep(0.25)
+        return 1
+
+    log = tmp_path / "log.jsonl"
+    model.fit(data(), steps=8, every=8)  # compiles
+    started = time.perf_counter()
+    history = model.fit(data(), steps=16, every=8, eval=slow, callbacks=[slow], log=log)
+    seconds = time.perf_counter() - started
+    assert seconds > 1
+    assert sum(8 * report.ms for report in history.reports) < 1000 * (seconds - 1) + 1
+    assert all(report.ms > 0 for report in history.reports)
+    logged = [json.loads(line)["ms"] for line in log.read_text().splitlines()]
+    assert logged == [round(report.ms, 4) for report in history.reports]
 
 
 def test_evaluation_off_the_report_grid_is_reported_too(model: Model) -> None:

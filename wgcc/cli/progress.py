@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -45,16 +44,13 @@ class Lines:
         return None
 
     def show(self, report: Report) -> None:
-        ms = self._pace.ms(report)
+        self._pace.add(report)
         due = report.step - self._shown_at >= self._steps / PLAIN_LINES
         if not (due or report.step == self._steps):
             return
         self._shown_at = report.step
-        eta = clock((self._steps - report.step) * ms / 1000)
-        numbers = describe(report)
-        click.echo(
-            f"step {report.step}/{self._steps}  {numbers}  {ms:.2f} ms/step  eta {eta}", err=True
-        )
+        numbers, pace = describe(report), self._pace.text(self._steps)
+        click.echo(f"step {report.step}/{self._steps}  {numbers}  {pace}", err=True)
 
 
 class Bar:
@@ -87,30 +83,39 @@ class Bar:
 
     def show(self, report: Report) -> None:
         self._losses.append(report.loss)
-        ms = self._pace.ms(report)
-        eta = clock((self._steps - report.step) * ms / 1000)
+        self._pace.add(report)
         self._progress.update(
             self._task,
             completed=report.step,
             numbers=describe(report),
             curve=sparkline(self._losses),
-            pace=f"{ms:.2f} ms/step  eta {eta}",
+            pace=self._pace.text(self._steps),
         )
 
 
 class Pace:
-    """Milliseconds per step since the first report, which includes compiling."""
+    """How fast training is, as reports (and so the log) tell it: the time of the steps alone.
+
+    The time left is by the mean of all reports but the first, which includes compiling.
+    """
 
     def __init__(self) -> None:
-        self._first: tuple[int, float] | None = None
+        self._last: Report | None = None
+        self._steps, self._ms = 0, 0.0
 
-    def ms(self, report: Report) -> float:
-        now = time.perf_counter()
-        if self._first is None:
-            self._first = report.step, now
-            return report.ms
-        step, started = self._first
-        return 1000 * (now - started) / max(1, report.step - step)
+    def add(self, report: Report) -> None:
+        if self._last:
+            steps = report.step - self._last.step
+            self._steps += steps
+            self._ms += steps * report.ms
+        self._last = report
+
+    def text(self, last_step: int) -> str:
+        """`2.31 ms/step  eta 00:17`"""
+        assert self._last is not None
+        mean = self._ms / self._steps if self._steps else self._last.ms
+        eta = clock((last_step - self._last.step) * mean / 1000)
+        return f"{self._last.ms:.2f} ms/step  eta {eta}"
 
 
 def describe(report: Report) -> str:
