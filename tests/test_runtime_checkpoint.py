@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +18,9 @@ import line_bundle
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.kills import kill_savers
-from wgcc_runtime import Model, WgccWarning
-from wgcc_runtime.replace_file import previous, replace_file
+from wgcc_runtime import Model, Report, WgccWarning
+from wgcc_runtime.history import Log
+from wgcc_runtime.replace_file import _stem, previous, replace_file
 from wgcc_runtime.weights import load_weights, save_weights
 
 ROOT = Path(__file__).parent.parent
@@ -170,6 +173,81 @@ def test_log_is_lines_of_json_and_survives_resuming(model: Model, tmp_path: Path
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["step"] for line in lines] == [5, 10, 15, 20, 25, 30]
     assert set(lines[0]) == {"step", "loss", "ms"}
+
+
+# ---- places that cannot be written
+
+# A name of 243 bytes has room for nothing in front of it; one of 250 not for `.previous` behind it.
+LONG, LONGER, LONGEST = "x" * 243, "x" * 250, "x" * 256
+BAD_PLACES = {
+    "": "names no file",
+    ".": "names no file",
+    "folder": "folder",
+    "pipe": "no ordinary file",
+    "file/ck": "Not a directory|File exists|file",
+    LONGEST: "name too long",
+    "nul\0": "null",
+}
+
+
+def test_saving_to_a_long_name(model: Model, tmp_path: Path) -> None:
+    path = tmp_path / LONG
+    model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [LONG, f"{LONG}.previous"]
+    model.save(tmp_path / LONGER)
+    model.load(tmp_path / LONGER)
+    with refused("weights", "too long"):
+        model.fit(data(), steps=20, checkpoint=tmp_path / LONGER)
+    stray = tmp_path / f"{_stem(path)}999999999-ab.tmp"
+    stray.write_bytes(b"half")
+    model.save(path)
+    assert not stray.exists()
+
+
+@pytest.mark.parametrize("place", BAD_PLACES, ids=lambda place: place.strip("\0")[:9] or "empty")
+def test_places_that_cannot_be_written(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    said = BAD_PLACES[place]
+    with refused("weights", f"cannot write {re.escape(repr(place))}: .*({said})"):
+        model.save(place)
+    for option, code in {"checkpoint": "weights", "log": "log"}.items():
+        before = model.steps_done
+        with refused(f"({code}|data)", said):
+            model.fit(data(), steps=5, **{option: place})
+        assert model.steps_done == before  # said before the training, not at its end
+    if place != "pipe":  # reading one would wait for a writer
+        with refused("(weights|data)"):
+            model.fit(data(), steps=5, resume=place)
+    assert (tmp_path / "pipe").is_fifo()
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize("place", [5, b"ck", ["ck"], True])
+def test_places_that_are_none(model: Model, place: Any) -> None:
+    for option in ("checkpoint", "log"):
+        with refused("data", f"`{option}` is .*which names no file"):
+            model.fit(data(), steps=5, **{option: place})
+
+
+def test_a_full_disk_under_the_log_keeps_the_training(model: Model, tmp_path: Path) -> None:
+    """What was trained is saved, as far as there is room for that."""
+    path = tmp_path / "ck.safetensors"
+
+    def fill(report: Report) -> None:
+        if report.step == 10:
+            log = next(item for item in gc.get_objects() if isinstance(item, Log))
+            log.close()
+            log._stream = open("/dev/full", "w")  # noqa: SIM115 (the log closes it)
+
+    with refused("log", "cannot write .*log.jsonl': No space left"):
+        model.fit(data(), steps=50, every=5, callbacks=[fill], log=tmp_path / "log.jsonl",
+                  checkpoint=path)  # fmt: skip
+    assert model.steps_done == load_weights(path)[1]["steps"]["train"] == 15
 
 
 # ---- files survive a crash

@@ -7,6 +7,7 @@ learning rate are not compared, because changing them in the midst of a training
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -81,7 +82,7 @@ def resume_checkpoint(
         content = load_weights(path)
     except WgccError as damage:
         older = previous(Path(path))
-        if damage.code != "weights" or not older.exists():
+        if damage.code != "weights" or not os.path.exists(older):
             raise
         found = load_checkpoint(older, plan, start, weights_only)
         note = f"{damage.message}; went back to {older}, {_age(found.progress)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +17,11 @@ from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
-from wgcc_runtime.replace_file import previous
+from wgcc_runtime.replace_file import check_replaceable, previous
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.schedule import Schedule, make_schedule
 from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.weights import cannot_write
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -69,6 +72,7 @@ def fit(
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
+    _check_places(checkpoint, log, resume)
     found = _resume(model, checkpoint, resume)
     done = _start(model, entry, found, seed)
     loop = _Loop(
@@ -83,7 +87,20 @@ def fit(
         stop=stop or (lambda: False),
         recovery=_recovery(model, batches) if recover else None,
     )
-    return loop.run(Log(log, done if resume else 0) if log else None)
+    return loop.run(None if log is None else Log(log, done if resume else 0))
+
+
+def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
+    """Before the training: a file that cannot be written at its end would be a training lost."""
+    for name, place in {"checkpoint": checkpoint, "log": log, "resume": resume}.items():
+        is_path = isinstance(place, str | os.PathLike) and Path(place).name
+        if not (place is None or is_path or (name == "resume" and isinstance(place, bool))):
+            raise WgccError("data", f"fit: `{name}` is {place!r}, which names no file", name)
+    if checkpoint is not None:
+        try:
+            check_replaceable(Path(checkpoint))
+        except (OSError, ValueError) as error:
+            raise cannot_write("weights", checkpoint, error) from None
 
 
 def _training_entry(model: Model, name: str) -> Entry:
@@ -169,14 +186,22 @@ class _Loop:
             if self._checkpoint and self._saved_step != self._step:
                 self._save()
         except WgccError as error:
-            if error.code != "closed":
-                raise
-            text = f"fit: the model was closed, by a callback or a thread, at step {self._step}"
-            raise WgccError("closed", text) from None
+            self._end(error)
+            raise
         finally:
             if log:
                 log.close()
         return self._history
+
+    def _end(self, error: WgccError) -> None:
+        """What can be done where the training cannot go on."""
+        if error.code == "log" and self._checkpoint:
+            # The disk may be full, or have room for a checkpoint.
+            with contextlib.suppress(WgccError):
+                self._save()
+        if error.code == "closed":
+            text = f"fit: the model was closed, by a callback or a thread, at step {self._step}"
+            raise WgccError("closed", text) from None
 
     def _begin(self) -> None:
         self._source = self._open()

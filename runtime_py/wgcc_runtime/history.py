@@ -12,6 +12,7 @@ from typing import Any
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
+from wgcc_runtime.weights import cannot_write
 
 # What reports and `wgcc train --json` say besides outputs.
 FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint", "warnings")
@@ -106,12 +107,15 @@ class Log:
         try:
             replace_file(self._path, "".join(f"{line}\n" for line in kept).encode())
             self._stream = open(self._path, "a", encoding="utf-8", opener=_no_link)  # noqa: SIM115
-        except OSError as error:
-            raise WgccError("log", f"cannot write {self._path}: {error}", str(self._path)) from None
+        except (OSError, ValueError) as error:
+            raise cannot_write("log", self._path, error) from None
 
     def write(self, report: Report) -> None:
-        self._stream.write(json.dumps(report.as_json()) + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(json.dumps(report.as_json()) + "\n")
+            self._stream.flush()
+        except OSError as error:
+            raise cannot_write("log", self._path, error) from None
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -119,8 +123,10 @@ class Log:
 
     def _lines(self) -> list[str]:
         try:
+            if not self._path.is_file():
+                return []  # a pipe would wait for somebody to write into it
             return self._path.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):
             return []
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
+import hashlib
 import os
 import secrets
+import stat
 import time
 from pathlib import Path
 
@@ -15,11 +18,13 @@ from wgcc_runtime.interrupts import handle_now, held
 STRAY_AGE = 600.0
 # Between pieces of this size a long file can be interrupted.
 PIECE = 16 << 20
+# Bytes of a file's name that its temporary file shows.
+LONGEST_STEM = 200
 
 
 def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
     """Temporary file in the same folder, fsync, rename, fsync of the folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _prepare(path)
     _sweep(path)
     temporary = _temporary(path)
     with held():
@@ -33,6 +38,28 @@ def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
                 temporary.unlink()
             raise
         sync_folder(path.parent)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raises what `replace_file(..., keep_previous=True)` would raise, before there is any data."""
+    _prepare(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.lstat(previous(path))  # its name may be too long where that of `path` is not
+    temporary = _temporary(path)
+    with held():
+        try:
+            _write(temporary, b"")
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _prepare(path: Path) -> None:
+    if not path.name:
+        raise OSError(errno.EINVAL, "it names no file")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is a folder, or no ordinary file")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -50,7 +77,15 @@ def previous(path: Path) -> Path:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    return path.with_name(f"{_stem(path)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _stem(path: Path) -> str:
+    """What names of temporary files for `path` begin with; never too long for a file system."""
+    name = path.name
+    if len(os.fsencode(name)) > LONGEST_STEM:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}."
 
 
 def _keep(path: Path) -> None:
@@ -76,9 +111,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def _sweep(path: Path) -> None:
-    for stray in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+    stem = _stem(path)
+    for stray in path.parent.glob(f"{glob.escape(stem)}*.tmp"):
         with contextlib.suppress(OSError):
-            owner = stray.name.removeprefix(f".{path.name}.").split("-")[0]
+            owner = stray.name.removeprefix(stem).split("-")[0]
             if is_left_behind(stray, owner):
                 stray.unlink()
 

@@ -42,10 +42,18 @@ def save_weights(
     facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(ordered)}
     text = json.dumps(facts, sort_keys=True)
     try:
-        data = safetensors_numpy.save(ordered, {"wgcc": text})
-        replace_file(Path(path), data, keep_previous)
-    except OSError as error:
-        raise WgccError("weights", f"cannot write {path}: {error}", str(path)) from None
+        replace_file(Path(path), safetensors_numpy.save(ordered, {"wgcc": text}), keep_previous)
+    except (OSError, ValueError) as error:
+        raise cannot_write("weights", path, error) from None
+
+
+def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
+    return WgccError(code, f"cannot write {str(path)!r}: {_reason(error)}", str(path))
+
+
+def _reason(error: Exception) -> str:
+    """Without number and path, which the system adds; ValueError is about the path itself."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
@@ -57,7 +65,7 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, else none."""
     what = "weights" if isinstance(source, bytes) else str(source)
-    data = source if isinstance(source, bytes) else _read(Path(source))
+    data = source if isinstance(source, bytes) else _read(source)
     try:
         entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         tensors = {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
@@ -69,11 +77,12 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     return tensors, facts
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str | Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise WgccError("weights", f"cannot read {path}: {error}", str(path)) from None
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        text = f"cannot read {str(path)!r}: {_reason(error)}"
+        raise WgccError("weights", text, str(path)) from None
 
 
 def _array(spec: Mapping[str, Any], what: str) -> Array:
