@@ -30,6 +30,9 @@ EXACT: dict[str, tuple[str, tuple[int, int] | None]] = {
     "x * 2": ("i32", (0, 4)),
     "x * -3": ("i32", (-3, 0)),
     "9 - x * 2 + 1": ("i32", (1, 5)),
+    "x / 4": ("i32", (0, 39)),
+    "x / -4": ("i32", (-39, 0)),
+    "x / 4 * 4": ("i32", (0, 11)),
     "abs(x)": ("i32", (-9, 9)),
     "minimum(x, 7)": ("i32", (0, 2**31 - 1)),
     "minimum(x, 70)": ("i32", (0, 9)),
@@ -53,6 +56,8 @@ EXACT: dict[str, tuple[str, tuple[int, int] | None]] = {
 # Indices that only the guard can judge.
 GUARDED = {
     "x % 20": "i32",
+    "7 % x": "i32",
+    "40 / x": "i32",
     "x * x": "i32",
     "where(x > 5, x - 5, x)": "i32",
     "u8(x)": "i32",

@@ -92,19 +92,19 @@ def _with_zero(node: Node, inputs: Sequence[Interval]) -> Interval:
 def _divide(node: Node, inputs: Sequence[Interval]) -> Interval:
     x, z = inputs
     if z[0] <= 0 <= z[1]:
-        # Division by zero gives x, all else is no larger in magnitude.
+        # By zero it gives zero; no quotient is larger in magnitude than x.
         most = max(abs(x[0]), abs(x[1]))
         return -most, most
-    down, up = _corners(lambda a, b: a // b), _corners(lambda a, b: -(-a // b))
-    return hull(down(node, inputs), up(node, inputs))
+    return _corners(lambda a, b: a // b)(node, inputs)
 
 
 def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
-    """It has the divisor's sign and is smaller in magnitude; 0 where the divisor is."""
+    """It has the divisor's sign and is smaller in magnitude; x itself where the divisor is 0."""
     x, z = inputs
     if x[0] >= 0 and x[1] < z[0]:
         return x
-    return min(z[0] + 1, 0), max(z[1] - 1, 0)
+    found = min(z[0] + 1, 0), max(z[1] - 1, 0)
+    return hull(found, x) if z[0] <= 0 <= z[1] else found
 
 
 def _magnitude(node: Node, inputs: Sequence[Interval]) -> Interval:
