@@ -27,10 +27,12 @@ VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 NODE = ROOT / ".cache" / "node"
 # webgpu is Dawn for Node: it holds Tint, the WGSL compiler of Chromium, which judges every kernel.
-# The others run bundles as their users do: in a browser, in Deno, in a vite app, under TypeScript.
+# The others run bundles as their users do: in a browser, in Deno, in an app of vite and React, with
+# TypeScript.
 NODE_PACKAGES = (
     "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28", "@webgpu/types@0.1",
     "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
+    "react@19", "react-dom@19",
 )  # fmt: skip
 LINT = ROOT / ".cache" / "lint"
 LINT_PACKAGES = ("@biomejs/biome@2.6",)

@@ -93,6 +93,27 @@ def test_number_of_kernels(tmp_path: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for document in ROOT.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
-            assert (ROOT / target).exists(), f"{document.name}: {target}"
+    """In all pages: to a file, and to a heading where one is named."""
+    folders = ("runtime_js", "runtime_py", "grammar", "examples", "wgcc", "tests")
+    for page in (*ROOT.glob("*.md"), *(p for f in folders for p in (ROOT / f).glob("*.md"))):
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^) :]+)\)", prose):
+            file, _, heading = link.partition("#")
+            target = page.parent / file if file else page
+            assert target.exists(), f"{page}: {link}"
+            assert not heading or heading in anchors(target), f"{page}: {link}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links to them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in headings}
+
+
+def test_nothing_says_that_wgcc_is_on_a_package_index() -> None:
+    folders = ("runtime_js", "runtime_py", "grammar", "examples", "wgcc")
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    kinds = (".md", ".html", ".js", ".py")
+    pages = [path for path in (*ROOT.glob("*.md"), *found) if path.suffix in kinds]
+    said = re.compile(r"(pip|npm) (install|i) @?wgcc\b")
+    assert [p for p in pages if said.search(p.read_text(encoding="utf-8"))] == []
