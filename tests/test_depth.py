@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import log
 from pathlib import Path
 from types import FrameType
@@ -16,13 +17,16 @@ from typing import Any
 import pytest
 
 import wgcc.schedule.apart as apart
+import wgcc.schedule.schedule as scheduling
 from adapters import ROOT
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
+from wgcc.schedule.access import share_access
 from wgcc.schedule.akin import Akin, falling
 from wgcc.schedule.borrow import Arena, lent_by
-from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place, Region
 from wgcc.schedule.precedence import Precedence
+from wgcc.schedule.repeated import Repeated
 from wgcc.schedule.space import flat_space, folding_space
 from wgcc.schedule.storage import Life
 from wgcc.schedule.timeline import Bits, Ranges, Timeline
@@ -70,6 +74,79 @@ def test_no_part_of_the_compiler_does_more_than_its_share_of_work() -> None:
     assert len(costly) > 10
     for name, lines in costly.items():
         assert growth(few[name], lines, 4) < MOST_GROWTH, f"{Path(name).name}: {few[name]}, {lines}"
+
+
+SCHEDULES = [
+    *sorted((ROOT / "examples").glob("*/model.wg")),
+    *sorted((ROOT / "tests" / "cases").glob("*.wg")),
+    *sorted((ROOT / "tests" / "curves").glob("*.wg")),
+]
+
+
+@pytest.mark.parametrize("small", [{}, {"B": 2, "T": 16}], ids=["large", "small"])
+def test_equal_layers_share_their_kernels(
+    small: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, wherever their values are in memory; each is written once."""
+    written: list[str] = []
+
+    def counted(kind: str, write: Any) -> Any:
+        return lambda *arguments: (written.append(kind), write(*arguments))[1]
+
+    for kind, write in scheduling.WRITERS.items():
+        monkeypatch.setitem(scheduling.WRITERS, kind, counted(kind, write))
+    kernels, calls = [], []
+    for layers in (4, 8, 16, 32):
+        written.clear()
+        kernels.append(len(gpt(layers, **small).planned.kernels))
+        calls.append(len(written))
+    # In some layers a result is stored over an operand, in others there is a better place for it.
+    assert max(kernels) < 1.1 * kernels[0], kernels
+    assert max(calls) < 1.2 * calls[0], calls
+
+
+@pytest.mark.parametrize("model", SCHEDULES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_kernels_of_an_equal_group_are_those_it_would_get_itself(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidates = model.parent.name == "digits"
+    shared = compile_file(model, candidates=candidates).schedule
+    monkeypatch.setattr(Repeated, "code", lambda _, group, context, write: write(group, context))
+    alone = compile_file(model, candidates=candidates).schedule
+    for one, other in zip(shared.dispatches, alone.dispatches, strict=True):
+        assert replace(one, span=None) == replace(other, span=None)
+
+
+def dispatch(writes: str, *regions: Region) -> Dispatch:
+    """A dispatch of a kernel that writes the bindings that `writes` marks with `w`."""
+    marks = zip(writes, regions, strict=True)
+    bindings = [Binding(f"b{i}", "f32", 8, c == "w") for i, (c, _) in enumerate(marks)]
+    kernel = Kernel("loop.wgsl.jinja", tuple(bindings), (), (), (), (64, 1, 1))
+    return Dispatch("x", regions, {"gpu": Launch(kernel, (1, 1, 1))}, ("",) * len(regions))
+
+
+def accesses(dispatches: list[Dispatch]) -> list[str]:
+    kernels = [item.launches["gpu"].kernel for item in share_access(dispatches)]
+    return ["".join(b.access.removeprefix("read")[:2] or "r" for b in k.bindings) for k in kernels]
+
+
+def test_dispatches_of_one_kernel_agree_on_access() -> None:
+    """Also where it takes two steps: what one dispatch aliases is in a buffer of two in another."""
+    a, b, c, d = (Region(name, 0, 8) for name in "abcd")
+    a2, b2 = Region("a", 64, 8), Region("b", 64, 8)
+    plain, paired, aliased = (dispatch("wrr", *x) for x in ((d, a, b), (d, b, b2), (a, b, a2)))
+    assert accesses([plain, paired]) == ["_wrr"] * 2
+    assert accesses([plain, aliased]) == ["_wr_w"] * 2
+    assert accesses([plain, paired, aliased]) == ["_w_w_w"] * 3
+    other = dispatch("rwr", a, b, c)
+    assert accesses([other, plain, paired, aliased])[0] == "r_wr"
+
+
+def test_bindings_that_share_words_stay_read_only() -> None:
+    """WebGPU refuses a dispatch that can write what it has bound twice."""
+    a, b, inside = Region("a", 0, 8), Region("b", 0, 8), Region("b", 4, 8)
+    twice, once = dispatch("wrr", a, b, inside), dispatch("wrr", a, Region("a", 64, 8), b)
+    assert accesses([once, twice]) == ["_w_wr", "_wrr"]
 
 
 @pytest.fixture

@@ -37,11 +37,11 @@ def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
     threads = prod(launch.kernel.workgroup)
     place = f"  // {dispatch.span.place}" if dispatch.span else ""
     yield f"{number:4}  {name}: {grid} workgroups of {threads} threads{place}"
-    for access, verb in (("read", "reads"), ("read_write", "writes")):
+    for written, verb in ((False, "reads"), (True, "writes")):
         shown = [
             what
             for what, binding in zip(dispatch.shows, launch.kernel.bindings, strict=False)
-            if binding.access == access
+            if binding.written is written
         ]
         if shown:
             yield f"        {verb:6} {', '.join(shown)}"

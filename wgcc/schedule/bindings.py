@@ -22,7 +22,7 @@ class Bindings:
         self._names: dict[Region, str] = {}
         self._elements: dict[Region, str] = {}
         self._written: set[Region] = set()
-        self._shown: dict[Region, str] = {}
+        self._shown: dict[Region, list[str]] = {}
 
     def load(self, value: Value, position: Index) -> str:
         name, offset = self._bind(value, "x")
@@ -50,9 +50,9 @@ class Bindings:
             taken = sum(name.startswith(stem) for name in self._names.values())
             self._names[region] = SCALARS if region.buffer == SCALARS else f"{stem}{taken}"
             self._elements[region] = element
-            self._shown[region] = shown
-        elif shown not in self._shown[region]:
-            self._shown[region] += f", then {shown}"
+            self._shown[region] = []
+        if shown not in self._shown[region]:
+            self._shown[region].append(shown)
         if written:
             self._written.add(region)
         return self._names[region]
@@ -61,30 +61,32 @@ class Bindings:
         return tuple(self._names)
 
     def declared(self) -> tuple[Binding, ...]:
-        """A buffer that is written in a dispatch must be bound read_write wherever it is bound."""
-        written = {region.buffer for region in self._written}
         return tuple(
             Binding(
                 name,
                 self._elements[region],
                 region.bytes // BYTES.get(self._elements[region], WORD),
-                "read_write" if region.buffer in written else "read",
+                region in self._written,
             )
             for region, name in self._names.items()
         )
 
-    def shows(self) -> tuple[str, ...]:
-        """What each binding holds, for the header comment."""
-        return tuple(self._shown[region] for region in self._names)
+    def shows(self) -> tuple[tuple[str, ...], ...]:
+        """What each binding holds, one after the other, for the header comment."""
+        return tuple(tuple(self._shown[region]) for region in self._names)
 
     def _bind(self, value: Value, stem: str) -> tuple[str, int]:
         place, region = self._place(value), self.region(value)
         if place.buffer == SCALARS:
             self.use(region, "u32", stem, "values of one element", written=False)
             return SCALARS, place.offset
-        shown = f"{value.name} {value.type}"
         element = "f16" if place.half else element_type(value.dtype)
-        return self.use(region, element, stem, shown, written=False), 0
+        return self.use(region, element, stem, shown_as(value), written=False), 0
+
+
+def shown_as(value: Value) -> str:
+    """How a value is named to readers of kernels."""
+    return f"{value.name} {value.type}"
 
 
 def _from_word(text: str, dtype: str, is_scalar: bool) -> str:

@@ -18,7 +18,7 @@ class GroupCode:
 
     launches: Mapping[str, Launch]
     regions: tuple[Region, ...]
-    shows: tuple[str, ...]
+    shows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Context:
     stored: Callable[[Value], bool]
     scalar_words: int
     order: tuple[Region, ...] = ()
-    shown: tuple[str, ...] = ()
+    shown: tuple[tuple[str, ...], ...] = ()
 
     def bindings(self) -> Bindings:
         return Bindings(self.place, self.scalar_words)

@@ -101,10 +101,12 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     constants = {"RANGES": len(runs), "STRIDE": groups * WORKGROUP, "WORKGROUP": WORKGROUP}
     constants |= {f"FIRST_{i}": run.skipped for i, run in enumerate(runs)}
     constants |= {f"COUNT_{i}": region.count for i, region in enumerate(regions)}
-    ranges = [Binding(f"x{i}", "u32", region.count, "read") for i, region in enumerate(regions)]
+    ranges = [
+        Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
+    ]
     kernel = Kernel(
         "finite.wgsl.jinja",
-        (*ranges, Binding("flag", "atomic<u32>", FLAG.count, "read_write")),
+        (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),
         tuple(constants.items()),
         holes=(),
         functions=(),

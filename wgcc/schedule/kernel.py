@@ -51,12 +51,22 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One declared storage variable of a kernel: `count` elements of type `element`."""
+    """One declared storage variable of a kernel: `count` elements of type `element`.
+
+    `written` says whether the kernel stores there, `aliased` whether a dispatch of it writes
+    somewhere else in the same buffer.
+    """
 
     name: str
     element: str
     count: int
-    access: str
+    written: bool
+    aliased: bool = False
+
+    @property
+    def access(self) -> str:
+        """WebGPU wants one access for a buffer in a dispatch."""
+        return "read_write" if self.written or self.aliased else "read"
 
     @property
     def bytes(self) -> int:

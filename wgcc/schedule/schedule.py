@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
 from wgcc.ir.program import Program
+from wgcc.schedule.access import share_access
 from wgcc.schedule.attention import attention_code
 from wgcc.schedule.attention_grad import (
     attention_grad_kv_code,
@@ -35,6 +37,7 @@ from wgcc.schedule.loops import loop_candidates, loop_code
 from wgcc.schedule.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
 from wgcc.schedule.prepare import prepare
+from wgcc.schedule.repeated import Repeated
 from wgcc.schedule.scan import scan_code
 from wgcc.schedule.scatter import scatter_code
 from wgcc.schedule.select import select_code
@@ -85,8 +88,11 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
     graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
-    written = {name: _write_entry(entry, layout, candidates) for name, entry in planned.items()}
-    entries = {name: _guarded(entry, graphs[name], layout) for name, entry in written.items()}
+    writer = _Writer(layout, candidates)
+    written = {name: writer.entry(entry) for name, entry in planned.items()}
+    entries = _with_shared_access(
+        {name: _guarded(entry, graphs[name], layout) for name, entry in written.items()}
+    )
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
     constants = _constants(planned, layout)
     scheduled = Schedule(_buffers(layout, entries), tensors, entries, constants)
@@ -94,24 +100,61 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
     return scheduled
 
 
-def _write_entry(planned: PlannedEntry, layout: Layout, candidates: bool) -> EntrySchedule:
-    graph = planned.graph
-    return EntrySchedule(
-        graph.name,
-        tuple(
-            _write_group(g, planned, layout, candidates) for g in planned.order if g.kind != "flat"
-        ),
-        {value.name: planned.places[value.name] for value in graph.inputs},
-        planned.outputs,
-        tuple(sorted(graph.writes)),
-        sum(not moves(node) for node in graph.nodes),
-        {
-            life.value.name: (planned.places[life.value.name], life.start, life.end)
-            for life in planned.lives
-        },
-        trains=graph.trains,
-        range_flag=planned.places[graph.range_guard.flag.name] if graph.range_guard else None,
-    )
+class _Writer:
+    """Writes the dispatches of entries; groups that are equal but for their values share kernels.
+
+    With `candidates`, dispatches have more launches, for tuning to choose from.
+    """
+
+    def __init__(self, layout: Layout, candidates: bool) -> None:
+        self._scalar_words = layout.words(SCALARS)
+        self._candidates = candidates
+        self._repeated = Repeated()
+
+    def entry(self, planned: PlannedEntry) -> EntrySchedule:
+        graph, places = planned.graph, planned.places
+        return EntrySchedule(
+            graph.name,
+            tuple(self._dispatch(g, planned) for g in planned.order if g.kind != "flat"),
+            {value.name: places[value.name] for value in graph.inputs},
+            planned.outputs,
+            tuple(sorted(graph.writes)),
+            sum(not moves(node) for node in graph.nodes),
+            {x.value.name: (places[x.value.name], x.start, x.end) for x in planned.lives},
+            trains=graph.trains,
+            range_flag=places[graph.range_guard.flag.name] if graph.range_guard else None,
+        )
+
+    def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:
+        def place(value: Value) -> Place:
+            return planned.places[value.name]
+
+        context = Context(planned.fused.inlined, place, planned.is_stored, self._scalar_words)
+        span = next((root.span for root in reversed(group.roots) if root.span), None)
+        try:
+            code = self._repeated.code(group, context, self._code)
+        except IndexTooLarge as error:
+            raise too_many_positions(error, span) from None
+        label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
+        shows = tuple(", then ".join(texts) for texts in code.shows)
+        return Dispatch(label, code.regions, code.launches, shows, span, flops)
+
+    def _code(self, group: Group, context: Context) -> GroupCode:
+        code = WRITERS[group.kind](group, context)
+        if not self._candidates or group.kind not in CANDIDATES:
+            return code
+        launches = CANDIDATES[group.kind](group, context)
+        others = dict.fromkeys(x for x in launches if _is_new(x, code.launches))
+        more = {f"{CANDIDATE}{i}": launch for i, launch in enumerate(others)}
+        return replace(code, launches={**code.launches, **more})
+
+
+def _with_shared_access(entries: Mapping[str, EntrySchedule]) -> dict[str, EntrySchedule]:
+    shared = iter(share_access([d for entry in entries.values() for d in entry.dispatches]))
+    return {
+        name: replace(entry, dispatches=tuple(islice(shared, len(entry.dispatches))))
+        for name, entry in entries.items()
+    }
 
 
 def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedule:
@@ -125,24 +168,6 @@ def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedul
 def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:
     is_guarded = any(entry.guard for entry in entries.values())
     return (*layout.buffers(), *([FLAG_BUFFER] if is_guarded else []))
-
-
-def _write_group(group: Group, planned: PlannedEntry, layout: Layout, candidates: bool) -> Dispatch:
-    def place(value: Value) -> Place:
-        return planned.places[value.name]
-
-    context = Context(planned.fused.inlined, place, planned.is_stored, layout.words(SCALARS))
-    span = next((root.span for root in reversed(group.roots) if root.span), None)
-    try:
-        code = WRITERS[group.kind](group, context)
-    except IndexTooLarge as error:
-        raise too_many_positions(error, span) from None
-    label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
-    launches = dict(code.launches)
-    if candidates and group.kind in CANDIDATES:
-        others = [x for x in CANDIDATES[group.kind](group, context) if _is_new(x, launches)]
-        launches |= {f"{CANDIDATE}{i}": launch for i, launch in enumerate(dict.fromkeys(others))}
-    return Dispatch(label, code.regions, launches, code.shows, span, flops)
 
 
 def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
