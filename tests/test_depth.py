@@ -18,7 +18,10 @@ import pytest
 
 import wgcc.schedule.apart as apart
 import wgcc.schedule.schedule as scheduling
-from adapters import ROOT
+from adapters import NAMES, ROOT, request_device
+from deep_models import GPT as DEEP_GPT
+from deep_models import write
+from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
 from wgcc.schedule.access import share_access
@@ -32,8 +35,28 @@ from wgcc.schedule.storage import Life
 from wgcc.schedule.timeline import Bits, Ranges, Timeline
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
+DROPPING = """
+model Dropping {{
+  {setting}
+  seed = 4
+  l[{depth}]: Linear[6, 6]
+  optimizer opt: sgd {{ lr = 0.1 }}
+  entry train(x: f32[5, 6]) -> (loss: f32, y: f32[5, 6]) {{
+    y = x
+    for part in l {{ y = dropout(tanh(part(y)), 0.3) }}
+    loss = {scale} * mean(y ** 2)
+    minimize loss with opt
+    return loss, y
+  }}
+}}
+"""
 # Work may grow as layers to this power.
 MOST_GROWTH = 1.3
+
+
+@pytest.fixture(scope="module")
+def devices() -> dict[str, Any]:
+    return {name: request_device(name) for name in NAMES}
 
 
 def gpt(layers: int, **sizes: int) -> Compiled:
@@ -90,11 +113,11 @@ def test_equal_layers_share_their_kernels(
     """However many there are, wherever their values are in memory; each is written once."""
     written: list[str] = []
 
-    def counted(kind: str, write: Any) -> Any:
-        return lambda *arguments: (written.append(kind), write(*arguments))[1]
+    def counted(kind: str, writer: Any) -> Any:
+        return lambda *arguments: (written.append(kind), writer(*arguments))[1]
 
-    for kind, write in scheduling.WRITERS.items():
-        monkeypatch.setitem(scheduling.WRITERS, kind, counted(kind, write))
+    for kind, writer in scheduling.WRITERS.items():
+        monkeypatch.setitem(scheduling.WRITERS, kind, counted(kind, writer))
     kernels, calls = [], []
     for layers in (4, 8, 16, 32):
         written.clear()
@@ -103,6 +126,21 @@ def test_equal_layers_share_their_kernels(
     # In some layers a result is stored over an operand, in others there is a better place for it.
     assert max(kernels) < 1.1 * kernels[0], kernels
     assert max(calls) < 1.2 * calls[0], calls
+
+
+def test_layers_that_draw_random_numbers_share_their_kernels(tmp_path: Path) -> None:
+    """Each dropout draws numbers of its own: which, the kernel reads from memory."""
+    found = [compile_file(write(tmp_path, DEEP_GPT, depth=depth)) for depth in (4, 8, 16)]
+    assert len({len(compiled.planned.kernels) for compiled in found}) == 1
+    words = {constant.words for constant, _ in found[0].schedule.constants.values()}
+    assert {number.to_bytes(4, "little") for number in (1, 2, 3, 4)} <= words
+
+
+def test_draws_that_are_told_apart_in_memory_are_the_same_numbers(
+    tmp_path: Path, devices: dict[str, Any]
+) -> None:
+    """As the reference draws them, in every profile, on both adapters."""
+    judge(write(tmp_path, DROPPING, depth=5), devices, tmp_path / "bundle")
 
 
 @pytest.mark.parametrize("model", SCHEDULES, ids=lambda path: f"{path.parent.name}-{path.stem}")

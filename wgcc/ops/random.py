@@ -1,7 +1,7 @@
-"""random(seed, step; shape, site, kind): numbers that depend on nothing but their place.
+"""random(seed, step[, site]; shape, site, kind): numbers that depend on nothing but their place.
 
 Threefry2x32 with key (seed, site) and counter (step, flat index); `kind` is "uniform" in [0, 1) or
-"normal". The same bits in every runtime.
+"normal". The same bits in every runtime. A site that is given as an operand counts, not the other.
 """
 
 from __future__ import annotations
@@ -21,27 +21,38 @@ _WORD = 0xFFFFFFFF
 
 
 def infer(
-    seed: TensorType, step: TensorType, shape: tuple[int, ...], site: int, kind: str
+    seed: TensorType,
+    step: TensorType,
+    *given: TensorType,
+    shape: tuple[int, ...],
+    site: int,
+    kind: str,
 ) -> TensorType:
     check_scalar("random", "the seed", seed, ("u32",))
     check_scalar("random", "the step", step, ("u32",))
+    for operand in given:
+        check_scalar("random", "the site", operand, ("u32",))
     check_sizes("random", shape)
     if kind not in ("uniform", "normal"):
         raise ShapeError(f'random: kind must be "uniform" or "normal", not "{kind}"')
     return TensorType(tuple(shape), "f32")
 
 
-def reference(seed: Array, step: Array, shape: tuple[int, ...], site: int, kind: str) -> Array:
+def reference(
+    seed: Array, step: Array, *given: Array, shape: tuple[int, ...], site: int, kind: str
+) -> Array:
     draw = uniform_array if kind == "uniform" else normal_array
-    return draw(int(seed), site, int(step), prod(shape)).reshape(shape)
+    where = int(given[0]) if given else site
+    return draw(int(seed), where, int(step), prod(shape)).reshape(shape)
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    return [None, None]
+    return [None] * len(node.inputs)
 
 
 def wgsl(node: Node) -> str:
-    return f"wg_{node.attrs['kind']}({{0}}, {node.attrs['site']}u, {{1}}, {{i}})"
+    site = "{2}" if len(node.inputs) > 2 else f"{node.attrs['site']}u"
+    return f"wg_{node.attrs['kind']}({{0}}, {site}, {{1}}, {{i}})"
 
 
 def uniform_array(seed: int, site: int, step: int, count: int) -> Array:
@@ -99,6 +110,7 @@ _TAIL = (
     2.83297682,
 )
 _SEEDS = [TensorType((), "u32")] * 2
+_SEEDS_AND_SITE = [TensorType((), "u32")] * 3
 _FUNCTIONS = ("threefry", "uniform", "erfinv", "normal")
 
 OPS = (
@@ -111,6 +123,10 @@ OPS = (
         [
             Sample(_SEEDS, {"shape": shape, "site": site, "kind": kind}, integers=(0, 2**31))
             for site, shape in enumerate([(), (1,), (65,), (3, 5), (2, 3, 4, 5)])
+            for kind in ("uniform", "normal")
+        ]
+        + [
+            Sample(_SEEDS_AND_SITE, {"shape": (9,), "site": 0, "kind": kind}, integers=(0, 2**31))
             for kind in ("uniform", "normal")
         ],
     ),

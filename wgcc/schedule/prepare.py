@@ -23,6 +23,7 @@ from wgcc.schedule.gradients import own_gradients
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.results import place_results
+from wgcc.schedule.sites import sites_in_memory
 
 # One thread or workgroup folds at most about this many elements alone.
 LONG_FOLD = 2048
@@ -40,7 +41,7 @@ def prepare(graph: Graph, layout: Layout) -> Graph:
         # Gradients get places when they have their final form, which nothing changes any more.
         graph = own_gradients(graph)
         graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
-    return place_results(graph)
+    return place_results(sites_in_memory(graph))
 
 
 def _rewritten(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
