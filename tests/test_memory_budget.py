@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import wgcc.schedule.budget as budgeting
 import wgcc_runtime
 from cli_runs import run
 from deep_models import GPT, MLP, batch_for, write
@@ -58,11 +60,30 @@ def test_marks_of_layers_give_way(tmp_path: Path) -> None:
 
 def test_too_little_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, MLP, depth=2)
+    memory = compile_file(path).planned.plan["memory"]
     with pytest.raises(WgError) as caught:
-        compile_file(path, memory=100_000)
+        compile_file(path, memory=memory["peak"] - memory["temps"] + 1000)
     text = str(caught.value)
     assert "even when activations are computed again" in text
-    assert "more than the 0.1 MB it may use (parameters 0.152 MB, " in text
+    assert "MB it may use (parameters 0.152 MB, " in text
+
+
+def test_too_little_for_parameters_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments do not save what they take, so none are tried."""
+    scheduled: list[Any] = []
+    schedule = budgeting.schedule
+
+    def counted(*arguments: Any) -> Any:
+        scheduled.append(arguments)
+        return schedule(*arguments)
+
+    monkeypatch.setattr(budgeting, "schedule", counted)
+    with pytest.raises(WgError) as caught:
+        compile_file(write(tmp_path, MLP, depth=2), memory=100_000)
+    assert "MB of GPU memory without any activations, more than the 0.1 MB" in str(caught.value)
+    assert len(scheduled) == 1
 
 
 def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

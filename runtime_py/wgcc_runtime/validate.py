@@ -94,9 +94,14 @@ def _lasting(plan: Plan) -> list[Tensor]:
     return [tensor for tensor in plan.tensors.values() if tensor.role in LASTING]
 
 
+def _is_persistent(plan: Plan, name: str) -> bool:
+    return name in plan.tensors and plan.tensors[name].role in ("param", "state")
+
+
 def _check_copy(plan: Plan, tensor: Tensor) -> None:
     if tensor.init["kind"] == "copy":
-        original = plan.persistent().get(tensor.init.get("of", ""))
+        name = tensor.init.get("of", "")
+        original = plan.tensors[name] if _is_persistent(plan, name) else None
         if original is None or original.init["kind"] == "copy" or original.shape != tensor.shape:
             _refuse(f"tensors.{tensor.name}.init", "copies no tensor of the same shape")
 
@@ -135,7 +140,7 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
     _check_roles(f"{field}.outputs", entry.outputs, "output")
     _check_port_places(plan, entry)
     for i, name in enumerate(entry.writes):
-        if name not in plan.persistent():
+        if not _is_persistent(plan, name):
             _refuse(f"{field}.writes[{i}]", f"names no parameter or state: {name}")
     _check_ranges(entry, f"{field}.ranges")
     for i, dispatch in enumerate(entry.dispatches):
@@ -243,7 +248,7 @@ def _check_profile(plan: Plan, profile: str) -> None:
 
 def _check_optimizer(plan: Plan) -> None:
     for name, optimizer in plan.optimizer.items():
-        if optimizer["step"] not in plan.persistent():
+        if not _is_persistent(plan, optimizer["step"]):
             _refuse(f"optimizer.{name}.step", f"names no state: {optimizer['step']}")
         for i, entry in enumerate(optimizer["entry"]):
             if entry not in plan.entries:
@@ -261,7 +266,7 @@ def _check_selftest(plan: Plan) -> None:
         if len(test["outputs"]) != test["steps"]:
             _refuse(f"{field}.outputs", f"has {len(test['outputs'])} items, not {test['steps']}")
         for changed in test.get("changes", {}).get("tensors", {}):
-            if changed not in plan.persistent():
+            if not _is_persistent(plan, changed):
                 _refuse(f"{field}.changes.tensors.{changed}", "names no parameter or state")
         _check_selftest_values(entry, test, field)
 

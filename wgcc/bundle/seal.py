@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any
 
 from wgcc.bundle.safetensors import read_header, words_header
@@ -64,7 +65,9 @@ def as_javascript(value: Any) -> str:
         return "[" + ",".join(map(as_javascript, value)) + "]"
     if isinstance(value, float):
         return _number(value)
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return encode_basestring(value)
+    return json.dumps(value)
 
 
 def _number(value: float) -> str:

@@ -75,15 +75,13 @@ class Rewrite:
 
     def _better_names(self) -> dict[str, Value]:
         """Where a value named after its op stands for one named by the user, it takes that name."""
-        automatic = {
-            value.name
-            for node in self.builder.nodes
-            for value in node.outputs
-            if re.search(rf"(^|\.){node.op}(_\d+)?$", value.name)
-        }
+        if not self._stands_for:
+            return {}
+        ops = {value.name: node.op for node in self.builder.nodes for value in node.outputs}
         names: dict[str, Value] = {}
         for old, new in self._stands_for.items():
-            if new.name in automatic and not LIKE_AN_OP.search(old):
+            automatic = re.search(rf"(^|\.){ops.get(new.name, ' ')}(_\d+)?$", new.name)
+            if automatic and not LIKE_AN_OP.search(old):
                 names.setdefault(new.name, Value(old, new.type))
         return names
 

@@ -29,6 +29,11 @@ class Lowered:
     def bytes(self) -> int:
         return sum(buffer.words for buffer in self.schedule.buffers) * WORD
 
+    @property
+    def fixed(self) -> int:
+        """The bytes that no number of segments saves."""
+        return sum(b.words for b in self.schedule.buffers if b.role != "temp") * WORD
+
 
 def lower(program: Program, candidates: bool = False, memory: int | None = None) -> Lowered:
     """With as few segments as will do so that it needs no more than `memory` bytes."""
@@ -39,6 +44,8 @@ def lower(program: Program, candidates: bool = False, memory: int | None = None)
         tried.append(_lowered(program, candidates, segments))
         if tried[-1].bytes <= memory:
             return tried[-1]
+        if tried[-1].fixed > memory:
+            break
     raise _too_small(min(tried, key=lambda found: found.bytes), memory)
 
 
@@ -57,8 +64,11 @@ def _too_small(best: Lowered, memory: int) -> WgError:
             roles[buffer.role] += buffer.words * WORD
     fixed = ", ".join(f"{FIXED[name]} {_megabytes(n)}" for name, n in roles.items() if n)
     again = " even when activations are computed again" if best.segments > 1 else ""
+    needed, how = best.bytes, again
+    if best.fixed > memory:
+        needed, how = best.fixed, " without any activations"
     return WgError(
-        f"the model needs {_megabytes(best.bytes)} of GPU memory{again}, more than the "
+        f"the model needs {_megabytes(needed)} of GPU memory{how}, more than the "
         f"{_megabytes(memory)} it may use ({fixed}); make the batch or the model smaller, "
         "or allow more with --memory"
     )

@@ -32,7 +32,11 @@ def check_limits(program: Program, schedule: Schedule) -> None:
                 _check_dispatch(diagnostics, dispatch, dispatch.span)
     if diagnostics.errors:
         raise WgError("the model does not fit WebGPU's limits", diagnostics)
-    for buffer in schedule.buffers:
+    check_buffers(program, schedule.buffers)
+
+
+def check_buffers(program: Program, buffers: Iterable[Buffer]) -> None:
+    for buffer in buffers:
         if buffer.words * WORD > MAX_BUFFER:
             raise WgError(_too_large(buffer, program))
 

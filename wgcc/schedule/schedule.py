@@ -32,7 +32,7 @@ from wgcc.schedule.kernel import (
     Schedule,
 )
 from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
-from wgcc.schedule.limits import check_limits, too_many_positions
+from wgcc.schedule.limits import check_buffers, check_limits, too_many_positions
 from wgcc.schedule.loops import loop_candidates, loop_code
 from wgcc.schedule.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
@@ -85,6 +85,8 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
     `candidates`: dispatches have other launches too, for tuning to choose from.
     """
     layout, slots = lay_out(program), Slots(precision=program.precision)
+    # Parameters and state that do not fit are refused before any work is done for them.
+    check_buffers(program, layout.buffers())
     graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
