@@ -19,7 +19,7 @@ from adapters import ROOT
 from bundle_folders import Capsys, Files, build, compile_both, content, write_old
 from cli_runs import MODEL, run
 from trials.builds import MIXED, THEIRS, WAYS, Trial
-from wgcc.bundle import staging
+from wgcc.bundle import file_system, staging
 from wgcc.bundle.folder import write_files
 
 
@@ -171,6 +171,20 @@ def test_a_foreign_journal_moves_nothing_else(both: dict[str, Files], old: Path)
     write_files(both["new.wg"], old)
     assert precious.read_text() == "mine"
     assert content(old) == {**both["new.wg"], **THEIRS}
+
+
+def test_where_files_are_written_to_disk_one_by_one(
+    both: dict[str, Files], old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on other systems than Linux; the user's own files are not opened for that."""
+    (old / "way").symlink_to(old.parent / "nowhere")
+    (old / "notes.txt").chmod(0o400)
+    monkeypatch.setattr(file_system, "_flush_at_once", lambda _: False)
+    write_files(both["new.wg"], old)
+    assert content(old) == {**both["new.wg"], **THEIRS}
+    monkeypatch.chdir(old)
+    write_files(both["old.wg"], Path())
+    assert content(old) == {**both["old.wg"], **THEIRS}
 
 
 def test_long_names_and_modes(both: dict[str, Files], tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from wgcc.bundle.exchange import exchange
+from wgcc.bundle.file_system import exchange, flush
 from wgcc.bundle.moves import NEW, Moves, undo_moves
 from wgcc.bundle.owned import is_plain
 from wgcc_runtime.interrupts import held
@@ -106,7 +106,7 @@ def _exchange_whole(files: Files, folder: Path, own: Collection[str], kept: Kept
         for name, data in files.items():
             _put(stage, name, data, folder)
         linked = _link_others(folder, stage, {*own, *files}, kept)
-        _sync(stage)
+        flush(stage, files)
         with held():
             _swap(stage, folder)
             _catch_up(stage, folder, linked, {*own, *files})
@@ -153,8 +153,6 @@ def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
             return
     with open(target, "xb") as stream:
         stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _link_others(
@@ -254,6 +252,7 @@ def _replace_each(files: Files, folder: Path, own: Collection[str], kept: Kept) 
             _put(stage / NEW, name, files[name], folder)
         for old, name in kept.items():
             _put(stage / NEW, name, (folder / old).read_bytes(), folder)
+        flush(stage, [f"{NEW}/{name}" for name in (*new, *kept.values())])
         gone = [name for name in own if name not in files]
         # The plan comes last: until then no mixture of two bundles passes for one.
         with held():
@@ -273,8 +272,3 @@ def _label(folder: Path) -> str:
 def _mark() -> str:
     """Says whose stage it is."""
     return f"wgcc-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-def _sync(stage: Path) -> None:
-    for path, _, _ in os.walk(stage):
-        sync_folder(Path(path))

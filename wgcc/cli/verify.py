@@ -36,10 +36,13 @@ def command(
         try:
             with failures():
                 result = run(bundle, device, profile)
+        # The other stacks are still worth a look.
         except WgError as error:
-            # The other stacks are still worth a look.
             say(str(error), style="error")
             code = max(code, PROBLEM)
+            continue
+        except click.exceptions.Exit as refused:
+            code = max(code, refused.exit_code)
             continue
         found.append(result)
         code = max(code, 0 if result["passed"] else CHECK_FAILED)

@@ -1,0 +1,62 @@
+"""What Python does not offer of file systems: swapping folders, and writing a whole one to disk."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from wgcc_runtime.replace_file import sync_folder
+
+# Of renameat2 and renamex_np: both names must exist, and each gets the other's file.
+SWAP = 2
+# Paths are relative to the working folder, as everywhere else.
+HERE = -100
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step, so that at no moment one of them is missing.
+
+    Whether it was done: some systems cannot; a mount point stays where it is on all of them.
+    """
+    if sys.platform not in ("linux", "darwin"):
+        return False
+    library = ctypes.CDLL(None, use_errno=True)
+    first, second = os.fsencode(one), os.fsencode(other)
+    try:
+        if sys.platform == "darwin":
+            return bool(library.renamex_np(first, second, SWAP) == 0)
+        return bool(library.renameat2(HERE, first, HERE, second, SWAP) == 0)
+    except AttributeError:  # an older C library
+        return False
+
+
+def flush(folder: Path, names: Iterable[str]) -> None:
+    """Files of a folder are on the disk afterwards, so that no loss of power can take them back.
+
+    Linux writes a whole file system at once, far faster than file by file.
+    """
+    if sys.platform == "linux" and _flush_at_once(folder):
+        return
+    paths = [folder / name for name in names]
+    for path in paths:
+        with open(path, "rb+") as stream:
+            os.fsync(stream.fileno())
+    for parent in {folder, *(path.parent for path in paths)}:
+        sync_folder(parent)
+
+
+def _flush_at_once(folder: Path) -> bool:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.syncfs(descriptor) == 0:
+            return True
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(folder))
+    except AttributeError:  # an older C library
+        return False
+    finally:
+        os.close(descriptor)
