@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -185,6 +186,15 @@ def test_javascript_is_written_for_readers(module: str) -> None:
     for pattern, why in WRITTEN_FOR_SIZE.items():
         found = re.search(pattern, text, re.MULTILINE)
         assert not found, f"{module} {why}: {found and found[0]}"
+
+
+def test_all_javascript_is_linted() -> None:
+    settings = json.loads((ROOT / ".biome.json").read_text(encoding="utf-8"))
+    globs = [
+        re.escape(glob).replace(r"\*\*/", "(?:.*/)?") for glob in settings["files"]["includes"]
+    ]
+    linted = re.compile("|".join(glob.replace(r"\*", "[^/]*") for glob in globs))
+    assert [module for module in JAVASCRIPT if not linted.fullmatch(module)] == []
 
 
 @pytest.mark.parametrize("module", RUNTIME_MODULES)

@@ -44,6 +44,25 @@ def test_without_root_and_sudo_it_says_what_to_run(monkeypatch: pytest.MonkeyPat
         dev.need_packages("npm", why="npm")
 
 
+def test_lint_says_what_to_install_for_javascript(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "which", lambda tool: None)
+    with pytest.raises(dev.StuckError, match=r"please install Node.*nodejs npm"):
+        dev.need_linter()
+
+
+def test_lint_checks_javascript(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(dev, "need_environment", lambda kind: None)
+    monkeypatch.setattr(dev, "need_linter", lambda: None)
+    monkeypatch.setattr(
+        dev, "run_program", lambda tool, *options: ran.append((tool.name, *options)) or 0
+    )
+    assert dev.lint([]) == 0
+    assert ("biome", "check", "--error-on-warnings") in ran
+    assert dev.lint(["--fix"]) == 0
+    assert ran[-1] == ("biome", "check", "--error-on-warnings", "--write")
+
+
 def test_a_failing_command_shows_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(dev.StuckError, match="its output is above"):
         dev.run_hidden([sys.executable, "-c", "print('the reason'); raise SystemExit(3)"])
