@@ -44,7 +44,11 @@ PART = """// A part.
 import settings from '../settings.json' with { type: 'json' };
 import { double } from '../core/numbers.js';
 
-/** @import { Box } from '../core/factor.js' */
+/**
+ * @import {
+ *   Box,
+ * } from '../core/factor.js'
+ */
 
 export const answer = (/** @type {number} */ x) => [double(x), settings.name];
 """
@@ -112,6 +116,7 @@ def test_joining_twice_gives_the_same() -> None:
         ({"factor": "// F.\n\nconst { max } = Math;\n"}, r"factor.js: .*const \{ max"),
         ({"factor": "// F.\n\nvar factor = 2;\n"}, "factor.js: .*var factor"),
         ({"factor": "// F.\n\nimport './other.js';\n"}, "factor.js: .*import './other.js'"),
+        ({"factor": "// F.\n\n/** @import * as x from './other.js' */\n"}, "factor.js: .*@import"),
         ({"factor": "// F.\n\nconst factor = 2;\n"}, "numbers.js: core/factor.js does not export"),
         ({"numbers": NUMBERS.replace("factor }", "factor as f }", 1)}, "numbers.js: .*renames"),
         ({"numbers": NUMBERS.replace("./factor", "./none")}, "numbers.js: .*no module core/none"),

@@ -1,4 +1,5 @@
-// A GPT that writes while it learns. `load`, `plan` and `files` are defined above: see examples/pages.py.
+// A GPT that writes while it learns. `load`, `plan` and `files` are defined above: see
+// examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const { vocab } = plan.model;

@@ -1,5 +1,5 @@
-// Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` are defined above: see
-// examples/pages.py.
+// Draw a digit, correct a wrong guess, and fine-tune. `load`, `wgcc` and `files` are defined above:
+// see examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const data = readTensors(files['train.safetensors'], 'train').tensors;

@@ -9,7 +9,10 @@ import { ownOf } from '../core/records.js';
 /** @import { Plan, Range, Tensor } from '../core/plan.js' */
 /** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
 
-/** The inputs of a call. @param {Plan} plan @param {string} entryName @param {any} batch @returns {never} */
+/**
+ * The inputs of a call.
+ * @param {Plan} plan @param {string} entryName @param {any} batch @returns {never}
+ */
 export function refuseInputs(plan, entryName, batch) {
   checkNames(plan, entryName, batch);
   const { inputs, ranges } = plan.entries[entryName];
@@ -75,7 +78,10 @@ function checkEntryName(entries, entryName) {
     fail('name', entryName, `is no entry; there are: ${Object.keys(entries)}`);
 }
 
-/** Every input there, and no other. @param {Plan} plan @param {string} entryName @param {any} batch */
+/**
+ * Every input there, and no other.
+ * @param {Plan} plan @param {string} entryName @param {any} batch
+ */
 function checkNames({ entries }, entryName, batch) {
   checkEntryName(entries, entryName);
   const { inputs } = entries[entryName];
@@ -87,13 +93,19 @@ function checkNames({ entries }, entryName, batch) {
     if (isMissing(batch, port)) fail('name', port, `is missing: ${entryName} needs it`);
 }
 
-/** Members that every object has, such as `toString`, are no inputs. @param {any} batch @param {string} port */
+/**
+ * Members that every object has, such as `toString`, are no inputs.
+ * @param {any} batch @param {string} port
+ */
 function isMissing(batch, port) {
   const inherited = /** @type {any} */ (Object.prototype)[port];
   return batch[port] == null || batch[port] === inherited;
 }
 
-/** @param {any} value @param {Tensor} tensor @param {string} field @param {string} code of a wrong shape */
+/**
+ * @param {any} value @param {Tensor} tensor @param {string} field
+ * @param {string} code of a wrong shape
+ */
 function checkShape(value, tensor, field, code) {
   const list = checkType(value, tensor, field);
   if (!hasShape(value, list, tensor))
@@ -105,7 +117,10 @@ function checkType(value, tensor, field) {
   return listOf(value, tensor) ?? fail('dtype', field, `is no array of ${tensor.dtype}`);
 }
 
-/** @param {any} value @param {Tensor} tensor @param {string} field @param {Range | [number, number]} [allowed] */
+/**
+ * @param {any} value @param {Tensor} tensor @param {string} field
+ * @param {Range | [number, number]} [allowed]
+ */
 function checkNumbers(value, tensor, field, allowed) {
   const { dtype } = tensor;
   const list = checkType(value, tensor, field);
@@ -119,7 +134,10 @@ function checkNumbers(value, tensor, field, allowed) {
   }
 }
 
-/** The range, with a hint where the list runs from 1 to N and 0 to N - 1 are meant. @param {ArrayLike<any>} list @param {Range} range */
+/**
+ * The range, with a hint where the list runs from 1 to N and 0 to N - 1 are meant.
+ * @param {ArrayLike<any>} list @param {Range} range
+ */
 function within(list, { low, high, ignore }) {
   const also = ignore === undefined ? '' : ` (or ${ignore})`;
   let least = Infinity;
@@ -133,7 +151,10 @@ function within(list, { low, high, ignore }) {
   return `${low} to ${high}${also}${hint}`;
 }
 
-/** @param {Plan} plan @param {string} entryName @param {string} port @param {any} value @returns {Column} */
+/**
+ * @param {Plan} plan @param {string} entryName @param {string} port @param {any} value
+ * @returns {Column}
+ */
 function columnOf(plan, entryName, port, value) {
   const { inputs, ranges } = plan.entries[entryName];
   const tensor = plan.tensors[inputs[port]];

@@ -1,6 +1,6 @@
 // Checks of a plan that a schema cannot express: indices, ranges, overlaps, aliases and totals. The
-// twin of validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver nor
-// corrupt a tensor.
+// twin of validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver
+// nor corrupt a tensor.
 
 import { rangeOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
@@ -9,7 +9,9 @@ import { mapRecord, ownOf } from '../core/records.js';
 import { limitOf } from './limits.js';
 import { refuse } from './schema.js';
 
-/** @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor } from '../core/plan.js' */
+/**
+ * @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor } from '../core/plan.js'
+ */
 
 const MAX_DISPATCHES = 10_000;
 export const LASTING_ROLES = ['param', 'state', 'constant'];
@@ -104,7 +106,10 @@ function lastingNames({ tensors }) {
   return Object.keys(tensors).filter(name => LASTING_ROLES.includes(tensors[name].role));
 }
 
-/** What `copy` names starts otherwise and has the same shape. @param {Plan} plan @param {string} name */
+/**
+ * What `copy` names starts otherwise and has the same shape.
+ * @param {Plan} plan @param {string} name
+ */
 function checkCopy({ tensors }, name) {
   const { init, shape } = tensors[name];
   if (init?.kind !== 'copy') return;
@@ -183,13 +188,19 @@ function checkEntry(plan, name) {
   if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
 }
 
-/** @param {Plan} plan @param {string} field @param {Record<string, string>} ports @param {string} role */
+/**
+ * @param {Plan} plan @param {string} field @param {Record<string, string>} ports
+ * @param {string} role
+ */
 function checkRoles({ tensors }, field, ports, role) {
   for (const [port, id] of Object.entries(ports))
     if (tensors[id].role !== role) refuse(`${field}.${port}`, id);
 }
 
-/** Ports own their memory; only an output may be what the entry writes. @param {Plan} plan @param {string} name */
+/**
+ * Ports own their memory; only an output may be what the entry writes.
+ * @param {Plan} plan @param {string} name
+ */
 function checkPortPlaces(plan, name) {
   const { inputs, outputs, writes, guard, range_guard } = plan.entries[name];
   const lasting = lastingNames(plan);
@@ -249,7 +260,10 @@ function checkDispatch(plan, { kernel, bindings }, field) {
   checkKernelUse(plan, kernel, bindings, field);
 }
 
-/** Whether a kernel may have these bindings. @param {Plan} plan @param {number} index @param {Binding[]} bindings @param {string} field */
+/**
+ * Whether a kernel may have these bindings.
+ * @param {Plan} plan @param {number} index @param {Binding[]} bindings @param {string} field
+ */
 function checkKernelUse(plan, index, bindings, field) {
   const { access } = plan.kernels[index] ?? refuse(`${field}.kernel`, index);
   if (access.length !== bindings.length) refuse(`${field}.bindings`, bindings);
@@ -271,7 +285,10 @@ function areOverlapping(one, other) {
   return one.offset < other.offset + other.size && other.offset < one.offset + one.size;
 }
 
-/** Other kernels for some dispatches, each replaced once. @param {Plan} plan @param {string} profile */
+/**
+ * Other kernels for some dispatches, each replaced once.
+ * @param {Plan} plan @param {string} profile
+ */
 function checkProfile(plan, profile) {
   for (const [name, replacements] of Object.entries(plan.profiles?.[profile] ?? {})) {
     const field = `profiles.${profile}.${name}`;

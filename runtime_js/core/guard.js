@@ -1,7 +1,7 @@
 // Keeps good values good: a copy from before each submit, and the plan's test for NaN after it. The
-// test looks at everything a training entry writes, because kernels with `max` or `min` hide NaN from
-// the loss while the parameters are already lost. Other entries are copied for if they may find an
-// index out of range, and then only what such a call can have changed.
+// test looks at everything a training entry writes, because kernels with `max` or `min` hide NaN
+// from the loss while the parameters are already lost. Other entries are copied for if they may
+// find an index out of range, and then only what such a call can have changed.
 
 import { recordPass } from './machine.js';
 import { bytesOf, WORD_BYTES } from './plan.js';
@@ -79,11 +79,15 @@ function watchedRegions({ plan: { entries, tensors }, buffers }, entryName) {
 
 /** @param {Machine} machine @param {Region[]} regions @returns {Promise<Copy[] | undefined>} */
 async function makeCopies(machine, regions) {
+  /** @type {Copy[]} */
+  const copies = [];
   try {
-    return await machine.scoped('copies', () =>
-      regions.map(region => ({ region, copy: machine.storage(region.size) })),
-    );
+    await machine.scoped('copies', () => {
+      for (const region of regions) copies.push({ region, copy: machine.storage(region.size) });
+    });
+    return copies;
   } catch (/** @type {any} */ error) {
+    for (const { copy } of copies) machine.free(copy);
     // A model that fills the GPU's memory still trains; it only cannot go back by itself.
     if (error.code === 'memory') return undefined;
     throw error;

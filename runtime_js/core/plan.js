@@ -5,12 +5,14 @@ import { ownOf } from './records.js';
 /**
  * @typedef {'f32' | 'f16' | 'i32' | 'u32' | 'u8' | 'bool'} Dtype
  * @typedef {{kind: string, args?: Record<string, number>, values?: number[], of?: string}} Init
- * @typedef {{dtype: Dtype, shape: number[], buffer: number, offset: number, role: string, init?: Init}} Tensor
+ * @typedef {{dtype: Dtype, shape: number[], buffer: number, offset: number, role: string,
+ *   init?: Init}} Tensor
  * @typedef {Record<string, Tensor>} Tensors
  * @typedef {{low: number, high: number, ignore?: number}} Range of integers that an input may hold
  * @typedef {{buffer: number, offset: number, size: number}} Binding
  * @typedef {[number, number, number]} Grid
- * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string, label?: string}} Dispatch
+ * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string,
+ *   label?: string}} Dispatch
  * @typedef {{flag: string, dispatches: Dispatch[]}} EntryGuard
  * @typedef {{what: string, at: string} & Range} RangeCheck of an index or label computed on the GPU
  * @typedef {{flag: string, checks: RangeCheck[], restored: string[]}} RangeGuard each call sets
@@ -23,11 +25,20 @@ import { ownOf } from './records.js';
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch
  * @typedef {Record<string, Replacement[]>} Profile by entry
  * @typedef {Record<string, Profile>} Profiles
- * @typedef {{generator: string, version: number, model: {name: string, sha256: string, vocab?: string},
- *   requires: {features: string[], limits: Record<string, number>}, kernels: Kernel[],
- *   buffers: {name: string, bytes: number, role: string}[], tensors: Tensors,
- *   entries: Record<string, Entry>, profiles?: Profiles, optimizer?: Record<string, any>,
- *   weights?: {sha256: string, seed?: number}, selftest?: any, memory: Record<string, number>}} Plan
+ * @typedef {object} Plan
+ * @property {number} version of the format
+ * @property {string} generator which wgcc wrote it
+ * @property {{name: string, sha256: string, vocab?: string}} model
+ * @property {{features: string[], limits: Record<string, number>}} requires
+ * @property {{name: string, bytes: number, role: string}[]} buffers
+ * @property {Tensors} tensors
+ * @property {Kernel[]} kernels
+ * @property {Record<string, Entry>} entries
+ * @property {Profiles} [profiles]
+ * @property {Record<string, any>} [optimizer]
+ * @property {{sha256: string, seed?: number}} [weights] the file that was built
+ * @property {any} [selftest]
+ * @property {Record<string, number>} memory
  */
 
 /** Every element is one 32-bit word on the GPU, whatever its type. */

@@ -70,7 +70,9 @@ export class Runner {
       return this.rangeChecks.at(-Math.min(failed, this.rangeChecks.length));
   }
 
-  /** @param {GPUCommandEncoder} encoder @param {GPUBuffer} readback @param {NamedWords[]} batches */
+  /**
+   * @param {GPUCommandEncoder} encoder @param {GPUBuffer} readback @param {NamedWords[]} batches
+   */
   #record(encoder, readback, batches) {
     const staging = this.machine.staging(batches.length * this.inputBytes + WORD_BYTES);
     this.guard?.before(encoder);

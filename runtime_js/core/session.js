@@ -31,7 +31,10 @@ export class Session {
   /** Whether training steps that make a NaN are undone and rejected. */
   checkFinite = true;
   progress = noProgress();
-  /** Where `recover` goes back to. @type {{words: NamedWords, progress: Progress, takenAt: number}} */
+  /**
+   * Where `recover` goes back to.
+   * @type {{words: NamedWords, progress: Progress, takenAt: number}}
+   */
   snapshot = { words: {}, progress: noProgress(), takenAt: 0 };
   /** Set by `connect`. */
   machine = /** @type {Machine} */ (/** @type {unknown} */ (undefined));
@@ -45,7 +48,9 @@ export class Session {
   /** @type {WgccError | undefined} */
   #closed;
 
-  /** @param {Bundle} bundle that is sound @param {LoadOptions} options @param {StartValues} values */
+  /**
+   * @param {Bundle} bundle that is sound @param {LoadOptions} options @param {StartValues} values
+   */
   constructor(bundle, options, values) {
     /** @type {Plan} */
     this.plan = bundle.plan;
@@ -56,7 +61,10 @@ export class Session {
     this.profiles = { [DEFAULT_PROFILE]: {}, ...bundle.plan.profiles };
   }
 
-  /** One job at a time on the GPU. @template T @param {() => Promise<T>} job @returns {Promise<T>} */
+  /**
+   * One job at a time on the GPU.
+   * @template T @param {() => Promise<T>} job @returns {Promise<T>}
+   */
   locked(job) {
     const result = this.#lastJob.then(() => {
       if (this.#closed) throw this.#closed;
@@ -87,7 +95,10 @@ export class Session {
     this.#guards.clear();
   }
 
-  /** The one that was there before, was asked for or was tuned; else what suits the adapter. @param {Device} device */
+  /**
+   * The one that was there before, was asked for or was tuned; else what suits the adapter.
+   * @param {Device} device
+   */
   async #chooseProfile(device) {
     const { options, plan, profiles } = this;
     const suited = suitedProfile(device, plan, profiles);
@@ -143,7 +154,9 @@ export class Session {
     });
   }
 
-  /** @param {NamedWords} words @param {Progress} [progress] where training stands with these values */
+  /**
+   * @param {NamedWords} words @param {Progress} [progress] of training with these values
+   */
   async writeAll(words, progress) {
     for (const [name, list] of Object.entries(words))
       this.machine.write(this.plan.tensors[name], list);
@@ -155,7 +168,8 @@ export class Session {
 
   /**
    * Back to the start: first values, no steps made.
-   * @param {number | null} [seed] draws other first values @param {boolean} [own] as the bundle was built
+   * @param {number | null} [seed] draws other first values
+   * @param {boolean} [own] as the bundle was built
    */
   async reset(seed, own) {
     const words = await (own ? this.values.ownWords() : this.values.words(seed));
@@ -198,7 +212,8 @@ export class Session {
    * One submit: a call per batch, in order; the outputs of each. A value that is not finite, or an
    * index out of range, undoes the calls from the one that made it on, and throws.
    * @param {string} entryName @param {NamedWords[]} batches @param {string[]} ports outputs to read
-   * @param {(calls: number) => void} [onKept] hears how many calls before that one stand
+   * @param {(calls: number) => void} [onKept] is called with the number of calls before
+   *   that one, which count
    * @returns {Promise<Record<string, Values>[]>}
    */
   async run(entryName, batches, ports, onKept) {
@@ -213,7 +228,10 @@ export class Session {
     return outcome.results;
   }
 
-  /** Made once, because it takes memory; none where nothing is checked. @param {string} entryName */
+  /**
+   * Made once, because it takes memory; none where nothing is checked.
+   * @param {string} entryName
+   */
   async #guard(entryName) {
     const { training, range_guard: rangeGuard } = this.plan.entries[entryName];
     const checksFinite = training && this.checkFinite;

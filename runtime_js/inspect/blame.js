@@ -1,5 +1,5 @@
-// What went wrong in a submit: finds the call whose index is out of range, or the call, and the first
-// kernel of that call, that writes a NaN or infinity.
+// What went wrong in a submit: finds the call whose index is out of range, or the call, and the
+// first kernel of that call, that writes a NaN or infinity.
 
 import { fail } from '../core/errors.js';
 import { recordPass } from '../core/machine.js';
@@ -73,14 +73,18 @@ async function blame(machine, entryName) {
     const written = dispatch.bindings.filter((_, j) => access[j] === 'read_write');
     for (const binding of written) {
       const offset = await firstBad(machine, binding);
-      if (offset !== undefined)
-        return `; it first appears in ${describe(machine, entryName, dispatch, binding.buffer, offset)}`;
+      if (offset === undefined) continue;
+      const where = describe(machine, entryName, dispatch, binding.buffer, offset);
+      return `; it first appears in ${where}`;
     }
   }
   return '';
 }
 
-/** What the failed step left behind must not be taken for the work of a first kernel. @param {Machine} machine */
+/**
+ * What the failed step left behind must not be taken for the work of a first kernel.
+ * @param {Machine} machine
+ */
 async function clearTemporaries(machine) {
   await machine.finish(encoder => {
     machine.plan.buffers.forEach(({ role }, i) => {
@@ -101,11 +105,15 @@ async function badBefore(machine, entryName) {
   }
 }
 
-/** The offset in its buffer of the first bad word. @param {Machine} machine @param {Binding} binding */
+/**
+ * The offset in its buffer of the first bad word.
+ * @param {Machine} machine @param {Binding} binding
+ */
 async function firstBad(machine, { buffer, offset, size }) {
   const words = await machine.read(buffer, offset, size);
-  // Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose: small
-  // negative integers look like them, and what is a float in a temporary is not written in the plan.
+  // Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose:
+  // small negative integers look like them, and what is a float in a temporary is not written in
+  // the plan.
   const index = words.findIndex(word => (word & ~SIGN_AND_QUIET) === EXPONENT);
   return index < 0 ? undefined : offset + WORD_BYTES * index;
 }

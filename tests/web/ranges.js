@@ -1,4 +1,5 @@
-// Indices and labels out of range (tests/range_model.py): what is said, and whether the call was undone.
+// Indices and labels out of range (tests/range_model.py): what is said, and whether the call was
+// undone.
 
 const said = promise =>
   promise.then(

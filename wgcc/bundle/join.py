@@ -21,14 +21,18 @@ Exports = Mapping[str, Mapping[str, str]]
 
 _IMPORT = re.compile(r"^import \{([^}]*)\} from '([^']+)';\n", re.MULTILINE)
 _JSON = re.compile(r"^import (\w+) from '([^']+\.json)' with \{ type: 'json' \};\n", re.MULTILINE)
-_TYPES = re.compile(r"^/\*\* @import \{([^}]*)\} from '([^']+)' \*/\n", re.MULTILINE)
+_TYPES = re.compile(
+    r"^/\*\*[\s*]* @import \{([^}]*)\}[\s*]* from '([^']+)'[\s*]*\*/\n", re.MULTILINE
+)
 _AGAIN = re.compile(r"^export \{([^}]*)\} from '([^']+)';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?function|class|const|let)", re.MULTILINE)
 _DECLARED = re.compile(
     r"^(export )?(?:(?:async )?function\*?|class|const|let) ([\w$]+)", re.MULTILINE
 )
 _DYNAMIC = re.compile(r"\bimport\('([^']+)'\)")
-_OTHER = re.compile(r"^(?:(?:import|export)\b|(?:const|let|var) [\[{]|var ).*", re.MULTILINE)
+_OTHER = re.compile(
+    r"^(?:(?:import|export)\b|(?:const|let|var) [\[{]|var |[ /*]*@import\b).*", re.MULTILINE
+)
 LINE = 70
 
 
@@ -121,7 +125,7 @@ def _parse(path: str, text: str) -> _Module:
 
 
 def _split(path: str, group: str) -> list[str]:
-    names = [name.strip() for name in group.split(",") if name.strip()]
+    names = [name.strip(" *\n") for name in group.split(",") if name.strip(" *\n")]
     for name in names:
         if not re.fullmatch(r"[\w$]+", name):
             raise JoinError(f"{path}: this cannot be joined, because it renames: {name}")
