@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,12 @@ LARGEST = {
 
 def test_sizes(joined: Path) -> None:
     assert LARGEST.keys() == runtime_files().keys()
+    readme = (RUNTIME / "README.md").read_text(encoding="utf-8")
     for name, most in LARGEST.items():
-        assert minified(joined / name) <= most, name
+        size = minified(joined / name)
+        assert size <= most, name
+        shown = re.search(rf"^\| `{name}` \|.*\| ([\d.]+) KB \|$", readme, re.MULTILINE)
+        assert shown and abs(float(shown[1]) - size / 1024) < 0.2, f"{name}: {size / 1024:.1f} KB"
     page = [RUNTIME / "page" / f"{name}.js" for name in ("plot", "data", "needs", "page")]
     assert minified(*page) <= 5 * 1024
 
