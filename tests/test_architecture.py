@@ -32,6 +32,21 @@ ROWS = (
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
+# The same inside wgcc/schedule, in the order of its flow.
+SCHEDULE_ROWS = (
+    ("kernel",),
+    ("codegen",),
+    ("dataflow", "limits"),
+    ("updates",),
+    ("layout",),
+    ("prepare",),
+    ("fuse",),
+    ("memory",),
+    ("plan_entry", "kernels"),
+    ("schedule",),
+    ("budget",),
+)
+SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for part in row}
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
@@ -86,6 +101,18 @@ def test_imports_point_down(module: str) -> None:
         lower = HEIGHT[other] < HEIGHT[own]
         earlier = other in ROWS[0][: ROWS[0].index(own)] if own in ROWS[0] else False
         assert lower or earlier, f"{own} must not import {name}"
+
+
+@pytest.mark.parametrize("module", [m for m in COMPILER if m.startswith("wgcc/schedule/")])
+def test_imports_point_down_inside_the_scheduler(module: str) -> None:
+    own = module.split("/")[2].removesuffix(".py")
+    if own == "__init__":
+        return
+    for name in imports(module):
+        if name.startswith("wgcc.schedule."):
+            other = name.split(".")[2]
+            lower = SCHEDULE_HEIGHT[other] < SCHEDULE_HEIGHT[own]
+            assert lower or other == own, f"{module} must not import {name}"
 
 
 @pytest.mark.parametrize("module", COMPILER)

@@ -10,9 +10,9 @@ import pytest
 from adapters import ROOT
 from wgcc.compiler import compile_file
 from wgcc.ir.graph import TensorType, Value
-from wgcc.schedule.borrow import Arena, lent_by
 from wgcc.schedule.kernel import WORD, Dispatch, Place
-from wgcc.schedule.storage import Life
+from wgcc.schedule.memory.reuse import Arena, free_spans
+from wgcc.schedule.memory.slots import Life
 
 Reach = tuple[str, int, int]
 
@@ -31,35 +31,35 @@ def gradient(offset: int, words: int) -> Place:
 
 
 def test_a_value_lies_where_a_gradient_comes_later() -> None:
-    lent = lent_by({5: [gradient(0, 128)], 9: [gradient(128, 128)]})
-    taken = Arena(lent).take([life("early", 256, 0, 4), life("later", 128, 5, 8)])
+    free = free_spans({5: [gradient(0, 128)], 9: [gradient(128, 128)]})
+    taken = Arena(free).take([life("early", 256, 0, 4), life("later", 128, 5, 8)])
     assert taken == {"early": gradient(0, 256), "later": gradient(128, 128)}
 
 
 def test_the_dispatch_that_writes_the_gradient_may_not_read_the_value() -> None:
-    lent = lent_by({5: [gradient(0, 128)]})
-    assert Arena(lent).take([life("x", 128, 0, 5)]) == {}
+    free = free_spans({5: [gradient(0, 128)]})
+    assert Arena(free).take([life("x", 128, 0, 5)]) == {}
 
 
 def test_a_place_that_is_filled_twice_is_free_before_the_first_time() -> None:
-    lent = lent_by({9: [gradient(0, 128)], 5: [gradient(0, 128)]})
-    arena = Arena(lent)
+    free = free_spans({9: [gradient(0, 128)], 5: [gradient(0, 128)]})
+    arena = Arena(free)
     assert arena.take([life("x", 128, 6, 8)]) == {}
     assert arena.take([life("x", 128, 0, 4)]) == {"x": gradient(0, 128)}
 
 
 def test_padding_is_not_lent() -> None:
-    lent = lent_by({9: [gradient(0, 100), gradient(128, 100)]})
-    assert Arena(lent).take([life("x", 101, 0, 1)]) == {}
-    assert Arena(lent).take([life("x", 100, 0, 1), life("y", 3, 0, 1)]) == {
+    free = free_spans({9: [gradient(0, 100), gradient(128, 100)]})
+    assert Arena(free).take([life("x", 101, 0, 1)]) == {}
+    assert Arena(free).take([life("x", 100, 0, 1), life("y", 3, 0, 1)]) == {
         "x": gradient(0, 100),
         "y": gradient(128, 3),
     }
 
 
 def test_values_that_live_at_the_same_time_lie_apart_on_boundaries() -> None:
-    lent = lent_by({9: [gradient(0, 256)]})
-    taken = Arena(lent).take([life("a", 3, 0, 4), life("b", 64, 2, 6), life("c", 200, 5, 7)])
+    free = free_spans({9: [gradient(0, 256)]})
+    taken = Arena(free).take([life("a", 3, 0, 4), life("b", 64, 2, 6), life("c", 200, 5, 7)])
     assert taken == {"a": gradient(0, 3), "b": gradient(64, 64)}
 
 

@@ -11,9 +11,8 @@ from expressions import graph_of
 from wgcc.ir.graph import Graph, Value
 from wgcc.ir.program import Program
 from wgcc.passes.pipeline import run_passes
-from wgcc.schedule.ahead import Ahead
-from wgcc.schedule.flow import Flow, operand_places
-from wgcc.schedule.index import (
+from wgcc.schedule.codegen.hoist import Hoist
+from wgcc.schedule.codegen.index import (
     Atom,
     Index,
     Quotient,
@@ -22,6 +21,7 @@ from wgcc.schedule.index import (
     linear,
     variable,
 )
+from wgcc.schedule.dataflow import Flow, operand_places
 
 Numbers = Mapping[str, int]
 
@@ -48,17 +48,17 @@ def test_a_reshaped_matrix_is_itself(shape: tuple[int, ...]) -> None:
     assert linear(coordinates[:3], shape[:3]) == m and coordinates[3] == n
 
 
-def test_parts_computed_ahead_add_up() -> None:
+def test_hoisted_parts_add_up() -> None:
     m, k = variable("m", 60), variable("k", 18)
     index = (m // 5) * 7 + k % 3 - k // 6 + (m % 4 + k) // 2 + 11
-    ahead = Ahead({"row": ("m",), "step": ("k",)})
-    short = ahead(index)
-    assert ahead.saves
+    hoist = Hoist({"row": ("m",), "step": ("k",)})
+    short = hoist(index)
+    assert hoist.saves
     for at in product(range(60), range(18)):
         numbers = dict(zip("mk", at, strict=True))
         parts = {
             f"{side}.{field}": number(part, numbers)
-            for side, parts in ahead._parts.items()
+            for side, parts in hoist._parts.items()
             for part, field in parts.items()
         }
         assert number(short, parts) == number(index, numbers)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-import wgcc.schedule.apart as apart
+import wgcc.schedule.memory.unfuse as apart
 import wgcc.schedule.schedule as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
@@ -24,15 +24,15 @@ from deep_models import write
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
-from wgcc.schedule.access import share_access
-from wgcc.schedule.akin import Akin, falling
-from wgcc.schedule.borrow import Arena, lent_by
+from wgcc.schedule.fuse.candidates import Candidates, falling
+from wgcc.schedule.fuse.iteration_space import flat_space, reduction_space
+from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place, Region
-from wgcc.schedule.precedence import Precedence
-from wgcc.schedule.repeated import Repeated
-from wgcc.schedule.space import flat_space, folding_space
-from wgcc.schedule.storage import Life
-from wgcc.schedule.timeline import Bits, Ranges, Timeline
+from wgcc.schedule.kernels.access import share_access
+from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.memory.reuse import Arena, free_spans
+from wgcc.schedule.memory.slots import Life
+from wgcc.schedule.memory.timeline import Bits, Ranges, Timeline
 
 GPT = ROOT / "tests" / "bench" / "models" / "c.wg"
 DROPPING = """
@@ -223,12 +223,12 @@ def test_values_among_gradients_take_the_first_room_there_is(seed: int) -> None:
     offsets = [0, 128, 192, 448, 640, 1088, 1600]
     counts = [128, 50, 256, 130, 400, 512, 3]
     times = [40, 90, 70, 95, 30, 60, 80]
-    lent = lent_by(
+    spans = free_spans(
         {t: [Place("grads", o, n)] for t, o, n in zip(times, offsets, counts, strict=True)}
     )
     free = {
         (t, word)
-        for piece in lent
+        for piece in spans
         for word in range(piece.start, piece.end)
         for t in range(piece.until)
     }
@@ -242,7 +242,7 @@ def test_values_among_gradients_take_the_first_room_there_is(seed: int) -> None:
                 held = -(-life.words // ALIGNMENT) * ALIGNMENT
                 free -= {(t, at + word) for t in moments for word in range(held)}
                 break
-    assert Arena(lent).take(lives) == wanted
+    assert Arena(spans).take(lives) == wanted
     assert 3 < len(wanted) < len(lives)
 
 
@@ -277,15 +277,15 @@ def test_precedence_reaches_through_others() -> None:
 
 
 def test_akin_groups_fold_alike_and_share_what_is_large() -> None:
-    akin, rows = Akin(), folding_space((4, 8), (1,))
-    akin.put(0, rows, ["a"], is_full=False)
-    akin.put(1, rows, ["b"], is_full=True)
-    akin.put(2, flat_space(32), ["a"], is_full=False)
-    akin.put(3, flat_space(1), ["a"], is_full=False)
-    assert list(falling(akin.groups(rows, None, with_full=True))) == [1, 0]
-    assert list(falling(akin.groups(rows, None, with_full=False))) == [0]
-    assert list(falling(akin.groups(rows, ["b"], with_full=True))) == [1]
-    assert list(falling(akin.groups(flat_space(32), None, with_full=True))) == []
-    assert list(falling(akin.groups(folding_space((9,), (0,)), [], with_full=True))) == [3]
-    akin.put(0, folding_space((4, 9), (1,)), [], is_full=False)
-    assert list(falling(akin.groups(rows, None, with_full=True))) == [1]
+    related, rows = Candidates(), reduction_space((4, 8), (1,))
+    related.put(0, rows, ["a"], is_full=False)
+    related.put(1, rows, ["b"], is_full=True)
+    related.put(2, flat_space(32), ["a"], is_full=False)
+    related.put(3, flat_space(1), ["a"], is_full=False)
+    assert list(falling(related.groups(rows, None, with_full=True))) == [1, 0]
+    assert list(falling(related.groups(rows, None, with_full=False))) == [0]
+    assert list(falling(related.groups(rows, ["b"], with_full=True))) == [1]
+    assert list(falling(related.groups(flat_space(32), None, with_full=True))) == []
+    assert list(falling(related.groups(reduction_space((9,), (0,)), [], with_full=True))) == [3]
+    related.put(0, reduction_space((4, 9), (1,)), [], is_full=False)
+    assert list(falling(related.groups(rows, None, with_full=True))) == [1]

@@ -12,8 +12,8 @@ import pytest
 import wgcc_runtime
 from line_training import refused
 from wgcc.compiler import compile_file
-from wgcc.schedule.guard import guard
 from wgcc.schedule.kernel import Dispatch, Place, Region
+from wgcc.schedule.kernels.guard import guard
 from wgcc_runtime import Model
 
 MANY = 9

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wgcc.schedule.index import (
+from wgcc.schedule.codegen.index import (
     Index,
     Quotient,
     Variable,

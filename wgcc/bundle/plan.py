@@ -18,7 +18,6 @@ from wgcc.errors import WgError
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
-from wgcc.schedule.guard import FLAG
 from wgcc.schedule.kernel import (
     SUBGROUPS,
     WORD,
@@ -28,6 +27,7 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
+from wgcc.schedule.kernels.guard import FLAG
 
 FORMAT, VERSION = "wgcc-bundle", 1
 # What a bundle may keep its source as, beside its other files; surrogates stand for broken names.

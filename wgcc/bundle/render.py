@@ -12,7 +12,7 @@ import wgcc.schedule
 from wgcc.ops.functions import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
-_TEMPLATES = Path(wgcc.schedule.__file__).parent / "templates"
+_TEMPLATES = Path(wgcc.schedule.__file__).parent / "kernels" / "templates"
 
 
 def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:

@@ -86,17 +86,17 @@ class Kernel:
 
     @property
     def subgroup(self) -> int:
-        """How many threads tell each other what they loaded; 0 where each loads for itself."""
+        """How many lanes share loads by subgroup broadcast; 0 where each loads for itself."""
         return dict(self.constants).get("SUBGROUP", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`turns` is how often the loops of one thread go round at most, where that may be often."""
+    """`iterations`: the most that the loops of one thread make, where that may be many."""
 
     kernel: Kernel
     grid: tuple[int, int, int]
-    turns: int = 0
+    iterations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: `count` words of a buffer (or halves, an even number) from `offset`."""
+    """Where a tensor is: `count` words of a buffer (or halves, an even number) from `offset`."""
 
     buffer: str
     offset: int

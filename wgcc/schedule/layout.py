@@ -1,4 +1,4 @@
-"""Where what lasts lies: parameters, gradients, moments and state, shared by all entries.
+"""Where persistent tensors are stored: parameters, gradients, moments, state; for all entries.
 
 Parameters that are updated together lie side by side, each on a 256-byte boundary: one dispatch
 updates a whole group, and a kernel can bind any single tensor.
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import Node
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Program
-from wgcc.schedule.arena import is_update, lists_of, partners
-from wgcc.schedule.bindings import SCALARS
+from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.kernel import ALIGNMENT, Buffer, Place
+from wgcc.schedule.updates import is_update, lists_of, partners
 
 PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
 
@@ -89,7 +89,7 @@ def _parameter_order(names: list[str], updates: list[list[str]]) -> list[str]:
 
 
 def _arena(layout: Layout, name: str) -> str:
-    """`opt/adam/exp_avg/fc1.w` lies in the arena `opt/adam/exp_avg`."""
+    """`opt/adam/exp_avg/fc1.w` is stored in the arena `opt/adam/exp_avg`."""
     return name.removesuffix(f"/{layout.partners[name]}")
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from wgcc.errors import Diagnostics, Span, WgError
 from wgcc.ir.program import Program
-from wgcc.schedule.index import IndexTooLarge
+from wgcc.schedule.codegen.index import IndexTooLarge
+from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     MAX_BINDINGS,
     MAX_WORKGROUPS,
@@ -15,7 +16,6 @@ from wgcc.schedule.kernel import (
     Dispatch,
     Schedule,
 )
-from wgcc.schedule.turns import MOST_TURNS
 
 MIB = 1 << 20
 MAX_BINDING = 128 * MIB
@@ -67,11 +67,11 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
             f"this needs {largest / MIB:.0f} MiB at once; a kernel can use {MAX_BINDING // MIB}",
             "make the batch or the tensor smaller",
         )
-    turns = dispatch.launches["cpu"].turns
-    if turns > MOST_TURNS:
+    iterations = dispatch.launches["cpu"].iterations
+    if iterations > MAX_ITERATIONS:
         yield (
-            f"one thread of this would loop {turns:,} times; software adapters end loops after "
-            f"{MOST_TURNS:,}",
+            f"one thread of this would loop {iterations:,} times; software adapters end loops "
+            f"after {MAX_ITERATIONS:,}",
             "make the axis that is walked along shorter",
         )
     grid = max(max(launch.grid) for launch in dispatch.launches.values())

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
-from wgcc.schedule.apart import set_apart
-from wgcc.schedule.arena import is_update, lists_of, partners, replaced_by, span
-from wgcc.schedule.bindings import SCALARS
-from wgcc.schedule.borrow import Arena, lent_by
-from wgcc.schedule.fuse import Fused, Group, fuse
-from wgcc.schedule.halves import halves_of
-from wgcc.schedule.keep_old import keep_old
+from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.fuse.fuse import Fused, Group, fuse
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
-from wgcc.schedule.order import Memory, best_order
-from wgcc.schedule.settle import settle
-from wgcc.schedule.storage import Life, Slots, io_places, lives_of, own_place
+from wgcc.schedule.memory.halves import halves_of
+from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.reuse import Arena, free_spans
+from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
+from wgcc.schedule.memory.unfuse import unfuse
+from wgcc.schedule.memory.write_plan import plan_writes
+from wgcc.schedule.prepare.keep_old import keep_old
+from wgcc.schedule.updates import is_update, lists_of, partners, replaced_by, span
 
 
 @dataclass(slots=True)
@@ -34,16 +34,16 @@ class PlannedEntry:
 
 
 def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
-    fused = set_apart(fuse(graph), _fixed(graph))
-    settled = settle(fused, dict(graph.writes))
-    if settled.late:
-        return plan_entry(keep_old(graph, settled.late), layout, slots)
+    fused = unfuse(fuse(graph), _fixed(graph))
+    write_plan = plan_writes(fused, dict(graph.writes))
+    if write_plan.late:
+        return plan_entry(keep_old(graph, write_plan.late), layout, slots)
     places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
     places |= io_places(graph, layout)
     places |= _constant_places(graph, layout)
-    places |= {name: layout.places[target] for name, target in settled.over.items()}
+    places |= {name: layout.places[target] for name, target in write_plan.in_place.items()}
     places = _arena_places(graph, layout, places)
-    planned = PlannedEntry(graph, fused, settled.order, places, {})
+    planned = PlannedEntry(graph, fused, write_plan.order, places, {})
     for name, value in graph.outputs.items():
         if value.name not in places:
             key = layout.ports[graph.name].outputs[name]
@@ -68,7 +68,7 @@ def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
 
 
 def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
-    """Gradients lie in their arena, and what an update makes lies where the old content was."""
+    """Gradients are stored in their arena, and what an update makes replaces the old content."""
     owners, found = partners(graph.nodes), dict(places)
     for node in graph.nodes:
         if is_update(node):
@@ -112,14 +112,14 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     def succeeds(new: Life, old: Life) -> bool:
         if new.start != old.end or new.half != old.half:
             return False
-        return memory.may_succeed(planned.order[new.start], new.value, old.value)
+        return memory.may_replace(planned.order[new.start], new.value, old.value)
 
-    lent = lent_by(_gradients(planned))
+    free = free_spans(_gradients(planned))
 
-    def lend(lives: list[Life]) -> dict[str, Place]:
-        return Arena(lent).take(lives)
+    def reuse(lives: list[Life]) -> dict[str, Place]:
+        return Arena(free).take(lives)
 
-    planned.places |= slots.assign(planned.lives, succeeds, lend)
+    planned.places |= slots.assign(planned.lives, succeeds, reuse)
 
 
 def _gradients(planned: PlannedEntry) -> dict[int, list[Place]]:

@@ -8,19 +8,11 @@ from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
 from wgcc.ir.program import Program
-from wgcc.schedule.access import share_access
-from wgcc.schedule.attention import attention_code
-from wgcc.schedule.attention_grad import (
-    attention_grad_kv_code,
-    attention_grad_q_code,
-    attention_stats_code,
-)
-from wgcc.schedule.bindings import SCALARS
-from wgcc.schedule.context import Context, GroupCode
-from wgcc.schedule.flow import moves
-from wgcc.schedule.fuse import Group
-from wgcc.schedule.guard import FLAG_BUFFER, guard
-from wgcc.schedule.index import IndexTooLarge
+from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.codegen.index import IndexTooLarge
+from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
+from wgcc.schedule.dataflow import moves
+from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import (
     CANDIDATE,
     MAX_WORKGROUPS,
@@ -31,27 +23,35 @@ from wgcc.schedule.kernel import (
     Place,
     Schedule,
 )
-from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
-from wgcc.schedule.limits import check_buffers, check_limits, too_many_positions
-from wgcc.schedule.loops import loop_candidates, loop_code
-from wgcc.schedule.matmul import matmul_candidates, matmul_code
-from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
-from wgcc.schedule.prepare import prepare
-from wgcc.schedule.repeated import Repeated
-from wgcc.schedule.scan import scan_code
-from wgcc.schedule.scatter import scatter_code
-from wgcc.schedule.select import select_code
-from wgcc.schedule.state_space import (
+from wgcc.schedule.kernels.access import share_access
+from wgcc.schedule.kernels.attention import attention_code
+from wgcc.schedule.kernels.attention_grad import (
+    attention_grad_kv_code,
+    attention_grad_q_code,
+    attention_stats_code,
+)
+from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
+from wgcc.schedule.kernels.loops import loop_candidates, loop_code
+from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
+from wgcc.schedule.kernels.repeated import Repeated
+from wgcc.schedule.kernels.scan import scan_code
+from wgcc.schedule.kernels.scatter import scatter_code
+from wgcc.schedule.kernels.select import select_code
+from wgcc.schedule.kernels.state_space import (
     state_ends_code,
     state_grad_channels_code,
     state_grad_states_code,
     state_output_code,
     state_scan_code,
 )
-from wgcc.schedule.storage import Slots
-from wgcc.schedule.turns import MOST_TURNS
-from wgcc.schedule.update import update_code
-from wgcc.schedule.window_update import window_update_code
+from wgcc.schedule.kernels.update import update_code
+from wgcc.schedule.kernels.window_update import window_update_code
+from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
+from wgcc.schedule.limits import check_buffers, check_limits, too_many_positions
+from wgcc.schedule.memory.slots import Slots
+from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
+from wgcc.schedule.prepare.prepare import prepare
 
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
@@ -173,7 +173,7 @@ def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buff
 
 
 def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
-    fits = max(launch.grid) <= MAX_WORKGROUPS and launch.turns <= MOST_TURNS
+    fits = max(launch.grid) <= MAX_WORKGROUPS and launch.iterations <= MAX_ITERATIONS
     return fits and launch not in launches.values()
 
 

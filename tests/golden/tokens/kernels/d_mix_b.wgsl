@@ -78,7 +78,7 @@ fn main(
   let z = group.z;
   let m_tile = group.y * TILE;
   let n_tile = group.x * TILE;
-  // Where a thread's part of each block lies: its rows and its place along the inner axis are the
+  // Where a thread's part of each block is: its rows and its place along the inner axis are the
   // same in every block.
   let m0 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 0u;
   let row0 = left_row(z, min(m0, ROWS - 1u));

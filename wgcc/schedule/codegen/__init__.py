@@ -1,0 +1,1 @@
+"""Index expressions, bindings and the emitter: how an element of a value becomes WGSL."""

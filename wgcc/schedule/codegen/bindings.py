@@ -1,0 +1,103 @@
+"""The storage variables of one kernel: name, element type and access of each region it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wgcc.ir.graph import Value
+from wgcc.schedule.codegen.index import Index
+from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
+from wgcc.schedule.kernel import BYTES, WORD, Binding, Place, Region
+
+# All tensors of one element share this buffer and are bound together, as words.
+SCALARS = "scalars"
+
+
+class Bindings:
+    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written."""
+
+    def __init__(self, place: Callable[[Value], Place], scalar_words: int) -> None:
+        self._place = place
+        self._scalar_words = scalar_words
+        self._names: dict[Region, str] = {}
+        self._elements: dict[Region, str] = {}
+        self._written: set[Region] = set()
+        self._shown: dict[Region, list[str]] = {}
+
+    def load(self, value: Value, position: Index) -> str:
+        name, offset = self._bind(value, "x")
+        if self._place(value).half:
+            return f"f32({name}[{position.wgsl()}])"
+        return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
+
+    def store(self, value: Value, position: Index, text: str) -> str:
+        name, offset = self._bind(value, "y")
+        self._written.add(self.region(value))
+        if self._place(value).half:
+            return f"{name}[{position.wgsl()}] = f16({text});"
+        word = _to_word(text, value.dtype, name == SCALARS)
+        return f"{name}[{(position + offset).wgsl()}] = {word};"
+
+    def region(self, value: Value) -> Region:
+        place = self._place(value)
+        if place.buffer == SCALARS:
+            return Region(SCALARS, 0, self._scalar_words)
+        return Region(place.buffer, place.offset, place.count, place.half)
+
+    def use(self, region: Region, element: str, stem: str, shown: str, written: bool) -> str:
+        """Bind a region directly; gives its name."""
+        if region not in self._names:
+            taken = sum(name.startswith(stem) for name in self._names.values())
+            self._names[region] = SCALARS if region.buffer == SCALARS else f"{stem}{taken}"
+            self._elements[region] = element
+            self._shown[region] = []
+        if shown not in self._shown[region]:
+            self._shown[region].append(shown)
+        if written:
+            self._written.add(region)
+        return self._names[region]
+
+    def regions(self) -> tuple[Region, ...]:
+        return tuple(self._names)
+
+    def declared(self) -> tuple[Binding, ...]:
+        return tuple(
+            Binding(
+                name,
+                self._elements[region],
+                region.bytes // BYTES.get(self._elements[region], WORD),
+                region in self._written,
+            )
+            for region, name in self._names.items()
+        )
+
+    def shows(self) -> tuple[tuple[str, ...], ...]:
+        """What each binding holds, one after the other, for the header comment."""
+        return tuple(tuple(self._shown[region]) for region in self._names)
+
+    def _bind(self, value: Value, stem: str) -> tuple[str, int]:
+        place, region = self._place(value), self.region(value)
+        if place.buffer == SCALARS:
+            self.use(region, "u32", stem, "values of one element", written=False)
+            return SCALARS, place.offset
+        element = "f16" if place.half else element_type(value.dtype)
+        return self.use(region, element, stem, shown_as(value), written=False), 0
+
+
+def shown_as(value: Value) -> str:
+    """How a value is named to readers of kernels."""
+    return f"{value.name} {value.type}"
+
+
+def _from_word(text: str, dtype: str, is_scalar: bool) -> str:
+    if dtype == "bool":
+        return f"{text} != 0u"
+    kind = wgsl_type(dtype)
+    return f"bitcast<{kind}>({text})" if is_scalar and kind != "u32" else text
+
+
+def _to_word(text: str, dtype: str, is_scalar: bool) -> str:
+    if dtype == "bool":
+        return f"select(0u, 1u, {text})"
+    kind = wgsl_type(dtype)
+    return f"bitcast<u32>({text})" if is_scalar and kind != "u32" else text

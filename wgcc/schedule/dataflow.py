@@ -1,0 +1,109 @@
+"""Who makes and who reads each value of a graph, seen through the ops that only move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops import OPS
+from wgcc.ops.registry import Indirect, Join, Lowering, Pointwise, Reduce, Source, View
+from wgcc.schedule.codegen.index import Coordinates, indices, variable
+
+
+def lowering(node: Node) -> Lowering:
+    return OPS[node.op].lower
+
+
+def moves(node: Node) -> bool:
+    """Does it only say where elements come from?"""
+    return isinstance(lowering(node), View | Join)
+
+
+def computes_by_element(node: Node) -> bool:
+    return isinstance(lowering(node), Pointwise | Indirect | Source)
+
+
+@dataclass(slots=True)
+class Flow:
+    graph: Graph
+    producers: dict[str, Node] = field(default_factory=dict)
+    consumers: dict[str, list[Node]] = field(default_factory=dict)
+    results: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: Graph) -> Flow:
+        flow = cls(graph)
+        flow.results = {value.name for value in graph.results}
+        flow.sizes = {value.name: value.type.size for value in graph.sources}
+        for node in graph.nodes:
+            flow.producers.update((value.name, node) for value in node.outputs)
+            flow.sizes.update((value.name, value.type.size) for value in node.outputs)
+            for value in dict.fromkeys(node.inputs):
+                flow.consumers.setdefault(value.name, []).append(node)
+        return flow
+
+    def size(self, name: str) -> int:
+        """The elements of a value; 0 if there is none of this name."""
+        return self.sizes.get(name, 0)
+
+    def readers(self, value: Value) -> Iterator[Node]:
+        """The nodes that compute with this value, directly or through views."""
+        for node in self.consumers.get(value.name, ()):
+            if moves(node):
+                yield from self.readers(node.output)
+            else:
+                yield node
+
+
+def compared_with_extreme(flow: Flow) -> set[str]:
+    """Computed values whose elements are compared with the largest or smallest of them.
+
+    Computed twice, an element may be rounded otherwise, and equal nothing: compilers are free to
+    fuse a product and a sum in one place and not in another.
+    """
+    found = set()
+    for node in flow.graph.nodes:
+        if isinstance(lowering(node), Pointwise):
+            readers = {reader.op for reader in flow.readers(node.output)}
+            if "eq" in readers and readers & {"max", "min"}:
+                found.add(node.output.name)
+    return found
+
+
+def operand_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Coordinates]]:
+    """Which elements of its operands a node reads to give its element at `coordinates`."""
+    lower = lowering(node)
+    if isinstance(lower, Pointwise):
+        return [(value, coordinates) for value in node.inputs]
+    if isinstance(lower, Source):
+        return [(value, ()) for value in node.inputs]
+    if isinstance(lower, View):
+        return [(node.inputs[0], indices(lower.index(node, coordinates)))]
+    if isinstance(lower, Join):
+        return _joined_places(node, coordinates)
+    if isinstance(lower, Indirect):
+        table, places = node.inputs
+        found = variable(f"found in {places.name}", lower.limit(node) + 1)
+        return [
+            (places, indices(lower.at(node, coordinates))),
+            (table, indices(lower.index(node, coordinates, found))),
+        ]
+    raise AssertionError(f"{node.op} is not computed element by element")
+
+
+def _joined_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Coordinates]]:
+    axis, start, places = int(node.attrs["axis"]), 0, []
+    for value in node.inputs:
+        place = (*coordinates[:axis], coordinates[axis] - start, *coordinates[axis + 1 :])
+        places.append((value, place))
+        start += value.shape[axis]
+    return places
+
+
+def iterations(node: Node) -> int:
+    """How many elements a node walks over."""
+    if isinstance(lowering(node), Reduce):
+        return node.inputs[0].type.size
+    return max(value.type.size for value in node.outputs)

@@ -1,0 +1,137 @@
+"""Attention forward: blocks of rows meet the keys they see, and nothing square is ever kept.
+
+On software adapters a thread takes a block of rows and a span of keys at a time, reading memory
+directly; on GPUs a workgroup shares tiles of keys and values, one row per thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from wgcc.ops.attention_rule import optional
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS, unrolled
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.attention_access import Access, Sizes
+from wgcc.schedule.kernels.context import Context, GroupCode
+
+# Software adapters: a load costs much more than arithmetic, so each serves several rows or keys.
+# Larger blocks are hardly faster and take long to compile.
+MOST_BLOCK, SPAN = 4, 8
+CPU_LANES = 8
+# Fewer threads than this leave cores idle.
+MIN_THREADS = 16
+# Tiles take at most three quarters of the 16 KiB of workgroup memory that WebGPU grants.
+TILE_FOURS = 768
+MOST_TILE = 32
+FEW_WORKGROUPS = 64
+# Elements, or keys of a tile, that one iteration takes at most: more would compile slowly.
+MAX_UNROLLED = 8
+
+
+def attention_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
+    sizes = Sizes.of(q, k, v)
+    tile = tile_size(sizes)
+    offset, mask = optional(extras)
+    kept = context.is_stored(rows)
+    flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
+
+    def access(vec4: bool) -> Access:
+        found = Access(context)
+        found.stores("put_y", y)
+        if not vec4:
+            found.reads("y", y)
+        if kept:
+            found.stores("put_rows", rows)
+            found.emitter.functions["log"] = None
+        for name, value in (("query", q), ("key", k), ("value", v)):
+            found.reads(name, value, vec4)
+        found.sees(node, extras, sizes, "key")
+        return found
+
+    walk = Walk(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
+    blocks = launch_blocks("attention_blocks", access(False), sizes, walk, flags)
+    if tile:
+        tiles = launch_tiles("attention_tiles", access(True), sizes, walk, tile, flags)
+    return context.code(both_profiles(blocks, tiles if tile else None))
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Each of `length` rows (or keys) walks along up to `steps` keys (or rows).
+
+    For each span of them it loops over `inner` elements.
+    """
+
+    length: int
+    steps: int
+    inner: int
+
+
+def both_profiles(blocks: Launch, tiles: Launch | None) -> dict[str, Launch]:
+    """Blocks are made for software adapters, but where walks are very long they loop too often."""
+    if tiles is None:
+        return {"gpu": blocks, "cpu": blocks}
+    return {"gpu": tiles, "cpu": tiles if blocks.iterations > MAX_ITERATIONS else blocks}
+
+
+def launch_blocks(
+    template: str, access: Access, sizes: Sizes, walk: Walk, flags: Mapping[str, bool]
+) -> Launch:
+    """One thread per block of the rows (or keys) of each problem."""
+    block, length = MOST_BLOCK, walk.length
+    while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
+        block //= 2
+    blocks = -(-length // block)
+    grid = grid_of(-(-sizes.pairs * blocks // CPU_LANES))
+    spans = -(-walk.steps // SPAN)
+    times = min(unrolled(spans * (1 + walk.inner)), MAX_UNROLLED)
+    shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES, "UNROLLED": times}
+    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
+    return replace(launch, iterations=spans * (4 + walk.inner // times))
+
+
+def launch_tiles(
+    template: str, access: Access, sizes: Sizes, walk: Walk, tile: int, flags: Mapping[str, bool]
+) -> Launch:
+    """One thread per row (or key); the threads of a workgroup belong to one problem."""
+    lanes = 64 if sizes.pairs * -(-walk.length // 64) >= FEW_WORKGROUPS else 32
+    grid = grid_of(sizes.pairs * -(-walk.length // lanes))
+    loads = 2 + sum(-(-tile * vec4 // lanes) for vec4 in (sizes.inner_4, sizes.width_4))
+    tiles = -(-walk.steps // tile) + 1
+    times = min(unrolled(tiles * (loads + tile)), MAX_UNROLLED)
+    shape = {"TILE": tile, "LANES": lanes, "UNROLLED": times}
+    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
+    return replace(launch, iterations=tiles * (loads + tile // times))
+
+
+def tile_size(sizes: Sizes) -> int:
+    """How many keys (or rows) a workgroup shares at a time; 0 if heads are too large for that."""
+    vec4, size = sizes.inner_4 + sizes.width_4, MOST_TILE
+    while size * vec4 > TILE_FOURS and size > 4:
+        size //= 2
+    return size if size * vec4 <= TILE_FOURS else 0
+
+
+def _launch(
+    template: str,
+    access: Access,
+    sizes: Sizes,
+    shape: Mapping[str, int],
+    flags: Mapping[str, bool],
+    grid: tuple[int, int, int],
+    index: str,
+) -> Launch:
+    holes = {name: "yes" if on else "" for name, on in flags.items()}
+    return access.context.launch(
+        f"{template}.wgsl.jinja",
+        access.emitter,
+        constants={**sizes.constants(), **shape},
+        holes={**holes, "index": index, "functions": access.text()},
+        workgroup=(shape["LANES"], 1, 1),
+        grid=grid,
+    )

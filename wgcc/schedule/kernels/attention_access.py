@@ -1,0 +1,189 @@
+"""How attention kernels touch memory: operands as WGSL functions, results as procedures.
+
+`key_at(z, h, t, d)` is one element and `load_key(z, h, t, c)` four of them. Also the functions that
+say which keys a row sees. What is computed with all of them is in the templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.attention_rule import HIDDEN, Scope, optional
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.emitter import Scope as Lines
+from wgcc.schedule.codegen.index import Coordinates, variable
+from wgcc.schedule.codegen.wgsl import literal, wgsl_type
+from wgcc.schedule.kernels.context import Context
+
+# So many rows, or keys, a workgroup works at together.
+NEIGHBOURS = 64
+AXES = ("z", "h", "t", "d")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """`shared` heads of q belong to each key head: the rows of all of them meet the same keys."""
+
+    batch: int
+    key_heads: int
+    shared: int
+    rows: int
+    keys: int
+    inner: int
+    width: int
+
+    @classmethod
+    def of(cls, q: Value, k: Value, v: Value) -> Sizes:
+        batch, heads, rows, inner = q.shape
+        _, key_heads, keys, width = v.shape
+        return cls(batch, key_heads, heads // key_heads, rows, keys, inner, width)
+
+    @property
+    def pairs(self) -> int:
+        """Independent problems: key heads of all sequences."""
+        return self.batch * self.key_heads
+
+    @property
+    def tall(self) -> int:
+        """Rows of one problem."""
+        return self.shared * self.rows
+
+    def keys_seen(self, window: int | None) -> int:
+        """How many keys neighbouring rows see together, at most."""
+        return min(self.keys, self.keys if window is None else 2 * window + NEIGHBOURS)
+
+    def rows_seeing(self, window: int | None) -> int:
+        """How many rows see one of some neighbouring keys, at most."""
+        rows = min(self.rows, self.rows if window is None else 2 * window + NEIGHBOURS)
+        return self.shared * rows
+
+    @property
+    def inner_4(self) -> int:
+        return -(-self.inner // 4)
+
+    @property
+    def width_4(self) -> int:
+        return -(-self.width // 4)
+
+    def constants(self) -> dict[str, int]:
+        return {
+            "KEY_HEADS": self.key_heads,
+            "PAIRS": self.pairs,
+            "SHARED": self.shared,
+            "ROWS": self.rows,
+            "TALL": self.tall,
+            "KEYS": self.keys,
+            "INNER": self.inner,
+            "INNER_FOURS": self.inner_4,
+            "WIDTH": self.width,
+            "WIDTH_FOURS": self.width_4,
+        }
+
+
+class Access:
+    """Collects the functions of one kernel."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.emitter = Emitter(context.inlined, context.bindings())
+        self.texts: list[str] = []
+
+    def text(self) -> str:
+        return "\n\n".join(self.texts)
+
+    def reads(self, name: str, value: Value, vec4: bool = False) -> None:
+        """`name_at(z, h, t, d)`: one element; with `vec4` also `load_name(z, h, t, c)`."""
+        self._begin()
+        result = self.emitter.at(value, self._coordinates(value))
+        self._function(f"{name}_at({self._parameters(value)}) -> f32", [f"return {result};"])
+        if vec4:
+            self.texts.append(_load_four(name, value.shape[-1]))
+
+    def stores(self, name: str, value: Value) -> None:
+        """`name(z, h, t, d, x)`; does nothing where nobody wants the value."""
+        self._begin()
+        kept = self.context.is_stored(value)
+        lines = [self.emitter.store(value, self._coordinates(value), "x")] if kept else []
+        self._function(f"{name}({self._parameters(value)}, x: f32)", lines)
+
+    def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
+        """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
+        scope = Scope(node.attrs["causal"], node.attrs["window"])
+        offset, mask = optional(extras)
+        scale, hidden = (literal(x, "f32") for x in (node.attrs["scale"], HIDDEN))
+        self.texts.append(f"const SCALE = {scale};\nconst HIDDEN = {hidden};")
+        self.texts += _ranges(scope, sizes, along)
+        if offset is not None:
+            self._offset(offset, sizes, scope)
+        if mask is not None:
+            self.reads("mask", mask)
+
+    def _offset(self, offset: Value, sizes: Sizes, scope: Scope) -> None:
+        self._begin()
+        # Beyond these every row sees all or nothing; sums of positions cannot overflow.
+        far = scope.window or 0
+        low, high = sizes.rows + far, sizes.keys + far
+        raw = self.emitter.at(offset, ())
+        unsigned = wgsl_type(offset.dtype) == "u32"
+        result = f"i32(min({raw}, {high}u))" if unsigned else f"clamp({raw}, -{low}, {high})"
+        self._function("offset() -> i32", [f"return {result};"])
+
+    def _begin(self) -> None:
+        self.emitter.outer = Lines()
+
+    def _function(self, head: str, lines: list[str]) -> None:
+        self.texts.append(_function(head, [*self.emitter.outer.lines, *lines]))
+
+    def _coordinates(self, value: Value) -> Coordinates:
+        names = AXES[: len(value.shape)]
+        return tuple(variable(n, extent) for n, extent in zip(names, value.shape, strict=True))
+
+    def _parameters(self, value: Value) -> str:
+        return ", ".join(f"{name}: u32" for name in AXES[: len(value.shape)])
+
+
+def _load_four(name: str, size: int) -> str:
+    """Elements 4 c … 4 c + 3 of a row, zero past its end."""
+    parts = [f"{name}_at(z, h, t, c * 4u)"]
+    for i in (1, 2, 3):
+        place = f"c * 4u + {i}u"
+        element = f"{name}_at(z, h, t, {place})"
+        if size % 4:
+            inside = f"{name}_at(z, h, t, min({place}, {size - 1}u))"
+            element = f"select(0.0, {inside}, {place} < {size}u)"
+        parts.append(element)
+    head = f"load_{name}(z: u32, h: u32, t: u32, c: u32) -> vec4f"
+    return _function(head, [f"return vec4f({', '.join(parts)});"])
+
+
+def _function(head: str, lines: list[str]) -> str:
+    return f"fn {head} {{\n" + "".join(f"  {line}\n" for line in lines) + "}"
+
+
+def _ranges(scope: Scope, sizes: Sizes, along: str) -> list[str]:
+    """A row's position counts from the first key; `first_row` and `end_row` count from the first
+    row, and so does the key they are given."""
+    conditions = []
+    first_key, end_key = "0", f"{sizes.keys}"
+    first_row, end_row = "0", f"{sizes.rows}"
+    if scope.window is not None:
+        near = scope.window - 1
+        conditions.append(f"row - key <= {near}")
+        first_key, end_row = f"max(0, row - {near})", f"min({sizes.rows}, key + {near + 1})"
+        if not scope.causal:
+            conditions.append(f"key - row <= {near}")
+            end_key, first_row = f"min({sizes.keys}, row + {near + 1})", f"max(0, key - {near})"
+    if scope.causal:
+        conditions.append("key <= row")
+        end_key, first_row = f"min({sizes.keys}, row + 1)", "max(0, key)"
+    # Not `&&`, which branches: compilers of software adapters choke on many branches.
+    seen = " & ".join(f"({condition})" for condition in conditions) or "true"
+    first, end = (first_key, end_key) if along == "key" else (first_row, end_row)
+    given = "row" if along == "key" else "key"
+    return [
+        _function("sees(row: i32, key: i32) -> bool", [f"return {seen};"]),
+        _function(f"first_{along}({given}: i32) -> u32", [f"return u32({first});"]),
+        _function(f"end_{along}({given}: i32) -> u32", [f"return u32(max(0, {end}));"]),
+    ]

@@ -1,0 +1,79 @@
+"""What the writer of one group's kernels may ask: where values lie, what to compute on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.schedule.codegen.bindings import Bindings
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.dataflow import moves
+from wgcc.schedule.kernel import Kernel, Launch, Place, Region
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCode:
+    """The launches of one group and the regions all of them bind, in this order."""
+
+    launches: Mapping[str, Launch]
+    regions: tuple[Region, ...]
+    shows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(slots=True)
+class Context:
+    """`inlined` are the nodes that are computed where they are used; `stored` says what is kept."""
+
+    inlined: Mapping[str, Node]
+    place: Callable[[Value], Place]
+    stored: Callable[[Value], bool]
+    scalar_words: int
+    order: tuple[Region, ...] = ()
+    shown: tuple[tuple[str, ...], ...] = ()
+
+    def bindings(self) -> Bindings:
+        return Bindings(self.place, self.scalar_words)
+
+    def is_at_same_place(self, one: Value, other: Value) -> bool:
+        return self.stored(one) and self.place(one) == self.place(other)
+
+    def is_stored(self, value: Value) -> bool:
+        return self.stored(value)
+
+    def is_half(self, value: Value) -> bool:
+        """Is every element of it stored as f16?"""
+        node = self.inlined.get(value.name)
+        if node is None:
+            return self.place(value).half
+        return moves(node) and all(self.is_half(operand) for operand in node.inputs)
+
+    def launch(
+        self,
+        template: str,
+        emitter: Emitter,
+        *,
+        constants: Mapping[str, int],
+        holes: Mapping[str, str],
+        workgroup: tuple[int, int, int],
+        grid: tuple[int, int, int],
+        iterations: int = 0,
+    ) -> Launch:
+        """A launch whose bindings come in the order that the first launch of the group fixed."""
+        bindings = emitter.bindings
+        if not self.order:
+            self.order, self.shown = bindings.regions(), bindings.shows()
+        declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
+        assert set(declared) == set(self.order), "profiles of one group must touch the same memory"
+        kernel = Kernel(
+            template,
+            tuple(declared[region] for region in self.order),
+            tuple(constants.items()),
+            tuple(holes.items()),
+            tuple(sorted(emitter.functions)),
+            workgroup,
+        )
+        return Launch(kernel, grid, iterations)
+
+    def code(self, launches: Mapping[str, Launch]) -> GroupCode:
+        return GroupCode(launches, self.order, self.shown)

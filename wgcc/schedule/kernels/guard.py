@@ -1,0 +1,120 @@
+"""The test for NaN that runs after training steps: a kernel that looks at every float they write.
+
+It looks at parameters and state because kernels with `max` or `min` hide NaN from the loss while
+the parameters are already lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.kernel import (
+    ALIGNMENT,
+    MAX_BINDINGS,
+    WORD,
+    Binding,
+    Buffer,
+    Dispatch,
+    Kernel,
+    Launch,
+    Place,
+    Region,
+)
+from wgcc.schedule.limits import MAX_BINDING
+
+# Entries do not run at the same time, so one word serves all of them. Buffers of inputs and outputs
+# are called ENTRY/NAME, those of optimizers opt/…, so none of them has this name.
+FLAG_BUFFER = Buffer("guard", 1, "output")
+FLAG = Place(FLAG_BUFFER.name, 0, 1)
+WORKGROUP = 64
+WORDS_PER_GROUP = 64 * WORKGROUP
+MOST_GROUPS = 1024
+# What fits beside the flag: all tensors of an optimizer take one dispatch.
+MOST_RANGES = MAX_BINDINGS - 1
+LONGEST = MAX_BINDING // WORD
+
+
+def guard(written: Mapping[str, Place]) -> tuple[Dispatch, ...]:
+    """Dispatches that set the flag where a float of these tensors is NaN or infinite."""
+    runs = _runs(written)
+    return tuple(_dispatch(runs[i : i + MOST_RANGES]) for i in range(0, len(runs), MOST_RANGES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring tensors, which are looked at as one range: words `start` to `end` (without)."""
+
+    buffer: str
+    start: int
+    end: int
+    names: tuple[str, ...]
+
+    @property
+    def groups(self) -> int:
+        return min(MOST_GROUPS, -(-(self.end - self.start) // WORDS_PER_GROUP))
+
+    @property
+    def skipped(self) -> int:
+        """Words before the run, because a binding starts on a boundary."""
+        return self.start % ALIGNMENT
+
+    @property
+    def region(self) -> Region:
+        first = self.start - self.skipped
+        return Region(self.buffer, first, self.end - first)
+
+    @property
+    def shown(self) -> str:
+        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} to {self.names[-1]}"
+
+
+def _runs(written: Mapping[str, Place]) -> list[_Run]:
+    ordered = sorted(written.items(), key=lambda item: (item[1].buffer, item[1].offset))
+    runs: list[_Run] = []
+    for name, place in ordered:
+        end = place.offset + place.count
+        if runs and _continues(runs[-1], place):
+            last = runs.pop()
+            runs.append(_Run(last.buffer, last.start, end, (*last.names, name)))
+        else:
+            runs.append(_Run(place.buffer, place.offset, end, (name,)))
+    return runs
+
+
+def _continues(run: _Run, place: Place) -> bool:
+    """Whether nothing but padding is between the two, and a binding can hold both.
+
+    Scalars are packed: what is between two of them is other data. Elsewhere each tensor has its
+    own boundary, and padding is never written, so zero.
+    """
+    gap = place.offset - run.end
+    near = gap == 0 or (gap < ALIGNMENT and place.buffer != SCALARS)
+    fits = place.offset + place.count - run.start + ALIGNMENT <= LONGEST
+    return run.buffer == place.buffer and near and fits
+
+
+def _dispatch(runs: Sequence[_Run]) -> Dispatch:
+    groups = max(run.groups for run in runs)
+    regions = [run.region for run in runs]
+    constants = {"RANGES": len(runs), "STRIDE": groups * WORKGROUP, "WORKGROUP": WORKGROUP}
+    constants |= {f"FIRST_{i}": run.skipped for i, run in enumerate(runs)}
+    constants |= {f"COUNT_{i}": region.count for i, region in enumerate(regions)}
+    ranges = [
+        Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
+    ]
+    kernel = Kernel(
+        "finite.wgsl.jinja",
+        (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),
+        tuple(constants.items()),
+        holes=(),
+        functions=(),
+        workgroup=(WORKGROUP, 1, 1),
+    )
+    return Dispatch(
+        "finite",
+        (*regions, Region(FLAG.buffer, FLAG.offset, FLAG.count)),
+        {"gpu": Launch(kernel, (groups, 1, 1))},
+        (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
+    )

@@ -1,0 +1,214 @@
+"""Kernels that loop over elements: one by one, or reducing rows, with any number of results.
+
+The same group is written in two ways: one thread per result (software adapters, short or many
+rows), or one workgroup per result, its lanes sharing the row and combining by halves (GPUs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.registry import Reduce
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.index import Coordinates, Variable, coordinates_of
+from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
+from wgcc.schedule.codegen.wgsl import wgsl_type
+from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.iteration_space import INNER, Space
+from wgcc.schedule.fuse.row_loops import RowLoops
+from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.context import Context, GroupCode
+
+LANES = 64
+# Shorter rows are reduced by one thread even on a GPU.
+MIN_SHARED_ROW = 32
+WORKGROUP = {"gpu": 256, "cpu": 64}
+# What tuning tries.
+THREADS = (8, 32, 64, 128, 256)
+
+
+def loop_code(group: Group, context: Context) -> GroupCode:
+    """The launches of a loop group, one per profile."""
+    assert group.space is not None
+    shared = group.space.reduces() and group.space.inner >= MIN_SHARED_ROW
+    by_thread = _Writer(group, context, shared=False)
+    if by_thread.iterations > GOOD_ITERATIONS:
+        both = _workgroup_per_result(group, context)
+        return context.code({"gpu": both, "cpu": both})
+    body = by_thread.body()
+    cpu = _thread_per_result(by_thread, body, "cpu")
+    gpu = _thread_per_result(by_thread, body, "gpu")
+    return context.code(
+        {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}
+    )
+
+
+def loop_candidates(group: Group, context: Context) -> list[Launch]:
+    """Other numbers of threads; and rows shared by a workgroup, or not."""
+    assert group.space is not None
+    writer = _Writer(group, context, shared=False)
+    body = writer.body()
+    found = [_threads(writer, body, threads) for threads in THREADS]
+    if group.space.reduces() and group.space.inner >= MIN_SHARED_ROW:
+        found.append(_workgroup_per_result(group, context))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reduction:
+    """A reduction in progress: the accumulator's name and the WGSL that combines."""
+
+    node: Node
+    name: str
+    combine: str
+
+    @property
+    def value(self) -> Value:
+        return self.node.output
+
+
+class _Writer:
+    """Writes the body of one kernel. `shared` says whether lanes of a workgroup share a row."""
+
+    def __init__(self, group: Group, context: Context, shared: bool) -> None:
+        assert group.space is not None
+        self.space: Space = group.space
+        self.shared = shared
+        self.roots = group.roots
+        self.context = context
+        self.arrays: list[str] = []
+        own = {n.output.name: n for n in group.roots if not isinstance(lowering(n), Reduce)}
+        self.emitter = Emitter({**context.inlined, **own}, context.bindings())
+        self.loops = RowLoops(group, context.inlined)
+        self._late_stores: list[str] = []
+        row = -(-self.space.inner // LANES) if shared else self.space.inner
+        self.iterations = self.loops.count * row if self.space.reduces() else 0
+        self.unrolled = unrolled(self.iterations)
+
+    def body(self) -> str:
+        for number in range(self.loops.count):
+            self._write_loop(number)
+        for root in self.roots:
+            if self.loops.is_result(root.output) and self.context.is_stored(root.output):
+                self._late_stores.append(self._store(root.output))
+        lines = [*self.emitter.outer.lines, *self._only_once(self._late_stores)]
+        return "\n".join(f"  {line}" for line in lines)
+
+    def _write_loop(self, number: int) -> None:
+        reductions = [self._open_fold(n) for n in self.roots if self._reduces_in(n, number)]
+        stored = [n for n in self.roots if self._stores_in(n, number)]
+        if not reductions and not stored:
+            return
+        inner = self.emitter.open_loop(frozenset({Variable(INNER, self.space.inner)}))
+        updates = [self._update(reduction) for reduction in reductions]
+        stores = [self._store(node.output) for node in stored]
+        lines = [*inner.lines, *updates, *stores]
+        self.emitter.close_loop()
+        start, step = ("lane", "LANES") if self.shared else ("0u", "1u")
+        self.emitter.outer.lines += loop(INNER, start, "INNER", step, lines, self.unrolled)
+        if self.shared and reductions:
+            self._combine_lanes(reductions)
+        for reduction in reductions:
+            self.emitter.define(reduction.value, self._at(reduction.value), reduction.name)
+
+    def _open_fold(self, node: Node) -> _Reduction:
+        lower = lowering(node)
+        assert isinstance(lower, Reduce)
+        name = self.emitter.fresh(node.op)
+        start = lower.start(node.output.dtype)
+        kind = wgsl_type(node.output.dtype)
+        self.emitter.outer.lines.append(f"var {name}: {kind} = {start};")
+        return _Reduction(node, name, lower.combine)
+
+    def _update(self, reduction: _Reduction) -> str:
+        operand = reduction.node.inputs[0]
+        element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
+        return f"{reduction.name} = {reduction.combine.format(reduction.name, element)};"
+
+    def _combine_lanes(self, reductions: Sequence[_Reduction]) -> None:
+        lines = self.emitter.outer.lines
+        for reduction in reductions:
+            kind = wgsl_type(reduction.value.dtype)
+            self.arrays.append(f"var<workgroup> shared_{reduction.name}: array<{kind}, LANES>;")
+            lines.append(f"shared_{reduction.name}[lane] = {reduction.name};")
+        lines += ["for (var half = LANES / 2u; half > 0u; half /= 2u) {", "  workgroupBarrier();"]
+        lines.append("  if (lane < half) {")
+        for reduction in reductions:
+            mine, other = f"shared_{reduction.name}[lane]", f"shared_{reduction.name}[lane + half]"
+            lines.append(f"    {mine} = {reduction.combine.format(mine, other)};")
+        lines += ["  }", "}", "workgroupBarrier();"]
+        lines += [f"{reduction.name} = shared_{reduction.name}[0];" for reduction in reductions]
+
+    def _only_once(self, stores: list[str]) -> list[str]:
+        """What is stored once per result is stored by the first lane."""
+        if not self.shared or not stores:
+            return stores
+        return ["if (lane == 0u) {", *(f"  {line}" for line in stores), "}"]
+
+    def _store(self, value: Value) -> str:
+        at = self._at(value)
+        return self.emitter.store(value, at, self.emitter.at(value, at))
+
+    def _at(self, value: Value) -> Coordinates:
+        return self.space.coordinates(value.shape)
+
+    def _reduces_in(self, node: Node, number: int) -> bool:
+        return isinstance(lowering(node), Reduce) and self.loops.before(node.inputs[0]) == number
+
+    def _stores_in(self, node: Node, number: int) -> bool:
+        value = node.output
+        stored = not self.loops.is_result(value) and self.context.is_stored(value)
+        return stored and self.loops.before(value) == number
+
+
+def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:
+    return _threads(writer, body, _workgroup_size(writer.space, profile))
+
+
+def _threads(writer: _Writer, body: str, threads: int) -> Launch:
+    space = writer.space
+    grid = grid_of(-(-space.outer // threads))
+    return writer.context.launch(
+        "loop.wgsl.jinja",
+        writer.emitter,
+        constants={"OUTER": space.outer, "INNER": space.inner, "WORKGROUP": threads},
+        holes={"body": body, "index": thread_index(grid, threads)},
+        workgroup=(threads, 1, 1),
+        grid=grid,
+        iterations=-(-writer.iterations // writer.unrolled),
+    )
+
+
+def _workgroup_size(space: Space, profile: str) -> int:
+    """Software adapters run a workgroup on one core: few results are spread over several."""
+    most = WORKGROUP[profile]
+    if profile == "gpu":
+        return most if space.outer >= most else 64
+    size = most
+    while size > 8 and space.reduces() and space.outer < size * 4:
+        size //= 2
+    return size
+
+
+def _workgroup_per_result(group: Group, context: Context) -> Launch:
+    writer = _Writer(group, context, shared=True)
+    body = writer.body()
+    space = writer.space
+    grid = grid_of(space.outer)
+    return context.launch(
+        "rows.wgsl.jinja",
+        writer.emitter,
+        constants={"OUTER": space.outer, "INNER": space.inner, "LANES": LANES},
+        holes={
+            "body": body,
+            "arrays": "\n".join(writer.arrays),
+            "index": thread_index(grid, 1),
+        },
+        workgroup=(LANES, 1, 1),
+        grid=grid,
+        iterations=-(-writer.iterations // writer.unrolled),
+    )

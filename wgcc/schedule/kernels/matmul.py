@@ -1,0 +1,298 @@
+"""Matrix products, with what is computed on operands while loading and on results while storing.
+
+`registers` keeps a block of results per thread in registers and reads memory directly (best where
+a workgroup runs on one CPU core); `tiles` shares blocks of both operands through workgroup memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.registry import Reduce
+from wgcc.schedule.codegen.bindings import Bindings
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.grid import Grid, grid_of
+from wgcc.schedule.codegen.index import coordinates_of, variable
+from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.fuse.fuse import Group, product_position
+from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch
+from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.operands import Operand, write_loader
+
+LANES = 8
+# How far tiles reach along the inner axis, and how many rows or columns are read at once.
+TK, VECTOR = 16, 4
+# A product with fewer results has smaller blocks per thread.
+MIDDLING_RESULTS, LARGE_RESULTS = 8192, 32768
+# From this on, results per thread and side are large blocks.
+LARGE_BLOCK = 12
+# Results per thread along and, at most, across the lanes where threads share their loads.
+SHARED_ALONG, SHARED_ACROSS = 4, 16
+# With fewer multiplications, sharing saves less than a dispatch costs: not worth a kernel.
+SHARING_PAYS = 1 << 14
+# What tuning tries: results per thread along and across the lanes, with and without shared loads;
+# threads per side and results per thread and side.
+SHARED_BLOCKS = ((8, 8), (8, 16), (4, 32))
+REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
+SHARED_TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """`batch` products of `rows × inner` by `inner × cols`."""
+
+    batch: int
+    rows: int
+    cols: int
+    inner: int
+
+    @property
+    def work(self) -> int:
+        """Multiplications."""
+        return self.batch * self.rows * self.cols * self.inner
+
+    @classmethod
+    def of(cls, a: Value, b: Value) -> Sizes:
+        batch = a.shape[0] if len(a.shape) == 3 else 1
+        return cls(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+
+
+def matmul_code(group: Group, context: Context) -> GroupCode:
+    """The launches of a matrix product, one per profile."""
+    launches = {"gpu": _tiles(group, context), "cpu": _registers(group, context)}
+    sizes = _sizes(group)
+    for profile, threads in SUBGROUPS.items():
+        if min(sizes.rows, sizes.cols) > threads // 2 and sizes.work >= SHARING_PAYS:
+            launches[profile] = _shared_loads(group, context, threads)
+    return context.code(launches)
+
+
+def matmul_candidates(group: Group, context: Context) -> list[Launch]:
+    """Other tiles that may be faster on some adapter: in registers, in memory, loads shared."""
+    sizes, plain = _sizes(group), _is_plain(group, context)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+
+    def fit(blocks: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+        return [
+            (along, across)
+            for along, across in blocks
+            if along * LANES < 2 * long_side and across < 2 * short_side
+            if plain or max(along, across) < LARGE_BLOCK
+        ]
+
+    return [
+        *(_register_blocks(group, context, *block) for block in fit(REGISTER_BLOCKS)),
+        *(_shared_tiles(group, context, side, block) for side, block in SHARED_TILES),
+        *(
+            _register_blocks(group, context, *block, threads)
+            for threads in SUBGROUPS.values()
+            for block in fit(SHARED_BLOCKS)
+        ),
+    ]
+
+
+def _registers(group: Group, context: Context) -> Launch:
+    sizes = _sizes(group)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    most = _most_per_side(sizes)
+    along, across = min(most, -(-long_side // LANES)), min(most, short_side)
+    return _register_blocks(group, context, along, across)
+
+
+def _shared_loads(group: Group, context: Context, threads: int) -> Launch:
+    """Blocks of registers where `threads` threads share what they load of the shorter side.
+
+    That side costs little then, so the block is long across the lanes and narrow along them.
+    """
+    sizes = _sizes(group)
+    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
+    along = min(SHARED_ALONG, -(-long_side // LANES))
+    is_large = sizes.batch * sizes.rows * sizes.cols >= LARGE_RESULTS
+    most = SHARED_ACROSS if is_large else SHARED_ACROSS // 2
+    across = min(most, -(-short_side // threads) * threads)
+    return _register_blocks(group, context, along, across, threads)
+
+
+def _register_blocks(
+    group: Group, context: Context, along: int, across: int, subgroup: int = 0
+) -> Launch:
+    """Lanes run along the longer side; each thread makes `TM × TN` results, `LANES` apart.
+
+    With large blocks an iteration takes four inner elements, so that sums are spilled from
+    registers to memory less often.
+    """
+    sizes = _sizes(group)
+    is_large = max(along, across) >= LARGE_BLOCK and not subgroup
+    step = 4 if is_large and sizes.inner % 4 == 0 else 1
+    tall = sizes.rows > sizes.cols
+    rows, cols = (along, across) if tall else (across, along)
+    lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
+    return _launch(
+        group,
+        context,
+        "matmul_registers.wgsl.jinja",
+        constants={
+            **{"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols, "STEP": step},
+            "SUBGROUP": subgroup,
+        },
+        tile=(rows * lanes_m, cols * lanes_n),
+        workgroup=(LANES, 1, 1),
+    )
+
+
+def _is_plain(group: Group, context: Context) -> bool:
+    """Whether no operand has parts made hoist: pixels under a window, factors by row or column.
+
+    Those in large blocks would keep SwiftShader's compiler busy for minutes.
+    """
+    *_, hoist = _functions(group, context, context.bindings())
+    return not any(hoist.values())
+
+
+def _most_per_side(sizes: Sizes) -> int:
+    """Results per thread and side: small products use both cores with blocks of 4.
+
+    Blocks of 12 are a little quicker in browsers, but the first step comes half as late again.
+    """
+    return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
+
+
+def _tiles(group: Group, context: Context) -> Launch:
+    """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
+    return _shared_tiles(group, context, *_tile_shape(_sizes(group)))
+
+
+def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Launch:
+    tile, width = side * block, min(block, VECTOR)
+    return _launch(
+        group,
+        context,
+        "matmul_tiles.wgsl.jinja",
+        constants={
+            "SIDE": side,
+            "TM": block,
+            "TN": block,
+            "TILE": tile,
+            "TK": TK,
+            "WIDTH": width,
+            "VECTORS": tile // width,
+            "LOADS": tile * TK // side**2,
+            **_halves(group, context),
+        },
+        tile=(tile, tile),
+        workgroup=(side, side, 1),
+    )
+
+
+def _halves(group: Group, context: Context) -> dict[str, int]:
+    """Operands that lie in memory as halves are shared as such."""
+    left, right = group.roots[0].inputs
+    return {"LEFT_HALF": int(context.is_half(left)), "RIGHT_HALF": int(context.is_half(right))}
+
+
+def _tile_shape(sizes: Sizes) -> tuple[int, int]:
+    """(threads per side, results per thread and side)."""
+
+    def workgroups(tile: int) -> int:
+        return sizes.batch * -(-sizes.rows // tile) * -(-sizes.cols // tile)
+
+    if workgroups(64) >= 64:
+        return 16, 4
+    return (8, 4) if workgroups(32) >= 16 else (8, 2)
+
+
+def _launch(
+    group: Group,
+    context: Context,
+    template: str,
+    *,
+    constants: dict[str, int],
+    tile: tuple[int, int],
+    workgroup: tuple[int, int, int],
+) -> Launch:
+    sizes, bindings = _sizes(group), context.bindings()
+    functions, used, hoist = _functions(group, context, bindings)
+    across, down = -(-sizes.cols // tile[1]), -(-sizes.rows // tile[0])
+    grid, folded = _grid(across, down, sizes.batch)
+    shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
+    fused = {"SUMS": int(_bias_gradient(group) is not None)}
+    return context.launch(
+        template,
+        used,
+        constants={**shape, **constants, **fused, **hoist, **folded},
+        holes={"functions": functions},
+        workgroup=workgroup,
+        grid=grid,
+    )
+
+
+def _grid(across: int, down: int, batch: int) -> tuple[Grid, dict[str, int]]:
+    """The workgroups of each axis, or all of them numbered, where an axis has too many."""
+    if max(across, down, batch) <= MAX_WORKGROUPS:
+        return (across, down, batch), {"FOLDED": 0}
+    groups = across * down * batch
+    grid = grid_of(groups)
+    return grid, {"FOLDED": grid[0], "GROUPS": groups, "GROUPS_X": across, "GROUPS_Y": down}
+
+
+def _sizes(group: Group) -> Sizes:
+    return Sizes.of(*group.roots[0].inputs)
+
+
+def _functions(
+    group: Group, context: Context, bindings: Bindings
+) -> tuple[str, Emitter, dict[str, int]]:
+    """`left`, `right` and `finish`: load an element of either operand, make use of a result.
+
+    `LEFT_HOISTED`, `RIGHT_HOISTED` say which of the operands are found by parts computed hoist.
+    """
+    product = group.roots[0]
+    a, b = product.inputs
+    sizes = Sizes.of(a, b)
+    emitter = Emitter(context.inlined, bindings)
+    z, m, k, n = ("z", sizes.batch), ("m", sizes.rows), ("k", sizes.inner), ("n", sizes.cols)
+    left = write_loader(Operand("left", "row", a, (z, m, k)), context, emitter)
+    right = write_loader(Operand("right", "col", b, (z, k, n)), context, emitter)
+    own = {root.output.name: root for root in _steps(group)[1:]}
+    finisher = Emitter({**context.inlined, **own}, bindings)
+    parts = [left[0], right[0], _finisher(group, context, finisher)]
+    bias_gradient = _bias_gradient(group)
+    if bias_gradient is not None:
+        at = coordinates_of(variable("n", sizes.cols), bias_gradient.output.shape)
+        store = finisher.store(bias_gradient.output, at, "total")
+        parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
+    emitter.functions.update(finisher.functions)
+    hoist = {"LEFT_HOISTED": int(left[1]), "RIGHT_HOISTED": int(right[1])}
+    return "\n\n".join(parts), emitter, hoist
+
+
+def _bias_gradient(group: Group) -> Node | None:
+    """The sum of the right operand's columns, if a bias gradient is fused with this product."""
+    return next((root for root in group.roots if isinstance(lowering(root), Reduce)), None)
+
+
+def _steps(group: Group) -> list[Node]:
+    """The product and what is done with its elements."""
+    return [root for root in group.roots if not isinstance(lowering(root), Reduce)]
+
+
+def _finisher(group: Group, context: Context, emitter: Emitter) -> str:
+    product = group.roots[0].output
+    position = product_position(product)
+    text = emitter.rounded_to_f16("product") if product.dtype == "f16" else "product"
+    names = [n for n, extent in zip("zmn"[-len(product.shape) :], product.shape, strict=True)]
+    extents = product.shape
+    coordinates = tuple(variable(n, e) for n, e in zip(names, extents, strict=True))
+    emitter.define(product, coordinates, text)
+    stores = []
+    for root in _steps(group):
+        value = root.output
+        at = coordinates_of(position, value.shape)
+        if context.is_stored(value):
+            stores.append(emitter.store(value, at, emitter.at(value, at)))
+    lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
+    return f"fn finish(z: u32, m: u32, n: u32, product: f32) {{\n{lines}}}"
+
+
+__all__ = ["Sizes", "matmul_candidates", "matmul_code"]

@@ -1,0 +1,93 @@
+"""Writes kernels once for groups that differ in names and addresses only, as equal layers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.schedule.codegen.bindings import SCALARS, shown_as
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.kernel import Place, Region
+from wgcc.schedule.kernels.context import Context, GroupCode
+
+Write = Callable[[Group, Context], GroupCode]
+# An update binds whole runs of tensors: which of them lie side by side is part of its kernels.
+BY_ADDRESS = ("update",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Code, and what the values in it were called and where they lay."""
+
+    code: GroupCode
+    shown: list[str]
+    regions: list[Region]
+
+
+class Repeated:
+    """Remembers the code of groups by their form."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, _Written] = {}
+
+    def code(self, group: Group, context: Context, write: Write) -> GroupCode:
+        """What `write` gives for this group, or gave for another one of the same form."""
+        if group.kind in BY_ADDRESS:
+            return write(group, context)
+        form, values = _form(group, context)
+        shown = [shown_as(value) for value in values]
+        regions = [context.bindings().region(v) for v in values if context.is_stored(v)]
+        if form not in self._known:
+            self._known[form] = _Written(write(group, context), shown, regions)
+        known = self._known[form]
+        here = dict(zip(known.regions, regions, strict=True))
+        called = dict(zip(known.shown, shown, strict=True))
+        return GroupCode(
+            known.code.launches,
+            tuple(here[region] for region in known.code.regions),
+            tuple(tuple(called.get(text, text) for text in texts) for texts in known.code.shows),
+        )
+
+
+def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
+    """A group without names and addresses, and its values in the order in which it has them."""
+    values: dict[str, Value] = {}
+    numbers: dict[str, int] = {}
+    regions: dict[Place, int] = {}
+
+    def number(value: Value) -> int:
+        values.setdefault(value.name, value)
+        return numbers.setdefault(value.name, len(numbers))
+
+    def stored(value: Value) -> Hashable:
+        if not context.is_stored(value):
+            return None
+        place = context.place(value)
+        if place.buffer == SCALARS:
+            return place.offset
+        return regions.setdefault(place, -1 - len(regions)), place.count, place.half
+
+    nodes = []
+    for node in _nodes(group, context):
+        operands, results = map(number, node.inputs), map(number, node.outputs)
+        attrs = tuple(sorted((name, repr(value)) for name, value in node.attrs.items()))
+        nodes.append((node.op, attrs, *operands, None, *results))
+    places = [(value.type, stored(value)) for value in values.values()]
+    return (group.kind, group.space, len(group.roots), *nodes, None, *places), [*values.values()]
+
+
+def _nodes(group: Group, context: Context) -> list[Node]:
+    """The group's roots, and all that is computed on the way to them."""
+    found = list(group.roots)
+    seen = set(group.names)
+    for node in found:
+        for value in node.inputs:
+            producer = context.inlined.get(value.name)
+            if producer is not None and value.name not in seen:
+                seen.add(value.name)
+                found.append(producer)
+    return found
+
+
+__all__ = ["Repeated"]

@@ -1,0 +1,76 @@
+"""Keeping the best classes of each row: the score and place of the last one are found bit by bit.
+
+One workgroup shares a row on a GPU; on software adapters one thread looks through it alone.
+"""
+
+from __future__ import annotations
+
+from wgcc.ir.graph import Node
+from wgcc.ops.top import HIDDEN
+from wgcc.schedule.codegen.emitter import Emitter, Scope
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.index import coordinates_of, variable
+from wgcc.schedule.codegen.loop_limits import unrolled
+from wgcc.schedule.codegen.wgsl import literal
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.context import Context, GroupCode
+
+THREADS = 64
+# Longer rows are shared. A row is looked through some 80 times, and a software adapter (llvmpipe)
+# ends the loops of a thread after 65,535 iterations in all.
+MIN_SHARED_ROW = {"gpu": 32, "cpu": 512}
+UNROLLED, MAX_UNROLLED = 4, 16
+# More often than a row is ever looked through.
+LOOKS = 100
+
+
+def select_code(group: Group, context: Context) -> GroupCode:
+    node, profiles = group.roots[0], MIN_SHARED_ROW
+    return context.code({profile: _launch(node, context, profile) for profile in profiles})
+
+
+def _launch(node: Node, context: Context, profile: str) -> Launch:
+    emitter = Emitter(context.inlined, context.bindings())
+    classes = node.output.shape[-1]
+    shared = classes >= MIN_SHARED_ROW[profile]
+    rows = node.output.type.size // classes
+    threads = THREADS if shared or profile == "gpu" else 8
+    grid = grid_of(rows if shared else -(-rows // threads))
+    share = -(-classes // (THREADS if shared else 1))
+    times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
+    constants = {"ROWS": rows, "CLASSES": classes, "THREADS": threads, "UNROLLED": times}
+    constants |= {"INDEX_BITS": max(classes - 1, 1).bit_length()}
+    if "k" in node.attrs:
+        constants["K"] = int(node.attrs["k"])
+    return context.launch(
+        "select.wgsl.jinja",
+        emitter,
+        constants=constants,
+        holes={
+            "functions": _functions(node, emitter, rows, classes),
+            "index": thread_index(grid, 1 if shared else threads),
+            "shared": "yes" if shared else "",
+        },
+        workgroup=(threads, 1, 1),
+        grid=grid,
+        iterations=LOOKS * (share // times + 8) + share,
+    )
+
+
+def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> str:
+    x, *mass = node.inputs
+    position = variable("o", rows) * classes + variable("i", classes)
+    at = coordinates_of(position, node.output.shape)
+    found = [_reader(emitter, "score(o: u32, i: u32)", emitter.at(x, at))]
+    if mass:
+        emitter.outer = Scope()
+        found.append(_reader(emitter, "mass()", emitter.at(mass[0], ())))
+    store = emitter.store(node.output, at, f"select({literal(HIDDEN, 'f32')}, x, kept)")
+    found.append(f"fn put(o: u32, i: u32, x: f32, kept: bool) {{\n  {store}\n}}")
+    return "\n".join(found)
+
+
+def _reader(emitter: Emitter, signature: str, text: str) -> str:
+    lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
+    return f"fn {signature} -> f32 {{\n{lines}  return {text};\n}}"

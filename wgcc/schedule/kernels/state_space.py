@@ -1,0 +1,220 @@
+"""Recurrences of state-space models: channels walk through time with their states in registers.
+
+Templates see operands as functions (`u_at(z, t, e)`) and results as procedures (`put_y(…)`); this
+file says how work is shared out: one thread per channel, chunk or state, with `block` states each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.schedule.codegen.emitter import Emitter, Scope
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.index import Index, variable
+from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.kernel import PROFILES, Launch
+from wgcc.schedule.kernels.context import Context, GroupCode
+
+WORKGROUP = 64
+# What one thread of a software adapter does at once: loads count there, threads do not.
+MOST_CARRIED = 16
+MOST_CHANNELS = 2
+MOST_SUMMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    batch: int
+    times: int
+    channels: int
+    states: int
+    chunk: int
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.times // self.chunk)
+
+    def constants(self) -> dict[str, int]:
+        return {
+            "BATCH": self.batch,
+            "TIMES": self.times,
+            "CHANNELS": self.channels,
+            "STATES": self.states,
+            "CHUNK": self.chunk,
+            "CHUNKS": self.chunks,
+        }
+
+    def coordinate(self, name: str) -> Index:
+        extents = {"z": self.batch, "t": self.times, "e": self.channels, "n": self.states}
+        rows = {"k": self.chunks, "row": 2 * self.chunk + self.states}
+        return variable(name, {**extents, **rows}[name])
+
+
+def state_scan_code(group: Group, context: Context) -> GroupCode:
+    """Forward: states carried through time, kept at each chunk's start; with or without y."""
+    node = group.roots[0]
+    sizes = _sizes(node, node.inputs[0])
+    *y, starts = node.outputs
+    writes = {"put_y": (y[0], "z t e")} if y else {}
+    writes |= {"put_start": (starts, "z k n e")}
+    kernel = _Kernel(node, context, sizes, "state_scan.wgsl.jinja", writes)
+    blocks = {profile: sizes.states for profile in PROFILES} if y else _blocks(sizes)
+    return context.code(_carrying(kernel, blocks))
+
+
+def state_ends_code(group: Group, context: Context) -> GroupCode:
+    """Backward: what reaches the end of each chunk from later ones."""
+    node = group.roots[0]
+    writes = {"put_end": (node.output, "z k n e")}
+    sizes = _sizes(node, node.inputs[0])
+    kernel = _Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes)
+    return context.code(_carrying(kernel, _blocks(sizes)))
+
+
+def state_output_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    sizes = _sizes(node, node.inputs[0])
+    writes = {"put_y": (node.output, "z t e")}
+    kernel = _Kernel(node, context, sizes, "state_output.wgsl.jinja", writes)
+    launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
+    return context.code({"gpu": launch, "cpu": launch})
+
+
+def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    sizes = _sizes(node, node.inputs[0])
+    writes = {"put": (node.output, "z k row e")}
+    kernel = _Kernel(node, context, sizes, "state_grad_channels.wgsl.jinja", writes)
+    rows = sizes.batch * sizes.chunks * sizes.channels
+    widths = _widths(sizes)
+    return context.code({p: kernel.launch(rows // w, wide=w) for p, w in widths.items()})
+
+
+def state_grad_states_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    sizes, parts = _sizes(node, node.inputs[0]), int(node.attrs["parts"])
+    writes = {"put_db": (node.output, "part z t n"), "put_dc": (node.output, "part z t n+")}
+    kernel = _Kernel(node, context, sizes, "state_grad_states.wgsl.jinja", writes)
+    rows = parts * sizes.batch * sizes.chunks * sizes.states
+    return context.code(
+        {
+            profile: kernel.launch(rows // block, block=block, parts=parts)
+            for profile, block in (("gpu", 1), ("cpu", _divisor(sizes.states, MOST_SUMMED)))
+        }
+    )
+
+
+def _carrying(kernel: _Kernel, blocks: Mapping[str, int]) -> dict[str, Launch]:
+    sizes, widths = kernel.sizes, _widths(kernel.sizes)
+    rows = sizes.batch * sizes.states * sizes.channels
+    return {
+        profile: kernel.launch(rows // (block * widths[profile]), block, widths[profile])
+        for profile, block in blocks.items()
+    }
+
+
+def _blocks(sizes: Sizes) -> dict[str, int]:
+    """How many states a thread carries."""
+    return {"gpu": 1, "cpu": _divisor(sizes.states, MOST_CARRIED)}
+
+
+def _widths(sizes: Sizes) -> dict[str, int]:
+    """How many channels share what a thread loads."""
+    return {"gpu": 1, "cpu": _divisor(sizes.channels, MOST_CHANNELS)}
+
+
+# Where each operand is read, by its name among the op's inputs.
+_READS = {
+    "u": {"u_at": "z t e"},
+    "dt": {"dt_at": "z t e"},
+    "g": {"g_at": "z t e"},
+    "a": {"a_at": "e n"},
+    "bc": {"b_at": "z t n", "c_at": "z t n+"},
+    "starts": {"start_at": "z k n e"},
+    "ends": {"end_at": "z k n e"},
+}
+_INPUTS = {
+    "state_scan": "u dt a bc",
+    "state_output": "u dt a bc starts",
+    "state_ends": "dt a bc g",
+    "state_grad_channels": "u dt a bc g starts ends",
+    "state_grad_states": "u dt a bc g starts ends",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    node: Node
+    context: Context
+    sizes: Sizes
+    template: str
+    writes: Mapping[str, tuple[Value, str]]
+
+    def launch(self, threads: int, block: int = 1, wide: int = 1, parts: int = 1) -> Launch:
+        emitter = Emitter(self.context.inlined, self.context.bindings())
+        long = self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
+        grid = grid_of(-(-threads // WORKGROUP))
+        shares = {"BLOCK": block, "WIDE": wide, "PARTS": parts, "THREADS": threads}
+        shares["UNROLLED"] = int(long)
+        return self.context.launch(
+            self.template,
+            emitter,
+            constants={**self.sizes.constants(), **shares, "WORKGROUP": WORKGROUP},
+            holes={
+                "functions": "\n".join((*self._readers(emitter), *self._writers(emitter, parts))),
+                "index": thread_index(grid, WORKGROUP),
+            },
+            workgroup=(WORKGROUP, 1, 1),
+            grid=grid,
+            iterations=self.sizes.chunks + (0 if long else self.sizes.times),
+        )
+
+    def _readers(self, emitter: Emitter) -> list[str]:
+        found = []
+        for operand, value in zip(_INPUTS[self.node.op].split(), self.node.inputs, strict=True):
+            for name, places in _READS[operand].items():
+                emitter.outer = Scope()
+                text = emitter.at(value, self._coordinates(places, 1))
+                lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
+                arguments = _arguments(places)
+                found.append(f"fn {name}({arguments}) -> f32 {{\n{lines}  return {text};\n}}")
+        return found
+
+    def _writers(self, emitter: Emitter, parts: int) -> list[str]:
+        found = []
+        for name, (value, places) in self.writes.items():
+            arguments = _arguments(places)
+            body = ""
+            if self.context.is_stored(value):
+                store = emitter.store(value, self._coordinates(places, parts), "x")
+                body = f"\n  {store}\n"
+            found.append(f"fn {name}({arguments}, x: f32) {{{body}}}")
+        return found
+
+    def _coordinates(self, places: str, parts: int) -> tuple[Index, ...]:
+        found = []
+        for name in places.split():
+            if name == "part":
+                found.append(variable("part", parts))
+            elif name == "n+":
+                found.append(self.sizes.coordinate("n") + self.sizes.states)
+            else:
+                found.append(self.sizes.coordinate(name))
+        return tuple(found)
+
+
+def _arguments(places: str) -> str:
+    return ", ".join(f"{name.removesuffix('+')}: u32" for name in places.split())
+
+
+def _sizes(node: Node, channelled: Value) -> Sizes:
+    a = node.inputs[_INPUTS[node.op].split().index("a")]
+    batch, times, channels = channelled.shape
+    return Sizes(batch, times, channels, a.shape[1], int(node.attrs["chunk"]))
+
+
+def _divisor(number: int, most: int) -> int:
+    return next(n for n in range(min(number, most), 0, -1) if number % n == 0)

@@ -1,0 +1,66 @@
+"""Optimizer steps: all tensors of a run at once, four words of their arenas per thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.kernel import Launch, Place, Region
+from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.updates import form_of, lists_of, scalars_of, span
+
+WORKGROUP = {"gpu": 256, "cpu": 64}
+VECTOR = 4
+# With fewer words, what software adapters save by four at once is less than it takes to compile.
+LARGE = 1 << 16
+
+
+def update_code(group: Group, context: Context) -> GroupCode:
+    return context.code({profile: _launch(group, context, profile) for profile in ("gpu", "cpu")})
+
+
+def _launch(group: Group, context: Context, profile: str) -> Launch:
+    node = group.roots[0]
+    form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
+    places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
+    words = max(place.count for place in places.values())
+    width = _width(places.values()) if profile == "gpu" or words >= LARGE else 1
+    element, names = "vec4f" if width == VECTOR else "f32", {}
+    for name, place in places.items():
+        shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
+        region = Region(place.buffer, place.offset, _rounded(place))
+        written = name in form.writes
+        names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
+    loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
+    scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
+    stores = [f"{names[name]}[i] = {name};" for name in form.writes]
+    lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
+    threads, size = WORKGROUP[profile], -(-words // width)
+    grid = grid_of(-(-size // threads))
+    return context.launch(
+        "update.wgsl.jinja",
+        emitter,
+        constants={"SIZE": size, "WORKGROUP": threads, "FOURS": int(width == VECTOR)},
+        holes={
+            "body": "\n".join(f"  {line}" for line in lines),
+            "index": thread_index(grid, threads),
+        },
+        workgroup=(threads, 1, 1),
+        grid=grid,
+    )
+
+
+def _width(places: Iterable[Place]) -> int:
+    """Four words at once, but not of scalars, which lie close together."""
+    return 1 if any(place.buffer == SCALARS for place in places) else VECTOR
+
+
+def _rounded(place: Place) -> int:
+    """Its words as whole vec4, which take in padding at most.
+
+    Tensors start on boundaries and buffers end on 16 bytes.
+    """
+    return place.count if place.buffer == SCALARS else -(-place.count // VECTOR) * VECTOR

@@ -1,0 +1,91 @@
+"""Reuses a gradient's memory for temporaries before the gradient is written.
+
+Updates read whole runs of the arena, so padding between gradients must stay zero: only places that
+gradients themselves will fill are free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import merge
+
+from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.schedule.layout import GRADS
+from wgcc.schedule.memory.slots import Life
+from wgcc.schedule.memory.timeline import Ranges, Timeline
+
+# Behind the end of every buffer.
+FAR = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpan:
+    """Words `start` to `end` of the arena, free before dispatch `until`."""
+
+    start: int
+    end: int
+    until: int
+
+
+class Arena:
+    """Hands out places in the arena of gradients. `free` is in order of place."""
+
+    def __init__(self, free: tuple[FreeSpan, ...]) -> None:
+        self._length = max((piece.until for piece in free), default=0)
+        self._never = _not_free(free)
+        self._taken = Timeline(self._length, Ranges)
+        for piece in free:
+            self._taken.take(piece.until, self._length, piece.start, piece.end)
+
+    def take(self, lives: Iterable[Life]) -> dict[str, Place]:
+        """Places for the values that find room, the first come first."""
+        found = {}
+        for life in lives:
+            at = self._room(life)
+            if at is not None:
+                self._taken.take(life.start, life.end + 1, at, at + _aligned(life.words))
+                found[life.value.name] = life.place(GRADS, at)
+        return found
+
+    def _room(self, life: Life) -> int | None:
+        """The first boundary from where on enough words are free for long enough."""
+        if life.end >= self._length:
+            return None
+        at = 0
+        for start, end in merge(self._never, *self._taken.taken(life.start, life.end + 1)):
+            if at + life.words <= start:
+                return at
+            at = max(at, _aligned(end))
+        return None
+
+
+def _not_free(free: Iterable[FreeSpan]) -> Ranges:
+    """Padding between gradients, and all that is behind the last of them."""
+    found, end = Ranges(), 0
+    for piece in free:
+        if piece.start > end:
+            found.add(end, piece.start)
+        end = piece.end
+    found.add(end, FAR)
+    return found
+
+
+def _aligned(words: int) -> int:
+    return -(-words // ALIGNMENT) * ALIGNMENT
+
+
+def free_spans(gradients: Mapping[int, Iterable[Place]]) -> tuple[FreeSpan, ...]:
+    """From the places that each dispatch, by number, fills with gradients.
+
+    A place that is filled twice, for two updates of a parameter, is free before the first alone.
+    """
+    first: dict[Place, int] = {}
+    for dispatch in sorted(gradients):
+        for place in gradients[dispatch]:
+            first.setdefault(place, dispatch)
+    free = (FreeSpan(p.offset, p.offset + p.count, dispatch) for p, dispatch in first.items())
+    return tuple(sorted(free, key=lambda piece: piece.start))
+
+
+__all__ = ["Arena", "free_spans"]

@@ -1,0 +1,163 @@
+"""Where the values of one entry lie, and for how long: inputs, outputs, temporaries.
+
+Temporaries whose lives do not meet share a buffer. A value that becomes a parameter or state is
+put there at once if nothing reads the old content later; otherwise it is copied at the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+from wgcc.ir.graph import Graph, Value
+from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.kernel import Place
+from wgcc.schedule.layout import Layout
+from wgcc.schedule.memory.timeline import Bits, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A value in memory: made by dispatch `start`, read last by a later dispatch `end`."""
+
+    value: Value
+    start: int
+    end: int
+    half: bool = False
+
+    @property
+    def words(self) -> int:
+        return -(-self.value.type.size // 2) if self.half else self.value.type.size
+
+    def place(self, buffer: str, offset: int = 0) -> Place:
+        return Place(buffer, offset, 2 * self.words if self.half else self.words, self.half)
+
+
+Succeeds = Callable[[Life, Life], bool]
+Reuse = Callable[[list[Life]], dict[str, Place]]
+
+
+@dataclass(slots=True)
+class Slots:
+    """The temporary buffers of a program. Entries do not run at the same time and share them."""
+
+    sizes: list[int] = field(default_factory=list)
+    precision: str = "f32"
+
+    def assign(self, lives: Iterable[Life], succeeds: Succeeds, reuse: Reuse) -> dict[str, Place]:
+        """Give each value a slot that no value living at the same time holds.
+
+        Slots are handed out as time passes, or to large values first; `reuse` finds room elsewhere
+        for none of the values, or for the large or the long-lived ones first: whatever takes less
+        memory. `succeeds(new, old)` says that the dispatch that makes `new` may store it over
+        `old`.
+        """
+        known = list(lives)
+        by_size = sorted(known, key=lambda life: (-life.words, life.start))
+        by_time = sorted(known, key=lambda life: (life.start, -life.words))
+        by_span = sorted(known, key=lambda life: (life.start - life.end) * life.words)
+        free = [{}, *filter(None, (reuse(wanted) for wanted in (by_size, by_span, by_time)))]
+        tried = [
+            _Trial(list(self.sizes), succeeds, dict(places)).fill(order)
+            for places in free
+            for order in (by_time, by_size)
+        ]
+        best = min(tried, key=lambda trial: sum(trial.sizes))
+        self.sizes = best.sizes
+        return best.places
+
+    def reserve_in(self, layout: Layout) -> None:
+        for slot, words in enumerate(self.sizes):
+            layout.reserve(f"temp{slot}", "temp", words)
+
+
+class _Trial:
+    """Hands out slots of at least these sizes, which grow where that takes less than a new one."""
+
+    def __init__(self, sizes: list[int], succeeds: Succeeds, places: dict[str, Place]) -> None:
+        self.sizes, self.places = sizes, places
+        self._succeeds = succeeds
+        self._of_size: dict[int, int] = {}
+        for slot, words in enumerate(sizes):
+            self._of_size[words] = self._of_size.get(words, 0) | 1 << slot
+        self._first: dict[tuple[int, int], Life] = {}
+        self._last: dict[tuple[int, int], Life] = {}
+
+    def fill(self, lives: list[Life]) -> _Trial:
+        """Give a slot to every life that has no place."""
+        held = Timeline(max((life.end for life in lives), default=0), Bits)
+        for life in lives:
+            if life.value.name in self.places:
+                continue
+            busy = reduce(or_, (bits.mask for bits in held.taken(life.start, life.end)), 0)
+            slot = self._choose(busy, life)
+            held.take(life.start, life.end, slot, slot + 1)
+            self._first[slot, life.start] = self._last[slot, life.end] = life
+            self.places[life.value.name] = life.place(f"temp{slot}")
+        return self
+
+    def _choose(self, busy: int, life: Life) -> int:
+        """The smallest that fits, or else the largest, grown, or else a new one."""
+        sizes = sorted(self._of_size)
+        middle = bisect_left(sizes, life.words)
+        for words in (*sizes[middle:], *reversed(sizes[:middle])):
+            slot = self._free(self._of_size[words] & ~busy, life)
+            if slot is not None:
+                self._resize(slot, max(words, life.words))
+                return slot
+        self.sizes.append(0)
+        self._resize(len(self.sizes) - 1, life.words)
+        return len(self.sizes) - 1
+
+    def _free(self, slots: int, life: Life) -> int | None:
+        """The first of the slots whose lives end before this one starts, or are stored over."""
+        while slots:
+            slot = (slots & -slots).bit_length() - 1
+            before = self._last.get((slot, life.start))
+            behind = self._first.get((slot, life.end))
+            if (before is None or self._succeeds(life, before)) and (
+                behind is None or self._succeeds(behind, life)
+            ):
+                return slot
+            slots &= slots - 1
+        return None
+
+    def _resize(self, slot: int, words: int) -> None:
+        bit, old = 1 << slot, self.sizes[slot]
+        self._of_size[old] = self._of_size.get(old, 0) & ~bit
+        self._of_size[words] = self._of_size.get(words, 0) | bit
+        self.sizes[slot] = words
+
+
+def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:
+    """Each input gets a buffer of its own; inputs of one element lie among the scalars."""
+    keys = layout.ports[graph.name].inputs
+    return {v.name: own_place(keys[v.name], "input", v, layout) for v in graph.inputs}
+
+
+def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
+    if value.type.size == 1:
+        return layout.append(SCALARS, "state", 1)
+    return layout.append(name, role, value.type.size)
+
+
+def lives_of(
+    stored: dict[str, tuple[Value, int]], reads: list[tuple[int, set[str]]], halves: set[str]
+) -> list[Life]:
+    """`stored` maps names to (value, its dispatch); `reads` lists what each dispatch reads.
+
+    `halves` are the names of values that are kept as f16.
+    """
+    last = {name: start for name, (_, start) in stored.items()}
+    for dispatch, names in reads:
+        for name in names & last.keys():
+            last[name] = max(last[name], dispatch)
+    return [
+        Life(value, start, last[name], name in halves) for name, (value, start) in stored.items()
+    ]
+
+
+__all__ = ["Life", "Slots", "io_places", "lives_of", "own_place"]

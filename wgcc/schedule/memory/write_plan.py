@@ -1,0 +1,73 @@
+"""Plans where new contents of parameters and state are written, and in which order groups run.
+
+A new content of a parameter or state is stored over the old one by the kernel that makes it,
+wherever every reader of the old content can run before; otherwise it is copied there at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wgcc.ir.graph import Node, Value
+from wgcc.schedule.fuse.fuse import Fused, Group, own_space
+from wgcc.schedule.fuse.precedence import Precedence
+from wgcc.schedule.memory.in_place import may_store_in_place
+from wgcc.schedule.memory.order import run_order
+from wgcc.schedule.updates import is_update
+
+
+@dataclass(slots=True)
+class WritePlan:
+    """`order` is how groups run; `in_place` maps values to the parameter or state they replace.
+
+    `late` are the parameters and states that are needed after an update has replaced them.
+    """
+
+    order: list[Group]
+    in_place: dict[str, str] = field(default_factory=dict)
+    late: set[str] = field(default_factory=set)
+
+
+def plan_writes(fused: Fused, writes: dict[str, Value]) -> WritePlan:
+    write_plan = WritePlan([])
+    owner = {name: group for group in fused.groups for name in group.names}
+    readers_of, precedence = _readers(fused.groups), _precedence(fused.groups)
+    for target, value in writes.items():
+        group = owner[value.name]
+        readers = [g for g in readers_of.get(target, ()) if g is not group]
+        blocked = any(precedence.needs(reader.number, group.number) for reader in readers)
+        if not blocked and may_store_in_place(fused, group, target, value):
+            group.needs |= {reader.number for reader in readers}
+            precedence.need(group.number, [reader.number for reader in readers])
+            write_plan.in_place[value.name] = target
+        elif is_update(fused.flow.producers[value.name]):
+            write_plan.late.add(target)
+        else:
+            copy = _copy_group(fused, target, value, [group, *readers])
+            write_plan.in_place[copy.roots[0].output.name] = target
+    write_plan.order = run_order(fused.groups)
+    return write_plan
+
+
+def _copy_group(fused: Fused, target: str, value: Value, after: list[Group]) -> Group:
+    copy = Node("copy", (value,), (Value(f"{target}.write", value.type),))
+    group = Group("loop", [copy], own_space(copy), number=len(fused.groups))
+    group.needs = {g.number for g in after}
+    group.reads = {value.name}
+    fused.groups.append(group)
+    return group
+
+
+def _readers(groups: list[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        for name in group.reads:
+            found.setdefault(name, []).append(group)
+    return found
+
+
+def _precedence(groups: list[Group]) -> Precedence:
+    found = Precedence()
+    for group in groups:
+        found.need(group.number, group.needs)
+    return found

@@ -1,0 +1,1 @@
+"""Graph to graph, before fusion: split-K, long reductions, own gradients, results."""

@@ -1,0 +1,22 @@
+"""Keep the content that an update replaces, for what is computed with it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.passes.rewrite import builder_for
+from wgcc.schedule.updates import is_update
+
+
+def keep_old(graph: Graph, names: set[str]) -> Graph:
+    """Let everything but updates read copies of these parameters or states."""
+    builder = builder_for(graph)
+    sources = [value for value in graph.sources if value.name in names]
+    old = {v.name: builder.apply("copy", v, name=f"{v.name}.old") for v in sources}
+
+    def reads(node: Node) -> tuple[Value, ...]:
+        return tuple(old.get(value.name, value) for value in node.inputs)
+
+    nodes = [n if is_update(n) else replace(n, inputs=reads(n)) for n in graph.nodes]
+    return replace(graph, nodes=(*builder.nodes, *nodes))

@@ -1,0 +1,181 @@
+"""Rewrite a graph into what the kernel families do best, without changing what it computes.
+
+Thin matrix products become sums of products, long reductions are done in two steps, and every
+result gets a node of its own whose value can be put in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from math import prod
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops.formula import Term
+from wgcc.ops.registry import Reduce, ReduceMany, Update
+from wgcc.passes.rewrite import Rewrite
+from wgcc.passes.simplify import simplify
+from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.kernel import ALIGNMENT
+from wgcc.schedule.layout import Layout
+from wgcc.schedule.prepare.own_gradients import own_gradients
+from wgcc.schedule.prepare.place_results import place_results
+from wgcc.schedule.prepare.random_sites import sites_in_memory
+from wgcc.schedule.prepare.split_k import split_k
+from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
+
+# One thread or workgroup folds at most about this many elements alone.
+LONG_REDUCTION = 2048
+# With this many results the machine is busy even if each of them takes long.
+MANY_RESULTS = 1024
+# Bindings of one kernel are few, so long concatenations are made piece by piece.
+MAX_PIECES = 5
+
+Rule = Callable[[Builder, Node], Sequence[Value] | None]
+
+
+def prepare(graph: Graph, layout: Layout) -> Graph:
+    graph = simplify(_once_more(_rewritten(graph, _RULES)))
+    if any(isinstance(lowering(node), Update) for node in graph.nodes):
+        # Gradients get places when they have their final form, which nothing changes any more.
+        graph = own_gradients(graph)
+        graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
+    return place_results(sites_in_memory(graph))
+
+
+def _rewritten(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+    rewrite = Rewrite(graph)
+    for old in graph.nodes:
+        node = rewrite.updated(old)
+        rule = rules.get(node.op) or (_split if isinstance(lowering(node), Reduce) else None)
+        if rule is None:
+            rewrite.keep(node)
+        else:
+            rewrite.replace(node, partial(rule, rewrite.builder, node))
+    return rewrite.finish()
+
+
+def _once_more(graph: Graph) -> Graph:
+    """What the first round made may itself be long: sums of squares over an arena."""
+    return _rewritten(graph, {})
+
+
+def _thin_product(b: Builder, node: Node) -> Sequence[Value] | None:
+    """a @ b with one row, one column or an inner size of 1, as a product and (perhaps) a sum."""
+    a, c = (Term(b, value) for value in node.inputs)
+    *batch, rows, inner = a.shape
+    cols = c.shape[-1]
+    if inner == 1:
+        shape = (*batch, rows, cols)
+        return [(a.broadcast(shape) * c.broadcast(shape)).value]
+    if rows != 1 and cols != 1:
+        return None
+    if cols == 1:
+        pair = a * _transposed(c).broadcast(a.shape)
+        return [pair.sum((len(a.shape) - 1,)).reshape(node.output.shape).value]
+    pair = _transposed(a).broadcast(c.shape) * c
+    return [pair.sum((len(c.shape) - 2,)).reshape(node.output.shape).value]
+
+
+def _transposed(term: Term) -> Term:
+    """The last two axes exchanged; one of them has size 1."""
+    return term.reshape((*term.shape[:-2], term.shape[-1], term.shape[-2]))
+
+
+def _split(b: Builder, node: Node) -> Sequence[Value] | None:
+    """A reduction of many elements to few results, in two steps of about equal length."""
+    operand, axes = node.inputs[0], tuple(node.attrs["axes"])
+    kept = [axis for axis in range(len(operand.shape)) if axis not in axes]
+    results = prod(operand.shape[axis] for axis in kept)
+    length = operand.type.size // results
+    parts = _divisor_near_root(length)
+    if length < LONG_REDUCTION or results >= MANY_RESULTS or parts < 8:
+        return None
+    ordered = b.apply("transpose", operand, perm=(*kept, *axes))
+    rows = b.apply("reshape", ordered, shape=(results, parts, length // parts))
+    partial = b.apply(node.op, rows, axes=(2,))
+    total = b.apply(node.op, partial, axes=(1,))
+    return [b.apply("reshape", total, shape=node.output.shape)]
+
+
+def _divisor_near_root(length: int) -> int:
+    root = int(length**0.5)
+    return next((d for d in range(root, 0, -1) if length % d == 0), 1)
+
+
+def _short_concat(b: Builder, node: Node) -> Sequence[Value] | None:
+    parts = list(node.inputs)
+    if len(parts) <= MAX_PIECES:
+        return None
+    axis = node.attrs["axis"]
+    while len(parts) > MAX_PIECES:
+        batches = [parts[i : i + MAX_PIECES] for i in range(0, len(parts), MAX_PIECES)]
+        parts = [b.apply("copy", b.apply("concat", *batch, axis=axis)) for batch in batches]
+    return [b.apply("concat", *parts, axis=axis)]
+
+
+def _first_extreme(reduction: str, b: Builder, node: Node) -> Sequence[Value]:
+    """The first position whose element equals the extreme one."""
+    x, axis = Term(b, node.inputs[0]), int(node.attrs["axis"])
+    size = x.shape[axis]
+    extreme = x.apply(reduction, axes=(axis,)).spread((axis,), x.shape)
+    shape = tuple(size if k == axis else 1 for k in range(len(x.shape)))
+    positions = Term(b, b.apply("iota", n=size, dtype="i32")).reshape(shape).broadcast(x.shape)
+    found = x.equals(extreme).choose(positions, size - 1)
+    return [found.apply("min", axes=(axis,)).value]
+
+
+_RULES: dict[str, Rule] = {
+    "matmul": lambda b, node: _thin_product(b, node) or split_k(b, node),
+    "concat": _short_concat,
+    "argmax": partial(_first_extreme, "max"),
+    "argmin": partial(_first_extreme, "min"),
+}
+
+
+def _arena_rules(graph: Graph, layout: Layout) -> dict[str, Rule]:
+    """Ops over many tensors become one per run of tensors that lie side by side."""
+    owners = partners(graph.nodes)
+
+    def cut(values: Sequence[Value]) -> list[list[int]]:
+        return runs([owners[value.name] for value in values], layout.places)
+
+    def reduce_runs(b: Builder, node: Node) -> Sequence[Value] | None:
+        lower = lowering(node)
+        assert isinstance(lower, ReduceMany)
+        parts = [[node.inputs[i] for i in run] for run in cut(node.inputs)]
+        found = [lower.flat(b, _flat(b, part)) for part in parts]
+        return [reduce(partial(b.apply, lower.combine), found)]
+
+    def update_runs(b: Builder, node: Node) -> Sequence[Value] | None:
+        return _update_runs(b, node, cut(next(iter(lists_of(node).values()))))
+
+    ops = {node.op: lowering(node) for node in graph.nodes}
+    rules: dict[str, Rule] = {}
+    for op, lower in ops.items():
+        if isinstance(lower, ReduceMany):
+            rules[op] = reduce_runs
+        elif isinstance(lower, Update):
+            rules[op] = update_runs
+    return rules
+
+
+def _flat(b: Builder, values: list[Value]) -> Value:
+    whole = sum(-(-value.type.size // ALIGNMENT) * ALIGNMENT for value in values[:-1])
+    return b.apply("flat", *values, words=whole + values[-1].type.size)
+
+
+def _update_runs(b: Builder, node: Node, cut: list[list[int]]) -> Sequence[Value] | None:
+    in_order = list(range(node.attrs["n"]))
+    if cut == [in_order]:
+        return None
+    lists, scalars = lists_of(node), scalars_of(node).values()
+    found: dict[int, Value] = {}
+    for run in cut:
+        inputs = [values[i] for values in lists.values() for i in run]
+        attrs = {**node.attrs, "n": len(run)}
+        outputs = b.apply_many(node.op, *inputs, *scalars, **attrs)
+        for i, value in enumerate(outputs):
+            found[i // len(run) * node.attrs["n"] + run[i % len(run)]] = value
+    return [found[i] for i in range(len(node.outputs))]

@@ -1,0 +1,105 @@
+"""Which parameter each tensor of the optimizer belongs to, and which of them lie side by side.
+
+Gradients, moments, accumulators and averages take the offsets of their parameters in arenas of
+the same form, so one kernel can walk over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops.registry import Update, UpdateForm
+from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.kernel import ALIGNMENT, Place
+
+
+def is_update(node: Node) -> bool:
+    return isinstance(lowering(node), Update)
+
+
+def form_of(node: Node) -> UpdateForm:
+    lower = lowering(node)
+    assert isinstance(lower, Update)
+    return lower.form(node.attrs)
+
+
+def lists_of(node: Node) -> dict[str, tuple[Value, ...]]:
+    """The n-fold lists an update reads, by name."""
+    n = node.attrs["n"]
+    return {name: node.inputs[i * n : (i + 1) * n] for i, name in enumerate(form_of(node).lists)}
+
+
+def scalars_of(node: Node) -> dict[str, Value]:
+    form = form_of(node)
+    rest = node.inputs[len(form.lists) * node.attrs["n"] :]
+    return dict(zip(form.scalars, rest, strict=True))
+
+
+def replaced_by(node: Node) -> dict[str, Value]:
+    """For each output of an update, by name, the tensor whose content it replaces."""
+    lists, n = lists_of(node), node.attrs["n"]
+    found: dict[str, Value] = {}
+    for i, name in enumerate(form_of(node).writes):
+        outputs = node.outputs[i * n : (i + 1) * n]
+        found |= {o.name: old for o, old in zip(outputs, lists[name], strict=True)}
+    return found
+
+
+def partners(nodes: Iterable[Node]) -> dict[str, str]:
+    """The parameter each tensor of an update belongs to: the k-th of all lists go together."""
+    updates = [node for node in nodes if is_update(node)]
+    found: dict[str, str] = {}
+    for node in updates:
+        found |= {value.name: value.name for value in lists_of(node).get("p", ())}
+    before = -1
+    while len(found) > before:
+        before = len(found)
+        for node in updates:
+            _spread(node, found)
+    return found
+
+
+def _spread(node: Node, found: dict[str, str]) -> None:
+    olds = replaced_by(node)
+    for output, old in olds.items():
+        parameter = found.get(old.name, found.get(output))
+        if parameter is not None:
+            found[output] = found[old.name] = parameter
+    for together in zip(*lists_of(node).values(), strict=True):
+        parameter = next((found[v.name] for v in together if v.name in found), None)
+        if parameter is not None:
+            found.update((v.name, parameter) for v in together)
+
+
+def bound_alone(graph: Graph) -> set[str]:
+    """What takes a binding of its own: all but values of one element that lie in no arena."""
+    values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
+    inside = set(partners(graph.nodes)) | {value.name for value in graph.params}
+    inside |= {value.name for target, value in graph.writes.items() if target in inside}
+    inside |= {constant.value.name for constant in graph.constants}
+    for node in graph.nodes:
+        if node.op == "flat":
+            inside |= {value.name for value in (*node.inputs, node.output)}
+    return {value.name for value in values if value.type.size > 1 or value.name in inside}
+
+
+def runs(names: Sequence[str], places: dict[str, Place]) -> list[list[int]]:
+    """Indices of `names`, in order of place, cut wherever the next does not follow at once."""
+    order = sorted(range(len(names)), key=lambda i: places[names[i]].offset)
+    found: list[list[int]] = []
+    end = -1
+    for i in order:
+        place = places[names[i]]
+        if place.offset != end:
+            found.append([])
+        found[-1].append(i)
+        end = place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
+    return found
+
+
+def span(places: Sequence[Place]) -> Place:
+    """One place from the first to the last of a run."""
+    start = min(place.offset for place in places)
+    end = max(place.offset + place.count for place in places)
+    return Place(places[0].buffer, start, end - start)
