@@ -86,7 +86,18 @@ def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef
     ]
     if not chosen:
         raise Stop(_nothing_to_train(context, node, wanted))
+    _refuse_halves(context, node, [ref.path for ref in chosen if ref.dtype != "f32"])
     return chosen
+
+
+def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> None:
+    """Steps of an optimizer would vanish in the rounding of an f16 parameter."""
+    if not paths:
+        return
+    text = f"an optimizer trains f32 parameters, but this one would change f16 {listing(paths)}"
+    found = context.report.error("WG0314", text, node)
+    advice = "declare them f32; `precision = f16` stores activations as f16 beside f32 parameters"
+    raise Stop(found.help(advice))
 
 
 def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
