@@ -84,19 +84,28 @@ def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
 
 
 _START = TensorType((), "i32")
-# shape, axis, size of the window, bounds of the start (some beyond the ends)
-_CASES: tuple[tuple[tuple[int, ...], int, int, tuple[int, int]], ...] = (
-    ((9,), 0, 4, (2, 2)),
-    ((65,), 0, 64, (5, 5)),
-    ((5, 7), 1, 3, (-4, -4)),
-    ((5, 7), 0, 5, (0, 0)),
-    ((2, 63, 3), 1, 8, (11, 11)),
-    ((257, 2), 0, 1, (256, 256)),
+# shape, axis, size of the window, start (some beyond the ends)
+_CASES: tuple[tuple[tuple[int, ...], int, int, int], ...] = (
+    ((9,), 0, 4, 2),
+    ((65,), 0, 64, 5),
+    ((65,), 0, 64, 1),
+    ((5, 7), 1, 3, -4),
+    ((5, 7), 0, 5, 0),
+    ((2, 63, 3), 1, 8, 11),
+    ((257, 2), 0, 1, 256),
 )
 
 
-def _update_inputs(shape: tuple[int, ...], axis: int, size: int) -> list[Any]:
-    return [shape, (*shape[:axis], size, *shape[axis + 1 :]), _START]
+def _samples(updates: bool) -> list[Sample]:
+    """A call with a start out of range is undone, so it has no gradient."""
+    found = []
+    for shape, axis, size, start in _CASES:
+        part = (*shape[:axis], size, *shape[axis + 1 :])
+        inputs: list[Any] = [shape, part, _START] if updates else [shape, _START]
+        attrs = {"axis": axis} if updates else {"axis": axis, "size": size}
+        fits = 0 <= start <= shape[axis] - size
+        found.append(Sample(inputs, attrs, integers=(start, start), differentiable=fits))
+    return found
 
 
 OPS = (
@@ -106,10 +115,7 @@ OPS = (
         reference,
         Indirect(at, limit, index),
         grad,
-        [
-            Sample([shape, _START], {"axis": axis, "size": size}, integers=start)
-            for shape, axis, size, start in _CASES
-        ],
+        _samples(updates=False),
     ),
     Op(
         "window_update",
@@ -117,9 +123,6 @@ OPS = (
         reference_update,
         Special("window_update"),
         grad_update,
-        [
-            Sample(_update_inputs(shape, axis, size), {"axis": axis}, integers=start)
-            for shape, axis, size, start in _CASES
-        ],
+        _samples(updates=True),
     ),
 )
