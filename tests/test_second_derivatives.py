@@ -23,10 +23,11 @@ from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Sample
 from wgcc.passes.autograd import autograd
 from wgcc.passes.differentiate import differentiate
+from wgcc.passes.missing_gradients import Missing
 
 # Of the step squared times third derivatives, and of rounding divided by the step.
 STEP, TOLERANCE = 1e-5, 1e-5
-# Their gradients are kernels of their own, which have none: told in WG0313.
+# Their gradients are kernels of their own, which have none: reported as WG0313.
 ONCE = ("attention", "selective_scan", "state_scan", "state_output")
 LARGEST = 600
 
@@ -77,7 +78,9 @@ def _sum_of_cubes(b: Builder, values: Any) -> Value:
 
 
 def _gradients(b: Builder, value: Value, wrt: list[Value]) -> list[Value]:
-    found = differentiate(b, value, wrt, b.constant(1.0, "f32"))
+    missing = Missing()
+    found = differentiate(b, value, wrt, b.constant(1.0, "f32"), missing)
+    missing.report()
     zeros = [b.apply("broadcast", b.constant(0.0, "f32"), shape=v.shape) for v in wrt]
     return [gradient or zero for gradient, zero in zip(found, zeros, strict=True)]
 

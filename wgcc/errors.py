@@ -6,7 +6,7 @@ Every problem is a `Diagnostic` object first; text and JSON are made from it.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -132,6 +132,10 @@ class Diagnostics:
         """All but the first `kept` problems."""
         self._seen -= {_key(item) for item in self.items[kept:]}
         del self.items[kept:]
+
+    def extend(self, others: Iterable[Diagnostic]) -> None:
+        for diagnostic in others:
+            self._add(diagnostic)
 
     def _add(self, diagnostic: Diagnostic) -> Diagnostic:
         key = _key(diagnostic)

@@ -11,7 +11,7 @@ from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention_rule import Scope, check_attention, heads_of, scores
 from wgcc.ops.attention_samples import gradient_samples
-from wgcc.ops.registry import Op, Sample, ShapeError, Special
+from wgcc.ops.registry import NoGradient, Op, Sample, ShapeError, Special
 
 
 def infer_stats(y: TensorType, rows: TensorType, dy: TensorType) -> TensorType:
@@ -68,6 +68,11 @@ def reference_kv(*arrays: Array, causal: bool, scale: float, window: int | None)
 
 _STATS = ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 65, 4), (3, 1, 1, 33))
 
+_NO_GRADIENT = NoGradient(
+    "second derivative of `attention`",
+    "write it out where it is differentiated twice: `softmax(q @ transpose(k) * scale) @ v`",
+)
+
 OPS = (
     Op(
         "attention_stats",
@@ -75,6 +80,7 @@ OPS = (
         reference_stats,
         Special("attention_stats", inlines=False),
         samples=[Sample([shape, (*shape[:-1], 2), shape]) for shape in _STATS],
+        no_gradient=_NO_GRADIENT,
     ),
     Op(
         "attention_grad_q",
@@ -82,6 +88,7 @@ OPS = (
         reference_q,
         Special("attention_grad_q", inlines=False),
         samples=gradient_samples(),
+        no_gradient=_NO_GRADIENT,
     ),
     Op(
         "attention_grad_kv",
@@ -89,5 +96,6 @@ OPS = (
         reference_kv,
         Special("attention_grad_kv", inlines=False),
         samples=gradient_samples(),
+        no_gradient=_NO_GRADIENT,
     ),
 )

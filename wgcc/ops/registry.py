@@ -192,6 +192,14 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class NoGradient:
+    """`what` is missing, in the user's words, and what to write `instead`."""
+
+    what: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """All rules of one op.
 
@@ -208,6 +216,7 @@ class Op:
     lower: Lowering
     grad: GradRule | None = None
     samples: Sequence[Sample] = ()
+    no_gradient: NoGradient | None = None
     saved: int = 0
 
 

@@ -13,30 +13,34 @@ from typing import Any
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.differentiate import differentiate
+from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.prune import prune
 from wgcc.passes.recompute import without_marks
 from wgcc.passes.rewrite import Rewrite
 
 
 def autograd(graph: Graph) -> Graph:
-    rewrite = Rewrite(graph)
+    """Raises one error with all places where a gradient is missing."""
+    rewrite, missing = Rewrite(graph), Missing()
     for old in graph.nodes:
         node = rewrite.updated(old)
         if node.op == "grad":
-            for before, after in zip(old.outputs, _grad(rewrite.builder, node), strict=True):
+            gradients = _grad(rewrite.builder, node, missing)
+            for before, after in zip(old.outputs, gradients, strict=True):
                 rewrite.put(before, after)
         elif node.op == "minimize":
-            rewrite.replace(node, partial(_minimize, rewrite.builder, node))
+            rewrite.replace(node, partial(_minimize, rewrite.builder, node, missing))
         else:
             rewrite.keep(node)
+    missing.report()
     return prune(without_marks(rewrite.finish()))
 
 
-def _grad(builder: Builder, node: Node) -> Sequence[Value]:
+def _grad(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:
     value, *wrt = node.inputs
     with builder.at(node.span, f"d.{value.name}"):
         seed = _filled(builder, 1.0, value)
-    found = differentiate(builder, value, wrt, seed)
+    found = differentiate(builder, value, wrt, seed, missing)
     with builder.at(node.span, node.outputs[0].name):
         return [
             gradient or _filled(builder, 0.0, place)
@@ -44,13 +48,13 @@ def _grad(builder: Builder, node: Node) -> Sequence[Value]:
         ]
 
 
-def _minimize(builder: Builder, node: Node) -> Sequence[Value]:
+def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:
     """A parameter that the loss does not depend on is left alone, decay included, as in PyTorch."""
     loss, *rest = node.inputs
     dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
     with builder.at(node.span, f"d.{loss.name}"):
         seed = _loss_scale(builder, node, dynamic, loss)
-    found = differentiate(builder, loss, params, seed)
+    found = differentiate(builder, loss, params, seed, missing)
     reached = [i for i, gradient in enumerate(found) if gradient is not None]
     with builder.at(node.span, node.attrs["optimizer"]):
         *updated, norm = builder.apply_many(

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
+from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.recompute import Recompute
 from wgcc.passes.rewrite import renamed
 
 
 def differentiate(
-    builder: Builder, value: Value, wrt: Sequence[Value], seed: Value
+    builder: Builder, value: Value, wrt: Sequence[Value], seed: Value, missing: Missing
 ) -> list[Value | None]:
     """Append to `builder` the nodes for seed · d value / d wrt; None where there is no path.
 
     The nodes that `builder` holds already are what is differentiated. A gradient is named after
-    its value: `d.NAME`.
+    its value: `d.NAME`. Ops without a gradient are noted in `missing`.
     """
     tape = tuple(builder.nodes)
-    backward = _Backward(builder, value, seed, Recompute(builder, tape))
+    backward = _Backward(builder, value, seed, Recompute(builder, tape), missing)
     for node in reversed(_between(tape, wrt, value)):
         backward.through(node)
     found = [backward.gradients.get(place.name) for place in wrt]
@@ -33,10 +33,13 @@ def differentiate(
 class _Backward:
     """The gradients known so far, by the name of the forward value."""
 
-    def __init__(self, builder: Builder, value: Value, seed: Value, recompute: Recompute) -> None:
+    def __init__(
+        self, builder: Builder, value: Value, seed: Value, recompute: Recompute, missing: Missing
+    ) -> None:
         self.builder = builder
         self.recompute = recompute
         self.gradients: dict[str, Value] = {value.name: seed}
+        self.missing = missing
 
     def through(self, node: Node) -> None:
         """Pass the gradients of the outputs of `node` on to its inputs."""
@@ -44,9 +47,10 @@ class _Backward:
         if not any(incoming):
             return
         rule = OPS[node.op].grad
-        if rule is None:
-            raise _no_rule(node)
         with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
+            if rule is None:
+                self._go_on_after(node)
+                return
             after = next(gradient for gradient in incoming if gradient is not None)
             same = self.recompute.again(node, after)
             for value, gradient in zip(
@@ -54,6 +58,14 @@ class _Backward:
             ):
                 if gradient is not None:
                     self._add(value, gradient)
+
+    def _go_on_after(self, node: Node) -> None:
+        """With zeros, to find all other nodes that have no rule, too."""
+        self.missing.add(node)
+        for value in node.inputs:
+            if value.dtype in FLOATS:
+                zero = self.builder.constant(0.0, value.dtype)
+                self._add(value, self.builder.apply("broadcast", zero, shape=value.shape))
 
     def _add(self, value: Value, gradient: Value) -> None:
         """A value used in several places gets the sum of what each of them contributes."""
@@ -94,13 +106,3 @@ def _gradient_names(builder: Builder, backward: _Backward, first: int) -> dict[s
         if gradient.name in made and gradient.name not in names:
             names[gradient.name] = Value(builder.fresh(f"d.{name}"), gradient.type)
     return names
-
-
-def _no_rule(node: Node) -> WgError:
-    problems = Diagnostics()
-    message = f"`{node.op}` has no gradient"
-    if node.span:
-        problems.error("WG0313", message, node.span).help(
-            "wrap it in `stop_grad(...)` if no gradient should flow through it"
-        )
-    return WgError(message, problems)

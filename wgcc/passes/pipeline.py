@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
+from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program
 from wgcc.ir.verify import verify_program
@@ -21,10 +22,26 @@ ProgramPass = Callable[[Program], Program]
 
 def each_entry(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
     def run(program: Program) -> Program:
-        entries = {name: graph_pass(graph) for name, graph in program.entries.items()}
+        entries: dict[str, Graph] = {}
+        failures: list[WgError] = []
+        for name, graph in program.entries.items():
+            try:
+                entries[name] = graph_pass(graph)
+            except WgError as failure:
+                failures.append(failure)
+        if failures:
+            raise _together(failures)
         return replace(program, entries=entries)
 
     return run
+
+
+def _together(failures: list[WgError]) -> WgError:
+    """What is wrong in any entry, so that one run shows it all."""
+    problems = Diagnostics()
+    for failure in failures:
+        problems.extend(failure.diagnostics)
+    return WgError(str(failures[0]), problems)
 
 
 # Stage, the pass that leads to it, and what it does. Before the first of them the stage is "ir".
