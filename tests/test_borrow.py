@@ -10,7 +10,7 @@ import pytest
 from adapters import ROOT
 from wgcc.compiler import compile_file
 from wgcc.ir.graph import TensorType, Value
-from wgcc.schedule.kernel import WORD, Dispatch, Place
+from wgcc.schedule.kernel import WORD, Binding, Dispatch, Place, Schedule
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Life
 
@@ -65,23 +65,41 @@ def test_values_that_live_at_the_same_time_lie_apart_on_boundaries() -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_nothing_is_written_over_a_value_that_is_still_read(model: Path) -> None:
-    """In whole schedules: between being made and being read, no dispatch writes into its place."""
-    for entry in compile_file(model).schedule.entries.values():
+    _check_schedule(compile_file(model).schedule)
+
+
+@pytest.mark.parametrize("sizes", [{"D": 64}, {"D": 64, "B": 2, "T": 16}], ids=["large", "small"])
+def test_nor_in_a_model_of_many_layers(sizes: dict[str, int]) -> None:
+    """With activations that find room among the gradients in some layers, and in all of them."""
+    model = ROOT / "tests" / "bench" / "models" / "c.wg"
+    _check_schedule(compile_file(model, sizes={**sizes, "L": 10}).schedule)
+
+
+def _check_schedule(schedule: Schedule) -> None:
+    """Between a value's being made and being read, no dispatch writes into its place."""
+    for entry in schedule.entries.values():
         made: dict[Reach, int] = {}
         for number, dispatch in enumerate(entry.dispatches):
-            for reach in _reaches(dispatch, "x"):
+            for reach in _read(dispatch):
                 if reach in made:
                     assert _last_write(entry.dispatches[:number], reach) == made[reach], dispatch
-            made |= {reach: number for reach in _reaches(dispatch, "y")}
+            made |= {reach: number for reach in _written(dispatch)}
 
 
-def _reaches(dispatch: Dispatch, stem: str) -> list[Reach]:
-    """The ranges of words it reads (`x`) or writes (`y`)."""
+def _read(dispatch: Dispatch) -> list[Reach]:
+    """The ranges of words it reads; what it overwrites in place is among them."""
+    return [reach for reach, binding in _bound(dispatch) if binding.name.startswith("x")]
+
+
+def _written(dispatch: Dispatch) -> list[Reach]:
+    return [reach for reach, binding in _bound(dispatch) if binding.written]
+
+
+def _bound(dispatch: Dispatch) -> list[tuple[Reach, Binding]]:
     bindings = dispatch.launches["gpu"].kernel.bindings
     return [
-        (region.buffer, region.offset, region.offset + region.bytes // WORD)
+        ((region.buffer, region.offset, region.offset + region.bytes // WORD), binding)
         for region, binding in zip(dispatch.regions, bindings, strict=True)
-        if binding.name.startswith(stem)
     ]
 
 
@@ -91,6 +109,6 @@ def _last_write(dispatches: Sequence[Dispatch], place: Reach) -> int:
     return max(
         number
         for number, dispatch in enumerate(dispatches)
-        for name, first, last in _reaches(dispatch, "y")
+        for name, first, last in _written(dispatch)
         if name == buffer and first < end and start < last
     )

@@ -5,6 +5,8 @@ What is counted is executed lines and calls, not seconds.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -141,6 +143,27 @@ def test_draws_that_are_told_apart_in_memory_are_the_same_numbers(
 ) -> None:
     """As the reference draws them, in every profile, on both adapters."""
     judge(write(tmp_path, DROPPING, depth=5), devices, tmp_path / "bundle")
+
+
+def test_a_deep_model_is_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
+    code = (
+        "import hashlib, sys; from wgcc.compiler import compile_file\n"
+        "files = compile_file(sys.argv[1]).files().items()\n"
+        "print([(name, hashlib.sha256(data).hexdigest()) for name, data in files])"
+    )
+    path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
+    command = [sys.executable, "-c", code, str(write(tmp_path, DEEP_GPT, depth=6))]
+    found = {
+        subprocess.run(
+            command,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("model", SCHEDULES, ids=lambda path: f"{path.parent.name}-{path.stem}")
