@@ -14,6 +14,7 @@ from building import build
 from line_training import everything
 from range_model import line_of, write_model
 from wgcc_runtime import Model, WgccError
+from wgcc_runtime.benchmark import Stopwatch
 
 X = np.ones(3, np.float32)
 
@@ -185,3 +186,9 @@ def test_truths_are_numbers_too(tmp_path: Path) -> None:
     with wgcc_runtime.load(build(path, tmp_path / "bundle"), device="lavapipe") as model:
         model.f(x=np.array([False, False]))
         assert "`x` holds 1 at [1]" in refusal(lambda: model.f(x=np.array([False, True])))
+
+
+def test_timing_begins_anew_where_a_cache_is_full(model: Model) -> None:
+    watch = Stopwatch(model, "append")
+    watch.run(seconds=0.05)
+    assert watch.timing().calls > 8

@@ -26,6 +26,10 @@ class Allowed:
         return f"{self.low} to {self.high}" + ("" if self.ignore is None else f" or {self.ignore}")
 
     @property
+    def width(self) -> int:
+        return self.high - self.low
+
+    @property
     def is_empty(self) -> bool:
         return self.low > self.high and self.ignore is None
 

@@ -5,7 +5,7 @@ They are part of the entry like any other node: each call gives one number more,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -20,8 +20,11 @@ FLAG = "guard.range"
 Checks = Sequence[tuple[Value, RangeCheck]]
 
 
-def with_range_guard(graph: Graph, checks: Checks) -> Graph:
-    """`graph`, which also computes which of the `checks` fails first; as it is without checks."""
+def with_range_guard(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> Graph:
+    """`graph`, which also computes which of the `checks` fails first; as it is without checks.
+
+    `same` maps values to others that hold the same numbers.
+    """
     if not checks:
         return graph
     values = (*graph.sources, *(value for node in graph.nodes for value in node.outputs))
@@ -29,7 +32,9 @@ def with_range_guard(graph: Graph, checks: Checks) -> Graph:
     count = len(checks)
     failures = [_failure(builder, *check, count - i) for i, check in enumerate(checks)]
     first = reduce(lambda a, b: a.apply("maximum", b), failures)
-    guard = RangeGuard(first.value, tuple(check for _, check in checks), _restored(graph, checks))
+    guard = RangeGuard(
+        first.value, tuple(check for _, check in checks), _restored(graph, checks, same)
+    )
     return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
 
 
@@ -45,7 +50,7 @@ def _failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> 
         return bad.choose(Term(builder, builder.constant(number, "u32")), 0)
 
 
-def _restored(graph: Graph, checks: Checks) -> tuple[str, ...]:
+def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tuple[str, ...]:
     """What a failed call may have changed.
 
     A window out of range is not written. So where all the windows of a tensor fail with the only
@@ -60,7 +65,7 @@ def _restored(graph: Graph, checks: Checks) -> tuple[str, ...]:
             axis = node.attrs["axis"]
             last = base.shape[axis] - update.shape[axis]
             ((value, check),) = checks
-            if (at, 0, last) != (value, check.low, check.high):
+            if (same.get(at, at), 0, last) != (value, check.low, check.high):
                 return False
             if base.name == name:
                 return True

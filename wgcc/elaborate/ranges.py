@@ -7,7 +7,7 @@ what depends on several inputs, on state or on floats is left to the entry's ran
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.elaborate.interval import Interval, overlap, within
@@ -15,6 +15,7 @@ from wgcc.elaborate.intervals import intervals, limits
 from wgcc.elaborate.preimages import CARRIERS, PARTS, Allowed, Facts, ends_occur, preimage
 from wgcc.elaborate.range_guard import with_range_guard
 from wgcc.elaborate.report import Report
+from wgcc.elaborate.same_numbers import same_numbers
 from wgcc.errors import Span
 from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
 
@@ -49,14 +50,18 @@ class Demand:
 
 def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
     """`graph` with the ranges of its inputs, and a guard for what they do not ensure."""
-    live = _live(graph)
-    found = [lookup for lookup in lookups if lookup.value.name in live]
-    analysis = _Analysis(graph, _with_padding(graph, found))
+    live, same = _live(graph), same_numbers(graph)
+    found = [
+        replace(lookup, value=same.get(lookup.value, lookup.value))
+        for lookup in lookups
+        if lookup.value.name in live
+    ]
+    analysis = _Analysis(graph, _with_padding(graph, found), same)
     for lookup, text in analysis.impossible():
         report.error("WG0413", text, lookup.span)
     ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
     checks = [(lookup.value, lookup.check) for lookup in analysis.unproven()]
-    return with_range_guard(replace(graph, ranges=ranges), checks)
+    return with_range_guard(replace(graph, ranges=ranges), checks, same)
 
 
 def _live(graph: Graph) -> set[str]:
@@ -86,9 +91,13 @@ def _with_padding(graph: Graph, lookups: Sequence[Lookup]) -> list[Lookup]:
 
 
 class _Analysis:
-    def __init__(self, graph: Graph, lookups: Sequence[Lookup]) -> None:
+    def __init__(
+        self, graph: Graph, lookups: Sequence[Lookup], same: Mapping[Value, Value]
+    ) -> None:
+        """`lookups` are of values that repeat no other; `same` says which do."""
         self.graph = graph
         self.lookups = lookups
+        self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
         made = {value.name: node for node in graph.nodes for value in node.outputs}
         self.facts = Facts(made, intervals(graph))
@@ -115,20 +124,25 @@ class _Analysis:
 
         A number that is checked needs no second check, nor does what is computed from it.
         """
-        pending: dict[str, list[Lookup]] = defaultdict(list)
+        pending: dict[Value, list[Lookup]] = defaultdict(list)
         for lookup, demands in zip(self.lookups, self.demands, strict=True):
             if demands is None or not all(map(self._is_ensured, demands)):
-                pending[lookup.value.name].append(lookup)
+                pending[lookup.value].append(lookup)
         found: list[Lookup] = []
+        settled: dict[Value, Interval] = {}
 
         def narrowed(value: Value, known: Interval) -> Interval:
-            if value.name in self.ranges:
-                known = overlap(known, self.ranges[value.name].hull)
-            for lookup in pending.get(value.name, ()):
-                if not within(known, (lookup.allowed.low, lookup.allowed.high)):
-                    found.append(lookup)
-                    known = overlap(known, lookup.allowed.hull)
-            return known
+            first = self.same.get(value, value)
+            if first not in settled:
+                if value.name in self.ranges:
+                    known = overlap(known, self.ranges[value.name].hull)
+                # The narrowest first, because it often makes the others needless.
+                for lookup in sorted(pending.get(first, ()), key=lambda one: one.allowed.width):
+                    if not within(known, (lookup.allowed.low, lookup.allowed.high)):
+                        found.append(lookup)
+                        known = overlap(known, lookup.allowed.hull)
+                settled[first] = known
+            return settled[first]
 
         intervals(self.graph, narrowed)
         return found

@@ -1,0 +1,22 @@
+"""Integer values that hold the same numbers, because they are computed in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wgcc.ir.graph import FLOATS, Graph, Value
+
+
+def same_numbers(graph: Graph) -> Mapping[Value, Value]:
+    """For each integer value that repeats another one: the first of them."""
+    first: dict[tuple[object, ...], Value] = {}
+    found: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if len(node.outputs) != 1 or node.output.dtype in FLOATS:
+            continue
+        inputs = tuple(found.get(value, value) for value in node.inputs)
+        key = (node.op, inputs, *sorted((name, repr(item)) for name, item in node.attrs.items()))
+        known = first.setdefault(key, node.output)
+        if known != node.output:
+            found[node.output] = known
+    return found
