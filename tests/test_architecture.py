@@ -20,10 +20,10 @@ ROOT = Path(__file__).parent.parent
 
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
-    ("lazy_numpy", "paths", "spelling", "errors", "errors_text"),
+    ("lazy_numpy", "paths", "spelling", "errors", "errors_text", "reading"),
     ("syntax", "ir"),
     ("ops",),
-    ("evaluate",),
+    ("effort", "evaluate"),
     ("elaborate",),
     ("passes",),
     ("schedule",),

@@ -14,6 +14,7 @@ from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
+from wgcc.reading import read_text
 from wgcc.schedule.budget import lower
 from wgcc.schedule.kernel import Schedule
 
@@ -80,7 +81,7 @@ def read_program(
     program = elaborate(Path(path), diagnostics, sizes=sizes, model=model, seed=seed)
     if program is None:
         raise WgError("the model has errors", diagnostics)
-    source = Source(Path(path).name, Path(path).read_text(encoding="utf-8"))
+    source = Source(Path(path).name, read_text(Path(path)))
     return source, _only(program, entries), diagnostics
 
 

@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wgcc.errors import Diagnostic, Diagnostics, Source, Span
+from wgcc.errors import MOST_PROBLEMS, Diagnostic, Diagnostics, Source, Span
 
 SHOWN = 20
 LONGEST_LINE = 160
@@ -28,6 +28,8 @@ def render_run(diagnostics: Diagnostics, limit: int | None = SHOWN) -> str:
 
 def closing_line(diagnostics: Diagnostics) -> str:
     """`2 errors, 1 warning; nothing was written`, or only the warnings, or nothing."""
+    if diagnostics.is_full:
+        return f"more than {MOST_PROBLEMS:,} problems; nothing was written"
     errors = len(diagnostics.errors)
     warnings = len(diagnostics.items) - errors
     counts = [_plural(errors, "error"), _plural(warnings, "warning")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+LONGEST = 64
+
 
 def did_you_mean(word: str, options: Iterable[str]) -> list[str]:
     """At most two of `options`, the closest first; empty when nothing is close."""
@@ -30,8 +32,8 @@ def _close(a: str, b: str) -> int | None:
     shorter = min(len(a), len(b))
     allowed = max(1, shorter // 3)
     # Words of one or two letters are all alike; a long word that begins with a whole short one is
-    # a compound, not a slip.
-    if shorter < 3 or abs(len(a) - len(b)) > allowed:
+    # a compound, not a slip. Comparing takes the product of the lengths.
+    if not 3 <= shorter <= LONGEST or abs(len(a) - len(b)) > allowed:
         return None
     distance = _mistakes(a, b)
     return distance if distance <= allowed else None

@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.changes import make_changes
+from wgcc.effort import effort
 from wgcc.evaluate import OutOfRangeError, Session
-from wgcc.ir.graph import FLOATS, Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 
 SEED = 1
 STEPS = 3
-# Elements an evaluation may touch, all steps together: about half a second of numpy.
+# The effort of an evaluation, all steps together: about half a second of numpy.
 MOST_WORK = 40_000_000
 # f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
 # Halves have 11 bits.
@@ -26,7 +27,6 @@ TOLERANCE = {"f32": 1e-4, "f16": 2e-2}
 FIRST = 8
 # Of integers that may be any: what is drawn up to.
 HIGHEST = {"bool": 1, "u8": 255, "i32": 3, "u32": 3}
-ATTENDING = ("attention", "attention_grad_q", "attention_grad_kv")
 
 
 def make_selftest(
@@ -39,9 +39,9 @@ def make_selftest(
         if any(value.name in missing for value in (*graph.params, *graph.state)):
             continue
         steps = STEPS if plan["entries"][name]["training"] else 1
-        if _work(graph) * steps > MOST_WORK:
+        if effort(graph) * steps > MOST_WORK:
             steps = 1
-        if _work(graph) * steps <= MOST_WORK and graph.outputs:
+        if effort(graph) * steps <= MOST_WORK and graph.outputs:
             keys = plan["entries"][name]["inputs"]
             test = _first_in_range(program, graph, values, keys, steps)
             entries |= {name: test} if test else {}
@@ -134,19 +134,3 @@ def _facts(array: Array) -> dict[str, Any]:
 def _rounded(number: Any) -> float:
     """Nine digits hold an f32 and hide what differs between numpy builds."""
     return float(f"{float(number):.9g}")
-
-
-def _work(graph: Graph) -> int:
-    total = 0
-    for node in graph.nodes:
-        size = sum(value.type.size for value in node.outputs)
-        total += size * (node.inputs[0].shape[-1] // 8 + 1 if node.op == "matmul" else 1)
-        total += sum(value.type.size for value in node.inputs) if node.op == "scan" else 0
-        total += _scores(node) if node.op in ATTENDING else 0
-    return total
-
-
-def _scores(node: Node) -> int:
-    """The evaluator keeps a score for every row and key, and touches each several times."""
-    q, k = node.inputs[:2]
-    return q.type.size // q.shape[-1] * k.shape[-2] * (8 + q.shape[-1] // 4)

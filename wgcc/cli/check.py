@@ -56,7 +56,8 @@ def command(
 
 def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
     for path in paths:
-        inside = sorted(path.rglob("*.wg")) if path.is_dir() else [path]
+        found = sorted(path.rglob("*.wg")) if path.is_dir() else [path]
+        inside = [file for file in found if not file.is_dir()]
         if not inside:
             raise click.UsageError(f"there is no .wg file in {path}")
         yield from inside

@@ -12,6 +12,7 @@ from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.pipeline import run_passes
+from wgcc.reading import read_text
 from wgcc.spelling import did_you_mean
 
 
@@ -102,8 +103,7 @@ class ModelFile(Subject):
         from wgcc.syntax.text import tree_text
 
         diagnostics = Diagnostics()
-        text = self._path.read_bytes().decode("utf-8", errors="replace")
-        tree = parse(Source(self._path.name, text), diagnostics)
+        tree = parse(Source(self._path.name, read_text(self._path)), diagnostics)
         if diagnostics.errors:
             raise WgError("the file does not parse", diagnostics)
         return tree_text(tree)

@@ -69,7 +69,7 @@ def callable_member(context: Context, function: ast.Expr) -> tuple[AnyValue, Giv
         raise Stop
     if not isinstance(found, (FunctionValue, Builtin)):
         kinds = (FunctionValue, Builtin)
-        options = [option for option in scope.visible() if isinstance(scope.find(option), kinds)]
+        options = (option for option in scope.visible() if isinstance(scope.find(option), kinds))
         unknown = context.report.unknown("WG0201", "function", name, options, function.name)
         raise Stop(unknown)
     return found, Given(tensor, function.value.span)

@@ -37,7 +37,7 @@ def _named_layer(context: Context, constructor: ast.Constructor) -> LayerType:
     if isinstance(value, Failed):
         raise Stop
     if value is None:
-        options = [n for n in scope.visible() if isinstance(scope.find(n), LayerType)]
+        options = (n for n in scope.visible() if isinstance(scope.find(n), LayerType))
         raise Stop(context.report.unknown("WG0202", "layer", name, options, at))
     if not isinstance(value, LayerType):
         text = f"`{name}` is {describe(value)}, not a layer"

@@ -21,6 +21,7 @@ Polynomial = Mapping[Monomial, Fraction]
 
 # Beyond these the origin of a size is forgotten: no real program needs it, and time is bounded.
 MOST_TERMS = 64
+MOST_PRODUCTS = 256
 LARGEST_FACTOR = 2**64
 
 _made_up = itertools.count(1)
@@ -72,6 +73,11 @@ class Dim:
     def is_one(self) -> bool:
         """A literal 1: the only size that stretches."""
         return self.size == 1 and self.is_literal
+
+    def work_with(self, other: Dim) -> int:
+        """About how many terms it takes to compute with both."""
+        terms = [len(dim.polynomial or ()) for dim in (self, other)]
+        return terms[0] * terms[1]
 
     def named(self, name: str) -> Dim:
         return replace(self, name=name)
@@ -187,7 +193,7 @@ def _add(a: Polynomial | None, b: Polynomial | None, sign: int) -> Polynomial | 
 
 
 def _multiply(a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
-    if a is None or b is None:
+    if a is None or b is None or len(a) * len(b) > MOST_PRODUCTS:
         return None
     result: dict[Monomial, Fraction] = {}
     for monomial_a, factor_a in a.items():

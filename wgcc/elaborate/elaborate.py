@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from wgcc.elaborate.budget import Exhausted
 from wgcc.elaborate.builtins import BUILTINS
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.expressions import value_of
@@ -67,18 +68,26 @@ def check(
     report = Report(diagnostics)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
-    loader = Loader(context, sizes or {})
+    programs: dict[str, Program] = {}
+    try:
+        file = _loaded(context, root, sizes or {})
+        for definition in file.models:
+            program = elaborate_model(context, definition, seed)
+            if program is not None:
+                programs[definition.name] = program
+        for test in file.tests:
+            check_test(context, file, test, prepare)
+        check_unused(context, file)
+    except Exhausted:
+        pass
+    return programs
+
+
+def _loaded(context: Context, root: str | Path | Source, sizes: Mapping[str, int]) -> LoadedFile:
+    loader = Loader(context, sizes)
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
-    programs = {}
-    for definition in file.models:
-        program = elaborate_model(context, definition, seed)
-        if program is not None:
-            programs[definition.name] = program
-    for test in file.tests:
-        check_test(context, file, test, prepare)
-    check_unused(context, file)
-    return programs
+    return file
 
 
 def _base_scope() -> Scope:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.attempt import Attempt
+from wgcc.elaborate.budget import ENTRY
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.functions import match_results
 from wgcc.elaborate.ranges import check_ranges
@@ -49,6 +50,7 @@ def _may_train(entry: ast.Function) -> bool:
 def _traced(
     context: Context, model: LayerValue, entry: ast.Function, training: bool
 ) -> Graph | None:
+    context.budget.node(entry.name, False, ENTRY)
     scope = Scope(model.scope)
     trace = Trace(context.parts.names)
     for optimizer in context.parts.optimizers.values():

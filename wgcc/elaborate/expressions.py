@@ -44,6 +44,7 @@ NAMES_OF_OTHER_LANGUAGES = {
 
 def value_of(context: Context, expr: ast.Expr) -> AnyValue:
     """The value of an expression in the current scope; FAILED where an error was reported."""
+    context.budget.step(expr, context.generic)
     try:
         return _RULES[type(expr)](context, expr)
     except Stop:
@@ -93,6 +94,8 @@ def _operation(context: Context, node: ast.Binary, left: Given, right: Given) ->
     context.require(left.value)
     context.require(right.value)
     left, right = (Given(context.read(side.value), side.span) for side in (left, right))
+    if isinstance(left.value, Dim) and isinstance(right.value, Dim):
+        context.budget.step(node, context.generic, left.value.work_with(right.value))
     value = arithmetic.binary(context, node.op, left, right, node.op_span, node.span)
     return _bounded(context, value, node) if isinstance(value, Dim) else value
 

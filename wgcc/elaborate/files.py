@@ -20,14 +20,16 @@ from wgcc.elaborate.values import (
     LayerType,
     ModuleValue,
 )
-from wgcc.errors import Diagnostic, Diagnostics, Source, Span, WgError
+from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.paths import data_dir
+from wgcc.reading import LARGEST_TEXT, Unreadable, read_text
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
 PRELUDE = "nn.wg"
 # Files that import one another in a row: each takes some of the stack.
 MOST_NESTED = 50
+MOST_FILES = 1000
 
 
 @dataclass(eq=False)
@@ -56,6 +58,8 @@ class Loader:
         self._loading: list[Path] = []
         self._prelude: LoadedFile | None = None
         self._root = Path()
+        self._length = 0
+        self._read = 0
 
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
@@ -64,7 +68,8 @@ class Loader:
         library = data_dir("grammar") / "std" / PRELUDE
         if _resolved(path) != _resolved(library):
             self._prelude = self._load_library(library)
-        source = root if isinstance(root, Source) else Source(path.name, _read_root(path))
+        source = root if isinstance(root, Source) else Source(path.name, read_text(path))
+        self._counted(path, source.text)
         self.context.report.root = source
         return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
 
@@ -194,14 +199,24 @@ class Loader:
         if len(self._loading) > MOST_NESTED:
             text = f"files import one another more than {MOST_NESTED} deep"
             raise Stop(report.error("WG0702", text, at))
+        name = path.relative_to(self._root).as_posix()
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            reason = "it is not UTF-8 text" if isinstance(error, ValueError) else "no such file"
-            name = path.relative_to(self._root).as_posix()
-            raise Stop(report.error("WG0701", f"cannot read `{name}`", at, reason)) from error
-        source = Source(path.relative_to(self._root).as_posix(), text)
+            source = Source(name, self._counted(path, read_text(path)))
+        except Unreadable as error:
+            found = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
+            raise Stop(found) from error
         return self._declare(parse(source, self.context.report.diagnostics), path)
+
+    def _counted(self, path: Path, text: str) -> str:
+        """A program of many files is not larger than one of a single file."""
+        self._length += len(text)
+        self._read += 1
+        if self._length > LARGEST_TEXT:
+            most = f"{LARGEST_TEXT / 1e6:g} MB"
+            raise Unreadable(path, f"the files of this program have more than {most}")
+        if self._read > MOST_FILES:
+            raise Unreadable(path, f"a program has at most {MOST_FILES} files")
+        return text
 
     def _load_standard(self, at: ast.String) -> LoadedFile:
         name = at.value.removeprefix("std/").removesuffix(".wg") + ".wg"
@@ -224,12 +239,3 @@ def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
 
 def _resolved(path: Path) -> Path:
     return path.resolve()
-
-
-def _read_root(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise WgError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise WgError(f"cannot read {path}: it is not UTF-8 text") from error

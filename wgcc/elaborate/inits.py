@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from wgcc.effort import effort
 from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, bind
+from wgcc.elaborate.budget import MOST_EFFORT
 from wgcc.elaborate.context import FAILED, Context
 from wgcc.elaborate.dims import Dim
 from wgcc.elaborate.gathering import gather_arguments
@@ -30,6 +32,10 @@ DISTRIBUTIONS: Mapping[str, str] = {
 }
 # What each argument must at least be; `low`, `high` and `mean` may be anything.
 LOWER_BOUNDS = {"std": 0.0, "fan": 1.0, "fan_in": 1.0, "fan_out": 1.0, "gain": 0.0}
+
+# The effort for a number that is written into the plan.
+WRITTEN = 20
+FROM_FILE = "write `~ external`, and give them in a file of weights"
 
 
 def param_init(context: Context, param: ast.Param, dtype: str, dims: tuple[Dim, ...]) -> Init:
@@ -60,14 +66,23 @@ def _computed(context: Context, trace: Trace, tensor: Tensor, expr: ast.Expr) ->
         text = "an initial value cannot depend on parameters, state or random numbers"
         found = context.report.error("WG0220", text, expr)
         raise Stop(found.help("random values are drawn with `~`: `~ normal(0.0, 0.02)`"))
+    graph = trace.finish("initial value", {"value": tensor.value})
+    asked = effort(graph)
+    if not context.budget.afford(asked):
+        text = f"this initial value asks for about {asked:,} steps of computation"
+        found = context.report.error("WG0220", text, expr)
+        raise Stop(found.note(f"all of them together may take {MOST_EFFORT:,}").help(FROM_FILE))
     try:
-        graph = trace.finish("initial value", {"value": tensor.value})
-        array = evaluate(graph, {}).outputs["value"]
+        array = evaluate(graph, {}).outputs["value"].reshape(-1)
     except ValueError as error:
         text = "this initial value cannot be computed at compile time"
         raise Stop(context.report.error("WG0220", text, expr)) from error
-    values = tuple(map(float, array.reshape(-1).tolist()))
-    return values[:1] if len(set(values)) == 1 else values
+    if (array == array[0]).all():
+        return (float(array[0]),)
+    if not context.budget.afford(WRITTEN * array.size):
+        text = f"these {array.size:,} numbers are too many to be written into a plan"
+        raise Stop(context.report.error("WG0220", text, expr).help(FROM_FILE))
+    return tuple(map(float, array.tolist()))
 
 
 def _distribution(context: Context, expr: ast.Expr, dims: tuple[Dim, ...]) -> Init:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from wgcc.elaborate.budget import MODEL
 from wgcc.elaborate.context import Context, Parts
 from wgcc.elaborate.dims import Dim, sizes_of
 from wgcc.elaborate.entries import trace_entry
@@ -40,6 +41,7 @@ def elaborate_model(
 ) -> Program | None:
     """The program of a model; None where an error was reported."""
     parts = Parts()
+    context.budget.node(definition.node.name, False, MODEL)
     with context.separate(parts, Trace(), definition.file.scope):
         try:
             name = definition.node.name.span

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.report import Place
+from wgcc.elaborate.tracer import MOST_AXES
 from wgcc.elaborate.values import LayerDefinition, ParamRef, StateRef
 from wgcc.ir.graph import Graph
 from wgcc.syntax import ast
@@ -32,7 +33,6 @@ METHODS = frozenset((
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255
 MOST_PORTS, MOST_ENTRIES, MOST_OPTIMIZERS, MOST_TENSORS = 256, 256, 64, 5_000
-MOST_AXES = 16
 
 
 def check_public_names(

@@ -22,8 +22,8 @@ SYNONYMS = {
     "input": "x",
 }  # fmt: skip
 
-# Nobody reads more, and each takes a look at every name there is.
-MOST_GUESSES = 200
+# Nobody reads more. Each looks through every name there is, and is compared with many.
+MOST_GUESSES, MOST_COMPARED = 100, 200_000
 
 
 class Stop(Exception):
@@ -42,6 +42,7 @@ class Report:
         self.root: Source | None = None
         self._calls: list[Span] = []
         self._guesses = 0
+        self._compared = 0
         self._damaged: tuple[int, set[tuple[Source, int]]] = (0, set())
 
     def error(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
@@ -71,9 +72,10 @@ class Report:
         if known is not None:
             return found.help(f"coming from PyTorch: {known.advice}")
         self._guesses += 1
-        if self._guesses > MOST_GUESSES:
+        if self._guesses > MOST_GUESSES or self._compared > MOST_COMPARED:
             return found
         names = [option for option in options if not option.startswith("_")]
+        self._compared += len(names)
         near = [SYNONYMS[name]] if SYNONYMS.get(name) in names else did_you_mean(name, names)
         return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.dims import DIFF, LUCK, Dim, compare, shape_text, sizes_note, sizes_of
@@ -52,8 +53,9 @@ def dtype_of(context: Context, name: ast.Identifier) -> str:
     value = context.scope.find(name.text)
     if isinstance(value, DtypeValue):
         return value.name
-    aliases = [n for n in context.scope.visible() if isinstance(context.scope.find(n), DtypeValue)]
-    found = context.report.unknown("WG0203", "type", name.text, [*DTYPES, *aliases], name)
+    scope = context.scope
+    aliases = (n for n in scope.visible() if isinstance(scope.find(n), DtypeValue))
+    found = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
     if name.text in FOREIGN_DTYPES:
         found.helps.clear()
         found.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
@@ -88,6 +90,7 @@ def type_of(context: Context, type_: ast.TypeExpr) -> tuple[str, tuple[Dim, ...]
             raise Stop(context.report.error("WG0404", text, item))
         dims.append(size_of(context, item))
     dtype = dtype_of(context, type_.name)
+    context.check_axes(dims, type_.name.text, type_)
     tensor = TensorType(sizes_of(dims), dtype)
     context.check_size(tensor, type_text(dtype, tuple(dims)), type_)
     return dtype, tuple(dims)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 
+from wgcc.effort import effort
+from wgcc.elaborate.budget import MOST_EFFORT
 from wgcc.elaborate.context import Context, Parts
 from wgcc.elaborate.declarations import report_broken_fact
 from wgcc.elaborate.files import LoadedFile
@@ -47,6 +49,10 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
     traced = context.trace.finish(f"test {test.name.value}", outputs)
     graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
+    asked = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
+    if not context.budget.afford(asked):
+        _refuse_effort(context, test, asked)
+        return
     sources = {value.name: _first_values(context, value) for value in graph.sources}
     try:
         results = evaluate(graph, sources).outputs
@@ -57,6 +63,21 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     for i, (fact, _) in enumerate(context.facts):
         if not bool(results[str(i)]):
             report_broken_fact(context, fact)
+
+
+def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
+    text = f"this test asks for about {asked:,} steps of computation"
+    found = context.report.error("WG0421", text, test.name)
+    found.note(f"all tests together may take {MOST_EFFORT:,}")
+    found.help("facts hold for small sizes as well as for large ones")
+
+
+def _drawing_effort(context: Context, value: Value) -> int:
+    """Of first values; an orthogonal matrix takes a decomposition."""
+    ref = context.parts.params.get(value.name)
+    if ref is not None and ref.init.kind == "orthogonal":
+        return value.type.size * min(value.shape)
+    return 20 * value.type.size
 
 
 def _first_values(context: Context, value: Value) -> Array:

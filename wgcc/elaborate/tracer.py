@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from math import isinf
 from typing import Any
 
+from wgcc.elaborate.budget import Budget
 from wgcc.elaborate.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
 from wgcc.elaborate.preimages import Allowed
 from wgcc.elaborate.ranges import Lookup
@@ -37,6 +38,7 @@ from wgcc.syntax import ast
 
 # One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
 LARGEST_TENSOR = 2**25
+MOST_AXES = 16
 RANGES: dict[str, tuple[float, float]] = {
     "i32": (-(2**31), 2**31 - 1),
     "u32": (0, 2**32 - 1),
@@ -69,6 +71,7 @@ class Tracer:
         self.report = report
         self.trace = trace
         self.scope = Scope()
+        self.budget = Budget(report)
         self.training = False
         self.asked_for_training = False
         self.here = here
@@ -117,10 +120,13 @@ class Tracer:
         outputs: Sequence[tuple[tuple[Dim, ...], str]],
         **attrs: Any,
     ) -> tuple[Tensor, ...]:
+        for dims, dtype in outputs:
+            self.check_axes(dims, dtype, self.here)
         types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
         for type_, (dims, dtype) in zip(types, outputs, strict=True):
             if op not in NEVER_STORED:
                 self.check_size(type_, type_text(dtype, dims), self.here)
+        self.budget.node(self.here, self.generic)
         builder = self.trace.builder
         builder.span, builder.prefix = self.report.user_span(self.here), self.prefix
         inputs = tuple(tensor.value for tensor in tensors)
@@ -232,6 +238,12 @@ class Tracer:
     def number(self, value: AnyValue, dtype: str, at: Place) -> Tensor | None:
         """A compile-time number as a scalar tensor of this dtype; None if it is no number."""
         return self._adapted(value, dtype, at) if isinstance(value, (Dim, Number)) else None
+
+    def check_axes(self, dims: Sequence[Dim], what: str, at: Place) -> None:
+        """Plans, and numpy, have tensors with so many axes only."""
+        if len(dims) > MOST_AXES:
+            text = f"`{what}` has {len(dims)} axes; at most {MOST_AXES} are possible"
+            raise Stop(self.report.error("WG0608", text, at))
 
     def check_size(self, type_: TensorType, text: str, at: Place) -> None:
         """Refuse what no buffer can hold."""

@@ -5,31 +5,33 @@ Cheap ones (a causal mask is one comparison of indices) stay as they are: a load
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from wgcc.effort import nodes_effort
 from wgcc.evaluate import evaluate, to_words
-from wgcc.ir.graph import Constant, Graph, Node, Value
+from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Source, View
 
 LARGEST = 2**20
 # A formula of more steps than this is worth a load where several nodes need it.
 FEW_STEPS = 4
+# What all constants of a graph may have in elements, and take in effort: a second of numpy.
+MOST_ELEMENTS = 2**22
+MOST_EFFORT = 40_000_000
+# So many that are too dear are looked at: each is looked through to its beginnings.
+MOST_REFUSED = 100
 
 
 def fold_tensors(graph: Graph) -> Graph:
     """The values that are worked out become constants of the graph, under their own names."""
     fixed = _fixed(graph)
-    uses = _uses(graph, fixed)
-    chosen: dict[str, Value] = {}
-    seen: set[str] = set()
-    for value, *others in uses.values():
-        found = _choose(value, fixed, 1 + len(others), seen)
-        chosen.update((item.name, item) for item in found)
+    chosen = _affordable(_wanted(graph, fixed), fixed)
     if not chosen:
         return graph
-    constants = tuple(_compute(value, fixed) for value in chosen.values())
+    computed = evaluate(_cone(chosen, fixed), {}).outputs
+    constants = tuple(to_words(computed[name], value) for name, value in chosen.items())
     nodes = tuple(node for node in graph.nodes if node.outputs[0].name not in chosen)
     return replace(graph, nodes=nodes, constants=(*graph.constants, *constants))
 
@@ -48,6 +50,27 @@ def _fixed(graph: Graph) -> dict[str, Node]:
     return fixed
 
 
+def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
+    """Values that are worth a load, or parts of them: a view is never worked out."""
+    formulas = _formulas(fixed)
+    found: list[Value] = []
+    seen: set[str] = set()
+    for value, *others in _uses(graph, fixed).values():
+        waiting = [value]
+        while waiting:
+            part = waiting.pop()
+            if part.name in seen:
+                continue
+            seen.add(part.name)
+            lower = OPS[fixed[part.name].op].lower
+            formula = formulas[part.name]
+            if not isinstance(lower, (View, Source)) and formula.is_worth(part, 1 + len(others)):
+                found.append(part)
+            else:
+                waiting += reversed(fixed[part.name].inputs)
+    return found
+
+
 def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:
     """Fixed values that something not fixed reads, once per reader."""
     readers = [node.inputs for node in graph.nodes if node.outputs[0].name not in fixed]
@@ -58,38 +81,67 @@ def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:
     return uses
 
 
-def _choose(value: Value, fixed: Mapping[str, Node], uses: int, seen: set[str]) -> Iterator[Value]:
-    """`value`, or parts of it: a view is never worked out, since it copies nothing."""
-    if value.name in seen:
-        return
-    seen.add(value.name)
-    node = fixed[value.name]
-    if not isinstance(OPS[node.op].lower, (View, Source)) and _is_worth_it(value, fixed, uses):
-        yield value
-        return
-    for operand in node.inputs:
-        yield from _choose(operand, fixed, uses, seen)
+@dataclass(frozen=True, slots=True)
+class _Formula:
+    """How a value is made: whether a step of it is dear, and its first steps."""
+
+    is_dear: bool
+    steps: frozenset[str]
+
+    def is_worth(self, value: Value, uses: int) -> bool:
+        often = uses > 1 and len(self.steps) > FEW_STEPS
+        return value.type.size <= LARGEST and (self.is_dear or often)
 
 
-def _is_worth_it(value: Value, fixed: Mapping[str, Node], uses: int) -> bool:
-    nodes = _cone(value, fixed)
-    lowers = [OPS[node.op].lower for node in nodes if not isinstance(OPS[node.op].lower, View)]
-    steps = [lower for lower in lowers if not isinstance(lower, Source)]
-    dear = any(not (isinstance(lower, Pointwise) and lower.cheap) for lower in steps)
-    return value.type.size <= LARGEST and (dear or (uses > 1 and len(steps) > FEW_STEPS))
+def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
+    found: dict[str, _Formula] = {}
+    for name, node in fixed.items():
+        lower = OPS[node.op].lower
+        parts = [found[value.name] for value in node.inputs]
+        steps = frozenset(step for part in parts for step in part.steps)
+        dear = any(part.is_dear for part in parts)
+        if not isinstance(lower, (View, Source)):
+            steps |= {name}
+            dear = dear or not (isinstance(lower, Pointwise) and lower.cheap)
+        # No more than decide whether they are few.
+        found[name] = _Formula(dear, frozenset(sorted(steps)[: FEW_STEPS + 1]))
+    return found
 
 
-def _cone(value: Value, fixed: Mapping[str, Node]) -> tuple[Node, ...]:
-    """The nodes that `value` is made by, in order."""
-    needed, waiting = set(), [value.name]
+def _affordable(wanted: Sequence[Value], fixed: Mapping[str, Node]) -> dict[str, Value]:
+    """By name, those that numpy computes in time, and that do not fill the bundle."""
+    chosen: dict[str, Value] = {}
+    made: set[str] = set()
+    elements = spent = refused = 0
+    for value in wanted:
+        new = _makers(value, fixed, made)
+        more = nodes_effort(fixed[name] for name in new)
+        if elements + value.type.size > MOST_ELEMENTS or spent + more > MOST_EFFORT:
+            refused += 1
+            if refused > MOST_REFUSED:
+                break
+            continue
+        made |= new
+        elements, spent = elements + value.type.size, spent + more
+        chosen[value.name] = value
+    return chosen
+
+
+def _makers(value: Value, fixed: Mapping[str, Node], made: set[str]) -> set[str]:
+    """The values that `value` is made from, itself among them, without those `made` already."""
+    needed: set[str] = set()
+    waiting = [value.name]
     while waiting:
         name = waiting.pop()
-        if name not in needed:
+        if name not in needed and name not in made:
             needed.add(name)
             waiting += [operand.name for operand in fixed[name].inputs]
-    return tuple(node for name, node in fixed.items() if name in needed)
+    return needed
 
 
-def _compute(value: Value, fixed: Mapping[str, Node]) -> Constant:
-    cone = Graph("constant", nodes=_cone(value, fixed), outputs={"value": value})
-    return to_words(evaluate(cone, {}).outputs["value"], value)
+def _cone(chosen: Mapping[str, Value], fixed: Mapping[str, Node]) -> Graph:
+    needed: set[str] = set()
+    for value in chosen.values():
+        needed |= _makers(value, fixed, needed)
+    nodes = tuple(node for name, node in fixed.items() if name in needed)
+    return Graph("constants", nodes=nodes, outputs=chosen)

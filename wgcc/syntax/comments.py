@@ -15,8 +15,7 @@ _OPERANDS = ("NAME", "INT", "RPAR", "RSQB")
 
 def warn_of_divisions(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> None:
     sizes = _sizes(tokens)
-    code = [token for token in tokens if token.type != "WS"]
-    for before, token in pairwise(code):
+    for before, token in pairwise(tokens):
         if token.type != "COMMENT" or before.type not in _OPERANDS or before.line != token.line:
             continue
         match = _OPERAND.fullmatch(token.text)
@@ -29,7 +28,7 @@ def warn_of_divisions(source: Source, tokens: list[Token], diagnostics: Diagnost
 
 def _sizes(tokens: list[Token]) -> set[str]:
     """Names declared by `dim`, and those that stand first in brackets: `layer Block[D, H]`."""
-    code = [token for token in tokens if token.type not in ("WS", "COMMENT", "_NL")]
+    code = [token for token in tokens if token.type not in ("COMMENT", "_NL")]
     return {
         token.text
         for before, token in pairwise(code)

@@ -7,6 +7,8 @@ from wgcc.syntax.tokens import CLOSERS, OPENERS, Token
 
 # Far more than any program nests.
 DEEPEST = 64
+# Where brackets do not match, each is compared with all that are open.
+MOST_OPEN = 100
 
 
 def limit_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
@@ -18,11 +20,27 @@ def limit_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -
         if depth <= DEEPEST:
             kept.append(token)
         elif depth == DEEPEST + 1 and token.text in OPENERS:
-            diagnostics.error(
-                "WG0106",
-                f"brackets are nested more than {DEEPEST} levels deep",
-                token.span(source),
-            ).help("give the inner parts names: `h = ...`")
+            _report(source, token, diagnostics)
             kept.append(token.retagged("NAME", "_"))
         depth -= token.text in CLOSERS
     return kept
+
+
+def cut_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
+    """Before brackets are made to match: leaves out what stands behind very many open ones."""
+    kept: list[Token] = []
+    depth = 0
+    for token in tokens:
+        depth += token.text in OPENERS
+        if depth <= MOST_OPEN:
+            kept.append(token)
+        elif depth == MOST_OPEN + 1 and token.text in OPENERS:
+            _report(source, token, diagnostics)
+        depth -= depth > 0 and token.text in CLOSERS
+    return kept
+
+
+def _report(source: Source, token: Token, diagnostics: Diagnostics) -> None:
+    text = f"brackets are nested more than {DEEPEST} levels deep"
+    found = diagnostics.error("WG0106", text, token.span(source))
+    found.help("give the inner parts names: `h = ...`")

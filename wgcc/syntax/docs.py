@@ -30,7 +30,7 @@ def find_docs(tokens: list[Token]) -> Docs:
                     _to_file(docs, block, seen_item)
                     block = []
                 block.append(token)
-        elif token.type not in ("WS", "_NL"):
+        elif token.type != "_NL":
             if block and token.line == block[-1].line + 1 and token.type in _DOCUMENTED:
                 docs.by_line[token.line] = _text(block)
             else:

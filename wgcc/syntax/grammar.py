@@ -9,6 +9,7 @@ import copy
 import functools
 import hashlib
 import io
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class Grammar:
         self._tables = tables
         # `tables.lex` would make its lexer anew at every call.
         self._lexer: Any = tables._build_lexer(dont_ignore=True)
+        self._lexer.ignore_types = frozenset({"WS"})
         texts = {t.name: t.pattern.value for t in tables.terminals if t.pattern.type == "str"}
         self.texts: dict[str, str] = texts
         self.keywords = {text: name for name, text in texts.items() if text.isidentifier()}
@@ -72,12 +74,12 @@ class Grammar:
             ).parser_state.parse_conf.callbacks.items()
         }
 
-    def lex(self, text: str) -> list[Token]:
-        """All of `text`, with comments, white space and what cannot be a token."""
+    def lex(self, text: str, most: int | None = None) -> list[Token]:
+        """`text` up to `most` tokens, with comments and what cannot be a token."""
         thread: Any = LexerThread.from_text(self._lexer, text)
         return [
             Token(t.type, t.value, t.start_pos or 0, t.end_pos or 0, t.line or 1)
-            for t in thread.lex(None)
+            for t in itertools.islice(thread.lex(None), most)
         ]
 
     def machine(self) -> Machine:
@@ -125,6 +127,11 @@ class Machine:
         except UnexpectedToken:
             return False
         return True
+
+    @property
+    def depth(self) -> int:
+        """How much of what was taken is still open: `- - - x` takes one more for each `-`."""
+        return len(self._parser.parser_state.state_stack)
 
     def finish(self, end: Token) -> Node | None:
         """The tree, if the text may end here."""

@@ -14,8 +14,7 @@ _TAB = 4
 
 def indentation(source: Source, token: Token) -> int:
     """Of the line that `token` stands on."""
-    text = source.line_text(token.line).expandtabs(_TAB)
-    return len(text) - len(text.lstrip())
+    return len(source.line_indent(token.line).expandtabs(_TAB))
 
 
 def begins_line(tokens: list[Token], index: int) -> bool:

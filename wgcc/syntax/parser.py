@@ -7,7 +7,7 @@ from wgcc.syntax import ast
 from wgcc.syntax.brackets import balance
 from wgcc.syntax.comments import warn_of_divisions
 from wgcc.syntax.damage import one_error_per_line
-from wgcc.syntax.depth import limit_depth
+from wgcc.syntax.depth import cut_depth, limit_depth
 from wgcc.syntax.docs import find_docs
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.indented import brace_indented
@@ -19,10 +19,15 @@ from wgcc.syntax.respell import names_among_keywords, respell
 from wgcc.syntax.strays import replace_strays
 from wgcc.syntax.tokens import Token
 
+# Reading and checking so many takes seconds; real programs have a hundred times fewer.
+MOST_TOKENS = 150_000
+
 
 def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     """Always a tree; where the text could not be read it has `Broken`, and an error is reported."""
-    raw = grammar().lex(source.text)
+    raw = grammar().lex(source.text, MOST_TOKENS + 1)
+    if len(raw) > MOST_TOKENS:
+        return _too_long(source, raw[-1], diagnostics)
     warn_of_divisions(source, raw, diagnostics)
     tree, doubtful = parse_tokens(source, _prepared(source, raw, diagnostics), diagnostics)
     docs = find_docs(raw)
@@ -32,9 +37,17 @@ def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     return ast.File(Span(source, 0, len(source.text)), items, docs.file)
 
 
+def _too_long(source: Source, beyond: Token, diagnostics: Diagnostics) -> ast.File:
+    text = f"a file has at most {MOST_TOKENS:,} words, numbers, signs and comments"
+    diagnostics.error("WG0108", text, beyond.span(source), "it has more from here on")
+    everything = Span(source, 0, len(source.text))
+    return ast.File(everything, (ast.Broken(everything),), "")
+
+
 def _prepared(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list[Token]:
     """What the grammar expects to see; accidents it could not explain well are mended before it."""
     tokens = replace_strays(source, raw, diagnostics)
+    tokens = cut_depth(source, tokens, diagnostics)
     tokens = names_among_keywords(tokens)
     tokens = respell(source, tokens, diagnostics)
     tokens = brace_indented(source, tokens, diagnostics)

@@ -17,6 +17,8 @@ _CALM = 3
 # Tokens that must go well after a repair, or the repair was a wrong guess.
 _PROOF = 5
 _MOST_ACCIDENTS = 100
+# To mend an accident all that is open is looked through, several times.
+_DEEPEST = 2000
 # Never a bracket: they match already.
 _INSERTABLE = ("COLON", "COMMA", "EQUAL", "_NL")
 _KEPT = (*OPENERS, *CLOSERS)
@@ -54,7 +56,7 @@ class _Parse:
             if self.calm >= _CALM:
                 self._explain()
             self.calm = 0
-            if not self._repair() and not self._panic():
+            if self.machine.depth > _DEEPEST or not (self._repair() or self._panic()):
                 break
         everything = Node("broken", [], 0, len(self.source.text))
         everything.children = [token for token in self.tokens if token.type == "NAME"]

@@ -45,6 +45,7 @@ _JOINING = words("from as over with then when new step")
 # Behind a keyword that declares something stands a name, a string or a number, never one of these.
 _AFTER_NAMES = words("= := : . , ) ] [ |> + - * / % @ ** == != < <= > >= ..")
 _BINDS = words("= := : , .")
+_MOST_GUESSES = 1000
 
 
 def names_among_keywords(tokens: list[Token]) -> list[Token]:
@@ -83,8 +84,9 @@ class _Meaning:
 def respell(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
     """Report `def f`, `class C`, `let x`, `parm w` and go on with the keyword that was meant."""
     kept: list[Token] = []
+    guesses: dict[str, _Meaning | None] = {}
     for index, token in enumerate(tokens):
-        meaning = _meaning(tokens, index)
+        meaning = _meaning(tokens, index, guesses)
         if meaning is None:
             kept.append(token)
             continue
@@ -100,7 +102,9 @@ def respell(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> li
     return kept
 
 
-def _meaning(tokens: list[Token], index: int) -> _Meaning | None:
+def _meaning(
+    tokens: list[Token], index: int, guesses: dict[str, _Meaning | None]
+) -> _Meaning | None:
     if not _begins_line(tokens, index):
         return None
     token, following = tokens[index], tokens[index + 1 : index + 2]
@@ -113,7 +117,16 @@ def _meaning(tokens: list[Token], index: int) -> _Meaning | None:
         return _foreign(token.text)
     if kind not in ("NAME", "STRING", "DTYPE"):
         return None
-    return _foreign(token.text) or _misspelt(token.text)
+    return _foreign(token.text) or _guess(token.text, guesses)
+
+
+def _guess(word: str, guesses: dict[str, _Meaning | None]) -> _Meaning | None:
+    """Each word is compared with all keywords once."""
+    if word not in guesses:
+        if len(guesses) >= _MOST_GUESSES:
+            return None
+        guesses[word] = _misspelt(word)
+    return guesses[word]
 
 
 def _begins_line(tokens: list[Token], index: int) -> bool:

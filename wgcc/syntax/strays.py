@@ -33,12 +33,14 @@ _HINTS = {
     "”": 'strings use straight double quotes: "..."',
 }
 
+LONGEST_NAME = 255
+
 
 def replace_strays(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
     """`tokens` without white space and comments, and with nothing the grammar does not know."""
     kept: list[Token] = []
     for token in tokens:
-        if token.type in ("WS", "COMMENT"):
+        if token.type == "COMMENT":
             continue
         handler = _HANDLERS.get(token.type)
         meant = token if handler is None else handler(source, token, diagnostics)
@@ -47,8 +49,20 @@ def replace_strays(source: Source, tokens: list[Token], diagnostics: Diagnostics
     return kept
 
 
+def _name(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
+    if len(token.text) <= LONGEST_NAME:
+        return token
+    text = f"this name has {len(token.text):,} characters; at most {LONGEST_NAME} are possible"
+    diagnostics.error("WG0107", text, token.span(source))
+    return token.retagged("NAME", token.text[:LONGEST_NAME])
+
+
 def _open_string(source: Source, token: Token, diagnostics: Diagnostics) -> Token:
     quote = Token(token.type, '"', token.start, token.start + 1, token.line).span(source)
+    behind = source.text[token.end : token.end + 2]
+    if len(behind) == 2 and behind[0] == "\\" and behind[1] != "\n":
+        diagnostics.error("WG0103", "this string has too many `\\`", quote)
+        return token.retagged("STRING", '""')
     diagnostics.error(
         "WG0103", "this string is never closed", quote, "the string starts here"
     ).help('add a closing `"`; a string cannot span lines')
@@ -78,7 +92,7 @@ def _foreign_word(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
         f"`{token.text}`: names use ASCII letters, digits and `_` only",
         token.span(source),
     ).note("names become WGSL identifiers and JSON keys in the bundle")
-    return token.retagged("NAME")
+    return token.retagged("NAME", token.text[:LONGEST_NAME])
 
 
 def _stray(source: Source, token: Token, diagnostics: Diagnostics) -> Token | None:
@@ -117,6 +131,7 @@ def _shown(char: str) -> str:
 
 
 _HANDLERS = {
+    "NAME": _name,
     "OPEN_STRING": _open_string,
     "HASH": _hash,
     "BARE_FLOAT": _bare_float,

@@ -1,0 +1,52 @@
+"""Reads the text of a program: regular files of a bounded size only, so that it never waits."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from wgcc.errors import WgError
+
+# Of a program with all that it imports. Names and numbers that make sense fit a thousand times.
+LARGEST_TEXT = 4_000_000
+
+
+class Unreadable(WgError):
+    """`reason` goes on where its text names the file: "it is a folder"."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.reason = reason
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, with every line end as a newline."""
+    try:
+        data = _read(path)
+        text = data.decode("utf-8")
+    except FileNotFoundError as error:
+        raise Unreadable(path, "no such file") from error
+    except OSError as error:
+        raise Unreadable(path, (error.strerror or str(error)).lower()) from error
+    except UnicodeDecodeError as error:
+        raise Unreadable(path, "it is not UTF-8 text") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _read(path: Path) -> bytes:
+    # Opening a pipe to read from would wait for somebody who writes.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+            raise Unreadable(path, f"it is {kind}")
+        with open(handle, "rb", closefd=False) as file:
+            data = file.read(LARGEST_TEXT + 1)
+    finally:
+        os.close(handle)
+    if len(data) > LARGEST_TEXT:
+        most = f"a program has at most {LARGEST_TEXT / 1e6:g} MB"
+        raise Unreadable(path, f"it has {max(found.st_size, len(data)) / 1e6:,.1f} MB; {most}")
+    return data
