@@ -22,7 +22,7 @@ from wgcc.compiler import compile_file
 EXAMPLES = ROOT / "examples"
 NAMES = ("chargpt", "gqa_decode", "lora")
 MINUTE = 60
-CLOSE = 1e-5
+CLOSE = 3e-5  # two runs, each within 1e-5 of exact arithmetic
 # Enough for the GPT to know letters and short words; its promise of 400 steps takes minutes.
 FEW_STEPS = 40
 

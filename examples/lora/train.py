@@ -16,7 +16,8 @@ import wgcc_runtime as wg
 
 FOLDER = Path(__file__).parent
 STEPS = 100
-CLOSE = 1e-5
+# Each of the two is within 1e-5 of exact arithmetic, and merging rounds the weights.
+CLOSE = 3e-5
 PROMPT = "Shall I compare thee "
 
 
