@@ -22,7 +22,9 @@ from wgcc.compiler import compile_file
 EXAMPLES = ROOT / "examples"
 NAMES = ("chargpt", "gqa_decode", "lora")
 MINUTE = 60
-CLOSE = 3e-5  # two runs, each within 1e-5 of exact arithmetic
+CLOSE = 1e-5
+# Two runs, each within 1e-5 of exact arithmetic, the second with rounded weights.
+MERGED_CLOSE = 3e-5
 # Enough for the GPT to know letters and short words; its promise of 400 steps takes minutes.
 FEW_STEPS = 40
 
@@ -70,7 +72,7 @@ def test_lora_learns_another_manner_and_merges(tmp_path: Path) -> None:
     losses = [float(loss) for loss in re.findall(r"test loss (\d+\.\d+)", output)]
     assert losses[-1] < losses[0] - 0.15, output
     assert "0 of 16 arrays of the base changed" in output
-    assert differences(output) <= CLOSE
+    assert differences(output) <= MERGED_CLOSE
 
     # The plain GPT takes the merged weights, and gives what the corrected one gave.
     build(gpt / "model.wg", tmp_path / "gpt")
@@ -78,7 +80,7 @@ def test_lora_learns_another_manner_and_merges(tmp_path: Path) -> None:
     tuned = wgcc_runtime.load(tmp_path / "bundle", weights=tmp_path / "corrections.safetensors")
     ids = load_file(folder / "test.safetensors")["letters"][1:2, :-1].astype(np.int32)
     theirs, ours = (model.score(ids=ids)["scores"] for model in (tuned, merged))
-    assert (np.abs(ours - theirs) / (1 + np.abs(theirs))).max() <= CLOSE
+    assert (np.abs(ours - theirs) / (1 + np.abs(theirs))).max() <= MERGED_CLOSE
     before = load_file(folder / "base.safetensors")
     assert all(np.array_equal(tuned.params()[name], array) for name, array in before.items())
     assert not np.array_equal(
