@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from random_models.spec import Line, Model, Type, Write
 
+Shape = tuple[int, ...]
+
 T = TypeVar("T")
 # Sizes around those of workgroups and tiles, and primes, are where kernels go wrong.
 SMALL = (1, 2, 2, 3, 3, 4, 5, 6, 7, 8)
@@ -21,7 +23,10 @@ MOST = 40.0
 
 
 class Builder:
-    def __init__(self, seed: int) -> None:
+    """`whole` is the share of operands that are computed from whole numbers and bools."""
+
+    def __init__(self, seed: int, whole: float = 0.0) -> None:
+        self.whole_share = whole
         self.random = random.Random(seed)
         self.seed = seed
         self.inputs: dict[str, Type] = {}
@@ -76,6 +81,10 @@ class Builder:
     def param(self, *shape: int) -> str:
         return self._new(self.params, Type("f32", shape))
 
+    def weights(self, *shape: int) -> str:
+        """A parameter, or weights that were quantised."""
+        return from_whole(self, shape) if self.chance(self.whole_share) else self.param(*shape)
+
     def state(self, type_: Type) -> str:
         return self._new(self.states, type_)
 
@@ -104,6 +113,10 @@ class Builder:
     ) -> str:
         """A value of this kind, mostly a recent one; a new source where there is none."""
         ranks = list(rank)
+        if dtype == "f32" and self.chance(self.whole_share / 4):
+            type_ = Type(dtype, self.shape(self.choice(ranks)))
+            if fits(type_):
+                return from_whole(self, type_.shape)
         found = [
             name for name, type_ in self.types.items()
             if type_.dtype == dtype and type_.rank in ranks and fits(type_)
@@ -119,6 +132,8 @@ class Builder:
 
     def of(self, type_: Type, new: float = 0.3) -> str:
         """A value of exactly this type."""
+        if type_.dtype == "f32" and self.chance(self.whole_share):
+            return from_whole(self, type_.shape)
         found = [name for name, known in self.types.items() if known == type_]
         if found and not self.chance(new):
             fresh = [name for name in found if name in self.unused]
@@ -150,3 +165,40 @@ class Builder:
             dict(self.inputs), dict(self.params), dict(self.states), dict(self.layers),
             tuple(self.steps), tuple(results), optimizer, self.seed % 1000,
         ).trimmed()  # fmt: skip
+
+
+# ---- floats made of whole numbers, as of quantised weights, counts and masks
+
+WHOLE = ("u8", "i32", "u32", "bool")
+# Integers of each kind that are computed, from a float or from integers.
+CAST = {
+    "u8": "u8(clamp({0} * 9.0, 0.0, 99.0))", "i32": "i32({0} * 3.0)", "u32": "u32(abs({0}) * 5.0)",
+    "bool": "{0} > 0.3",
+}  # fmt: skip
+STEP = {
+    "u8": "{0} / 3 + {0} % 5", "i32": "{0} * 2 - {0} % 3", "u32": "{0} / 2 + 1",
+    "bool": "not {0}",
+}  # fmt: skip
+BACK = ("f32({0}) * 0.01", "(f32({0}) - 3.0) * 0.02", "f32({0}) * 0.01 + {1}", "f32({0}) * {1}")
+
+
+def from_whole(b: Builder, shape: Shape) -> str:
+    """A float tensor computed from integers or bools; the scale may be one of each column."""
+    whole = whole_value(b, b.choice(WHOLE), shape)
+    text = b.choice(BACK if b.types[whole].dtype != "bool" else (*BACK, "where({0}, {1}, 0.5)"))
+    if "{1}" not in text:
+        return b.add(Type("f32", shape), text, whole, bound=9.0)
+    scale = b.source(Type("f32", shape[b.whole(0, len(shape)) :]))
+    # An i32 or u32 may be as large as 400, a u8 255.
+    small = text.replace("f32({0})", "(f32({0}) * 0.01)")
+    return b.add(Type("f32", shape), small, whole, scale, bound=9.0)
+
+
+def whole_value(b: Builder, dtype: str, shape: Shape) -> str:
+    """Integers or bools: an input, or computed from a float, a comparison or other integers."""
+    type_ = Type(dtype, shape)
+    if b.chance(0.5):
+        found = b.of(type_, new=0.6)
+    else:
+        found = b.add(type_, CAST[dtype], b.source(Type("f32", shape)), bound=130.0)
+    return b.add(type_, STEP[dtype], found, bound=300.0) if b.chance(0.3) else found

@@ -11,11 +11,14 @@ MAKERS = [
     (elementwise.logic, 1), (elementwise.integers, 1), (elementwise.casts, 2),
     (elementwise.chance, 1), (elementwise.stop, 1), (elementwise.loop, 1),
     (shapes.reshape, 2), (shapes.transpose, 2), (shapes.rearrange, 2), (shapes.cut, 4),
-    (shapes.concat, 2), (shapes.lookup, 2), (shapes.one_hot, 1), (shapes.window, 2),
+    (shapes.concat, 2), (shapes.whole_views, 2), (shapes.whole_reduce, 2), (shapes.lookup, 2),
+    (shapes.one_hot, 1), (shapes.window, 2),
     (shapes.remember, 2), (shapes.reduce, 7), (shapes.along, 4), (shapes.place_of, 1),
     (networks.matmul, 7), (networks.einsum, 2), (networks.layers, 3), (networks.convolve, 1),
     (networks.attention, 1), (networks.scan, 1), (networks.loss, 2),
 ]  # fmt: skip
+# The share of operands that are computed from integers and bools.
+WHOLE = 0.1
 OPTIMIZERS = [
     "sgd {{ lr = {lr}{more} }}", "sgd {{ lr = {lr}; momentum = 0.9{more} }}",
     "sgd {{ lr = {lr}; momentum = 0.8; nesterov = true; weight_decay = 0.01{more} }}",
@@ -27,9 +30,9 @@ OPTIMIZERS = [
 MORE = ["", "", "", "; clip_norm = 0.5", "; clip_value = 0.02", "; accumulate = 2", "; ema = 0.9"]
 
 
-def generate(seed: int) -> Model:
+def generate(seed: int, whole: float = WHOLE) -> Model:
     """The model of a seed: always the same, whatever was drawn before."""
-    b = Builder(seed)
+    b = Builder(seed, whole)
     for _ in range(b.whole(1, 14)):
         maker = b.weighted(MAKERS)
         maker(b)

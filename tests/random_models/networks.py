@@ -24,7 +24,8 @@ def matmul(b: Builder) -> None:
         y = b.of(Type("f32", (rows, lead[0])))
         b.add(Type("f32", (rows, inner)), "{1} @ {0}", x, y, bound=bound * lead[0] / inner)
     else:
-        new = b.param(inner, columns) if kind == "weights" else b.of(Type("f32", (inner, columns)))
+        shape = (inner, columns)
+        new = b.weights(*shape) if kind == "weights" else b.of(Type("f32", shape))
         b.add(Type("f32", (*lead, columns)), "{0} @ {1}", x, new, bound=bound)
 
 
@@ -85,7 +86,7 @@ def convolve(b: Builder) -> None:
         b.add(Type("f32", (n, *sizes, channels)), f"{name}({{0}}, {k}, {stride})", x)
         return
     out = b.whole(1, 5)
-    w = b.param(k, k, channels, out)
+    w = b.weights(k, k, channels, out)
     text = f"conv2d({{0}}, {{1}}, stride = {stride}, pad = {pad})"
     b.add(Type("f32", (n, *sizes, out)), text, x, w, bound=k * k * channels * b.bounds[x])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from random_models.builder import Builder
+from random_models.builder import WHOLE, Builder, whole_value
 from random_models.spec import Type
 
 LETTERS = "abcd"
@@ -135,6 +135,9 @@ def window(b: Builder) -> None:
     axis = b.whole(0, len(shape) - 1)
     size = b.whole(1, shape[axis])
     at = b.input(Type("i32")) if b.chance(0.7) else b.of(Type("i32"))
+    if at not in b.inputs:
+        # The judge draws inputs in range; what is computed may be anything.
+        at = b.add(Type("i32"), f"clamp({{0}}, 0, {shape[axis] - size})", at)
     shape[axis] = size
     index = ", ".join([*[":"] * axis, f"{{1}} +: {size}"])
     b.add(Type("f32", tuple(shape)), f"{{0}}[{index}]", x, at, bound=b.bounds[x])
@@ -200,3 +203,43 @@ def place_of(b: Builder) -> None:
     found = b.add(Type("i32", shape), f"{name}({{0}}, axis = {axis})", x, bound=300)
     if b.chance(0.5):
         b.add(Type("f32", shape), "0.1 * f32({0})", found, bound=30)
+
+
+def whole_views(b: Builder) -> None:
+    """Integers and bools turned, cut, joined and looked up, then used as floats."""
+    dtype = b.choice(WHOLE)
+    x = whole_value(b, dtype, b.shape(b.whole(1, 3)))
+    shape = b.types[x].shape
+    kind = b.choice(["turn", "cut", "join", "rows", "choose"])
+    if kind == "turn":
+        names = " ".join(LETTERS[: len(shape)])
+        turned = Type(dtype, shape[::-1])
+        found = b.add(turned, f'rearrange({{0}}, "{names} -> {names[::-1]}")', x)
+    elif kind == "cut":
+        text, new = _range(b, shape[0])
+        found = b.add(Type(dtype, (*new, *shape[1:])), f"{{0}}[{text}]", x)
+    elif kind == "join":
+        y = whole_value(b, dtype, shape)
+        joined = Type(dtype, (2 * shape[0], *shape[1:]))
+        found = b.add(joined, "concat([{0}, {1}], axis = 0)", x, y)
+    elif kind == "rows":
+        ids = b.input(Type("i32", (b.whole(1, 5),)))
+        found = b.add(Type(dtype, (b.types[ids].size, *shape[1:])), "gather({0}, {1})", x, ids)
+    else:
+        y, condition = whole_value(b, dtype, shape), whole_value(b, "bool", shape)
+        found = b.add(b.types[x], "where({2}, {0}, {1})", x, y, condition)
+    b.add(Type("f32", b.types[found].shape), "f32({0}) * 0.01", found, bound=5.0)
+
+
+def whole_reduce(b: Builder) -> None:
+    """Sums, extremes and tests of integers or bools along an axis."""
+    dtype = b.choice(WHOLE)
+    x = whole_value(b, dtype, b.shape(b.whole(1, 3)))
+    shape = b.types[x].shape
+    axis = b.whole(0, len(shape) - 1)
+    kept = tuple(size for i, size in enumerate(shape) if i != axis)
+    names = {"bool": ["any", "all"], "u8": ["max", "min", "argmax"]}
+    name = b.choice(names.get(dtype, ["sum", "max", "min", "argmin"]))
+    kind = "i32" if name.startswith("arg") else dtype
+    found = b.add(Type(kind, kept), f"{name}({{0}}, axis = {axis})", x)
+    b.add(Type("f32", kept), "sin(f32({0}) * 0.01)", found, bound=1.0)

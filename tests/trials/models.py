@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import adapters
-from random_models.generate import generate
+from random_models.generate import WHOLE, generate
 from random_models.judge import judge
 from random_models.shrink import shrink
 from random_models.spec import Model
@@ -34,6 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("count", type=int, help="how many models")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--shrink", type=float, default=120.0, help="seconds per failure")
+    parser.add_argument("--whole", type=float, default=WHOLE, help="share of integer operands")
     parser.add_argument("--no-tint", action="store_true")
 
 
@@ -67,7 +68,7 @@ class Trial:
         return len(self.seen)
 
     def one(self, seed: int) -> None:
-        model = generate(seed)
+        model = generate(seed, self.options.whole)
         failure = self.failure(model, collect=True)
         if failure is None:
             return

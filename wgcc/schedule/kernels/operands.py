@@ -42,7 +42,7 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
 
 
 def _tried(operand: Operand, context: Context, hoist: Hoist) -> Hoist:
-    """What could be done hoist; good for no code, because buffers have other names here."""
+    """What could be hoisted; good for no code, because buffers have other names here."""
     trial = Emitter(context.inlined, context.bindings())
     trial.hoist, trial.loaded = hoist, hoist.loaded
     _element(operand, trial)
