@@ -3,6 +3,7 @@ divide by zero or forget that a zero may move."""
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from building import build, profiles_of
 from expressions import graph_of
 from op_samples import Array, every_sample, input_arrays, run_nodes
 from op_samples import build as build_node
-from wgcc.errors import WgError
+from wgcc.elaborate.elaborate import check
+from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.evaluate import evaluate
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Value
@@ -187,3 +189,43 @@ def test_kernels_for_products_with_zeros(device: Any, tmp_path: Path) -> None:
 
 def test_only_these_have_no_second_derivative() -> None:
     assert set(ONCE) <= OPS.keys()
+
+
+SCAN = """
+  h, y = zeros(f32[B, E, N]), zeros(f32[B, 1, E])
+  for t in 0..T {
+    h = exp(dt[:, t, :, new] * a) * h + (dt * u)[:, t, :, new] * b[:, t, new]
+    row = sum(h * c[:, t, new], axis = -1)[:, new]
+    y = if t == 0 then row else concat([y, row], axis = 1)
+  }
+"""
+WRITTEN_OUT = f"""
+dim B = 2, T = 3, E = 4, N = 2, K = 4
+test "attention" {{
+  q, k, v, mask = rand(f32[B, T, K]), rand(f32[B, T, K]), rand(f32[B, T, K]), rand(f32[T, T])
+  scale = K ** -0.5
+  y = softmax(q @ transpose(k) * scale + mask) @ v
+  assert close(y, attention(q, k, v, mask = mask), tol = 1e-6)
+  d = grad(sum(y * y), q)
+  assert any(abs(grad(sum(d * d), k)) > 1e-6)
+}}
+test "selective_scan" {{
+  u, dt, a = rand(f32[B, T, E]), rand(f32[B, T, E]), -rand(f32[E, N])
+  b, c = rand(f32[B, T, N]), rand(f32[B, T, N])
+  {SCAN}
+  assert close(y, selective_scan(u, dt, a, b, c), tol = 1e-6)
+  d = grad(sum(y * y), u)
+  assert any(abs(grad(sum(d * d), b)) > 1e-6)
+}}
+"""
+
+
+def test_what_to_write_instead_can_be_differentiated_twice() -> None:
+    found = Diagnostics()
+    check(Source("model.wg", WRITTEN_OUT), found)
+    assert not list(found), [item.message for item in found]
+    for op in ("attention_grad_q", "selective_scan_grad"):
+        missing = OPS[op].no_gradient
+        assert missing is not None
+        for text in re.findall("`([^`]*)`", missing.instead):
+            assert text in WRITTEN_OUT

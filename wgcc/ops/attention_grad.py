@@ -11,7 +11,7 @@ from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention_rule import Scope, check_attention, heads_of, scores
 from wgcc.ops.attention_samples import gradient_samples
-from wgcc.ops.registry import NoGradient, Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, Special, no_second_derivative
 
 
 def infer_stats(y: TensorType, rows: TensorType, dy: TensorType) -> TensorType:
@@ -68,9 +68,10 @@ def reference_kv(*arrays: Array, causal: bool, scale: float, window: int | None)
 
 _STATS = ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 65, 4), (3, 1, 1, 33))
 
-_NO_GRADIENT = NoGradient(
-    "second derivative of `attention`",
-    "write it out where it is differentiated twice: `softmax(q @ transpose(k) * scale) @ v`",
+_NO_GRADIENT = no_second_derivative(
+    "attention",
+    "write it out where it is differentiated twice: "
+    "`softmax(q @ transpose(k) * scale + mask) @ v`, with `scale = K ** -0.5` for heads of size K",
 )
 
 OPS = (

@@ -193,10 +193,20 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class NoGradient:
-    """`what` is missing, in the user's words, and what to write `instead`."""
+    """`what` is missing, in the user's words, what to write `instead`, and how to do without."""
 
     what: str
     instead: str
+    or_stop: str = "or stop the gradient there with `stop_grad(...)`"
+
+
+def no_second_derivative(function: str, instead: str) -> NoGradient:
+    """Of an op that computes the gradient of `function`."""
+    return NoGradient(
+        f"second derivative of `{function}`",
+        instead,
+        "or take its gradient as given: `stop_grad(grad(...))`",
+    )
 
 
 @dataclass(frozen=True, slots=True)

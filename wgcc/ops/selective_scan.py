@@ -12,7 +12,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, NoGradient, Op, Sample, ShapeError
+from wgcc.ops.registry import Expand, Op, Sample, ShapeError, no_second_derivative
 from wgcc.ops.state_space import (
     reference_ends,
     reference_grad_channels,
@@ -173,9 +173,11 @@ OPS = (
         reference_grad,
         Expand(expand_grad),
         samples=[Sample([*_inputs(*case), _inputs(*case)[0]], {}, -0.4, 0.4) for case in _CASES],
-        no_gradient=NoGradient(
-            "second derivative of `selective_scan`",
-            "write the recurrence as a loop over time where it is differentiated twice",
+        no_gradient=no_second_derivative(
+            "selective_scan",
+            "write the recurrence as a loop over time where it is differentiated twice: "
+            "`h = exp(dt[:, t, :, new] * a) * h + (dt * u)[:, t, :, new] * b[:, t, new]`, and "
+            "`sum(h * c[:, t, new], axis = -1)` is row t of the result",
         ),
     ),
 )

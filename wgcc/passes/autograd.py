@@ -24,6 +24,7 @@ def autograd(graph: Graph) -> Graph:
     rewrite, missing = Rewrite(graph), Missing()
     for old in graph.nodes:
         node = rewrite.updated(old)
+        missing.asked = node.span
         if node.op == "grad":
             gradients = _grad(rewrite.builder, node, missing)
             for before, after in zip(old.outputs, gradients, strict=True):

@@ -12,23 +12,29 @@ from wgcc.ops.registry import NoGradient
 
 @dataclass(slots=True)
 class Missing:
-    """What is missing, by place in the source, in the order of the text."""
+    """What is missing, by place in the source. `asked` is where the gradient is asked for now."""
 
-    found: dict[tuple[Span | None, str], NoGradient] = field(default_factory=dict)
+    found: dict[tuple[Span | None, str], tuple[NoGradient, Span | None]] = field(
+        default_factory=dict
+    )
+    asked: Span | None = None
 
     def add(self, node: Node) -> None:
         known = OPS[node.op].no_gradient or NoGradient(
             f"gradient of `{node.op}`", "compute it in another way"
         )
-        self.found.setdefault((node.span, known.what), known)
+        self.found.setdefault((node.span, known.what), (known, self.asked))
 
     def report(self) -> None:
         """Raise if anything is missing."""
         if not self.found:
             return
-        problems, advice = Diagnostics(), "or stop the gradient there with `stop_grad(...)`"
-        for (span, what), known in self.found.items():
-            if span is not None:
-                found = problems.error("WG0313", f"there is no {what}", span)
-                found.help(known.instead).help(advice)
-        raise WgError(f"there is no {next(iter(self.found.values())).what}", problems)
+        problems = Diagnostics()
+        for (span, what), (known, asked) in self.found.items():
+            if span is None:
+                continue
+            found = problems.error("WG0313", f"there is no {what}", span)
+            if asked is not None and asked != span:
+                found.also(asked, "asked for here")
+            found.help(known.instead).help(known.or_stop)
+        raise WgError(f"there is no {next(iter(self.found))[1]}", problems)
