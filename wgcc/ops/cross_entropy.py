@@ -14,7 +14,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample, ShapeError
-from wgcc.ops.softmax import exp_sum, log_softmax_array, shifted, softmax
+from wgcc.ops.softmax import exp_sum, log_softmax_array, shifted
 
 
 def infer(
@@ -67,7 +67,10 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         scale = labels.equals(ignore).choose(scale.like(0), scale)
     rest = smoothing / shape[-1]
     target = hits(logits, labels).choose(logits.like(1 - smoothing + rest), rest)
-    return [((softmax(logits, row) - target) * scale.spread(row, shape)).value, None]
+    # Not exp / sum: a kernel after the loss would have to keep the loss's exp, as large as logits.
+    log_sum = exp_sum(logits, row).apply("log").spread(row, shape)
+    probabilities = (shifted(logits, row) - log_sum).exp()
+    return [((probabilities - target) * scale.spread(row, shape)).value, None]
 
 
 def hits(logits: Term, labels: Term) -> Term:
