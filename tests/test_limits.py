@@ -96,8 +96,8 @@ model Attending {
 
 @pytest.mark.parametrize(
     ("entry", "wanted"),
-    # 16 keys and values of 16 vec4f each; an offset; 16 vec2f of statistics.
-    [("go", 8192), ("moved", 8192 + 16), ("learn", 8192 + 128)],
+    # 16 keys and values of 16 vec4f each; an offset; 16 vec4f of statistics.
+    [("go", 8192), ("moved", 8192 + 16), ("learn", 8192 + 256)],
 )
 def test_workgroup_memory_is_counted_in_bytes(entry: str, wanted: int, tmp_path: Path) -> None:
     path = tmp_path / "m.wg"

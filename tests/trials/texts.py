@@ -61,7 +61,8 @@ def measure(text: str) -> Result:
             preexec_fn=_limit, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )  # fmt: skip
         assert process.stdout is not None
-        said = process.stdout.read().decode("utf-8", "replace")
+        with process.stdout as stream:
+            said = stream.read().decode("utf-8", "replace")
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds, megabytes = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
