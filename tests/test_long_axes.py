@@ -122,13 +122,13 @@ def test_every_family_goes_to_the_end(
 
 
 def test_kernels_stay_below_the_limit(compiled: Compiled) -> None:
-    turns = [
-        launch.turns
+    iterations = [
+        launch.iterations
         for entry in compiled.schedule.entries.values()
         for dispatch in entry.dispatches
         for launch in dispatch.launches.values()
     ]
-    assert 4_000 < max(turns) <= 65_535
+    assert 4_000 < max(iterations) <= 65_535
 
 
 def test_what_cannot_be_made_right_is_refused(tmp_path: Path) -> None:
