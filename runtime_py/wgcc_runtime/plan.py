@@ -14,6 +14,8 @@ from wgcc_runtime.strict_json import parse_json
 VERSION = 1
 MAX_PLAN_BYTES = 8 << 20
 WORD = 4
+# Linear memory of WebAssembly grows in pages of this many bytes.
+PAGE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,26 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """The WebAssembly form of the entries: where each buffer starts in its linear memory.
+
+    After `bytes` of buffers each thread has `scratch` bytes of its own. `memory_flag` is the byte
+    of the file that makes the memory one that threads share.
+    """
+
+    file: str
+    sha256: str
+    memory_flag: int
+    buffers: Mapping[str, int]
+    bytes: int
+    scratch: int
+
+    def memory_bytes(self, threads: int) -> int:
+        """Linear memory that so many threads need, in whole pages."""
+        return -(-(self.bytes + threads * self.scratch) // PAGE) * PAGE
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     generator: str
     model: str
@@ -165,6 +187,7 @@ class Plan:
     weights: Mapping[str, Any]
     selftest: Mapping[str, Any]
     memory: Mapping[str, int]
+    twin: Twin | None = None
 
     def persistent(self) -> dict[str, Tensor]:
         """Parameters and state: what outlives a call and goes into checkpoints."""
@@ -233,6 +256,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         weights=raw.get("weights", {}),
         selftest=raw.get("selftest", {}),
         memory=raw["memory"],
+        twin=Twin(**raw["twin"]) if "twin" in raw else None,
     )
 
 

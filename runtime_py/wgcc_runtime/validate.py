@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.limits import limits_of
-from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor
+from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin
 
 MAX_DISPATCHES = 10_000
 LASTING = ("param", "state", "constant")
@@ -50,6 +50,8 @@ def validate(plan: Plan) -> None:
     _check_optimizer(plan)
     _check_selftest(plan)
     _check_memory(plan)
+    if plan.twin:
+        _check_twin(plan, plan.twin)
 
 
 def _refuse(field: str, complaint: str, code: str = "plan") -> NoReturn:
@@ -290,3 +292,18 @@ def _check_memory(plan: Plan) -> None:
         found = sum(buffer.bytes for buffer in plan.buffers if buffer.role in roles)
         if plan.memory.get(name, found) != found:
             _refuse(f"memory.{name}", f"is {plan.memory[name]}; the buffers have {found} bytes")
+
+
+def _check_twin(plan: Plan, twin: Twin) -> None:
+    """Each buffer once, one after the other, before the scratch areas."""
+    sizes = {buffer.name: buffer.bytes for buffer in plan.buffers}
+    for name in sizes:
+        if name not in twin.buffers:
+            _refuse("twin.buffers", f"lacks the buffer {name}")
+    for name in twin.buffers:
+        if name not in sizes:
+            _refuse(f"twin.buffers.{name}", "is no buffer of the plan")
+    starts = sorted((start, name) for name, start in twin.buffers.items())
+    for (start, name), (after, _) in pairwise([*starts, (twin.bytes, "")]):
+        if start + sizes[name] > after:
+            _refuse(f"twin.buffers.{name}", f"ends at byte {start + sizes[name]}, beyond {after}")
