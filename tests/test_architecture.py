@@ -15,6 +15,7 @@ import pytest
 
 from javascript_functions import functions
 from wgcc.bundle.runtime_js import runtime_modules
+from wgcc.ops import OPS
 
 ROOT = Path(__file__).parent.parent
 
@@ -113,6 +114,16 @@ def test_imports_point_down_inside_the_scheduler(module: str) -> None:
             other = name.split(".")[2]
             lower = SCHEDULE_HEIGHT[other] < SCHEDULE_HEIGHT[own]
             assert lower or other == own, f"{module} must not import {name}"
+
+
+@pytest.mark.parametrize("module", [m for m in COMPILER if not m.startswith("wgcc/ops/")])
+def test_no_list_of_ops_outside_the_ops(module: str) -> None:
+    """What holds for some ops is a field of `Op`; a table of rules by op is one job's own."""
+    for node in ast.walk(parse(module)):
+        if isinstance(node, (ast.Set, ast.Tuple, ast.List)):
+            texts = {getattr(item, "value", None) for item in node.elts}
+            ops = sorted(texts & OPS.keys())
+            assert len(ops) < 5, f"{module}:{node.lineno}: {', '.join(ops)}"
 
 
 @pytest.mark.parametrize("module", COMPILER)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from wgcc.elaborate.branches import in_branch
 from wgcc.elaborate.interval import Interval, hull, is_empty, within
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops import OPS
 
 Narrow = Callable[[Value, Interval], Interval]
 Rule = Callable[[Node, Sequence[Interval]], Interval]
@@ -151,11 +152,6 @@ RULES: dict[str, Rule] = {
     "concat": lambda node, inputs: hull(*inputs),
     "window_update": lambda node, inputs: hull(*inputs[:2]),
     **dict.fromkeys(("unslice", "patches"), _with_zero),
-    **dict.fromkeys(
-        (
-            "reshape", "transpose", "broadcast", "slice", "window", "gather", "cast", "stop_grad",
-            "remat", "max", "min",
-        ),
-        _first,
-    ),
-}  # fmt: skip
+    **dict.fromkeys(("cast", "max", "min"), _first),
+    **{op.name: _first for op in OPS.values() if op.moves_elements},
+}

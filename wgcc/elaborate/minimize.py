@@ -18,10 +18,9 @@ from wgcc.elaborate.selectors import listing, select
 from wgcc.elaborate.values import AnyValue, Number, OptimizerValue, ParamRef, Tensor, describe
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ops import OPS
 from wgcc.syntax import ast
 
-# No gradient passes through these: steps are flat, and what an update makes is a new beginning.
-BARRIERS = frozenset({"stop_grad", "minimize", "floor", "sign", "keep_top_k", "keep_top_p"})
 # Halves go from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
 F16_LOSS_SCALE = 1024.0
 
@@ -106,7 +105,7 @@ def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
     reached, waiting = {loss}, [loss]
     while waiting:
         maker = makers.get(waiting.pop())
-        if maker is None or maker.op in BARRIERS:
+        if maker is None or OPS[maker.op].stops_gradient:
             continue
         for value in maker.inputs:
             if value not in reached and value.dtype in FLOATS:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from wgcc.elaborate.interval import Interval, within
 from wgcc.elaborate.intervals import LIMITS, UNKNOWN
 from wgcc.ir.graph import INTEGERS, Node, Value
+from wgcc.ops import OPS
+from wgcc.ops.registry import Indirect
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,19 @@ class Facts:
 
 
 Demands = list[tuple[Value, Allowed]]
-# Each element of the output is one of the first operand; PARTS leave some of its elements out.
-PARTS = frozenset({"slice", "window", "gather"})
-WHOLE_VIEWS = frozenset({"reshape", "transpose", "broadcast", "stop_grad", "remat"})
-CARRIERS = PARTS | WHOLE_VIEWS | {"concat", "cast"}
+
+
+def carries(node: Node) -> bool:
+    """Whether each element of the output is one of an operand, but for its dtype."""
+    return OPS[node.op].moves_elements or node.op in ("concat", "cast")
+
+
+def leaves_out(node: Node) -> bool:
+    """Whether the output may lack elements of the first operand."""
+    op = OPS[node.op]
+    if not op.moves_elements:
+        return False
+    return isinstance(op.lower, Indirect) or node.output.type.size < node.inputs[0].type.size
 
 
 def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
@@ -71,7 +82,7 @@ def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
         return [(value, allowed) for value in node.inputs]
     if node.op == "cast":
         return _of_cast(node, allowed, facts)
-    if node.op in CARRIERS:
+    if carries(node):
         return [(node.inputs[0], allowed)]
     if node.op in _ONE_OPERAND:
         found = _ONE_OPERAND[node.op](allowed)
@@ -119,7 +130,8 @@ def ends_occur(value: Value, facts: Facts) -> bool:
     node = facts.made.get(value.name)
     while node is not None and node.op not in ("iota", "const"):
         varying = [v for v in node.inputs if len(set(facts.intervals[v.name])) > 1]
-        if node.op not in (*WHOLE_VIEWS, "add", "sub", "mul", "neg") or len(varying) > 1:
+        whole = OPS[node.op].moves_elements and not leaves_out(node)
+        if not (whole or node.op in ("add", "sub", "mul", "neg")) or len(varying) > 1:
             return False
         node = facts.made.get((varying or node.inputs)[0].name)
     return node is not None

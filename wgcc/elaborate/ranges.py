@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from wgcc.elaborate.interval import Interval, overlap, within
 from wgcc.elaborate.intervals import intervals, limits
-from wgcc.elaborate.preimages import CARRIERS, PARTS, Allowed, Facts, ends_occur, preimage
+from wgcc.elaborate.preimages import Allowed, Facts, carries, ends_occur, leaves_out, preimage
 from wgcc.elaborate.range_guard import with_range_guard
 from wgcc.elaborate.report import Report
 from wgcc.elaborate.same_numbers import same_numbers
@@ -160,7 +160,7 @@ class _Analysis:
             if operands is None:
                 return None
             node = self.facts.made.get(value.name)
-            whole = whole and not (node and node.op in PARTS)
+            whole = whole and not (node and leaves_out(node))
             pending += [(operand, wanted, whole) for operand, wanted in operands]
         return found
 
@@ -168,7 +168,7 @@ class _Analysis:
         """What must be asked of the operands of a value; nothing where it is in range anyway."""
         node = self.facts.made.get(value.name)
         is_fine = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
-        if node is None or (is_fine and node.op not in CARRIERS):
+        if node is None or (is_fine and not carries(node)):
             return [] if is_fine else None
         operands = preimage(node, allowed, self.facts)
         return [] if operands is None and is_fine else operands

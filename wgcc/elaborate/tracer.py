@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from inspect import signature
 from math import isinf
 from typing import Any
 
@@ -33,7 +35,7 @@ from wgcc.elaborate.values import (
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
 from wgcc.ir.program import Init
-from wgcc.ops.registry import ShapeError
+from wgcc.ops import OPS, ShapeError
 from wgcc.syntax import ast
 
 # One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
@@ -47,11 +49,6 @@ RANGES: dict[str, tuple[float, float]] = {
     "f32": (-3.4028234e38, 3.4028234e38),
     "f16": (-65504.0, 65504.0),
 }
-# Index maps and generated values are folded into their readers and never stored.
-NEVER_STORED = frozenset({"reshape", "transpose", "broadcast", "slice", "iota", "const", "window"})
-# Ops whose output type is an attribute; `emit` fills it in.
-TAKES_DTYPE = frozenset({"const", "iota", "cast"})
-TAKES_SHAPE = frozenset({"reshape", "broadcast", "random"})
 
 
 class Tracer:
@@ -106,8 +103,8 @@ class Tracer:
 
         The attributes `shape` and `dtype` of ops that have them are filled in.
         """
-        attrs |= {"dtype": dtype} if op in TAKES_DTYPE else {}
-        attrs |= {"shape": sizes_of(dims)} if op in TAKES_SHAPE else {}
+        known = {"shape": sizes_of(dims), "dtype": dtype}
+        attrs |= {key: known[key] for key in _type_attributes(op)}
         (result,) = self.emit_many(op, *tensors, outputs=[(tuple(dims), dtype)], **attrs)
         if name:
             self.name(result, name)
@@ -124,7 +121,7 @@ class Tracer:
             self.check_axes(dims, dtype, self.here)
         types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
         for type_, (dims, dtype) in zip(types, outputs, strict=True):
-            if op not in NEVER_STORED:
+            if not OPS[op].never_stored:
                 self.check_size(type_, type_text(dtype, dims), self.here)
         self.budget.node(self.here, self.generic)
         builder = self.trace.builder
@@ -280,3 +277,10 @@ class Tracer:
     def generator_state(self, part: str) -> StateRef:
         """`rng/seed` and `rng/step`; an entry that draws counts `rng/step` up when it ends."""
         return StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here)
+
+
+@cache
+def _type_attributes(op: str) -> tuple[str, ...]:
+    """Which parts of its output's type an op has as attributes."""
+    taken = signature(OPS[op].infer).parameters
+    return tuple(name for name in ("shape", "dtype") if name in taken)

@@ -8,12 +8,10 @@ from math import prod
 
 from wgcc.elaborate.context import Context
 from wgcc.elaborate.intervals import LIMITS
+from wgcc.elaborate.preimages import carries
 from wgcc.errors import Span
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
 from wgcc.syntax import ast
-
-# Ops whose output holds elements of their first input.
-CARRYING = ("reshape", "cast", "slice", "concat", "remat", "stop_grad")
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def _classes(graph: Graph, value: Value) -> int | None:
     """Among how many an `argmax` has chosen; None where none has."""
     makers: dict[Value, Node] = {out: node for node in graph.nodes for out in node.outputs}
     node = makers.get(value)
-    while node is not None and node.op in CARRYING:
+    while node is not None and carries(node):
         node = makers.get(node.inputs[0])
     if node is None or node.op != "argmax":
         return None

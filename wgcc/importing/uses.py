@@ -24,7 +24,6 @@ CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN = (
     "convolution", "lookup", "product", "weighted sum", "plain",
 )  # fmt: skip
 _STRONGEST_FIRST = (CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN)
-_SAME_AXES = frozenset({"slice", "window", "copy", "remat", "stop_grad", "cast"})
 
 Axis = tuple[str, int]
 # For each axis of a value: which axes of which parameters it is made of.
@@ -139,7 +138,7 @@ class _Tracer:
         origins = self._origins.get(node.inputs[0])
         if node.op == "concat":
             return self._merged(node.inputs)
-        if node.op in _SAME_AXES:
+        if OPS[node.op].identity or node.op in ("slice", "window", "cast"):
             return origins
         if node.op == "transpose" and origins is not None:
             return tuple(origins[axis] for axis in node.attrs["perm"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import erf, pi, sqrt
 
 from wgcc.lazy_numpy import Array, np
@@ -35,6 +36,14 @@ def sigmoid_array(x: Array) -> Array:
     return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
+def sigmoid_number(x: float) -> float:
+    return 0.5 * (1.0 + math.tanh(0.5 * x))
+
+
+def softplus_number(x: float) -> float:
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
 OPS = (
     # dx = g (1 - y²)
     unary(
@@ -45,6 +54,7 @@ OPS = (
         functions=("tanh",),
         cheap=False,
         samples=WIDE,
+        number=math.tanh,
     ),
     # dx = g y (1 - y)
     unary(
@@ -55,6 +65,7 @@ OPS = (
         functions=("sigmoid",),
         cheap=False,
         samples=WIDE,
+        number=sigmoid_number,
     ),
     # dx = g where y > 0, so 0 at 0
     unary(
@@ -63,6 +74,7 @@ OPS = (
         lambda x: np.maximum(x, 0),
         lambda g, x, y: y.exceeds(0).choose(g, 0),
         functions=("relu",),
+        number=lambda x: max(x, 0.0),
     ),
     unary(
         "gelu",
@@ -81,6 +93,7 @@ OPS = (
         functions=("sigmoid",),
         cheap=False,
         samples=WIDE,
+        number=lambda x: x * sigmoid_number(x),
     ),
     # dx = g sigmoid(x)
     unary(
@@ -91,6 +104,7 @@ OPS = (
         functions=("log", "log1p", "softplus"),
         cheap=False,
         samples=WIDE,
+        number=softplus_number,
     ),
     # dx = g 2/√π exp(-x²)
     unary(
@@ -101,5 +115,6 @@ OPS = (
         functions=("erf",),
         cheap=False,
         samples=WIDE,
+        number=math.erf,
     ),
 )

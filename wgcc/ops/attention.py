@@ -13,7 +13,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention_mask import mask_gradient
-from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, scores
+from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, score_effort, scores
 from wgcc.ops.attention_samples import samples
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Op, Special
@@ -76,5 +76,6 @@ OPS = (
         grad,
         samples(),
         saved=1,
+        effort=score_effort,
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_rule import Scope, check_attention, heads_of, scores
+from wgcc.ops.attention_rule import Scope, check_attention, heads_of, score_effort, scores
 from wgcc.ops.attention_samples import gradient_samples
 from wgcc.ops.registry import Op, Sample, ShapeError, Special, no_second_derivative
 
@@ -90,6 +90,7 @@ OPS = (
         Special("attention_grad_q", inlines=False),
         samples=gradient_samples(),
         no_gradient=_NO_GRADIENT,
+        effort=score_effort,
     ),
     Op(
         "attention_grad_kv",
@@ -98,5 +99,6 @@ OPS = (
         Special("attention_grad_kv", inlines=False),
         samples=gradient_samples(),
         no_gradient=_NO_GRADIENT,
+        effort=score_effort,
     ),
 )

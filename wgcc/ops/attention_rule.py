@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from wgcc.ir.graph import INTEGERS, TensorType, Value
+from wgcc.ir.graph import INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.registry import ShapeError
@@ -86,3 +86,9 @@ def scores(
     if mask is not None:
         found, counts = found + mask, counts & (mask > HIDDEN)
     return np.where(counts, found, np.asarray(HIDDEN, found.dtype)), counts
+
+
+def score_effort(node: Node) -> int:
+    """There is a score for every row and key, and each is touched several times."""
+    q, k = node.inputs[:2]
+    return q.type.size // q.shape[-1] * k.shape[-2] * (8 + q.shape[-1] // 4)

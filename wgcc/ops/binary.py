@@ -100,7 +100,12 @@ _DIVISION = [Sample([(65,), (65,)], low=-2.0, high=-0.4), *_whole_numbers()]
 OPS = (
     # dx = g, dz = g
     binary(
-        "add", "({0} + {1})", lambda x, z: np.add(x, z), lambda g, x, z, y: (g, g), dtypes=NUMBERS
+        "add",
+        "({0} + {1})",
+        lambda x, z: np.add(x, z),
+        lambda g, x, z, y: (g, g),
+        dtypes=NUMBERS,
+        commutative=True,
     ),
     # dx = g, dz = -g
     binary(
@@ -117,6 +122,7 @@ OPS = (
         lambda x, z: np.multiply(x, z),
         lambda g, x, z, y: (g * z, g * x),
         dtypes=NUMBERS,
+        commutative=True,
     ),
     # dx = g / z, dz = -(g / z) y
     binary(
@@ -155,6 +161,7 @@ OPS = (
         lambda x, z: np.maximum(x, z),
         maximum_derivative,
         dtypes=NUMBERS,
+        commutative=True,
     ),
     binary(
         "minimum",
@@ -162,5 +169,6 @@ OPS = (
         lambda x, z: np.minimum(x, z),
         minimum_derivative,
         dtypes=NUMBERS,
+        commutative=True,
     ),
 )

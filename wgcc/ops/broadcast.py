@@ -70,5 +70,6 @@ OPS = (
                 [TensorType((), "bool")], {"shape": (3,)}, integers=(0, 1), differentiable=False
             ),
         ],
+        never_stored=True,
     ),
 )

@@ -32,21 +32,37 @@ def _op(
     dtypes: tuple[str, ...],
     arity: int = 2,
     functions: tuple[str, ...] = (),
+    commutative: bool = False,
 ) -> Op:
-    samples = samples_of(arity, dtypes)
-    return Op(name, _to_bool(name, dtypes), reference, Pointwise(wgsl, functions), no_grad, samples)
+    return Op(
+        name,
+        _to_bool(name, dtypes),
+        reference,
+        Pointwise(wgsl, functions),
+        no_grad,
+        samples_of(arity, dtypes),
+        commutative=commutative,
+    )
 
 
 OPS = (
-    _op("eq", "({0} == {1})", lambda x, z: np.equal(x, z), DTYPES),
+    _op("eq", "({0} == {1})", lambda x, z: np.equal(x, z), DTYPES, commutative=True),
     # `x != x` is false for NaN on the adapters tried; the negation of == is not.
-    _op("ne", "(!({0} == {1}))", lambda x, z: np.not_equal(x, z), DTYPES),
+    _op("ne", "(!({0} == {1}))", lambda x, z: np.not_equal(x, z), DTYPES, commutative=True),
     _op("lt", "({0} < {1})", lambda x, z: np.less(x, z), NUMBERS),
     _op("le", "({0} <= {1})", lambda x, z: np.less_equal(x, z), NUMBERS),
     _op("gt", "({0} > {1})", lambda x, z: np.greater(x, z), NUMBERS),
     _op("ge", "({0} >= {1})", lambda x, z: np.greater_equal(x, z), NUMBERS),
-    _op("logical_and", "({0} && {1})", lambda x, z: np.logical_and(x, z), ("bool",)),
-    _op("logical_or", "({0} || {1})", lambda x, z: np.logical_or(x, z), ("bool",)),
+    _op(
+        "logical_and",
+        "({0} && {1})",
+        lambda x, z: np.logical_and(x, z),
+        ("bool",),
+        commutative=True,
+    ),
+    _op(
+        "logical_or", "({0} || {1})", lambda x, z: np.logical_or(x, z), ("bool",), commutative=True
+    ),
     _op("is_finite", "wg_finite({0})", lambda x: np.isfinite(x), FLOATS, 1, ("finite",)),
     _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), 1),
 )

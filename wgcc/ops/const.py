@@ -38,5 +38,6 @@ OPS = (
             Sample([], {"value": 255, "dtype": "u8"}),
             Sample([], {"value": True, "dtype": "bool"}),
         ],
+        never_stored=True,
     ),
 )

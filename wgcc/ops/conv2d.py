@@ -17,7 +17,7 @@ from wgcc.ops.contract import contract
 from wgcc.ops.formula import Term
 from wgcc.ops.patches import overlap
 from wgcc.ops.phases import image_gradient
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
 from wgcc.ops.windows import Pair, Windows, check_windows
 
 
@@ -50,6 +50,13 @@ def reference(
         by_group = np.matmul(seen, kernels[place].swapaxes(0, 1)[:, None, None])
         y[:, rows, columns] += np.moveaxis(by_group, 0, -2)
     return y.reshape(batch, *out, results)
+
+
+def effort(node: Node) -> int:
+    """A matrix product for every place of the kernel."""
+    rows, columns, inputs, _ = node.inputs[1].shape
+    places = rows * columns
+    return places * (node.output.type.size * (inputs // 8 + 2) + 4 * NUMPY_CALL)
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
@@ -113,4 +120,4 @@ def _samples() -> list[Sample]:
     return found
 
 
-OPS = (Op("conv2d", infer, reference, Expand(expand), grad, _samples()),)
+OPS = (Op("conv2d", infer, reference, Expand(expand), grad, _samples(), effort=effort),)

@@ -36,5 +36,6 @@ OPS = (
             Sample([TensorType((3, 5), "bool")], differentiable=False),
             Sample([TensorType((3, 5), "u8")], differentiable=False),
         ],
+        identity=True,
     ),
 )

@@ -35,5 +35,6 @@ OPS = (
             for n in (1, 63, 65, 200)
             for dtype in ("f32", "i32", "u32", "u8")
         ],
+        never_stored=True,
     ),
 )

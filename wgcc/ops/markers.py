@@ -102,7 +102,7 @@ def reference(*arrays: Any, **attrs: Any) -> Any:
 
 OPS = (
     Op("grad", infer_grad, reference, Marker("autograd")),
-    Op("minimize", infer_minimize, reference, Marker("autograd")),
+    Op("minimize", infer_minimize, reference, Marker("autograd"), stops_gradient=True),
     Op("update", infer_update, reference, Marker("optimizer")),
-    Op("remat", infer_remat, reference_remat, Marker("autograd"), grad_remat),
+    Op("remat", infer_remat, reference_remat, Marker("autograd"), grad_remat, identity=True),
 )

@@ -39,6 +39,10 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     return [b.apply("matmul", g, right_t), b.apply("matmul", left_t, g)]
 
 
+def effort(node: Node) -> int:
+    return node.output.type.size * (node.inputs[0].shape[-1] // 8)
+
+
 _SIZES = ((1, 1, 1), (3, 5, 2), (17, 9, 11), (1, 65, 1), (64, 7, 63), (65, 33, 31), (2, 257, 3))
 
 OPS = (
@@ -53,5 +57,6 @@ OPS = (
             Sample([(1, 3, 5), (1, 5, 2)]),
             Sample([(3, 7, 5), (3, 5, 9)]),
         ],
+        effort=effort,
     ),
 )

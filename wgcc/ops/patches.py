@@ -7,13 +7,14 @@ a kernel (spread, so nothing is stored), [N, OH, OW, KH, KW, C] holds one kernel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_sizes
-from wgcc.ops.registry import Op, Sample, ShapeError, View
+from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View
 
 Pair = tuple[int, int]
 Conditions = list[tuple[int, Any, int]]
@@ -53,6 +54,10 @@ def reference_unpatches(x: Array, size: Pair, stride: Pair, pad: Pair, dilation:
     for i, j, windows, pixels in _places(x.shape[3:5], size, x.shape[1:3], stride, pad, dilation):
         found[:, pixels[0], pixels[1], i, j] = x[:, windows[0], windows[1], i, j]
     return found
+
+
+def effort(node: Node) -> int:
+    return prod(node.output.shape[3:5]) * 4 * NUMPY_CALL
 
 
 def _places(
@@ -170,7 +175,7 @@ def _samples(name: str) -> list[Sample]:
 
 
 OPS = (
-    Op("patches", infer, reference, View(index, inside), grad, _samples("out")),
+    Op("patches", infer, reference, View(index, inside), grad, _samples("out"), effort=effort),
     Op(
         "unpatches",
         infer_unpatches,
@@ -178,5 +183,6 @@ OPS = (
         View(index_unpatches, inside_unpatches),
         grad_unpatches,
         _samples("size"),
+        effort=effort,
     ),
 )

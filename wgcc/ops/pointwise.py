@@ -12,7 +12,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Functions, GradRule, Op, Pointwise, Reference, Sample
+from wgcc.ops.registry import Functions, GradRule, NumberRule, Op, Pointwise, Reference, Sample
 
 UnaryDerivative = Callable[[Term, Term, Term], Term]
 BinaryDerivative = Callable[[Term, Term, Term, Term], tuple[Term, Term]]
@@ -58,6 +58,8 @@ def unary(
     high: float = 2.0,
     cheap: bool = True,
     samples: Sequence[Sample] = (),
+    number: NumberRule | None = None,
+    identity: bool = False,
 ) -> Op:
     """`derivative(g, x, y)` gives dx; without it the gradient is zero."""
 
@@ -79,6 +81,9 @@ def unary(
         Pointwise(wgsl, functions, cheap),
         grad,
         [*samples_of(1, dtypes, low, high), *samples],
+        number=number,
+        stops_gradient=derivative is None,
+        identity=identity,
     )
 
 
@@ -93,6 +98,7 @@ def binary(
     low: float = -2.0,
     high: float = 2.0,
     cheap: bool = True,
+    commutative: bool = False,
     samples: Sequence[Sample] = (),
 ) -> Op:
     """`derivative(g, x, z, y)` of y = op(x, z) gives (dx, dz)."""
@@ -109,6 +115,7 @@ def binary(
         Pointwise(wgsl, functions, cheap),
         _binary_grad(derivative),
         [*samples_of(2, dtypes, low, high), *samples],
+        commutative=commutative,
     )
 
 

@@ -7,6 +7,7 @@ gradient of a maximum goes to the first of equals.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
@@ -15,7 +16,7 @@ from wgcc.ops.checks import check_dtype
 from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.ops.formula import Term
 from wgcc.ops.patches import overlap
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
 from wgcc.ops.windows import Pair, Windows, check_windows
 
 # Of what a window sees, the axes of the kernel.
@@ -55,6 +56,10 @@ def _places(
         axes = zip(x.shape[1:3], out, stride, pad, place, strict=True)
         (rows, ys), (columns, xs) = (overlap(n, m, s, i - p) for n, m, s, p, i in axes)
         yield (slice(None), rows, columns), (slice(None), ys, xs)
+
+
+def effort(node: Node) -> int:
+    return prod(node.attrs["kernel"]) * (node.output.type.size + 4 * NUMPY_CALL)
 
 
 def expand_max(b: Builder, node: Node) -> Sequence[Value]:
@@ -123,6 +128,6 @@ _SAMPLES = [
 ]
 
 OPS = (
-    Op("max_pool2d", infer, reference_max, Expand(expand_max), grad_max, _SAMPLES),
-    Op("avg_pool2d", infer, reference_avg, Expand(expand_avg), grad_avg, _SAMPLES),
+    Op("max_pool2d", infer, reference_max, Expand(expand_max), grad_max, _SAMPLES, effort=effort),
+    Op("avg_pool2d", infer, reference_avg, Expand(expand_avg), grad_avg, _SAMPLES, effort=effort),
 )

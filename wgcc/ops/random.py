@@ -129,5 +129,6 @@ OPS = (
             Sample(_SEEDS_AND_SITE, {"shape": (9,), "site": 0, "kind": kind}, integers=(0, 2**31))
             for kind in ("uniform", "normal")
         ],
+        effort=lambda node: 20 * node.output.type.size,
     ),
 )

@@ -15,6 +15,9 @@ from wgcc.ir.graph import Attrs, Node, TensorType, Value
 from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
+NumberRule = Callable[[float], float]
+# A call of numpy takes as long as this many elements.
+NUMPY_CALL = 1000
 
 
 # Names of WGSL helper functions, or a rule that tells those of a node.
@@ -218,6 +221,16 @@ class Op:
     gradient per output (None where nothing depends on it) and returns one per input (None where
     there is none). The last `saved` outputs are there for that gradient alone: nothing else may use
     them, and none flows through them.
+
+    - `number(x)`: of one operand, its value for a number known at compile time, in double
+      precision; the language has a function of the op's name for each op that has this rule
+    - `effort(node)`: how many elements `reference` touches beside those of its results, where it
+      is many
+    - `stops_gradient`: no gradient passes through: its result is constant almost everywhere, or
+      counts as given
+    - `never_stored`: elements are computed where they are read, so no buffer limits its size
+    - `commutative`: the two operands may be swapped
+    - `identity`: the output equals the first operand
     """
 
     name: str
@@ -228,6 +241,18 @@ class Op:
     samples: Sequence[Sample] = ()
     no_gradient: NoGradient | None = None
     saved: int = 0
+    number: NumberRule | None = None
+    effort: Callable[[Node], int] | None = None
+    stops_gradient: bool = False
+    never_stored: bool = False
+    commutative: bool = False
+    identity: bool = False
+
+    @property
+    def moves_elements(self) -> bool:
+        """Whether every element of the output is one of the first operand, unchanged."""
+        is_view = isinstance(self.lower, View) and self.lower.inside is None
+        return self.identity or is_view or isinstance(self.lower, Indirect)
 
 
 Reference = Callable[..., Array]

@@ -91,5 +91,6 @@ OPS = (
                 [TensorType((6,), "bool")], {"shape": (2, 3)}, integers=(0, 1), differentiable=False
             ),
         ],
+        never_stored=True,
     ),
 )

@@ -31,6 +31,10 @@ def reference(a: Array, b: Array, axis: int, reverse: bool) -> Array:
     return np.moveaxis(h, 0, axis)
 
 
+def effort(node: Node) -> int:
+    return sum(value.type.size for value in node.inputs)
+
+
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # db[t] = g[t] + a[t+1] db[t+1], da[t] = db[t] h[t-1]  (the other way round when reversed)
     (g,), axis, reverse = gs, node.attrs["axis"], node.attrs["reverse"]
@@ -100,6 +104,7 @@ OPS = (
             for shape, axis in _CASES
             for reverse in (False, True)
         ],
+        effort=effort,
     ),
     Op(
         "cumsum",

@@ -12,7 +12,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError, no_second_derivative
+from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError, no_second_derivative
 from wgcc.ops.state_space import (
     reference_ends,
     reference_grad_channels,
@@ -50,6 +50,12 @@ def infer(u: TensorType, dt: TensorType, a: TensorType, b: TensorType, c: Tensor
 def reference(u: Array, dt: Array, a: Array, b: Array, c: Array) -> Array:
     bc = np.concatenate([b, c], axis=2)
     return reference_output(u, dt, a, bc, reference_starts(u, dt, a, bc, 1), 1)
+
+
+def effort(node: Node) -> int:
+    """Step after step, a state for every channel."""
+    u, _, a = node.inputs[:3]
+    return u.shape[1] * 8 * NUMPY_CALL + 8 * u.type.size * a.shape[-1]
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
@@ -166,6 +172,7 @@ OPS = (
         Expand(expand),
         grad,
         [Sample(_inputs(*case), {}, -0.6, 0.6) for case in _CASES],
+        effort=effort,
     ),
     Op(
         "selective_scan_grad",
@@ -179,5 +186,6 @@ OPS = (
             "`h = exp(dt[:, t, :, new] * a) * h + (dt * u)[:, t, :, new] * b[:, t, new]`, and "
             "`sum(h * c[:, t, new], axis = -1)` is row t of the result",
         ),
+        effort=effort,
     ),
 )

@@ -118,6 +118,7 @@ OPS = (
             Sample([whole], {"starts": starts, "sizes": sizes, "steps": steps})
             for whole, starts, sizes, steps in _CASES
         ],
+        never_stored=True,
     ),
     Op(
         "unslice",

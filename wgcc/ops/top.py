@@ -81,6 +81,7 @@ OPS = (
             for shape in _SHAPES
             for k in sorted({1, min(3, shape[-1]), shape[-1]})
         ],
+        stops_gradient=True,
     ),
     Op(
         "keep_top_p",
@@ -88,5 +89,6 @@ OPS = (
         reference_top_p,
         Special("select", inlines=False),
         samples=[Sample([shape, ()], {}, 0.05, 0.9) for shape in _SHAPES],
+        stops_gradient=True,
     ),
 )

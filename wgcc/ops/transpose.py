@@ -51,5 +51,6 @@ OPS = (
             Sample([(2, 3, 4, 5)], {"perm": (0, 2, 1, 3)}),
             Sample([TensorType((3, 7), "i32")], {"perm": (1, 0)}, differentiable=False),
         ],
+        never_stored=True,
     ),
 )

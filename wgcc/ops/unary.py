@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from wgcc.ir.graph import DTYPES
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import NUMBERS
@@ -20,9 +22,16 @@ OPS = (
         lambda x: np.abs(x),
         lambda g, x, y: g * x.apply("sign"),
         dtypes=SIGNED,
+        number=abs,
     ),
-    unary("sign", "sign({0})", lambda x: np.sign(x), dtypes=SIGNED),
-    unary("floor", "floor({0})", lambda x: np.floor(x)),
+    unary(
+        "sign",
+        "sign({0})",
+        lambda x: np.sign(x),
+        dtypes=SIGNED,
+        number=lambda x: float((x > 0) - (x < 0)),
+    ),
+    unary("floor", "floor({0})", lambda x: np.floor(x), number=math.floor),
     # dx = 2 g x
     unary(
         "square",
@@ -30,6 +39,7 @@ OPS = (
         lambda x: np.square(x),
         lambda g, x, y: g * (x * 2),
         dtypes=NUMBERS,
+        number=lambda x: x * x,
     ),
     # dx = -g y²
     unary(
@@ -42,7 +52,13 @@ OPS = (
     ),
     # dx = g / 2y
     unary(
-        "sqrt", "sqrt({0})", lambda x: np.sqrt(x), lambda g, x, y: g * 0.5 / y, low=0.1, high=9.0
+        "sqrt",
+        "sqrt({0})",
+        lambda x: np.sqrt(x),
+        lambda g, x, y: g * 0.5 / y,
+        low=0.1,
+        high=9.0,
+        number=math.sqrt,
     ),
     # dx = -g y³ / 2
     unary(
@@ -52,6 +68,7 @@ OPS = (
         lambda g, x, y: g * (y.square() * y * -0.5),
         low=0.1,
         high=9.0,
+        number=lambda x: 1.0 / math.sqrt(x),
     ),
     # dx = g y
     unary(
@@ -61,6 +78,7 @@ OPS = (
         lambda g, x, y: g * y,
         cheap=False,
         samples=[Sample([(257,)], low=-80.0, high=1.0)],
+        number=math.exp,
     ),
     # dx = g (y + 1)
     unary(
@@ -71,6 +89,7 @@ OPS = (
         functions=("expm1",),
         cheap=False,
         samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
+        number=math.expm1,
     ),
     # dx = g / x
     unary(
@@ -82,6 +101,7 @@ OPS = (
         low=0.1,
         high=9.0,
         cheap=False,
+        number=math.log,
     ),
     # dx = g / (1 + x)
     unary(
@@ -94,6 +114,7 @@ OPS = (
         high=9.0,
         cheap=False,
         samples=[Sample([(65,)], low=-1e-3, high=1e-3)],
+        number=math.log1p,
     ),
     # dx = g cos x
     unary(
@@ -104,6 +125,7 @@ OPS = (
         functions=("turn", "sin"),
         cheap=False,
         samples=[Sample([(257,)], low=-1e4, high=1e4)],
+        number=math.sin,
     ),
     # dx = -g sin x
     unary(
@@ -114,6 +136,7 @@ OPS = (
         functions=("turn", "cos"),
         cheap=False,
         samples=[Sample([(257,)], low=-1e4, high=1e4)],
+        number=math.cos,
     ),
-    unary("stop_grad", "{0}", lambda x: x, dtypes=DTYPES),
+    unary("stop_grad", "{0}", lambda x: x, dtypes=DTYPES, identity=True),
 )

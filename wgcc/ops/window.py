@@ -116,6 +116,7 @@ OPS = (
         Indirect(at, limit, index),
         grad,
         _samples(updates=False),
+        never_stored=True,
     ),
     Op(
         "window_update",

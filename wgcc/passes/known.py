@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
+from wgcc.ops import OPS
+from wgcc.ops.registry import View
 
 Number = float | int | bool
-UNIFORM_VIEWS = frozenset(("broadcast", "reshape", "transpose", "slice"))
 
 
 class Known:
@@ -28,12 +29,18 @@ class Known:
     def number(self, value: Value) -> Number | None:
         """The number that every element of `value` is, if there is one known now."""
         node = self._makers.get(value.name)
-        while node and node.op in UNIFORM_VIEWS:
+        while node and is_plain_view(node):
             node = self._makers.get(node.inputs[0].name)
         if node is None or node.op != "const":
             return None
         found: Number = node.attrs["value"]
         return found
+
+
+def is_plain_view(node: Node) -> bool:
+    """Whether the output has elements of the one operand in other places, and nothing else."""
+    op = OPS[node.op]
+    return isinstance(op.lower, View) and op.moves_elements and len(node.inputs) == 1
 
 
 Rule = Callable[[Builder, Known, Node], Value | None]

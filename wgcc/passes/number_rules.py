@@ -10,7 +10,7 @@ from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Reduce
-from wgcc.passes.known import UNIFORM_VIEWS, Known, Number, filled
+from wgcc.passes.known import Known, Number, filled, is_plain_view
 
 # Above this, counting through a reduction would cost more time than it saves.
 LARGEST = 2**20
@@ -34,7 +34,7 @@ def _is_folded(known: Known, node: Node) -> bool:
 
 def _result(node: Node, numbers: list[Number | None]) -> Number | None:
     lower = OPS[node.op].lower
-    if node.op in UNIFORM_VIEWS:
+    if is_plain_view(node):
         return numbers[0]
     if isinstance(lower, Pointwise):
         return _compute(node, numbers, [()] * len(numbers), ())

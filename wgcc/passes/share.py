@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops import OPS
 from wgcc.passes.rewrite import Rewrite
-
-COMMUTATIVE = frozenset(
-    ("add", "mul", "maximum", "minimum", "eq", "ne", "logical_and", "logical_or")
-)
 
 
 def share(graph: Graph) -> Graph:
@@ -33,7 +30,7 @@ def share(graph: Graph) -> Graph:
 def _key(node: Node) -> tuple[str, ...]:
     """Equal for two nodes exactly if they compute the same."""
     names = [value.name for value in node.inputs]
-    operands = sorted(names) if node.op in COMMUTATIVE else names
+    operands = sorted(names) if OPS[node.op].commutative else names
     return (node.op, *operands, _spelled(node.attrs))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
+from wgcc.ops import OPS
+from wgcc.ops.registry import Reduce
 from wgcc.passes.known import Known, Rule
 
 
@@ -86,5 +88,5 @@ VIEW_RULES: dict[str, Rule] = {
     "unslice": _if_same_shape,
     "window": _if_same_shape,
     "concat": _concat,
-    **dict.fromkeys(("sum", "max", "min", "prod", "any", "all"), _reduce),
+    **{op.name: _reduce for op in OPS.values() if isinstance(op.lower, Reduce)},
 }

@@ -17,55 +17,25 @@ from wgcc.elaborate.terms import Term
 from wgcc.elaborate.tracer import Tracer
 from wgcc.elaborate.values import AnyValue, Number, Tensor, Truth, describe
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS
+from wgcc.ir.graph import FLOATS, TensorType
+from wgcc.ops import OPS, ShapeError
+from wgcc.ops.registry import NumberRule
 
 
-def _softplus(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
-
-
-def _sigmoid(x: float) -> float:
-    return 0.5 * (1.0 + math.tanh(0.5 * x))
-
-
-# What each function is for a number known at compile time, in double precision.
-NUMBER_RULES: dict[str, Callable[[float], float]] = {
-    "exp": math.exp,
-    "log": math.log,
-    "sqrt": math.sqrt,
-    "rsqrt": lambda x: 1.0 / math.sqrt(x),
-    "abs": abs,
-    "sin": math.sin,
-    "cos": math.cos,
-    "tanh": math.tanh,
-    "sigmoid": _sigmoid,
-    "relu": lambda x: max(x, 0.0),
-    "silu": lambda x: x * _sigmoid(x),
-    "softplus": _softplus,
-    "square": lambda x: x * x,
-    "sign": lambda x: float((x > 0) - (x < 0)),
-    "floor": math.floor,
-    "erf": math.erf,
-    "log1p": math.log1p,
-    "expm1": math.expm1,
-}
-ALSO_INTEGERS = {"abs": (*FLOATS, "i32"), "sign": (*FLOATS, "i32"), "square": parameters.NUMBERS}
-
-
-def _unary(op: str) -> BuiltinFunction:
+def _unary(op: str, rule: NumberRule) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
         value = args["x"]
         if isinstance(value, (Dim, Number)):
-            return _of_number(tracer, op, value, NUMBER_RULES[op], at)
+            return _of_number(tracer, op, value, rule, at)
         return _of_tensor(tracer, op, args)
 
     return BuiltinFunction(op, "x", call)
 
 
 def _of_number(
-    tracer: Tracer, op: str, value: Dim | Number, rule: Callable[[float], float], at: Span
+    tracer: Tracer, op: str, value: Dim | Number, rule: NumberRule, at: Span
 ) -> AnyValue:
-    if isinstance(value, Dim) and op in ALSO_INTEGERS:
+    if isinstance(value, Dim) and _takes(op, "i32"):
         return value if op == "abs" and value.size >= 0 else Dim.literal(int(rule(value.size)))
     try:
         return Number(float(rule(float(plain(value)))))
@@ -74,9 +44,17 @@ def _of_number(
         raise Stop(tracer.report.error("WG0503", text, at)) from None
 
 
+def _takes(op: str, dtype: str) -> bool:
+    try:
+        OPS[op].infer(TensorType((), dtype))
+    except ShapeError:
+        return False
+    return True
+
+
 def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
     x = parameters.tensor(tracer, args, "x")
-    if x.dtype not in ALSO_INTEGERS.get(op, FLOATS):
+    if not _takes(op, x.dtype):
         text = f"`{op}` works on floats, but this is {x}"
         found = tracer.report.error("WG0501", text, args.span("x"), str(x))
         raise Stop(found.help(f"convert it: `f32({args.text('x')})`"))
@@ -157,7 +135,7 @@ def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at
 
 
 FUNCTIONS = (
-    *map(_unary, NUMBER_RULES),
+    *(_unary(op.name, op.number) for op in OPS.values() if op.number is not None),
     BuiltinFunction("gelu", "x, approximate=false", gelu),
     _extreme("maximum", max),
     _extreme("minimum", min),
