@@ -26,7 +26,7 @@ def check(folder: Path, produced: Mapping[str, str | bytes], bless: bool) -> Non
         lines = [line for name in changed for line in _diff(name, expected, wanted)]
         shown = "".join(lines[:SHOWN_LINES])
         more = f"\n… {len(lines) - SHOWN_LINES} more lines" if len(lines) > SHOWN_LINES else ""
-        advice = f"\nif this is right: python3 dev.py bless -k {folder.name}"
+        advice = f"\nif this is intended: python3 dev.py bless -k {folder.name}"
         pytest.fail(f"{folder.name} is not as expected\n{shown}{more}{advice}", pytrace=False)
 
 
@@ -39,7 +39,7 @@ def check_text(path: Path, produced: str, bless: bool) -> None:
     expected = path.read_bytes().decode() if path.is_file() else ""
     if expected != produced:
         shown = "".join(_unified(path.name, expected, produced))
-        advice = f"\nif this is right: python3 dev.py bless -k {path.stem}"
+        advice = f"\nif this is intended: python3 dev.py bless -k {path.stem}"
         pytest.fail(f"{path.name} is not as expected\n{shown}{advice}", pytrace=False)
 
 

@@ -115,14 +115,14 @@ class TestCheck:
     def test_right(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "check", model)
         assert (code, out) == (0, "")
-        assert "Net is right: 13 parameters (52 B), entries train, predict" in err
+        assert "ok: Net, 13 parameters (52 B), entries train, predict" in err
 
     def test_wrong(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         """All errors of all files; a right file beside a wrong one is still checked."""
         code, out, err = run(capsys, "check", str(WRONG), model)
         assert (code, out) == (1, "")
         assert err.count("error[WG0120]") == 3 and "3 errors; nothing was written" in err
-        assert "Net is right" in err
+        assert "ok: Net" in err
 
     def test_json(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "check", "--json", str(WRONG), model)
@@ -142,7 +142,7 @@ class TestCheck:
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / "lib.wg").write_text("fn twice(x: f32) -> f32 = x + x\n")
         code, _, err = run(capsys, "check", str(tmp_path))
-        assert code == 0 and "lib.wg: no errors, and no model to build" in err
+        assert code == 0 and "lib.wg: ok: no model, so nothing to build" in err
 
     @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"\x00" * 10, b"", b"((((("])
     def test_odd_files(
@@ -158,7 +158,7 @@ class TestCheck:
     ) -> None:
         (tmp_path / "a.wg").write_bytes(b"\xff")
         code, _, err = run(capsys, "check", str(tmp_path))
-        assert code == 1 and "not UTF-8" in err and "Net is right" in err
+        assert code == 1 and "not UTF-8" in err and "ok: Net" in err
         code, out, _ = run(capsys, "check", str(tmp_path), "--json")
         assert code == 1 and [record["ok"] for record in json.loads(out)] == [False, True]
 

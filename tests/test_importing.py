@@ -125,7 +125,7 @@ def test_json_and_what_is_left_over(tmp_path: Path, capsys: pytest.CaptureFixtur
     files = (str(tmp_path / "w.safetensors"), str(tmp_path / "model.wg"))
     code, out, err = run(capsys, "import", *files, "--json")
     found = json.loads(out)
-    assert code == 1 and "nothing in the file fits g.b" in err and "--partial" in err
+    assert code == 1 and "no tensor in the file fits g.b" in err and "--partial" in err
     assert found["map"]["g.w"] == {
         "tensor": "net.2.weight", "changes": "transposed", "found": "shape", "assumed": "",
     }  # fmt: skip

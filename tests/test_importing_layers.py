@@ -152,7 +152,7 @@ def test_equal_shapes_without_names_are_asked(tmp_path: Path, capsys: Capture) -
     # One rule, for a weight, tells where the rest is.
     map_file.write_text("left.w <- pear.weight, transposed")
     code, shown, err, made = imported(TWO, tensors, tmp_path, capsys, *with_map)
-    assert code == 0 and "please check: right.w, right.b found by its shape only" in err
+    assert code == 0 and "please check: right.w, right.b matched by its shape only" in err
     assert np.array_equal(made["left.w"], tensors["pear.weight"].T)
     assert np.array_equal(made["left.b"], tensors["pear.bias"])
     assert np.array_equal(made["right.w"], tensors["apple.weight"].T)
@@ -169,7 +169,7 @@ def test_a_name_with_another_shape_is_not_replaced(tmp_path: Path, capsys: Captu
         "other.weight": random(8, 8), "other.bias": random(8),
     }  # fmt: skip
     code, shown, err, made = imported(TWO, tensors, tmp_path, capsys)
-    assert code == 1 and not made and "nothing in the file fits left.w, left.b" in err
+    assert code == 1 and not made and "no tensor in the file fits left.w, left.b" in err
     assert "# not found: left.w [8, 8]; left.weight [7, 8] has its name, but not its shape" in shown
     assert np.array_equal(
         imported(TWO, tensors, tmp_path, capsys, "--partial")[3]["right.w"],
@@ -260,7 +260,7 @@ def test_what_is_not_decided_is_said(case: str, tmp_path: Path, capsys: Capture)
     model = f"model M {{\n  param mix: {type_} = 0.0\n\n  entry predict{entry}\n}}\n"
     code, shown, err, made = imported(model, {"mix.weight": random(*shape)}, tmp_path, capsys)
     assert code == 1 and not made and said in shown
-    assert "not decided: mix;" in err or "nothing in the file fits mix;" in err
+    assert "not decided: mix;" in err or "no tensor in the file fits mix;" in err
 
 
 SPREAD = (FOLDER / "conv_transpose_spread.wg").read_text()
@@ -299,7 +299,7 @@ def test_help_shows_how_maps_are_written(capsys: Capture) -> None:
     code, out, _ = run(capsys, "import", "--help")
     assert code == 0
     for text in (
-        "PARAMETER <- TENSOR, CHANGES", "keeps its first values", "rows 0:64", "flipped",
+        "PARAMETER <- TENSOR, CHANGES", "keeps its initial values", "rows 0:64", "flipped",
         "conv.w    <- features.0.weight, axes 2,1,0", "Exit code 1", "blocks.*.up.w <-",
     ):  # fmt: skip
         assert text in out, text

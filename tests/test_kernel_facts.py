@@ -1,4 +1,4 @@
-"""`wgcc show --kernel` and `--kernels`: what is said about kernels on paper is right."""
+"""`wgcc show --kernel` and `--kernels`: the static figures of kernels are correct."""
 
 from __future__ import annotations
 

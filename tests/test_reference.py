@@ -1,4 +1,4 @@
-"""The language reference is complete, and every block and example in it is right."""
+"""The language reference is complete, and every block and example in it is correct."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_names_and_shapes_of_the_ids_are_free(counting: Path) -> None:
         ("decode", ["--prompt", "a", "-n", "0"], 2, "0 is not in the range"),
         ("decode", ["--prompt", "a", "-o", "y.npy"], 2, "standard output"),
         ("decode", ["--prompt", "a", "-i", "heat=1"], 1, "heat"),
-        ("decode", ["-n", "3"], 2, "-n goes with --prompt"),
+        ("decode", ["-n", "3"], 2, "-n needs --prompt"),
         ("wrote", ["--prompt", "a"], 1, "no entry `wrote`"),
     ],
 )

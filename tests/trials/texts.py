@@ -47,7 +47,7 @@ class Result:
     @property
     def is_good(self) -> bool:
         answered = self.code in (0, 1) and "Traceback" not in self.said
-        words = "stumbled over itself" not in self.said and (self.code == 0 or "error" in self.said)
+        words = "internal error" not in self.said and (self.code == 0 or "error" in self.said)
         return answered and words and self.seconds <= SECONDS and self.megabytes <= MEGABYTES
 
 

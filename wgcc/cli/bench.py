@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from wgcc_runtime.model import Model
 
 EXISTING = click.Path(exists=True, path_type=Path)
-# Two bundles take turns, so that what else the machine does hits both.
-TURNS = 4
+# Two bundles are measured alternately, so that other load on the machine affects both.
+ROUNDS = 4
 
 
 @click.command("bench")
@@ -30,12 +30,16 @@ TURNS = 4
     "--per-kernel/--no-per-kernel",
     default=True,
     show_default=True,
-    help="Time, rates and source line of every kernel.",
+    help="Also report the time, rates and source line of every kernel.",
 )
-@click.option("--compare", type=EXISTING, help="Another bundle to measure in turns with it.")
-@click.option("--seconds", type=float, default=2.0, show_default=True, help="Time per entry.")
+@click.option(
+    "--compare", type=EXISTING, help="A second bundle, measured alternately with the first."
+)
+@click.option(
+    "--seconds", type=float, default=2.0, show_default=True, help="Seconds to measure each entry."
+)
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
-@click.option("--profile", help="Which kernels, such as gpu or cpu; default: what suits.")
+@click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
 @json_option
 def command(
     bundle: Path,
@@ -47,9 +51,9 @@ def command(
     profile: str | None,
     as_json: bool,
 ) -> None:
-    """Measure milliseconds per call of each entry of BUNDLE.
+    """Measure how long each entry of BUNDLE takes per call.
 
-    With the results read after every call, and once in ten calls.
+    Two figures: with the outputs read after every call, and with one read after every ten calls.
     """
     with failures(), ExitStack() as stack:
         paths = [bundle, *([compare] if compare else [])]
@@ -117,7 +121,7 @@ class Subject:
         return {**asdict(self.watches[name].timing()), **counts}
 
     def _kernels(self, name: str) -> dict[str, Any]:
-        """Rates are of the bytes bound, so they are what the memory must deliver at least."""
+        """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
         profile = self._model.profile(name)
         total = profile.total_ms or 1.0
         rows = [
@@ -133,11 +137,11 @@ class Subject:
 
 
 def _measure(subjects: list[Subject], seconds: float) -> None:
-    """Entry by entry; where two bundles have the same one, in turns."""
+    """Entry by entry; an entry that both bundles have is measured alternately."""
     for name in dict.fromkeys(name for subject in subjects for name in subject.names):
         having = [subject for subject in subjects if name in subject.names]
         watches = [subject.start(name) for subject in having]
-        turns = TURNS if len(watches) > 1 else 1
-        for _ in range(turns):
+        rounds = ROUNDS if len(watches) > 1 else 1
+        for _ in range(rounds):
             for watch in watches:
-                watch.run(seconds / turns)
+                watch.run(seconds / rounds)

@@ -1,4 +1,4 @@
-"""What `wgcc bench` found, as tables for people."""
+"""The results of `wgcc bench` as tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Facts = dict[str, Any]
 
 
 def bench_text(first: Facts, second: Facts | None = None) -> str:
-    """Of one bundle, or of two beside each other."""
+    """The tables of one bundle, or of two side by side."""
     parts = [_totals(first, second), _entries(first, second)]
     others = {kernels["entry"]: kernels for kernels in (second or {}).get("kernels", [])}
     for kernels in first.get("kernels", []):
@@ -27,8 +27,8 @@ def _totals(first: Facts, second: Facts | None) -> str:
             lines.append(
                 [facts["path"], *times, size(facts["bytes"]), size(facts["temporary_bytes"])]
             )
-    note = f"{first['device']}, {first['profile']} kernels; load includes compile, which is the"
-    return f"{table(lines, right=range(1, 5))}\n{note} drivers' part of it before the first call"
+    note = f"{first['device']}, {first['profile']} kernels; load includes compile, the time the"
+    return f"{table(lines, right=range(1, 5))}\n{note} driver takes to compile the kernels"
 
 
 def _entries(first: Facts, second: Facts | None) -> str:
@@ -63,7 +63,7 @@ RATES = ("gflops", "gbytes_per_s")
 
 
 def _both(one: Facts, two: Facts) -> str:
-    """Kernels of two bundles by what they compute, the largest differences first."""
+    """Kernels of two bundles, matched by what they compute; the largest difference first."""
     sums: dict[str, list[float]] = {}
     places: dict[str, str] = {}
     for at, profile in enumerate((one, two)):

@@ -1,4 +1,4 @@
-"""`wgcc build`: a model file becomes a bundle."""
+"""`wgcc build`: compiles a model file into a bundle."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ POLL_SECONDS = 0.3
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The bundle's folder.",
+    help="Folder to write the bundle into.",
 )
 @model_options
 @click.option(
     "--weights",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="First values of parameters, as safetensors.",
+    help="Initial values of parameters, as a safetensors file.",
 )
 @click.option(
-    "--entries", metavar="NAMES", help="Only these entries, with commas: --entries train,predict."
+    "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
 )
 @click.option(
-    "--candidates", is_flag=True, help="With more kernels, for tuning in a page to choose from."
+    "--candidates",
+    is_flag=True,
+    help="Include alternative kernels, so that a page can tune the bundle for its GPU.",
 )
 @click.option(
     "--memory",
     metavar="SIZE",
     callback=memory_size,
-    help="GPU memory it may need, such as 64MB: activations are computed twice where it is short.",
+    help="Limit of GPU memory, such as 64MB; activations are recomputed where needed to meet it.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Also into a folder of other files: those with names of a bundle's files are replaced.",
+    help="Build into a folder that holds other files; files with a bundle's names are replaced.",
 )
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
@@ -70,22 +72,23 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Compile MODEL.wg into a bundle: kernels, plan, first weights.
+    """Compile MODEL.wg into a bundle: kernels, plan, initial weights.
 
-    The folder given with -o can be loaded from Python with wgcc_runtime.load. A bundle that is
-    there is replaced as a whole, or not at all if something fails; other files in it stay, and
-    so do weights that were trained since (as weights.trained.safetensors).
+    Python loads the folder given with -o by wgcc_runtime.load; a web page opens its index.html.
+    A bundle that is already there is replaced completely, or not at all if something fails.
+    Other files in the folder stay, and weights trained since the last build are kept as
+    weights.trained.safetensors.
     """
     _refuse_foreign_folder(output, options["force"])
     if not watch:
         ctx.exit(_try_build(model_file, output, all_errors, as_json, options))
     for _ in _changes(model_file.parent):
         _try_build(model_file, output, all_errors, as_json, options)
-        say(f"watching {model_file.parent}; Ctrl-C ends", style="dim")
+        say(f"watching {model_file.parent}; press Ctrl-C to stop", style="dim")
 
 
 def _refuse_foreign_folder(folder: Path, force: bool) -> None:
-    """Before anything is compiled for it."""
+    """Called first, so that nothing is compiled for a folder that may not be written."""
     from wgcc.bundle.folder import check_folder
     from wgcc.errors import WgError
 
@@ -124,7 +127,7 @@ def _build(
 def _try_build(
     path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
 ) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     from wgcc.errors import WgError
 
     try:
@@ -151,7 +154,7 @@ def _write(files: Mapping[str, bytes], output: Path, force: bool) -> dict[str, s
 
 
 def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:
-    """Arrays by name. Every name and shape must be one of the model's."""
+    """Arrays by name. Every name and shape must be that of a tensor of the model."""
     if path is None:
         return None
     from wgcc.bundle.first_values import read_weights

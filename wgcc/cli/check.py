@@ -1,4 +1,4 @@
-"""`wgcc check`: everything that is wrong with some files, in one run."""
+"""`wgcc check`: reports every error in the given files, in one run."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def command(
     all_errors: bool,
     as_json: bool,
 ) -> None:
-    """Find all that is wrong with model files, without writing anything.
+    """Report every error in model files, without writing anything.
 
-    FILES are .wg files, or folders of them. A file that checks also builds.
+    FILES are .wg files, or folders of them. A file that passes also builds.
     """
     from wgcc.cli.checking import check_file
 
@@ -51,7 +51,7 @@ def command(
     else:
         for result in results:
             _say(result, all_errors)
-    ctx.exit(0 if all(result.is_right for result in results) else 1)
+    ctx.exit(0 if all(result.is_ok for result in results) else 1)
 
 
 def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
@@ -64,22 +64,22 @@ def _models(paths: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _say(result: Checked, all_errors: bool) -> None:
-    """What is wrong, or one line for each model that is right."""
+    """The errors, or one line for each model if there are none."""
     say_diagnostics(result.diagnostics, all_errors)
     if result.problem:
         say(f"{result.path}: {result.problem}", style="error")
-    if not result.is_right:
+    if not result.is_ok:
         return
     for name, program in result.programs.items():
         parameters = _parameters(program)
         entries = "entry" if len(program.entries) == 1 else "entries"
         say(
-            f"{result.path}: {name} is right: {plural(parameters, 'parameter')} "
+            f"{result.path}: ok: {name}, {plural(parameters, 'parameter')} "
             f"({size(parameters * WORD)}), {entries} {', '.join(program.entries)}",
             style="good",
         )
     if not result.programs:
-        say(f"{result.path}: no errors, and no model to build", style="good")
+        say(f"{result.path}: ok: no model, so nothing to build", style="good")
 
 
 def _parameters(program: Program) -> int:
@@ -97,8 +97,8 @@ def _record(result: Checked) -> dict[str, Any]:
     }
     return {
         "file": str(result.path),
-        "ok": result.is_right,
+        "ok": result.is_ok,
         "problem": result.problem,
-        "models": models if result.is_right else {},
+        "models": models if result.is_ok else {},
         "diagnostics": [item.as_json() for item in result.diagnostics],
     }

@@ -1,4 +1,4 @@
-"""Checks a file all the way: a model that passes here can be built."""
+"""Checks a file through every stage: a model that passes can be built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wgcc.schedule.schedule import schedule
 
 @dataclass(slots=True)
 class Checked:
-    """`problem` is what is wrong with the file but at no place of it."""
+    """`problem` is an error that belongs to the whole file, not to a place in it."""
 
     path: Path
     programs: dict[str, Program] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Checked:
     problem: str = ""
 
     @property
-    def is_right(self) -> bool:
+    def is_ok(self) -> bool:
         return not self.problem and not self.diagnostics.errors
 
 

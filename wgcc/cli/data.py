@@ -16,7 +16,7 @@ FORMATS = ".npz, .npy, .safetensors, .csv, or a folder of .npy files"
 
 
 def read_inputs(path: Path, entry: Entry) -> dict[str, Array]:
-    """The arrays named like the entry's inputs; others in the file are left alone."""
+    """The arrays with the names of the entry's inputs; others in the file are ignored."""
     from wgcc_runtime.errors import WgccError
 
     arrays = _read_csv(path, entry) if path.suffix == ".csv" else read_arrays(path)
@@ -97,9 +97,9 @@ def _columns(
                 numbers.append(convert(row[column]))
             except (IndexError, ValueError):
                 cell = row[column] if column < len(row) else "missing"
-                text = f"{path}, line {line}: `{header[column]}` is {cell!r}, no {tensor.dtype}"
+                text = f"{path}, line {line}: `{header[column]}` is {cell!r}, not {tensor.dtype}"
                 raise WgccError("data", text, header[column]) from None
     array: Array = np.array(numbers)
     shape = (len(rows), *tensor.shape[1:])
-    # A number of columns that does not fit is left as it is: the shape error then says both.
+    # If the columns do not fill the shape, the later shape error reports both shapes.
     return array.reshape(shape if array.size == np.prod(shape) else (len(rows), len(columns)))

@@ -1,4 +1,4 @@
-"""`wgcc doctor`: what this machine offers to run bundles, and what to install otherwise."""
+"""`wgcc doctor`: reports what this machine has to run bundles, and what to install."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wgcc.cli.options import json_option
 from wgcc.cli.printing import say, show, show_json
 
 PACKAGES = ("wgcc", "wgpu", "numpy", "safetensors")
-# What runs bundles besides Python, and the names its program goes by.
+# Programs other than Python that run bundles, with the names of their executables.
 PROGRAMS = {
     "node": ("node",),
     "deno": ("deno",),
@@ -28,7 +28,10 @@ FEATURES = ("timestamp-query", "shader-f16", "subgroup")
 @click.command("doctor")
 @json_option
 def command(as_json: bool) -> None:
-    """Show adapters, limits, features and tools; exit code 1 when no adapter is found."""
+    """Show WebGPU adapters, limits, features and tools.
+
+    Exit code 1 if no adapter is found.
+    """
     with failures():
         adapters = _adapters()
     found = {
@@ -72,7 +75,7 @@ def _adapters() -> list[dict[str, Any]]:
 
 
 def _profile(adapter: Any, name: str) -> str:
-    """The kernels that suit it best, in bundles that have them."""
+    """The profile that a runtime prefers on this adapter, if the bundle has it."""
     from wgcc_runtime.device import SUBGROUP, is_software, software_profiles, subgroup_of
 
     if not is_software(name, adapter.info["adapter_type"]):
@@ -81,7 +84,7 @@ def _profile(adapter: Any, name: str) -> str:
 
 
 def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
-    """Limits where the adapter cannot do what every browser grants."""
+    """Names of the limits where the adapter offers less than WebGPU's defaults."""
     return [
         name
         for name, value in limits.items()
@@ -120,7 +123,7 @@ def _show(found: dict[str, Any]) -> None:
         chosen = " (used by default)" if number == 0 else ""
         show(f"\nadapter {click.style(adapter['name'], bold=True)}{chosen}")
         show(f"  {adapter['kind']}, {adapter['backend']}, driver {adapter['driver'] or '-'}")
-        show(f"  runs the {adapter['profile']} kernels of a bundle")
+        show(f"  uses the {adapter['profile']} kernels of a bundle")
         show(f"  features: {', '.join(adapter['features']) or 'none beyond the basic ones'}")
         below = adapter["below_default"]
         text = (

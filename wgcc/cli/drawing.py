@@ -1,4 +1,4 @@
-"""What depends on what, as a drawing: of the ops of a graph or of the dispatches of a plan."""
+"""Dependency drawings: of the ops of a graph, or of the dispatches of a plan."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def plan_drawing(plan: Mapping[str, Any], name: str) -> Drawing:
 
 
 def _lasts(plan: Mapping[str, Any], region: Region) -> bool:
-    """What a kernel may write here it also reads: an update of parameters, moments, counters."""
+    """Parameters, moments and counters are updated: a kernel that writes them also reads them."""
     return plan["buffers"][region["buffer"]]["role"] in ("params", "state")
 
 
 def _writers(written: Sequence[tuple[Region, int]], regions: Sequence[Region]) -> list[int]:
-    """The boxes that wrote what now stands in these regions."""
+    """The boxes that wrote the current contents of these regions."""
     found: dict[int, None] = {}
     for region in regions:
         unknown = [(region["offset"], region["offset"] + region["size"])]
@@ -106,7 +106,7 @@ def _writers(written: Sequence[tuple[Region, int]], regions: Sequence[Region]) -
 
 
 def _without(intervals: list[tuple[int, int]], region: Region) -> list[tuple[int, int]]:
-    """What of the intervals does not lie in the region."""
+    """The parts of the intervals outside the region."""
     start, end = region["offset"], region["offset"] + region["size"]
     pieces = [
         piece

@@ -1,4 +1,4 @@
-"""Drawings as SVG: boxes in rows, each below all it depends on, joined by curves."""
+"""Drawings as SVG: boxes in rows, each below all boxes it depends on, joined by curves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ section {{ overflow-x: auto }}</style></head><body>
 
 
 def html_page(drawings: Sequence[Drawing]) -> str:
-    """One section for each entry, in a file that needs nothing else."""
+    """A self-contained page with one section for each entry."""
     sections = "\n".join(
         f"<section><h2>{escape(drawing.name)}</h2>\n{svg_picture(drawing)}</section>"
         for drawing in drawings
@@ -68,7 +68,7 @@ def _places(drawing: Drawing) -> tuple[dict[int, Point], float, float]:
 
 
 def _rows(drawing: Drawing) -> list[list[int]]:
-    """Each box one row below the lowest it depends on; neighbours follow what they depend on."""
+    """Each box is one row below the lowest it depends on; a row is sorted by its dependencies."""
     needs: dict[int, list[int]] = {number: [] for number in range(len(drawing.boxes))}
     for a, b in drawing.arrows:
         needs[b].append(a)

@@ -1,7 +1,4 @@
-"""How commands that run bundles end when the runtime refuses: one line on stderr, an exit code.
-
-What it only warns of is a line on stderr, too.
-"""
+"""Errors of the runtime become one line on stderr and an exit code; warnings become a line."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _NUMERIC_CODES = ("nan", "selftest")
 
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
-    """Turns an error of the runtime into `error[code]: text` and the right exit code."""
+    """Turns an error of the runtime into `error[code]: text` and the matching exit code."""
     from wgcc_runtime.errors import WgccError
 
     try:
@@ -33,8 +30,8 @@ def failures() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warnings_said() -> Iterator[None]:
-    """Within this, a warning of the runtime is said at once, as people read it."""
+def warnings_printed() -> Iterator[None]:
+    """Within this, a warning of the runtime is printed at once, as `warning: text`."""
     from wgcc_runtime.errors import WgccWarning
 
     with warnings.catch_warnings():

@@ -14,7 +14,9 @@ from wgcc.schedule.kernel import Dispatch, EntrySchedule
 def fused_text(subject: Subject) -> str:
     compiled = subject.compiled
     if compiled is None:
-        raise WgError("a bundle holds only the plan: for the stage fused show the model file")
+        raise WgError(
+            "a bundle contains only the plan; for --stage fused give wgcc show the model file"
+        )
     names = {kernel: file.name for file in compiled.planned.kernels for kernel in file.kernels}
     lines: list[str] = []
     for entry in compiled.schedule.entries.values():

@@ -33,7 +33,7 @@ COMMANDS = (
     "import",
     "doctor",
 )
-# `import` is a word of Python and can be no module.
+# `import` is a keyword of Python and cannot name a module.
 _MODULES = {"import": "importing"}
 PROBLEM, USAGE, CHECK_FAILED, INTERRUPTED = 1, 2, 3, 130
 
@@ -72,16 +72,19 @@ def _module(command: str) -> str:
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Shell completion: put this into ~/.bashrc (or zsh_source into ~/.zshrc; for fish: "
-    "`_WGCC_COMPLETE=fish_source wgcc | source`): "
-    '`eval "$(_WGCC_COMPLETE=bash_source wgcc)"`',
+    epilog="""Shell completion:
+
+    \b
+    bash, in ~/.bashrc:      eval "$(_WGCC_COMPLETE=bash_source wgcc)"
+    zsh, in ~/.zshrc:        eval "$(_WGCC_COMPLETE=zsh_source wgcc)"
+    fish, in config.fish:    _WGCC_COMPLETE=fish_source wgcc | source""",
 )
 @click.version_option(__version__, prog_name="wgcc", message="%(prog)s %(version)s")
 def cli() -> None:
     """Compile .wg models to WebGPU bundles that train and predict anywhere.
 
     \b
-    wgcc new hello && cd hello          a model with data to begin with
+    wgcc new hello && cd hello          start from a small model with data
     wgcc build model.wg -o bundle       compile it
     wgcc train bundle data.safetensors  train it
     """
@@ -104,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it ends.
+        # The reader of our output closed the pipe. Without this, Python would report it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -139,8 +142,8 @@ def _last_resort(error: Exception) -> None:
         ": "
     )
     say(
-        f"wgcc {__version__} stumbled over itself ({kind}{place}). This is a bug in wgcc, not in "
+        f"wgcc {__version__}: internal error ({kind}{place}). This is a bug in wgcc, not in "
         "your model: please report it with the model file and this line "
-        "(WGCC_TRACEBACK=1 prints more to report).",
+        "(with WGCC_TRACEBACK=1, wgcc also prints the traceback).",
         style="error",
     )

@@ -1,4 +1,4 @@
-"""`wgcc import`: weights of another framework become weights of a model."""
+"""`wgcc import`: converts weights of another framework to weights of a model."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ if TYPE_CHECKING:
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
 
 _HELP = """\
-Turn WEIGHTS.safetensors, as PyTorch names and stores them, into weights of MODEL.wg.
+Convert PyTorch weights for a model.
 
-In PyTorch: safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
+WEIGHTS.safetensors holds tensors as PyTorch names and stores them:
+safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
 
-Prints a map, one rule per parameter. Names decide which tensor it is, and how the model uses
-the parameter decides the order of its axes. What that does not decide is printed as `?`, with
-what it could be: replace each `?`, or write rules of your own, and give them with --map.
-State, such as a cache, is filled by rules only, but for running statistics of batch norm.
+Prints a map with one rule per parameter of MODEL.wg. Names decide which tensor a parameter is;
+how the model uses the parameter decides the order of its axes. A rule that is not decided is
+printed as `?` with the possible choices: replace each `?`, or write your own rules, and give the
+file with --map. State, such as a cache, is filled only by rules in that file, except for the
+running statistics of batch norm.
 
-Lines `# assumed` say what the file could not show, such as how it stores square matrices. Exit
-code 1, and nothing written, if a parameter is undecided, or not found and no --partial given.
+Lines with `# assumed` state what the file could not show, such as how it stores square matrices.
+Exit code 1, and nothing is written, if a parameter is undecided, or if one is not found and
+--partial is not given.
 
 \b
-Rules, one a line:
+Rules, one per line:
   PARAMETER <- TENSOR            as it is stored
   PARAMETER <- TENSOR, CHANGES   changed, as in the examples
-  PARAMETER                      keeps its first values
+  PARAMETER                      keeps its initial values
   blocks.*.up.w <- h.*.fc.weight, transposed
-                                 `*` is the same on both sides
+                                 `*` stands for the same text on both sides
 
 \b
-Changes, separated by commas and made in this order:
+Changes, separated by commas and applied in this order:
   rows 0:64, columns 0:64        a part of the first, of the second axis
-  flipped                        all axes after the first two backward (ConvTranspose)
+  flipped                        all axes after the first two reversed (ConvTranspose)
   transposed, hwio, axes 2,1,0   axes in another order; hwio is axes 2,3,1,0 (Conv2d)
   reshaped                       the same elements in the parameter's shape
 
@@ -68,7 +71,7 @@ Example of a file for --map:
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the weights for `wgcc build --weights` go; without it only the map is printed.",
+    help="File to write, for `wgcc build --weights`; without it only the map is printed.",
 )
 @click.option(
     "--map",
@@ -76,7 +79,9 @@ Example of a file for --map:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Rules that correct or complete the printed map.",
 )
-@click.option("--partial", is_flag=True, help="Parameters that are not found keep first values.")
+@click.option(
+    "--partial", is_flag=True, help="Parameters that are not found keep their initial values."
+)
 @model_options
 @json_option
 def command(
@@ -147,26 +152,26 @@ def _program(path: Path, options: Mapping[str, Any]) -> Program:
 
 
 def _complain(proposal: Proposal, program: Program, partial: bool) -> None:
-    """Parameters must be found; statistics that are not start as the model says."""
+    """Parameters must be found; running statistics may be missing and keep their initial values."""
     from wgcc.importing.map_text import listing
     from wgcc.importing.matching import ORDER, SHAPE
 
-    open_ = [item.target for item in proposal.undecided]
-    if open_:
+    undecided = [item.target for item in proposal.undecided]
+    if undecided:
         raise WgError(
-            f"not decided: {listing(open_)}; replace each `?` of the map, and give it with --map "
-            "(a parameter without `<- …` keeps its first values)"
+            f"not decided: {listing(undecided)}; replace each `?` of the map, and give it with "
+            "--map (a parameter without `<- …` keeps its initial values)"
         )
     missing = [name for name in proposal.missing if name in program.params]
     if missing and not partial:
         raise WgError(
-            f"nothing in the file fits {listing(missing)}; name it in a map (--map), or give "
-            "--partial to let it start as the model says"
+            f"no tensor in the file fits {listing(missing)}; name it in a map (--map), or give "
+            "--partial to keep its initial values"
         )
     for found, text in ((SHAPE, "by its shape only"), (ORDER, "by the order of layers only")):
         names = [pair.target for pair in proposal.pairs if pair.found == found]
         if names:
-            say(f"please check: {listing(names)} found {text}")
+            say(f"please check: {listing(names)} matched {text}")
     assumed = [pair.target for pair in proposal.pairs if pair.assumed]
     if assumed:
         say(f"please check how the file stores {listing(assumed)}: see `# assumed`")

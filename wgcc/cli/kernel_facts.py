@@ -1,6 +1,6 @@
-"""What can be said about a kernel on paper: threads, memory, registers, work per byte.
+"""Static figures of a kernel: threads, memory, registers, operations per byte.
 
-Read from the plan and the WGSL alone, so a bundle tells as much as its model file.
+They are read from the plan and the WGSL alone, so a bundle shows as much as its model file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WORD = 4
 _CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
 _SHARED = re.compile(r"^var<workgroup> \w+: (.+);", re.M)
 _VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
-# `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: an old value goes into the new one.
+# `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
 _GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
 _WORDS = {"vec2": 2, "vec3": 3, "vec4": 4}
 
@@ -25,7 +25,7 @@ Facts = dict[str, Any]
 
 
 def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
-    """Of the kernel itself; then of each dispatch that runs it."""
+    """Facts of the kernel itself, then of each dispatch that runs it."""
     number = next(i for i, kernel in enumerate(plan["kernels"]) if kernel["name"] == name)
     constants = {key: int(value) for key, value in _CONSTANT.findall(text)}
     workgroup = plan["kernels"][number]["workgroup"]
@@ -65,7 +65,7 @@ def facts_comment(facts: Facts) -> str:
 
 
 def facts_table(kernels: list[Facts]) -> str:
-    """All kernels of a bundle; of its dispatches the one that moves most."""
+    """All kernels of a bundle, each with the one of its dispatches that moves most bytes."""
     lines = [
         ["kernel", "profile", "workgroup", "shared", "registers", "ops/load", "workgroups",
          "operations", "bytes", "ops/byte", "line"]
@@ -88,7 +88,7 @@ def facts_table(kernels: list[Facts]) -> str:
 
 
 def _operations_per_load(constants: Mapping[str, int]) -> float:
-    """Of a product. The shorter side is loaded once by all threads that share their loads."""
+    """For a matrix product. Threads that share their loads load the shorter side once together."""
     rows, cols = constants["TM"], constants["TN"]
     sharing = constants.get("SUBGROUP") or 1
     loads = rows / sharing + cols if constants.get("LANES_M") == 1 else rows + cols / sharing
@@ -103,7 +103,7 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
             replaced = {item["dispatch"]: item for item in changed}
             for i, dispatch in enumerate(all_dispatches(entry)):
                 launch = replaced.get(i, dispatch)
-                # What several profiles share is told once.
+                # A dispatch that several profiles share is listed once.
                 if launch["kernel"] != number or (name, i) in found:
                     continue
                 moved = sum(binding["size"] for binding in dispatch["bindings"])
@@ -117,7 +117,7 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
 
 
 def _accumulators(text: str, constants: Mapping[str, int]) -> int:
-    """Words of the variables of `main` that gather something; counters of loops are none."""
+    """Words of the variables of `main` that accumulate a result; loop counters do not."""
     main = text[text.index("@compute") :] if "@compute" in text else ""
     return sum(
         _words(type_, value, constants)
@@ -127,7 +127,7 @@ def _accumulators(text: str, constants: Mapping[str, int]) -> int:
 
 
 def _words(type_: str, value: str, constants: Mapping[str, int]) -> int:
-    """`array<vec4f, 2 * TM>` has 8 TM words; without a type the first value tells."""
+    """`array<vec4f, 2 * TM>` has 8 TM words; without a type the first value shows it."""
     text = (type_ or value).strip()
     array = re.match(r"array<(.+),\s*([^,>]+?)\s*>", text)
     if array:

@@ -1,4 +1,4 @@
-"""What GPU memory holds: buffers, and the life of every temporary of an entry."""
+"""What GPU memory holds: buffers, and the lifetime of every temporary of an entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ def memory_text(subject: Subject) -> str:
     total = f"total {size(plan['memory']['peak'])}"
     parts = [f"buffers\n{table(rows, right=(2,))}", total]
     if subject.compiled is None:
-        parts.append("(for the life of each temporary, show the model file instead of the bundle)")
+        parts.append(
+            "(for the lifetime of each temporary, give wgcc show the model file, not the bundle)"
+        )
     for name, lives in _lives(subject).items():
         parts.append(f"entry {name}: {_timeline(lives, _steps(subject, name))}")
     return "\n\n".join(parts)
@@ -64,7 +66,7 @@ def _timeline(lives: list[dict[str, Any]], steps: int) -> str:
         for life in lives
     ]
     each = "one dispatch" if stride == 1 else f"{stride} dispatches"
-    return f"the life of its temporaries (a column is {each})\n{table(rows, right=(1,))}"
+    return f"lifetimes of its temporaries (a column is {each})\n{table(rows, right=(1,))}"
 
 
 def _bar(life: dict[str, Any], steps: int, stride: int) -> str:

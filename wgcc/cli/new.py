@@ -1,4 +1,4 @@
-"""`wgcc new`: a folder with a model and data to begin with."""
+"""`wgcc new`: a folder with a model and data to start from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from wgcc.paths import data_dir
 
 @dataclass(frozen=True)
 class Template:
-    """What an example is, the files to train and evaluate with, steps that suffice.
+    """What an example is, the files to train and evaluate with, and how many steps are enough.
 
-    `weights` is what it starts from, `prompt` what a language model goes on from.
+    `weights` is what training starts from, `prompt` the text that a language model continues.
     """
 
     what: str
@@ -26,7 +26,7 @@ class Template:
     prompt: str = ""
 
     def commands(self) -> dict[str, str]:
-        """Each command that comes next, and what it is for."""
+        """The next commands, and what each does."""
         weights = f" --weights {self.weights}" if self.weights else ""
         evaluate = f" --eval {self.test}" if self.test else ""
         found = {
@@ -52,7 +52,7 @@ _TEMPLATES = {
         prompt="And God said, ",
     ),
     "lora": Template(
-        "a trained GPT that learns another manner by small corrections",
+        "a trained GPT that is fine-tuned to another style with LoRA",
         "train.safetensors",
         "test.safetensors",
         100,
@@ -68,8 +68,8 @@ _README = """\
 
     {commands}
 
-`model.wg` is the model. The data lies in {data}: one array for each input of
-the entry `train`, along whose first axis batches are drawn. The same from Python:
+`model.wg` is the model. The data is in {data}: one array for each input of
+the entry `train`; batches are drawn along the first axis. The same from Python:
 
     import wgcc_runtime as wg
     from safetensors.numpy import load_file
@@ -87,10 +87,10 @@ the entry `train`, along whose first axis batches are drawn. The same from Pytho
     type=click.Choice([*_TEMPLATES]),
     default="sin",
     show_default=True,
-    help="What to begin with.",
+    help="Which example to start from.",
 )
 def command(name: str, template: str) -> None:
-    """Make the folder NAME with a model, data and a README."""
+    """Create the folder NAME with a model, data and a README."""
     from wgcc.bundle.folder import is_free, write_new
 
     folder, chosen = Path(name), _TEMPLATES[template]

@@ -23,7 +23,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
         name, _, number = (part.strip() for part in value.partition("="))
         digits = number.replace("_", "")
         if not (name.isidentifier() and digits.isascii() and digits.isdigit()):
-            text = f"'{value}' is not of the form NAME=NUMBER, such as B=32."
+            text = f"'{value}' does not have the form NAME=NUMBER, such as B=32."
             raise click.BadParameter(text, ctx, param)
         if len(digits) > LONGEST_SIZE:
             raise click.BadParameter(f"'{number}' is too large for a size.", ctx, param)
@@ -37,7 +37,7 @@ def memory_size(ctx: click.Context, param: click.Parameter, value: str | None) -
         return None
     found = _MEMORY.fullmatch(value.strip())
     if found is None or not float(found[1]):
-        text = f"'{value}' is not a size of memory, such as 64MB or 1.5GiB."
+        text = f"'{value}' is not an amount of memory, such as 64MB or 1.5GiB."
         raise click.BadParameter(text, ctx, param)
     unit = 1024 if found[3] else 1000
     power = "kmg".index(found[2].lower()) + 1 if found[2] else 0
@@ -56,15 +56,17 @@ def sizes_option(command: Command) -> Command:
         metavar="NAME=N",
         multiple=True,
         callback=_sizes,
-        help="Give a dim its size: --set B=32.",
+        help="Set the size of a dim: --set B=32 (may be repeated).",
     )(command)
 
 
 def model_options(command: Command) -> Command:
     """What is compiled: `--set`, `--model`, `--seed`."""
     for option in (
-        click.option("--seed", type=SEED, help="Instead of the model's own seed."),
-        click.option("--model", metavar="NAME", help="Which model, if the file has several."),
+        click.option("--seed", type=SEED, help="Seed to use instead of the model's own."),
+        click.option(
+            "--model", metavar="NAME", help="Which model to use, if the file has several."
+        ),
         sizes_option,
     ):
         command = option(command)
@@ -72,7 +74,7 @@ def model_options(command: Command) -> Command:
 
 
 def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Results as JSON on stdout.")(
+    return click.option("--json", "as_json", is_flag=True, help="Print results as JSON on stdout.")(
         command
     )
 

@@ -1,4 +1,4 @@
-"""A bundle at a glance, from its plan."""
+"""A summary of a bundle, from its plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def overview(plan: Plan) -> str:
 
 
 def overview_facts(plan: Plan) -> dict[str, Any]:
-    """The same for programs."""
+    """The same as JSON."""
     return {
         "model": plan["model"]["name"],
         "source": plan["model"]["source"],
@@ -56,7 +56,7 @@ def _count(plan: Plan) -> int:
 
 
 def _tensors(plan: Plan, role: str) -> str:
-    """Parameters, or state; what optimizers keep is left out."""
+    """Parameters, or state; the state of optimizers is left out."""
     named = {
         name: tensor
         for name, tensor in plan["tensors"].items()
@@ -104,7 +104,7 @@ def _entries(plan: Plan) -> str:
 
 
 def _kernels(plan: Plan) -> str:
-    """Those that the entries shown use, with how often."""
+    """The kernels that the shown entries use, with the number of dispatches."""
     uses: dict[int, int] = {}
     for entry in plan["entries"].values():
         for dispatch in all_dispatches(entry):

@@ -1,4 +1,4 @@
-"""How commands speak: people read stderr, programs read stdout."""
+"""How commands print: messages for people go to stderr, results to stdout."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _COLOURS = (
 
 
 def say(text: str, style: str = "") -> None:
-    """For people."""
+    """A message for people, on stderr."""
     click.echo(_styled(text, style), err=True)
 
 
 def show(text: str) -> None:
-    """For whoever asked for it: text on stdout."""
+    """A result, on stdout."""
     click.echo(text)
 
 
@@ -80,7 +80,7 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Columns lined up; those in `right` to the right."""
+    """Aligned columns; those in `right` are aligned right."""
     lines = [list(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

@@ -30,7 +30,7 @@ def make_progress(steps: int) -> Progress:
 
 
 class Lines:
-    """A line now and then, and whenever something was evaluated."""
+    """About `PLAIN_LINES` lines over the whole run, the last step among them."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
@@ -94,9 +94,9 @@ class Bar:
 
 
 class Pace:
-    """How fast training is, as reports (and so the log) tell it: the time of the steps alone.
+    """The speed of training as reports and the log give it: the time of the steps alone.
 
-    The time left is by the mean of all reports but the first, which includes compiling.
+    The time left is estimated from all reports but the first, which includes compiling.
     """
 
     def __init__(self) -> None:

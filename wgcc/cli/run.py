@@ -1,4 +1,4 @@
-"""`wgcc run`: calls one entry of a bundle on arrays from files, or lets it write text."""
+"""`wgcc run`: calls one entry of a bundle with arrays from files, or lets it write text."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Entry
 
-# How much a language model writes if not told.
-LETTERS = 200
+# How many characters a language model writes by default.
+CHARACTERS = 200
 
 
 @click.command("run")
@@ -30,10 +30,16 @@ LETTERS = 200
 @click.argument("entry")
 @click.option("-i", "--input", "inputs", multiple=True, help="FILE, NAME=FILE or NAME=NUMBER.")
 @click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
-@click.option("--prompt", help="Of a language model: the text to go on from.")
-@click.option("-n", "--count", type=click.IntRange(min=1), help="Characters to write [200].")
-@click.option("--weights", type=click.Path(exists=True, path_type=Path), help="Trained weights.")
-@click.option("--seed", type=SEED, help="Seed of initial values and draws.")
+@click.option("--prompt", help="Text that a language model continues.")
+@click.option(
+    "-n", "--count", type=click.IntRange(min=1), help="With --prompt: characters to write [200]."
+)
+@click.option(
+    "--weights",
+    type=click.Path(exists=True, path_type=Path),
+    help="Use these weights, such as a checkpoint of `wgcc train`.",
+)
+@click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
 @json_option
 def command(
@@ -48,26 +54,28 @@ def command(
     device: str | None,
     as_json: bool,
 ) -> None:
-    """Run ENTRY of BUNDLE once, or once for each character of a text.
+    """Run ENTRY of BUNDLE and show or save its outputs.
 
-    Inputs are .npy files named like the inputs (-i x.npy), NAME=FILE, or .npz and .safetensors
-    files that hold several. An input with more rows than the entry takes is cut into batches.
-    Outputs go to .npy (one output), .npz or .safetensors files; without -o they are shown.
+    Inputs are .npy files with the name of an input (-i x.npy), NAME=FILE, NAME=NUMBER, or .npz
+    and .safetensors files that hold several. An input with more rows than the entry takes is cut
+    into batches. Outputs go to .npy (one output), .npz or .safetensors files; without -o they are
+    printed.
 
-    With --prompt, ENTRY takes the id of a character and gives that of the next (as `decode` in
-    examples/chargpt): the prompt and what the model writes behind it appear as they are made.
+    With --prompt, ENTRY must take the id of a character and return that of the next one, as
+    `decode` in examples/chargpt does. It runs once per character; the prompt and the text that
+    the model adds are printed as they are produced.
     """
     import wgcc_runtime
 
     if prompt is None and count is not None:
-        raise click.UsageError("-n goes with --prompt")
+        raise click.UsageError("-n needs --prompt")
     if prompt is not None and outputs:
-        raise click.UsageError("--prompt writes its text to the standard output, not to -o")
+        raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
     with failures():
         model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
         if prompt is not None:
             values = _read_inputs(inputs, model.entry(entry))
-            return _stream(model, entry, prompt, count or LETTERS, values, as_json)
+            return _stream(model, entry, prompt, count or CHARACTERS, values, as_json)
         results = model.map(entry, **_read_inputs(inputs, model.entry(entry)))
     for target in outputs:
         _write(target, results)
@@ -81,7 +89,7 @@ def command(
 def _stream(
     model: Model, entry: str, prompt: str, count: int, inputs: dict[str, Any], as_json: bool
 ) -> None:
-    """The prompt and `count` characters behind it, each shown when it is known."""
+    """The prompt and `count` characters after it, each printed as soon as it is known."""
     import wgcc_runtime
 
     start = time.perf_counter()
@@ -119,7 +127,9 @@ def _value(text: str) -> Any:
     if Path(text).exists():
         arrays = read_arrays(Path(text))
         if len(arrays) != 1:
-            raise click.UsageError(f"{text} holds {len(arrays)} arrays; give it without a name")
+            raise click.UsageError(
+                f"{text} holds {len(arrays)} arrays; give it without NAME=, as -i {text}"
+            )
         return next(iter(arrays.values()))
     try:
         return json.loads(text)
@@ -135,7 +145,8 @@ def _write(target: str, results: dict[str, Array]) -> None:
         raise click.UsageError(f"there is no output `{name}`; there are: {', '.join(results)}")
     if path.suffix == ".npy" and len(chosen) != 1:
         raise click.UsageError(
-            f"{path} holds one output; name it ({', '.join(results)}) or write a .npz"
+            f"{path} can hold only one output: choose one of {', '.join(results)} with "
+            f"-o NAME={path}, or write a .npz"
         )
     try:
         _save(path, chosen)

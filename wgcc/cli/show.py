@@ -1,4 +1,4 @@
-"""`wgcc show`: what a model or bundle is made of, at every stage."""
+"""`wgcc show`: explains a model or bundle, at every stage."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
 @click.option(
     "--stage",
     type=click.Choice(STAGES),
-    help="The model after this stage: syntax tree, traced graphs, gradients, optimizer, "
-    "composites written out, simplified, fused kernels, plan.json.",
+    help="Print the model after this stage: syntax tree, traced graphs, gradients added, "
+    "optimizer added, composite ops expanded, simplified, fused kernels, plan.json.",
 )
 @click.option(
     "--kernel",
     metavar="NAME",
-    help="The WGSL of a kernel, after its threads, memory, registers and work per byte.",
+    help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
 )
-@click.option("--kernels", is_flag=True, help="The same facts of all kernels, as a table.")
-@click.option("--memory", is_flag=True, help="What GPU memory holds, and when.")
+@click.option("--kernels", is_flag=True, help="Print these figures of all kernels as a table.")
+@click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
     "--graph",
     type=click.Choice(["text", "dot", "svg", "html"]),
-    help="What depends on what; of the kernels, or with --stage of the ops.",
+    help="Draw the dependencies of kernels or, with --stage, of ops.",
 )
-@click.option("--entry", metavar="NAME", help="Only this entry.")
+@click.option("--entry", metavar="NAME", help="Show only this entry.")
 @model_options
 @json_option
 def command(
@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Explain a model file or a bundle.
 
-    Without options: its parameters, entries, kernels and memory.
+    Without options, prints its parameters, entries, kernels and memory.
     """
     from wgcc.cli.subject import open_subject
 
@@ -95,7 +95,9 @@ def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
 
 def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | None) -> None:
     if graph is not None or stage not in (None, "plan"):
-        raise click.UsageError("--json goes with --kernel(s), --memory, --stage plan, or alone.")
+        raise click.UsageError(
+            "--json can be used alone or with --kernel, --kernels, --memory or --stage plan."
+        )
     if memory:
         from wgcc.cli.memory import memory_facts
 

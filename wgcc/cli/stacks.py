@@ -1,4 +1,4 @@
-"""Runs a JavaScript job on a bundle in Node, Deno or Chromium, and brings its result back as JSON.
+"""Runs a JavaScript job on a bundle in Node, Deno or Chromium, and returns its result from JSON.
 
 A job is a module whose default export takes what the bundle exports, and arguments.
 """
@@ -182,4 +182,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Prints nothing: the requests are no news to the user."""

@@ -1,4 +1,4 @@
-"""What `wgcc show` was pointed at: a model file, compiled as far as needed, or a bundle."""
+"""What `wgcc show` explains: a model file, compiled as far as needed, or a bundle."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_subject(
     if path.is_dir():
         if sizes or model or seed is not None:
             raise WgError(
-                f"{path} is built already: --set, --model and --seed go with a model file"
+                f"{path} is a bundle: --set, --model and --seed need the model file instead"
             )
         return Bundle(path, entry)
     return ModelFile(path, sizes, model, seed, entry)
@@ -44,10 +44,14 @@ class Subject:
         return None
 
     def tree_text(self) -> str:
-        raise WgError("a bundle holds only the plan: for other stages show the model file")
+        raise WgError(
+            "a bundle contains only the plan; for other stages give wgcc show the model file"
+        )
 
     def program(self, stage: str) -> Program:
-        raise WgError(f"a bundle holds only the plan: for the stage {stage} show the model file")
+        raise WgError(
+            f"a bundle contains only the plan; for --stage {stage} give wgcc show the model file"
+        )
 
     def kernel(self, name: str) -> tuple[str, str]:
         """Its name and its WGSL."""
@@ -98,7 +102,7 @@ class ModelFile(Subject):
         return compile_program(*self._read)
 
     def tree_text(self) -> str:
-        """Of the file as it stands: what follows in the file may have errors."""
+        """The file as it is written; it need only parse, not pass the checks."""
         from wgcc.syntax.parser import parse
         from wgcc.syntax.text import tree_text
 
@@ -133,7 +137,7 @@ class Bundle(Subject):
 
 
 def _read_plan(folder: Path) -> dict[str, Any]:
-    """Checked as the runtime does it, so that all views can rely on every field."""
+    """Checked as the runtime checks it, so that all views can rely on every field."""
     if not (folder / "plan.json").is_file():
         raise WgError(f"{folder} is not a bundle: it has no plan.json")
     from wgcc_runtime import load_plan

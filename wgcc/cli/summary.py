@@ -1,4 +1,4 @@
-"""What a build has made, as facts for `--json` and as lines for people."""
+"""What a build wrote: as facts for `--json`, and as lines for people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def facts(
     kept: Mapping[str, str],
     seconds: float,
 ) -> Any:
-    """`kept`: files that were written over what a build had made, and what they are called now."""
+    """`kept`: files that changed since the last build, with the names they were kept under."""
     plan = compiled.planned.plan
     params = compiled.program.params.values()
     limits = plan["requires"]["limits"]
@@ -45,7 +45,7 @@ def facts(
 
 def summary(found: Mapping[str, Any]) -> str:
     """The lines that `wgcc build` ends with."""
-    files = _folded(found["files"])
+    files = _by_folder(found["files"])
     listing = table([(f"  {name}", size(count)) for name, count in files.items()], right=(1,))
     frozen = found["parameters"] - found["trainable"]
     parameters = plural(found["parameters"], "parameter") + (
@@ -56,7 +56,7 @@ def summary(found: Mapping[str, Any]) -> str:
         f"{found['folder']}: {found['model']}",
         listing,
         f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
-        *_twice(found["segments"]),
+        *_recomputed(found["segments"]),
         *_dispatches(found["entries"]),
         f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
         f"built in {found['seconds']:.2f} s",
@@ -66,19 +66,19 @@ def summary(found: Mapping[str, Any]) -> str:
 
 
 def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:
-    """Weights that were trained into the bundle are worth more than its first ones."""
+    """Weights that were trained into the bundle must not be lost by building again."""
     lines = [
-        f"{name} was not as the last build had written it; it is {Path(folder) / new} now"
+        f"{name} had changed since the last build; it was kept as {Path(folder) / new}"
         for name, new in kept.items()
     ]
     if WEIGHTS in kept:
         path = Path(folder) / kept[WEIGHTS]
-        lines.append(f"to have these weights in the bundle: wgcc build … --weights {path}")
+        lines.append(f"to build with these weights: wgcc build … --weights {path}")
     return lines
 
 
-def _folded(files: Mapping[str, int]) -> dict[str, int]:
-    """A folder as one line, after the files."""
+def _by_folder(files: Mapping[str, int]) -> dict[str, int]:
+    """Each file, then each folder as one line."""
     found = {name: count for name, count in files.items() if "/" not in name}
     for folder in dict.fromkeys(name.partition("/")[0] for name in files if "/" in name):
         inside = [count for name, count in files.items() if name.startswith(f"{folder}/")]
@@ -91,10 +91,10 @@ def _parts(memory: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def _twice(segments: int) -> list[str]:
+def _recomputed(segments: int) -> list[str]:
     if segments == 1:
         return []
-    return [f"to save memory, activations of all but the last of {segments} parts are made twice"]
+    return [f"to save memory, activations of all but the last of {segments} parts are recomputed"]
 
 
 def _dispatches(entries: Mapping[str, Mapping[str, int]]) -> list[str]:

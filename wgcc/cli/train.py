@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.failures import failures, warnings_said
+from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, json_option
 from wgcc.cli.printing import say, show_json
@@ -64,15 +64,25 @@ class Job:
 @click.command("train")
 @click.argument("bundle", type=EXISTING)
 @click.argument("data", type=EXISTING)
-@click.option("--entry", default="train", show_default=True, help="Which entry to train.")
-@click.option("--steps", type=COUNT, default=1000, show_default=True, help="Steps in all.")
+@click.option("--entry", default="train", show_default=True, help="Entry to train.")
+@click.option(
+    "--steps",
+    type=COUNT,
+    default=1000,
+    show_default=True,
+    help="Total number of steps, counting those of a resumed run.",
+)
 @click.option("--every", type=COUNT, default=10, show_default=True, help="Steps between reports.")
-@click.option("--eval", "eval_data", type=EXISTING, help="Data for the entry `eval`.")
-@click.option("--weights", type=EXISTING, help="Start from these instead of the bundle's own.")
-@click.option("--out", type=click.Path(path_type=Path), help="Checkpoint to write.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists.")
-@click.option("--log", type=click.Path(path_type=Path), help="Write one line of JSON per report.")
-@click.option("--batch", type=COUNT, help="Insist on this batch size.")
+@click.option("--eval", "eval_data", type=EXISTING, help="Data to evaluate the entry `eval` on.")
+@click.option("--weights", type=EXISTING, help="Start from these weights instead of the bundle's.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Checkpoint file [BUNDLE-trained.safetensors]."
+)
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint, if it exists.")
+@click.option(
+    "--log", type=click.Path(path_type=Path), help="File for one line of JSON per report."
+)
+@click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
 @json_option
@@ -82,9 +92,11 @@ def command(
     """Train BUNDLE on DATA.
 
     DATA is a .npz, .safetensors or .csv file, or a folder of .npy files, with one array per input
-    of the entry. Longer first axes are shuffled and cut into batches. Ctrl-C finishes the step and
-    saves; --resume goes on from there, to the bit. A checkpoint of another model, or of another
-    kind of optimizer, can only be started from: --weights takes its parameters and state.
+    of the entry. Arrays with more rows than a batch are shuffled and cut into batches.
+
+    Ctrl-C finishes the step and saves a checkpoint; --resume continues from it and gives the same
+    bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot
+    be resumed; --weights starts a new run from its parameters and state.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
     job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
@@ -103,7 +115,7 @@ def run(job: Job, as_json: bool) -> None:
     evaluation = read_inputs(job.eval, model.entry("eval")) if job.eval else None
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
     started = time.perf_counter()
-    with Interruption() as interruption, warnings_said(), make_progress(job.steps) as progress:
+    with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
         history = model.fit(
             data,
             entry=job.entry,
@@ -127,8 +139,8 @@ def _check_batch(model: Model, job: Job) -> None:
     if job.batch is not None and shapes and shapes[0][0] != job.batch:
         raise WgccError(
             "shape",
-            f"the bundle was built for batches of {shapes[0][0]}, not {job.batch}; sizes are fixed "
-            f"when building: wgcc build MODEL --set B={job.batch}",
+            f"the bundle was built for batches of {shapes[0][0]}, not {job.batch}; sizes are set "
+            f"by the build: wgcc build MODEL --set B={job.batch}",
         )
 
 
@@ -158,7 +170,7 @@ class Interruption:
         self.notice()
 
     def notice(self) -> None:
-        """The runtime handles Ctrl-C after the step, but it need not be silent until then."""
+        """The runtime handles Ctrl-C only after the step, so report at once that it was noticed."""
         if not self._noticed:
             self._noticed = True
             say("\nstopping after this step (Ctrl-C again stops at once) ...")
@@ -178,8 +190,8 @@ def _summary(model: Model, job: Job, history: History, seconds: float, as_json: 
         }
         show_json(facts)
     if last is None and history.stopped == "steps":
-        say(f"nothing to do: {done} steps were made already (--steps counts all of them)")
+        say(f"nothing to do: {done} steps are done already (--steps is the total)")
     say(f"{done} steps in {seconds:.1f} s; saved {job.out}")
     if history.stopped == "stop":
-        say(f"go on with:\n  {job.resume_command()}")
+        say(f"continue with:\n  {job.resume_command()}")
         raise click.exceptions.Exit(INTERRUPTED)

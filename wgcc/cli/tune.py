@@ -1,4 +1,4 @@
-"""`wgcc tune`: measures the kernels a bundle could use on this adapter and writes down the best."""
+"""`wgcc tune`: measures the kernels a bundle could use on this adapter and records the fastest."""
 
 from __future__ import annotations
 
@@ -26,9 +26,15 @@ SOURCE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command("tune")
 @click.argument("bundle", type=FOLDER)
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Stop after about.")
+@click.option(
+    "--seconds",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Stop after about this many seconds.",
+)
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
-@click.option("--source", type=SOURCE, help="The model file, where it imports others.")
+@click.option("--source", type=SOURCE, help="The model file, needed if it imports others.")
 @sizes_option
 @json_option
 def command(
@@ -39,9 +45,9 @@ def command(
     sizes: dict[str, int],
     as_json: bool,
 ) -> None:
-    """Find the fastest kernels for this adapter and write them into BUNDLE.
+    """Find the fastest kernels for this adapter.
 
-    They become a profile, which runtimes use on this adapter by themselves from then on.
+    They are written into BUNDLE as a profile, which runtimes then use on this adapter by default.
     """
     from wgcc.bundle.folder import check_folder
     from wgcc.bundle.tuned import read_files, with_profile
@@ -67,7 +73,7 @@ def command(
 def _write_candidates(
     bundle: Path, source: Path | None, sizes: dict[str, int], folder: Path
 ) -> None:
-    """A bundle of the same model with all kernels there are to choose from."""
+    """A bundle of the same model with all candidate kernels."""
     from wgcc.bundle.tuned import check_same_model, read_files
     from wgcc.compiler import compile_file
     from wgcc_runtime import load_plan
@@ -79,7 +85,7 @@ def _write_candidates(
         return
     path = source or bundle / plan["model"]["source"]
     if not path.is_file():
-        raise WgError(f"{bundle} does not hold its source; give it with --source")
+        raise WgError(f"{bundle} does not contain its source; give it with --source")
     options: dict[str, Any] = {"sizes": sizes, "model": plan["model"]["name"]}
     options["entries"] = list(plan["entries"])
     check_same_model(plan, json.loads(json.dumps(compile_file(path, **options).planned.plan)))
@@ -144,7 +150,7 @@ def _text(tuning: Tuning, kernels: list[str]) -> str:
     lines += [_line(case, kernels) for case in tuning.cases if case.best != case.now]
     changed = len(lines) - 1
     parts = [table(lines, right=range(3))] if changed else []
-    missed = "" if tuning.complete else "; there was no time for all, --seconds gives more"
+    missed = "" if tuning.complete else "; not all were tried: raise --seconds"
     parts.append(
         f"profile {tuning.profile}: {changed} of {len(tuning.cases)} kernels changed, all "
         f"dispatches together {tuning.before_ms:.2f} -> {tuning.after_ms:.2f} ms{missed}"

@@ -19,24 +19,35 @@ STACKS = ("python", "node", "deno", "chrome")
 
 @click.command("verify")
 @click.argument("bundle", type=click.Path(exists=True, path_type=Path))
-@click.option("--on", "stacks", default="python", show_default=True, help="python,node,deno,chrome")
+@click.option(
+    "--on",
+    "stacks",
+    default="python",
+    show_default=True,
+    help="python, node, deno, chrome; several with commas.",
+)
 @click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
-@click.option("--profile", help="Which kernels, such as gpu or cpu; default: what suits.")
+@click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
 @json_option
 def command(
     bundle: Path, stacks: str, device: str | None, profile: str | None, as_json: bool
 ) -> None:
-    """Check BUNDLE against the outputs recorded when it was built; exit code 3 if one is off."""
+    """Compare BUNDLE with the outputs recorded when it was built.
+
+    Exit code 3 if an output is wrong.
+    """
     code = 0
     found: list[dict[str, Any]] = []
     for stack in dict.fromkeys(stacks.split(",")):
         if stack not in STACKS:
-            raise click.BadParameter(f"{stack} is none of {', '.join(STACKS)}", param_hint="--on")
+            raise click.BadParameter(
+                f"{stack} is not one of {', '.join(STACKS)}", param_hint="--on"
+            )
         run = _on_python if stack == "python" else partial(_on_web, stack)
         try:
             with failures():
                 result = run(bundle, device, profile)
-        # The other stacks are still worth a look.
+        # The other stacks are still checked.
         except WgError as error:
             say(str(error), style="error")
             code = max(code, PROBLEM)
@@ -65,7 +76,7 @@ def _on_python(bundle: Path, device: str | None, profile: str | None) -> dict[st
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
-    """`device` chooses among Python's adapters; the others take what their platform gives."""
+    """`device` chooses among Python's adapters; the other stacks use their platform's default."""
     from wgcc.cli.stacks import run_on
     from wgcc.paths import data_dir
 
@@ -75,7 +86,7 @@ def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -
 
 
 def _report(stack: str, where: str, outputs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Says one line for the stack, or one per wrong output."""
+    """Prints one line for the stack, or one per wrong output."""
     bad = [output for output in outputs if not output["error"] <= output["tolerance"]]
     if not outputs:
         say(f"{stack:8} {where}: the bundle records no self-test")
@@ -89,4 +100,4 @@ def _report(stack: str, where: str, outputs: list[dict[str, Any]]) -> dict[str, 
 
 def _text(output: dict[str, Any]) -> str:
     error, most = output["error"], output["tolerance"]
-    return f"{output['entry']}.{output['output']}: error {error:.2g} (at most {most:.2g})"
+    return f"{output['entry']}.{output['output']}: error {error:.2g} (tolerance {most:.2g})"
