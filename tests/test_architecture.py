@@ -48,6 +48,20 @@ SCHEDULE_ROWS = (
     ("budget",),
 )
 SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for part in row}
+# And inside wgcc/elaborate: what a folder works with comes before it.
+ELABORATE_ROWS = (
+    ("from_pytorch",),
+    ("report",),
+    ("work_limits",),
+    ("index_ranges",),
+    ("tracing",),
+    ("operators",),
+    ("builtins", "declarations"),
+    ("evaluation",),
+    ("program",),
+    ("elaborate",),
+)
+ELABORATE_HEIGHT = {part: height for height, row in enumerate(ELABORATE_ROWS) for part in row}
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
@@ -106,13 +120,22 @@ def test_imports_point_down(module: str) -> None:
 
 @pytest.mark.parametrize("module", [m for m in COMPILER if m.startswith("wgcc/schedule/")])
 def test_imports_point_down_inside_the_scheduler(module: str) -> None:
+    check_inside("schedule", SCHEDULE_HEIGHT, module)
+
+
+@pytest.mark.parametrize("module", [m for m in COMPILER if m.startswith("wgcc/elaborate/")])
+def test_imports_point_down_inside_the_checker(module: str) -> None:
+    check_inside("elaborate", ELABORATE_HEIGHT, module)
+
+
+def check_inside(part: str, heights: dict[str, int], module: str) -> None:
     own = module.split("/")[2].removesuffix(".py")
     if own == "__init__":
         return
     for name in imports(module):
-        if name.startswith("wgcc.schedule."):
+        if name.startswith(f"wgcc.{part}."):
             other = name.split(".")[2]
-            lower = SCHEDULE_HEIGHT[other] < SCHEDULE_HEIGHT[own]
+            lower = heights[other] < heights[own]
             assert lower or other == own, f"{module} must not import {name}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wgcc.elaborate.dims import DIFF, LUCK, SAME, Dim, compare, product, sizes_note
+from wgcc.elaborate.tracing.dims import DIFF, LUCK, SAME, Dim, compare, product, sizes_note
 
 B, D, H = Dim.declared("B", 32), Dim.declared("D", 64), Dim.declared("H", 8)
 F = Dim.declared("F", 64)

@@ -357,7 +357,7 @@ def test_deep_programs_do_not_exhaust_the_stack() -> None:
 def test_programs_that_unroll_without_end_are_refused(
     body: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wgcc.elaborate.context.MOST_UNROLLED", 5000)
+    monkeypatch.setattr("wgcc.elaborate.tracing.context.MOST_UNROLLED", 5000)
     doubling = [f"fn f{i + 1}_(x: f32) -> f32 = f{i}_(f{i}_(x))" for i in range(40)]
     text = (
         "\n".join(["fn f0_(x: f32) -> f32 = x", *doubling])

@@ -15,7 +15,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.errors_text import render_run
 from wgcc.paths import data_dir
 from wgcc.syntax import ast, table_cache
-from wgcc.syntax.damage import damaged_lines
+from wgcc.syntax.error_lines import damaged_lines
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.parser import parse
 

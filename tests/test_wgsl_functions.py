@@ -14,9 +14,9 @@ import pytest
 from op_samples import build
 from tint_compiler import compile_all
 from wgcc.ops import OPS, Op
-from wgcc.ops.functions import FOLDER, source_of
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
+from wgcc.ops.wgsl_functions import FOLDER, source_of
 
 # |a-b| / (1+|b|), the promise made to users.
 TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 import wgcc.schedule
-from wgcc.ops.functions import source_of
+from wgcc.ops.wgsl_functions import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
 _TEMPLATES = Path(wgcc.schedule.__file__).parent / "kernels" / "templates"

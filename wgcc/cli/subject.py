@@ -104,7 +104,7 @@ class ModelFile(Subject):
     def tree_text(self) -> str:
         """The file as it is written; it need only parse, not pass the checks."""
         from wgcc.syntax.parser import parse
-        from wgcc.syntax.text import tree_text
+        from wgcc.syntax.tree_text import tree_text
 
         diagnostics = Diagnostics()
         tree = parse(Source(self._path.name, read_text(self._path)), diagnostics)

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from wgcc.elaborate.budget import Exhausted
 from wgcc.elaborate.builtins import BUILTINS
-from wgcc.elaborate.context import Context
-from wgcc.elaborate.expressions import value_of
-from wgcc.elaborate.files import LoadedFile, Loader
-from wgcc.elaborate.generic import check_unused
-from wgcc.elaborate.models import LARGEST_SEED, elaborate_model
+from wgcc.elaborate.evaluation.expressions import value_of
+from wgcc.elaborate.program.check_unused import check_unused
+from wgcc.elaborate.program.files import Loader
+from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
+from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
 from wgcc.elaborate.report import Report
-from wgcc.elaborate.scope import Scope
-from wgcc.elaborate.tests import Prepare, check_test
-from wgcc.elaborate.values import Builtin, Number, TrainingFlag
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.values import Builtin, LoadedFile, Number, TrainingFlag
+from wgcc.elaborate.work_limits import Exhausted
 from wgcc.errors import Diagnostics, Source, Span, WgError
 from wgcc.ir.program import Program
 from wgcc.spelling import did_you_mean

@@ -14,11 +14,11 @@ from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.contract import contract
+from wgcc.ops.conv2d_image_grad import image_gradient
 from wgcc.ops.formula import Term
+from wgcc.ops.image_windows import Pair, Windows, check_windows
 from wgcc.ops.patches import overlap
-from wgcc.ops.phases import image_gradient
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
-from wgcc.ops.windows import Pair, Windows, check_windows
 
 
 def infer(

@@ -15,9 +15,9 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.ops.formula import Term
+from wgcc.ops.image_windows import Pair, Windows, check_windows
 from wgcc.ops.patches import overlap
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
-from wgcc.ops.windows import Pair, Windows, check_windows
 
 # Of what a window sees, the axes of the kernel.
 PLACES = (3, 4)

@@ -7,7 +7,7 @@ from math import frexp
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
-from wgcc.passes.known import Known, Number, Rule, filled
+from wgcc.passes.known_values import Known, Number, Rule, filled
 
 
 def _add(b: Builder, known: Known, node: Node) -> Value | None:

@@ -10,7 +10,7 @@ from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Reduce
-from wgcc.passes.known import Known, Number, filled, is_plain_view
+from wgcc.passes.known_values import Known, Number, filled, is_plain_view
 
 # Above this, counting through a reduction would cost more time than it saves.
 LARGEST = 2**20

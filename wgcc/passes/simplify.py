@@ -8,12 +8,12 @@ from functools import partial
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.arithmetic_rules import ARITHMETIC_RULES
+from wgcc.passes.cse import cse
 from wgcc.passes.fold_tensors import fold_tensors
-from wgcc.passes.known import Known, Rule
+from wgcc.passes.known_values import Known, Rule
 from wgcc.passes.number_rules import fold_numbers
 from wgcc.passes.prune import prune
 from wgcc.passes.rewrite import Rewrite
-from wgcc.passes.share import share
 from wgcc.passes.view_rules import VIEW_RULES
 
 RULES: dict[str, Rule] = {**ARITHMETIC_RULES, **VIEW_RULES}
@@ -24,7 +24,7 @@ MOST_ROUNDS = 50
 def simplify(graph: Graph) -> Graph:
     for _ in range(MOST_ROUNDS):
         before = graph.nodes
-        graph = prune(share(_apply_rules(graph)))
+        graph = prune(cse(_apply_rules(graph)))
         if graph.nodes == before:
             break
     return prune(fold_tensors(graph))

@@ -6,7 +6,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Reduce
-from wgcc.passes.known import Known, Rule
+from wgcc.passes.known_values import Known, Rule
 
 
 def _reshape(b: Builder, known: Known, node: Node) -> Value | None:

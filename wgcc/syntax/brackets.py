@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source
-from wgcc.syntax.headers import open_heads
-from wgcc.syntax.layout import begins_line, block_ends, indentation, starts_binding, starts_item
+from wgcc.syntax.indentation import (
+    begins_line,
+    block_ends,
+    indentation,
+    starts_binding,
+    starts_item,
+)
+from wgcc.syntax.missing_braces import open_heads
 from wgcc.syntax.tokens import CLOSER_TYPES, CLOSERS, OPENERS, Token, inserted
 
 

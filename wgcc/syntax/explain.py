@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.errors import Diagnostics, Source, Span
-from wgcc.syntax.expected import expected_text, found_text, shortened
 from wgcc.syntax.grammar import END, grammar
+from wgcc.syntax.keyword_mistakes import FOREIGN
 from wgcc.syntax.newlines import CONTINUES_AFTER
-from wgcc.syntax.respell import FOREIGN
+from wgcc.syntax.token_names import expected_text, found_text, shortened
 from wgcc.syntax.tokens import Token, words
 
 # Where nothing but these can stand, a name is what belongs there.

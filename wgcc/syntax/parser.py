@@ -5,19 +5,19 @@ from __future__ import annotations
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
 from wgcc.syntax.brackets import balance
-from wgcc.syntax.comments import warn_of_divisions
-from wgcc.syntax.damage import one_error_per_line
-from wgcc.syntax.depth import cut_depth, limit_depth
-from wgcc.syntax.docs import find_docs
+from wgcc.syntax.comment_warnings import warn_of_divisions
+from wgcc.syntax.doc_comments import find_docs
+from wgcc.syntax.error_lines import one_error_per_line
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.indented import brace_indented
+from wgcc.syntax.indented_blocks import brace_indented
 from wgcc.syntax.items import item
+from wgcc.syntax.keyword_mistakes import names_among_keywords, respell
+from wgcc.syntax.nesting_limit import cut_depth, limit_depth
 from wgcc.syntax.newlines import statement_ends
 from wgcc.syntax.reading import Reading
 from wgcc.syntax.recover import parse_tokens
-from wgcc.syntax.respell import names_among_keywords, respell
-from wgcc.syntax.strays import replace_strays
 from wgcc.syntax.tokens import Token
+from wgcc.syntax.unknown_characters import replace_strays
 
 # Reading and checking so many takes seconds; real programs have a hundred times fewer.
 MOST_TOKENS = 150_000

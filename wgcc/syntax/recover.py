@@ -9,7 +9,7 @@ from __future__ import annotations
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.explain import Accident, explain
 from wgcc.syntax.grammar import END, Frame, grammar
-from wgcc.syntax.layout import starts_item
+from wgcc.syntax.indentation import starts_item
 from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, Node, Token, inserted
 
 # Tokens that must go well before another accident is worth a report (yacc's rule).

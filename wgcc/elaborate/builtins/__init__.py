@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from wgcc.elaborate.arguments import BuiltinFunction
+from wgcc.elaborate.tracing.arguments import BuiltinFunction
 
 
 def _discover() -> dict[str, BuiltinFunction]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.broadcasting import aligned
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import DIFF, Dim, compare, product
+from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Number, Tensor
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import Number, Tensor
 from wgcc.errors import Diagnostic, Span
 from wgcc.ir.graph import FLOATS
 from wgcc.ops.attention_rule import HIDDEN

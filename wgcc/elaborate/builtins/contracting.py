@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.elaborate import patterns
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
-from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim, product
-from wgcc.elaborate.matmul import batched
+from wgcc.elaborate.builtins import parameters, patterns
+from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.operators.matmul import batched
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Tensor, Text
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim, product
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import Tensor, Text
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.arithmetic import elementwise
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim
-from wgcc.elaborate.loops import as_sequence
-from wgcc.elaborate.numbers import plain
+from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.operators.arithmetic import elementwise
+from wgcc.elaborate.operators.numbers import plain
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import (
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.sequences import as_sequence
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import (
     AnyValue,
     ListValue,
     Number,

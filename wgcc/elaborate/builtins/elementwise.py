@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.arithmetic import elementwise
-from wgcc.elaborate.broadcasting import aligned
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim
-from wgcc.elaborate.numbers import plain
-from wgcc.elaborate.operands import adapted
+from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.operators.arithmetic import elementwise
+from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import adapted
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import AnyValue, Number, Tensor, Truth, describe
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import AnyValue, Number, Tensor, Truth, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, TensorType
 from wgcc.ops import OPS, ShapeError

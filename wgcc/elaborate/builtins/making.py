@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim, sizes_of
+from wgcc.elaborate.builtins.terms import Term, iota
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term, iota
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import DtypeValue, Tensor, TypeValue, type_text
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim, sizes_of
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import DtypeValue, Tensor, TypeValue, type_text
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
 

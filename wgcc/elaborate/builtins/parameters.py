@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.elaborate.arguments import BoundArgs, Given
-from wgcc.elaborate.dims import SAME, Dim, compare
-from wgcc.elaborate.operands import CALLABLE, as_scalar
+from wgcc.elaborate.operators.operands import CALLABLE, as_scalar
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import (
+from wgcc.elaborate.tracing.arguments import BoundArgs, Given
+from wgcc.elaborate.tracing.dims import SAME, Dim, compare
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import (
     AnyValue,
     ListValue,
     Number,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.builtins.windows import windows_over
-from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.builtins.image_windows import windows_over
+from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Tensor
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 

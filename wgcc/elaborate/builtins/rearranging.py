@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate import patterns, views
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
-from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim
+from wgcc.elaborate.builtins import parameters, patterns
+from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Tensor, Text, describe
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import Tensor, Text, describe
 from wgcc.errors import Span
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import Dim, product
+from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.terms import Term
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import Tensor
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim, product
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate import views
-from wgcc.elaborate.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.builtins import parameters
-from wgcc.elaborate.dims import DIFF, Dim, compare, product, shape_text, sizes_note
+from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracer import Tracer
-from wgcc.elaborate.values import AnyValue, ListValue, Tensor, TupleValue
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, shape_text, sizes_note
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import AnyValue, ListValue, Tensor, TupleValue
 from wgcc.errors import Span
 
 # As often as a loop may run: every part is a value of its own.

@@ -6,7 +6,7 @@ One workgroup shares a row on a GPU; on software adapters one thread looks throu
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
-from wgcc.ops.top import HIDDEN
+from wgcc.ops.keep_top import HIDDEN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import coordinates_of, variable

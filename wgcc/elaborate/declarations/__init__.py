@@ -1,0 +1,1 @@
+"""What a program declares: types, constants, layers with their parameters, optimizers."""

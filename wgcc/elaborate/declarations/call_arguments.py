@@ -1,0 +1,26 @@
+"""The arguments of a call as they are written, evaluated one by one."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import Arguments, Given
+from wgcc.elaborate.tracing.context import Context
+from wgcc.syntax import ast
+
+
+def gather_arguments(context: Context, arguments: tuple[ast.Argument, ...]) -> Arguments:
+    positional: list[Given] = []
+    named: dict[str, Given] = {}
+    for argument in arguments:
+        value = context.value(argument.value)
+        if argument.name is None:
+            if named:
+                text = "positional arguments come before named ones"
+                raise Stop(context.report.error("WG0214", text, argument.value))
+            positional.append(Given(value, argument.value.span))
+            continue
+        name = argument.name.text
+        if name in named:
+            context.report.error("WG0204", f"argument `{name}` is given twice", argument.name)
+        named[name] = Given(value, argument.value.span, argument.name.span)
+    return Arguments(positional, named)

@@ -1,0 +1,113 @@
+"""Dims, constants and facts (`assert`), at the top of a file or inside a layer."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.declarations.signatures import coerce
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import FAILED, Context
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    DtypeValue,
+    Failed,
+    ListValue,
+    Number,
+    Tensor,
+    Text,
+    Truth,
+    TupleValue,
+    describe,
+)
+from wgcc.errors import Diagnostic
+from wgcc.syntax import ast
+from wgcc.syntax.walk import walk
+
+LARGEST_DIM = 2**31 - 1
+
+
+def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -> AnyValue:
+    """The size a `dim` stands for; `given` (from outside) wins over what is written."""
+    name, report = decl.name.text, context.report
+    if given is None and decl.value is None:
+        found = report.error("WG0205", f"dim `{name}` has no value", decl.name)
+        found.help(f"give it one here, or build with `--set {name}=...`")
+        return FAILED
+    value = Dim.literal(given) if given is not None else _written(context, decl)
+    if isinstance(value, Failed):
+        return FAILED
+    at = decl.name if decl.value is None or given is not None else decl.value
+    if not isinstance(value, Dim):
+        text = f"a dim must be a whole number, but this is {describe(value)}"
+        report.error("WG0401", text, at)
+        return FAILED
+    if value.size <= 0:
+        report.error("WG0401", f"a dim must be positive, but `{name}` is {value.size}", at)
+        return FAILED
+    if value.size > LARGEST_DIM and not value.generic:
+        text = f"a dim must be below 2**31, but `{name}` is {value.size}"
+        report.error("WG0401", text, at)
+        return FAILED
+    if not value.is_literal:
+        return value.named(name)
+    span = decl.name.span
+    return Dim.declared(name, value.size, f"{span.source.name}:{span.start}")
+
+
+def declare_const(context: Context, decl: ast.Const) -> AnyValue:
+    value = context.value(decl.value)
+    if isinstance(value, Failed):
+        return FAILED
+    value = context.read(value)
+    if decl.type is not None:
+        try:
+            return coerce(context, value, decl.type, decl.value, f"`{decl.name.text}`")
+        except Stop:
+            return FAILED
+    if not _is_known(value):
+        text = f"a constant must be known at compile time, but this is {describe(value)}"
+        context.report.error("WG0221", text, decl.value)
+        return FAILED
+    return value
+
+
+def check_fact(context: Context, node: ast.Assert) -> None:
+    """`assert`. A fact about values at run time can only be checked in a test."""
+    value = context.evaluate(node.condition)
+    if isinstance(value, Truth):
+        if not value.value and not context.generic:
+            raise Stop(report_broken_fact(context, node))
+        return
+    if isinstance(value, Tensor) and value.dtype == "bool" and not value.dims and context.in_test:
+        context.facts.append((node, value))
+        return
+    text = f"`assert` needs a condition known at compile time, but this is {describe(value)}"
+    found = context.report.error("WG0403", text, node.condition)
+    if isinstance(value, Tensor) and value.dtype == "bool":
+        found.help("facts about values are checked in a `test`; reduce them with `all(...)`")
+
+
+def report_broken_fact(context: Context, node: ast.Assert) -> Diagnostic:
+    text = node.text.value if node.text is not None else "this assertion does not hold"
+    found = context.report.error("WG0403", text, node.condition, "does not hold")
+    if found.span is not node.condition.span and context.building:
+        rule = context.building[-1].name
+        found.label = f"`{found.span.text}` breaks a rule of `{rule}`"
+        found.others[:] = [(node.condition.span, "the rule")]
+    sizes = _sizes_in(context, node.condition)
+    return found.note(f"here {sizes}") if sizes else found
+
+
+def _written(context: Context, decl: ast.DimDecl) -> AnyValue:
+    return context.read(context.value(decl.value)) if decl.value is not None else FAILED
+
+
+def _sizes_in(context: Context, condition: ast.Expr) -> str:
+    names = sorted({node.text for node in walk(condition) if isinstance(node, ast.Name)})
+    found = [(name, context.scope.find(name)) for name in names]
+    return ", ".join(f"{name} = {dim.size}" for name, dim in found if isinstance(dim, Dim))
+
+
+def _is_known(value: AnyValue) -> bool:
+    if isinstance(value, (TupleValue, ListValue)):
+        return all(_is_known(item) for item in value.items)
+    return isinstance(value, (Dim, Number, Truth, Text, DtypeValue))

@@ -1,0 +1,66 @@
+"""`module.Layer[sizes](options)`: which layer is meant, and with what, before it is created."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from wgcc.elaborate.declarations.signatures import size_of
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import Arguments, plural
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.values import Failed, LayerType, ModuleValue, describe
+from wgcc.errors import Span
+from wgcc.syntax import ast
+
+
+def constructed(context: Context, constructor: ast.Constructor) -> LayerType:
+    """`module.Layer[sizes](arguments)` in the current scope, not created yet."""
+    layer = _named_layer(context, constructor)
+    if constructor.sizes is not None:
+        sizes = tuple(size_of(context, size) for size in constructor.sizes)
+        layer = LayerType(layer.definition, sizes, layer.arguments)
+    if constructor.arguments is None:
+        return layer
+    arguments = gather_arguments(context, constructor.arguments)
+    for given in (*arguments.positional, *arguments.named.values()):
+        context.require(given.value)
+    return with_arguments(context, layer, arguments, constructor.sizes is not None)
+
+
+def _named_layer(context: Context, constructor: ast.Constructor) -> LayerType:
+    scope, path = context.scope, constructor.path
+    name = ".".join(part.text for part in path)
+    value = scope.find(path[0].text)
+    for part in path[1:]:
+        inside = value.file.scope.names if isinstance(value, ModuleValue) else {}
+        value = inside.get(part.text)
+    at = Span(path[0].span.source, path[0].span.start, path[-1].span.end)
+    if isinstance(value, Failed):
+        raise Stop
+    if value is None:
+        options = (n for n in scope.visible() if isinstance(scope.find(n), LayerType))
+        raise Stop(context.report.unknown("WG0202", "layer", name, options, at))
+    if not isinstance(value, LayerType):
+        text = f"`{name}` is {describe(value)}, not a layer"
+        raise Stop(context.report.error("WG0202", text, at))
+    return value
+
+
+def with_arguments(
+    context: Context, layer: LayerType, arguments: Arguments, sizes_given: bool
+) -> LayerType:
+    """`Layer[…](arguments)`: options by name, on top of those the type carries already."""
+    node = layer.definition.node
+    names = [value.name.text for value in node.values]
+    if len(arguments.positional) > len(names):
+        count = len(arguments.positional)
+        what = f"`{layer.definition.name}` takes {plural(len(names), 'argument')}"
+        extra = arguments.positional[len(names)]
+        found = context.report.error("WG0207", f"{what}, but {count} were given", extra.span)
+        if node.sizes and not sizes_given:
+            given = [item.span.text for item in arguments.positional[: len(node.sizes)]]
+            shown = f"{layer.definition.name}[{', '.join(given)}]"
+            found.help(f"sizes go in square brackets: `{shown}`")
+        raise Stop(found)
+    by_position = dict(zip(names, arguments.positional, strict=False))
+    options = {**layer.arguments, **by_position, **arguments.named}
+    return LayerType(layer.definition, layer.sizes, options)

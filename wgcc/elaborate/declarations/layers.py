@@ -1,0 +1,323 @@
+"""Creates layers: sizes and options, then the members in order, down to every parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.constants import check_fact, declare_const, declare_dim
+from wgcc.elaborate.declarations.constructors import constructed
+from wgcc.elaborate.declarations.inits import param_init, value_init
+from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
+from wgcc.elaborate.declarations.size_warnings import lint_sizes
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import plural
+from wgcc.elaborate.tracing.context import FAILED, Context, Replacement
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    Failed,
+    FunctionValue,
+    LayerType,
+    LayerValue,
+    ListValue,
+    OptimizerValue,
+    ParamRef,
+    StateRef,
+)
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+from wgcc.syntax import ast
+
+MOST_LAYERS = 4096
+MODEL_SETTINGS = ("seed", "precision", "vocab")
+
+
+def instantiate(
+    context: Context,
+    layer: LayerType,
+    path: str,
+    frozen: bool,
+    at: Span,
+    remat: bool = False,
+) -> LayerValue:
+    """A new instance at `path`; `at` is the place that asks for it."""
+    definition = layer.definition
+    context.spend(at)
+    _refuse_nesting(context, layer, at)
+    scope = Scope(definition.file.scope)
+    created = LayerValue(definition, path, scope, at, remat)
+    _bind_sizes(context, layer, scope, at)
+    _bind_options(context, layer, scope, at)
+    context.instantiated.add(id(definition.node))
+    context.building.append(definition)
+    try:
+        with context.bounded(at), context.report.inside(at), context.within(scope, path):
+            lint_sizes(context, definition)
+            _Members(context, created, frozen).build()
+    finally:
+        context.building.pop()
+    return created
+
+
+def _refuse_nesting(context: Context, layer: LayerType, at: Span) -> None:
+    definition = layer.definition
+    if not any(outer.node is definition.node for outer in context.building):
+        return
+    found = context.report.error("WG0802", f"layer `{definition.name}` contains itself", at)
+    circle = [*(outer.name for outer in context.building), definition.name]
+    raise Stop(found.note(" -> ".join(circle)))
+
+
+def _bind_sizes(context: Context, layer: LayerType, scope: Scope, at: Span) -> None:
+    definition, given = layer.definition, layer.sizes or ()
+    sizes = definition.node.sizes
+    if len(given) != len(sizes):
+        wanted = f"{plural(len(sizes), 'size')} [{', '.join(size.text for size in sizes)}]"
+        text = f"`{definition.name}` takes {wanted if sizes else 'no sizes'}"
+        found = context.report.error("WG0206", text, at, f"{len(given)} given")
+        raise Stop(found.also(definition.node.name.span, "defined here"))
+    for size, dim in zip(sizes, given, strict=True):
+        scope.bind(size.text, dim)
+
+
+def _bind_options(context: Context, layer: LayerType, scope: Scope, at: Span) -> None:
+    name, parameters = layer.definition.name, layer.definition.node.values
+    names = [parameter.name.text for parameter in parameters]
+    for key, given in layer.arguments.items():
+        if key not in names:
+            where = given.name_span or given.span
+            what = f"argument of `{name}`:"
+            found = context.report.unknown("WG0207", what, key, names, where, "no such argument")
+            if names:
+                found.note(f"`{name}` takes ({', '.join(names)})")
+    for parameter in parameters:
+        with context.within(scope, ""):
+            value = _option(context, layer, parameter, at)
+        scope.bind(parameter.name.text, value)
+
+
+def _option(context: Context, layer: LayerType, parameter: ast.ValueParam, at: Span) -> AnyValue:
+    name, key = layer.definition.name, parameter.name.text
+    given = layer.arguments.get(key)
+    if given is None and parameter.default is None:
+        text = f"`{name}` needs the argument `{key}`"
+        raise Stop(context.report.error("WG0208", text, at))
+    if given is not None:
+        value, where = context.read(given.value), given.span
+    else:
+        assert parameter.default is not None
+        value, where = context.read(context.value(parameter.default)), parameter.default.span
+    if isinstance(value, Failed):
+        return FAILED
+    try:
+        return coerce(context, value, parameter.kind, where, f"argument `{key}` of `{name}`")
+    except Stop:
+        return FAILED
+
+
+class _Members:
+    """Builds the members of one layer into its scope."""
+
+    def __init__(self, context: Context, layer: LayerValue, frozen: bool) -> None:
+        self.context = context
+        self.layer = layer
+        self.frozen = frozen
+        self.places: dict[str, Span] = {}
+        self.is_model = layer.definition.node.is_model
+        self.is_root = layer.path == "" and self.is_model
+
+    def build(self) -> None:
+        members = self.layer.definition.node.members
+        for member in members:
+            self._announce(member)
+        for member in members:
+            try:
+                _BUILDERS[type(member)](self, member)
+            except Stop:
+                if isinstance(member, ast.Assert):
+                    raise
+                self._fail(member)
+
+    def _announce(self, member: ast.LayerMember) -> None:
+        """What must be known before any member is built."""
+        scope = self.layer.scope
+        if isinstance(member, ast.Replace):
+            for selector in member.selectors:
+                pattern = self._path(selector.value)
+                self.context.parts.replacements.append(
+                    Replacement(pattern, selector, member.constructor, scope)
+                )
+        elif isinstance(member, ast.Dims):
+            scope.pending.update(dim.name.text for dim in member.dims)
+        elif isinstance(member, ast.Const):
+            scope.pending.add(member.name.text)
+
+    def _fail(self, member: ast.LayerMember) -> None:
+        if isinstance(member, (ast.Param, ast.State, ast.Submodule, ast.Const)):
+            self.layer.scope.names.setdefault(member.name.text, FAILED)
+
+    def _path(self, name: str) -> str:
+        return f"{self.layer.path}.{name}" if self.layer.path else name
+
+    def _put(self, name: ast.Identifier, value: AnyValue) -> None:
+        if name.text in self.places:
+            definition = self.layer.definition
+            kind = "model" if self.is_model else "layer"
+            text = f"`{name.text}` is defined twice in {kind} `{definition.name}`"
+            found = self.context.report.error("WG0204", text, name, "second definition")
+            found.also(self.places[name.text], "first definition")
+            return
+        self.places[name.text] = name.span
+        self.layer.scope.bind(name.text, value)
+
+    def dims(self, member: ast.Dims) -> None:
+        for dim in member.dims:
+            self._put(dim.name, declare_dim(self.context, dim))
+
+    def const(self, member: ast.Const) -> None:
+        self._put(member.name, declare_const(self.context, member))
+
+    def fact(self, member: ast.Assert) -> None:
+        check_fact(self.context, member)
+
+    def setting(self, member: ast.Setting) -> None:
+        report, name = self.context.report, member.name
+        if not self.is_model:
+            found = report.error("WG0210", f"a layer has no setting `{name.text}`", name)
+            found.help(
+                "declare a constant with `const`, a tensor with `param` or `state`, "
+                "a sub-layer with `name: Layer[...]`"
+            )
+        elif name.text not in MODEL_SETTINGS:
+            found = report.unknown("WG0210", "model setting", name.text, MODEL_SETTINGS, name)
+            found.note("model settings: " + ", ".join(sorted(MODEL_SETTINGS)))
+        elif self.is_root:
+            self.context.parts.settings[name.text] = member.value
+
+    def param(self, member: ast.Param) -> None:
+        context = self.context
+        if member.guard is not None and not is_true(context, member.guard):
+            return
+        dtype, dims = type_of(context, member.type)
+        if dtype not in FLOATS:
+            text = f"a parameter must hold floats, not {dtype}"
+            found = context.report.error("WG0502", text, member.type)
+            raise Stop(found.help("use `state` for values that are not trained"))
+        path, span = self._path(member.name.text), member.name.span
+        ref = ParamRef(
+            path,
+            dtype,
+            dims,
+            self.frozen or member.frozen,
+            param_init(context, member, dtype, dims),
+            span,
+            context.report.user_span(span),
+        )
+        if member.name.text not in self.places:
+            context.parts.params[path] = ref
+        self._put(member.name, ref)
+
+    def state(self, member: ast.State) -> None:
+        context = self.context
+        dtype, dims = type_of(context, member.type)
+        path, span = self._path(member.name.text), member.name.span
+        init = value_init(context, member.value, dtype, dims)
+        ref = StateRef(path, dtype, dims, init, span, context.report.user_span(span))
+        if member.name.text not in self.places:
+            context.parts.states[path] = ref
+        self._put(member.name, ref)
+
+    def submodule(self, member: ast.Submodule) -> None:
+        context, frozen = self.context, self.frozen or member.frozen
+        if member.guard is not None and not is_true(context, member.guard):
+            return
+        path = self._path(member.name.text)
+        if member.name.text in self.places:
+            self._put(member.name, FAILED)
+        elif member.list_size is None:
+            self._put(member.name, self._one(member, path, frozen))
+        else:
+            self._put(member.name, self._list(member, member.list_size, path, frozen))
+
+    def _list(
+        self, member: ast.Submodule, size: ast.ListSize, path: str, frozen: bool
+    ) -> ListValue:
+        context = self.context
+        count = context.repetitions(dim_of(context, size.count))
+        if not 0 <= count <= MOST_LAYERS:
+            text = f"a list has 0 to {MOST_LAYERS} layers, but this asks for {count}"
+            raise Stop(context.report.error("WG0401", text, size.count))
+        layers = []
+        for position in range(count):
+            inner = Scope(context.scope)
+            if size.variable is not None:
+                inner.bind(size.variable.text, Dim.literal(position))
+            with context.within(inner, context.prefix):
+                layers.append(self._one(member, f"{path}.{position}", frozen))
+        return ListValue(tuple(layers))
+
+    def _one(self, member: ast.Submodule, path: str, frozen: bool) -> AnyValue:
+        context, constructor = self.context, member.constructor
+        layer = constructed(context, constructor)
+        for replacement in context.parts.replacements:
+            if fnmatchcase(path, replacement.pattern):
+                replacement.matched = True
+                return self._replaced(layer, replacement, path, member.remat)
+        return instantiate(context, layer, path, frozen, constructor.span, member.remat)
+
+    def _replaced(
+        self, old: LayerType, replacement: Replacement, path: str, remat: bool
+    ) -> AnyValue:
+        """Sizes and options of the old layer carry over; its own `frozen` marks decide."""
+        context = self.context
+        with context.within(replacement.scope, context.prefix):
+            new = constructed(context, replacement.constructor)
+        names = [value.name.text for value in new.definition.node.values]
+        kept = {key: given for key, given in old.arguments.items() if key in names}
+        sizes = new.sizes if new.sizes is not None else old.sizes
+        layer = LayerType(new.definition, sizes, {**kept, **new.arguments})
+        return instantiate(context, layer, path, False, replacement.constructor.span, remat)
+
+    def function(self, member: ast.Function) -> None:
+        definition = self.layer.definition
+        if not member.is_entry:
+            function = FunctionValue(
+                member.name.text, member, self.layer.scope, definition.file, self.layer
+            )
+            self._put(member.name, function)
+        elif not self.is_model:
+            text = "an `entry` belongs in a `model`, not in a layer"
+            self.context.report.error("WG0211", text, member.name)
+
+    def optimizer(self, member: ast.Optimizer) -> None:
+        optimizer = OptimizerValue(member.name.text, member, self.layer.scope)
+        if self.is_root and member.name.text not in self.places:
+            self.context.parts.optimizers[member.name.text] = optimizer
+        self._put(member.name, optimizer)
+
+    def broken(self, member: ast.Broken) -> None:
+        for name in member.names:
+            if self.layer.scope.find(name) is None:
+                self.layer.scope.bind(name, FAILED)
+
+    def nothing(self, member: ast.LayerMember) -> None:
+        """Announced already."""
+
+
+_BUILDERS: Mapping[type, Callable[[_Members, Any], None]] = {
+    ast.Dims: _Members.dims,
+    ast.Const: _Members.const,
+    ast.Assert: _Members.fact,
+    ast.Setting: _Members.setting,
+    ast.Param: _Members.param,
+    ast.State: _Members.state,
+    ast.Submodule: _Members.submodule,
+    ast.Function: _Members.function,
+    ast.Optimizer: _Members.optimizer,
+    ast.Broken: _Members.broken,
+    ast.Replace: _Members.nothing,
+}

@@ -1,0 +1,231 @@
+"""Optimizers as declared in a model: their settings are checked, and which group has which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.selectors import select
+from wgcc.elaborate.report import Place, Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.dims import Dim, product
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    ListValue,
+    Number,
+    OptimizerValue,
+    StateRef,
+    Tensor,
+    Truth,
+    TupleValue,
+    describe,
+)
+from wgcc.ir.program import Init
+from wgcc.ops.optimizers import OPTIMIZERS
+from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS
+from wgcc.syntax import ast
+from wgcc.syntax.walk import walk
+
+Chosen = float | int | bool | tuple[float, float]
+
+
+@dataclass
+class Settings:
+    """`known` at compile time; `dynamic` are f32 scalars of the graph."""
+
+    known: dict[str, Chosen] = field(default_factory=dict)
+    dynamic: dict[str, Tensor] = field(default_factory=dict)
+
+    def put(self, name: str, value: Chosen | Tensor) -> None:
+        self.known.pop(name, None)
+        self.dynamic.pop(name, None)
+        if isinstance(value, Tensor):
+            self.dynamic[name] = value
+        else:
+            self.known[name] = value
+
+
+def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
+    """Everything about an optimizer that does not depend on the entry that uses it."""
+    node, report = optimizer.node, context.report
+    before = len(report.diagnostics.errors)
+    if node.kind.text not in OPTIMIZERS:
+        found = report.unknown("WG0218", "optimizer", node.kind.text, OPTIMIZERS, node.kind)
+        found.note("optimizers: " + ", ".join(sorted(OPTIMIZERS)))
+        return
+    with context.scratch():
+        settings = settings_of(context, optimizer)
+        for item in node.items:
+            if isinstance(item, ast.Group):
+                _check_group(context, optimizer, item)
+    names = {item.name.text for item in node.items if isinstance(item, ast.Setting)}
+    complete = names == settings.known.keys() | settings.dynamic.keys()
+    damaged = any(isinstance(item, ast.Broken) for item in node.items) or not complete
+    optimizer.usable = len(report.diagnostics.errors) == before and not damaged
+    if "lr" not in names and optimizer.usable:
+        found = report.error(
+            "WG0218", f"optimizer `{optimizer.name}` has no learning rate", node.name
+        )
+        found.help("add `lr = 1e-3`")
+        optimizer.usable = False
+
+
+def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
+    """The settings, evaluated in the current graph; mistakes are reported and left out."""
+    settings, scope = Settings(), Scope(optimizer.scope)
+    with context.within(scope, optimizer.name):
+        if any(
+            isinstance(piece, ast.Name) and piece.text == "step" for piece in walk(optimizer.node)
+        ):
+            scope.bind("step", step_number(context, optimizer))
+        for item in optimizer.node.items:
+            if isinstance(item, ast.Setting):
+                _evaluate(context, optimizer, settings, item)
+    return settings
+
+
+def require_setting(context: Context, optimizer: OptimizerValue, name: str, at: Place) -> None:
+    kind = optimizer.node.kind.text
+    settings = OPTIMIZERS[kind].settings
+    if name in settings:
+        return
+    what = f"setting of {kind}:"
+    found = context.report.unknown("WG0218", what, name, settings, at, "no such setting")
+    raise Stop(found.note(f"{kind} takes " + ", ".join(sorted(settings))))
+
+
+def put_setting(
+    context: Context, settings: Settings, name: str, value: AnyValue, at: Place
+) -> None:
+    """Check the value of a setting and store it."""
+    if isinstance(value, Tensor):
+        settings.put(name, _dynamic(context, name, value, at))
+    else:
+        settings.put(name, _known(context, name, value, at))
+
+
+def step_state(optimizer: OptimizerValue) -> StateRef:
+    """Counts the updates made so far."""
+    span = optimizer.node.name.span
+    path = f"opt/{optimizer.name}/step"
+    return StateRef(path, "u32", (), Init("value", values=(0.0,)), span, span)
+
+
+def step_number(context: Context, optimizer: OptimizerValue) -> Tensor:
+    """`step` in settings: the number of the update being made, 1 for the first."""
+    context.here = optimizer.node.name.span
+    done = context.trace.read(step_state(optimizer))
+    number = context.emit("add", done, context.constant(1, "u32"), dims=(), dtype="u32")
+    return context.cast(number, "f32")
+
+
+def _evaluate(
+    context: Context, optimizer: OptimizerValue, settings: Settings, item: ast.Setting
+) -> None:
+    name = item.name.text
+    try:
+        require_setting(context, optimizer, name, item.name)
+        if any(other.name.text == name for other in _before(optimizer.node.items, item)):
+            text = f"setting `{name}` is given twice"
+            raise Stop(context.report.error("WG0204", text, item.name))
+        put_setting(context, settings, name, context.evaluate(item.value), item.value)
+    except Stop:
+        return
+
+
+def _before(items: Iterable[object], item: ast.Setting) -> Iterable[ast.Setting]:
+    for other in items:
+        if other is item:
+            return
+        if isinstance(other, ast.Setting):
+            yield other
+
+
+def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
+    if not SETTINGS[name].dynamic:
+        text = f"`{name}` must be known at compile time, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0218", text, at))
+    if value.dims or value.dtype not in ("f32", "f16"):
+        text = f"`{name}` must be one number, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0218", text, at))
+    return context.cast(value, "f32")
+
+
+def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
+    form = SETTINGS[name].form
+    if form == "truth":
+        if not isinstance(value, Truth):
+            text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
+            raise Stop(context.report.error("WG0218", text, at))
+        return value.value
+    if form == "pair":
+        items = value.items if isinstance(value, (TupleValue, ListValue)) else ()
+        if len(items) != 2:
+            text = f"`{name}` are two numbers, e.g. `(0.9, 0.999)`, but this is {describe(value)}"
+            raise Stop(context.report.error("WG0218", text, at))
+        first, second = (_number(context, name, item, at) for item in items)
+        return first, second
+    number = _number(context, name, value, at)
+    if form != "whole":
+        return number
+    if not isinstance(value, Dim):
+        text = f"`{name}` must be a whole number, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0218", text, at))
+    return value.size
+
+
+def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:
+    if not isinstance(value, (Dim, Number)):
+        text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0218", text, at))
+    number = float(value.size if isinstance(value, Dim) else value.value)
+    bounds = SETTINGS[name].bounds
+    if not bounds.allow(number):
+        text = f"`{name}` must be {bounds}, but it is {number:g}"
+        raise Stop(context.report.error("WG0218", text, at))
+    return number
+
+
+def _check_group(context: Context, optimizer: OptimizerValue, group: ast.Group) -> None:
+    try:
+        chosen = frozenset(_chosen(context, optimizer, group))
+    except Stop:
+        chosen = frozenset()
+    settings: dict[str, float] = {}
+    scope = Scope(optimizer.scope, {"step": step_number(context, optimizer)})
+    with context.within(scope, optimizer.name):
+        for item in group.settings:
+            if isinstance(item, ast.Setting):
+                settings |= _group_setting(context, item)
+    optimizer.groups.append((chosen, settings))
+
+
+def _group_setting(context: Context, item: ast.Setting) -> dict[str, float]:
+    name = item.name.text
+    if name not in GROUP_SETTINGS:
+        found = context.report.unknown(
+            "WG0218", "group setting", name, GROUP_SETTINGS, item.name, "no such setting"
+        )
+        found.note("a group can set " + ", ".join(GROUP_SETTINGS))
+        return {}
+    try:
+        return {name: _number(context, name, context.evaluate(item.value), item.value)}
+    except Stop:
+        return {}
+
+
+def _chosen(context: Context, optimizer: OptimizerValue, group: ast.Group) -> Iterable[str]:
+    for selector in group.selectors:
+        yield from select(context, selector)
+    if group.condition is None:
+        return
+    for path, param in context.parts.params.items():
+        facts: dict[str, AnyValue] = {
+            "axes": Dim.literal(len(param.dims)),
+            "size": Dim.literal(product(param.dims).size),
+        }
+        with context.within(Scope(optimizer.scope, facts), optimizer.name):
+            if is_true(context, group.condition):
+                yield path

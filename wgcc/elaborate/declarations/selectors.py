@@ -1,0 +1,67 @@
+"""Selectors of parameters and layers by path: `"blocks.*.attn.wq"`. A `*` also crosses dots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context, Replacement
+from wgcc.errors import Diagnostic
+from wgcc.spelling import did_you_mean
+from wgcc.syntax import ast
+
+SHOWN = 6
+
+
+def select(context: Context, selector: ast.String) -> frozenset[str]:
+    """The parameters that a selector names; none is an error."""
+    names = list(context.parts.params)
+    found = frozenset(name for name in names if fnmatchcase(name, selector.value))
+    if not found:
+        raise Stop(_no_parameter(context, selector, names))
+    return found
+
+
+def report_unmatched(context: Context, replacement: Replacement) -> None:
+    """A `replace` that found no layer."""
+    selector = replacement.selector
+    found = context.report.error("WG0219", f'no layer matches "{selector.value}"', selector)
+    names = (name for name in [*context.parts.params, *context.parts.states] if "." in name)
+    layers = sorted({name.rpartition(".")[0] for name in names})
+    near = did_you_mean(selector.value.replace("*", "0"), layers)
+    if near:
+        best = re.sub(r"\.\d+(?=\.|$)", ".*", near[0])
+        found.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
+
+
+def listing(names: Iterable[str], most: int = 3) -> str:
+    """`` `a`, `b`, `c` and 4 more ``."""
+    every = [f"`{name}`" for name in names]
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
+def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> Diagnostic:
+    pattern = selector.value
+    found = context.report.error("WG0219", f'no parameter matches "{pattern}"', selector)
+    shown = ", ".join(names[:SHOWN]) + (
+        f", ... ({len(names)} in all)" if len(names) > SHOWN else ""
+    )
+    found.note(f"parameters: {shown}" if names else "this model has no parameters")
+    best = _meant(pattern, names)
+    if best:
+        found.help(f'did you mean "{best}"?', (selector.span, f'"{best}"'))
+    return found
+
+
+def _meant(pattern: str, names: list[str]) -> str:
+    """A sibling whose name begins like the last word (`bias` for `b`), or a similar path."""
+    stem, _, leaf = pattern.rpartition(".")
+    siblings = [name for name in names if fnmatchcase(name.rpartition(".")[0], stem)]
+    near = [name for name in siblings if leaf.startswith(name.rpartition(".")[2])]
+    near = near or did_you_mean(pattern.replace("*", "0"), names)
+    if not near:
+        return ""
+    return f"{stem}.{near[0].rpartition('.')[2]}" if "*" in pattern and siblings else near[0]

@@ -1,0 +1,303 @@
+"""Types as written: what they mean, and whether a value is of that type.
+
+A size of a function that is not known yet is bound by the first argument that has it (`N` in
+`fn f[N](x: f32[N])`); `..` stands for the same leading axes everywhere in one signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from wgcc.elaborate.report import Place, Stop, place
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.dims import DIFF, LUCK, Dim, compare, shape_text, sizes_note, sizes_of
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    Builtin,
+    DtypeValue,
+    FunctionValue,
+    LayerType,
+    LayerValue,
+    Number,
+    Tensor,
+    Truth,
+    describe,
+    type_text,
+)
+from wgcc.errors import Diagnostic, Span
+from wgcc.ir.graph import DTYPES, FLOATS, INTEGERS, TensorType
+from wgcc.syntax import ast
+
+FOREIGN_DTYPES = {
+    "float": "f32", "float32": "f32", "double": "f32", "float64": "f32", "half": "f16",
+    "float16": "f16", "int": "i32", "int32": "i32", "long": "i32", "int64": "i32",
+    "uint8": "u8", "byte": "u8", "boolean": "bool",
+}  # fmt: skip
+
+
+@dataclass
+class Signature:
+    """The sizes of one call: `unbound` are to be worked out, `rest` is what `..` stands for."""
+
+    name: str
+    unbound: set[str] = field(default_factory=set)
+    rest: tuple[Dim, ...] | None = None
+    layer: LayerValue | None = None
+
+
+def dtype_of(context: Context, name: ast.Identifier) -> str:
+    if name.text in DTYPES:
+        return name.text
+    value = context.scope.find(name.text)
+    if isinstance(value, DtypeValue):
+        return value.name
+    scope = context.scope
+    aliases = (n for n in scope.visible() if isinstance(scope.find(n), DtypeValue))
+    found = context.report.unknown("WG0203", "type", name.text, chain(DTYPES, aliases), name)
+    if name.text in FOREIGN_DTYPES:
+        found.helps.clear()
+        found.help(f"write `{FOREIGN_DTYPES[name.text]}`", (name.span, FOREIGN_DTYPES[name.text]))
+    raise Stop(found)
+
+
+def dim_of(context: Context, expr: ast.Expr) -> Dim:
+    """A whole number known at compile time."""
+    value = context.evaluate(expr)
+    if not isinstance(value, Dim):
+        text = f"a size must be a whole number known at compile time, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0401", text, expr))
+    return value
+
+
+def size_of(context: Context, expr: ast.Expr) -> Dim:
+    """A size of a tensor: positive."""
+    dim = dim_of(context, expr)
+    if dim.size <= 0:
+        raise Stop(
+            context.report.error("WG0401", f"a size must be positive, but this is {dim.full}", expr)
+        )
+    return dim
+
+
+def type_of(context: Context, type_: ast.TypeExpr) -> tuple[str, tuple[Dim, ...]]:
+    """A type without anything to infer: of parameters, state, inputs, local names."""
+    dims = []
+    for item in type_.dims:
+        if isinstance(item, ast.Rest):
+            text = "`..` may only be used in the signature of a function"
+            raise Stop(context.report.error("WG0404", text, item))
+        dims.append(size_of(context, item))
+    dtype = dtype_of(context, type_.name)
+    context.check_axes(dims, type_.name.text, type_)
+    tensor = TensorType(sizes_of(dims), dtype)
+    context.check_size(tensor, type_text(dtype, tuple(dims)), type_)
+    return dtype, tuple(dims)
+
+
+def coerce(
+    context: Context, value: AnyValue, kind: ast.TypeExpr | str, at: Place, what: str
+) -> AnyValue:
+    """A compile-time value as the option or constant `what` of this kind."""
+    word = kind if isinstance(kind, str) else dtype_of(context, kind.name)
+    if word in FLOATS and isinstance(value, Dim):
+        return Number(float(value.size))
+    wanted = _OPTION_KINDS[word]
+    if not isinstance(value, wanted) or (isinstance(kind, ast.TypeExpr) and kind.dims):
+        pretty = _OPTION_WORDS.get(word, f"a number ({word})")
+        text = f"{what} must be {pretty}, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0209", text, at))
+    return value
+
+
+_OPTION_KINDS: dict[str, type | tuple[type, ...]] = {
+    "dim": Dim,
+    "layer": LayerType,
+    "fn": (FunctionValue, Builtin),
+    "bool": Truth,
+    **{dtype: Number for dtype in FLOATS},
+    **{dtype: Dim for dtype in INTEGERS},
+}
+_OPTION_WORDS = {
+    "dim": "a whole number known at compile time",
+    "layer": "a layer type",
+    "fn": "a function",
+    "bool": "`true` or `false`",
+}
+
+
+def match_argument(
+    context: Context, signature: Signature, parameter: ast.ValueParam, value: AnyValue, at: Span
+) -> AnyValue:
+    """`value` as the argument `parameter`; binds sizes into the current scope."""
+    kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
+    if isinstance(kind, str):
+        return coerce(context, value, kind, at, what)
+    dtype = dtype_of(context, kind.name)
+    value = context.read(value)
+    known = None if kind.dims else adapt_number(value, dtype)
+    if known is not None:
+        return known
+    report, where = context.report, _declared_at(context, signature, kind)
+    if not isinstance(value, Tensor):
+        text = f"{what} must be {kind.span.text}, but this is {describe(value)}"
+        raise Stop(report.error("WG0501", text, at).also(*where))
+    if value.dtype != dtype:
+        text = f"{what} must be {dtype}, but this is {value}"
+        found = report.error("WG0501", text, at, str(value)).also(*where)
+        raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+    problem, dims = _match_dims(context, signature, kind, value, at, what)
+    if problem:
+        raise Stop(report.error("WG0406", f"{what}: {problem}", at, str(value)).also(*where))
+    return Tensor(value.value, dims)
+
+
+def adapt_number(value: AnyValue, dtype: str) -> AnyValue | None:
+    """A compile-time number or truth stays one where a scalar of `dtype` is wanted."""
+    if dtype in FLOATS and isinstance(value, Dim):
+        return Number(float(value.size))
+    wanted = Number if dtype in FLOATS else Truth if dtype == "bool" else Dim
+    return value if isinstance(value, wanted) else None
+
+
+def _match_dims(
+    context: Context,
+    signature: Signature,
+    kind: ast.TypeExpr,
+    value: Tensor,
+    at: Span,
+    what: str,
+) -> tuple[str, tuple[Dim, ...]]:
+    """What is wrong with the axes (nothing: empty), and the dims they have from now on."""
+    fixed = [item for item in kind.dims if not isinstance(item, ast.Rest)]
+    has_rest = len(fixed) < len(kind.dims)
+    extra = value.rank - len(fixed)
+    if extra < 0 or (extra and not has_rest):
+        more, noun = " or more" if has_rest else "", "axis" if len(fixed) == 1 else "axes"
+        text = f"expected {len(fixed)}{more} {noun} ({kind.span.text}), found {value.rank}"
+        return text, ()
+    dims: list[Dim] = []
+    for item in kind.dims:
+        have = value.dims[len(dims)] if len(dims) < value.rank else Dim.literal(1)
+        if isinstance(item, ast.Rest):
+            problem, found = _match_rest(signature, value.dims[len(dims) : len(dims) + extra])
+            dims.extend(found)
+        else:
+            problem, wanted = _match_axis(context, signature, item, have, len(dims))
+            if not problem:
+                context.same_size(have, wanted, at, what)
+            dims.append(wanted)
+        if problem:
+            return problem, ()
+    return "", tuple(dims)
+
+
+def _match_rest(signature: Signature, found: tuple[Dim, ...]) -> tuple[str, tuple[Dim, ...]]:
+    if signature.rest is None:
+        signature.rest = found
+    if sizes_of(found) == sizes_of(signature.rest):
+        return "", signature.rest
+    have, wanted = shape_text(found), shape_text(signature.rest)
+    return f"its leading axes [{have}] differ from [{wanted}] of an earlier argument", found
+
+
+def _match_axis(
+    context: Context, signature: Signature, item: ast.Expr, have: Dim, axis: int
+) -> tuple[str, Dim]:
+    name = item.text if isinstance(item, ast.Name) else ""
+    if name == "_":
+        return "", have
+    if name in signature.unbound:
+        signature.unbound.discard(name)
+        context.scope.bind(name, have)
+        return "", have
+    wanted = dim_of(context, item)
+    if compare(have, wanted) is DIFF:
+        return f"axis {axis} must be {wanted.full}, but it is {have.full}", wanted
+    return "", have if wanted.is_literal else wanted
+
+
+def _declared_at(context: Context, signature: Signature, kind: ast.TypeExpr) -> tuple[Span, str]:
+    """Where the user reads what is expected: the library's own lines say little to them."""
+    layer, library = signature.layer, context.report.library
+    if layer is None or kind.span.source not in library or layer.span.source in library:
+        return kind.span, "declared here"
+    sizes = [(size.text, layer.scope.names.get(size.text)) for size in layer.definition.node.sizes]
+    words = ", ".join(f"{name} = {dim}" for name, dim in sizes if isinstance(dim, Dim))
+    return layer.span, f"takes {kind.span.text}" + (f" with {words}" if words else "")
+
+
+def match_result(
+    context: Context,
+    signature: Signature,
+    type_: ast.TypeExpr,
+    value: AnyValue,
+    at: Place,
+    what: str,
+) -> AnyValue:
+    """`value` as the declared result `what`. Compile-time numbers stay what they are."""
+    dtype = dtype_of(context, type_.name)
+    value = context.read(value)
+    known = None if type_.dims else adapt_number(value, dtype)
+    if known is not None:
+        return known
+    wanted = _wanted_dims(context, signature, type_)
+    if not isinstance(value, Tensor):
+        text = f"{what} must be {type_.span.text}, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0407", text, at).also(type_.span, "declared here"))
+    fits = len(wanted) == value.rank and not any(
+        dim is not None and compare(have, dim) is DIFF
+        for have, dim in zip(value.dims, wanted, strict=True)
+    )
+    if not fits or value.dtype != dtype:
+        raise Stop(_wrong_result(context, type_, dtype, wanted, value, at, what))
+    return Tensor(value.value, _result_dims(context, value, wanted, at, what))
+
+
+def _result_dims(
+    context: Context, value: Tensor, wanted: Sequence[Dim | None], at: Place, what: str
+) -> tuple[Dim, ...]:
+    dims = []
+    for have, dim in zip(value.dims, wanted, strict=True):
+        if dim is not None and compare(have, dim) is LUCK:
+            context.same_size(have, dim, at, what)
+        dims.append(have if dim is None or dim.is_literal else dim)
+    return tuple(dims)
+
+
+def _wanted_dims(
+    context: Context, signature: Signature, type_: ast.TypeExpr
+) -> tuple[Dim | None, ...]:
+    """None where `_` leaves a size open."""
+    wanted: list[Dim | None] = []
+    for item in type_.dims:
+        if isinstance(item, ast.Rest):
+            wanted.extend(signature.rest or ())
+        elif isinstance(item, ast.Name) and item.text == "_":
+            wanted.append(None)
+        else:
+            wanted.append(dim_of(context, item))
+    return tuple(wanted)
+
+
+def _wrong_result(
+    context: Context,
+    type_: ast.TypeExpr,
+    dtype: str,
+    wanted: Sequence[Dim | None],
+    value: Tensor,
+    at: Place,
+    what: str,
+) -> Diagnostic:
+    shown = ", ".join("_" if dim is None else str(dim) for dim in wanted)
+    text = f"{dtype}[{shown}]" if wanted else dtype
+    message = f"{what} must be {text}, but this is {value}"
+    found = context.report.error("WG0407", message, place(at), str(value))
+    found.also(type_.span, "declared here")
+    note = sizes_note([dim for dim in wanted if dim is not None], value.dims)
+    if note:
+        found.note(note)
+    if value.dtype != dtype and len(wanted) == value.rank:
+        found.help(f"convert it: `{dtype}(...)`")
+    return found

@@ -1,0 +1,1 @@
+"""What expressions, calls and statements mean: evaluating them appends nodes."""

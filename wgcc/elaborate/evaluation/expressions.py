@@ -1,0 +1,181 @@
+"""What each kind of expression means. Operators and tensor indexing have files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.signatures import size_of
+from wgcc.elaborate.evaluation.calls import call, callable_member, member
+from wgcc.elaborate.evaluation.iteration import range_value
+from wgcc.elaborate.operators import arithmetic, indexing
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import Arguments, Given
+from wgcc.elaborate.tracing.context import FAILED, Context
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    DtypeValue,
+    LayerType,
+    ListValue,
+    Number,
+    Text,
+    TrainingFlag,
+    Truth,
+    TupleValue,
+    TypeValue,
+)
+from wgcc.errors import Diagnostic
+from wgcc.syntax import ast
+
+# Sizes and counts stay far below; what is larger would only make the compiler slow.
+LARGEST_WHOLE = 2**62
+NAMES_OF_OTHER_LANGUAGES = {
+    "self": "members are named directly: write `w`, not `self.w`",
+    **dict.fromkeys(
+        ("torch", "nn", "np", "jnp", "F"), "built-in functions need no prefix: write `relu(x)`"
+    ),
+    **dict.fromkeys(("True", "False"), "write `true` and `false`"),
+    "None": "leave the argument out",
+}
+
+
+def value_of(context: Context, expr: ast.Expr) -> AnyValue:
+    """The value of an expression in the current scope; FAILED where an error was reported."""
+    context.budget.step(expr, context.generic)
+    try:
+        return _RULES[type(expr)](context, expr)
+    except Stop:
+        return FAILED
+
+
+def _name(context: Context, node: ast.Name) -> AnyValue:
+    value = context.scope.find(node.text)
+    if value is None:
+        raise Stop(_unknown_name(context, node))
+    return context.read(value) if isinstance(value, TrainingFlag) else value
+
+
+def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
+    if context.scope.awaits(node.text):
+        text = f"`{node.text}` is used before the line that defines it"
+        return context.report.error("WG0201", text, node)
+    found = context.report.unknown(
+        "WG0201", "name", node.text, context.scope.visible(), node, "not found in this scope"
+    )
+    if node.text in NAMES_OF_OTHER_LANGUAGES:
+        found.helps.clear()
+        found.help(NAMES_OF_OTHER_LANGUAGES[node.text])
+    return found
+
+
+def _if(context: Context, node: ast.IfExpr) -> AnyValue:
+    chosen = node.then if is_true(context, node.condition) else node.otherwise
+    return context.require(context.value(chosen))
+
+
+def _binary(context: Context, node: ast.Binary) -> AnyValue:
+    """A long sum is a deep tree on its left side, so that side is walked, not recursed into."""
+    chain = [node]
+    while isinstance(chain[-1].left, ast.Binary):
+        chain.append(chain[-1].left)
+    first = chain[-1].left
+    left = context.value(first)
+    place = first.span
+    for link in reversed(chain):
+        operands = Given(left, place), Given(context.value(link.right), link.right.span)
+        left, place = _operation(context, link, *operands), link.span
+    return left
+
+
+def _operation(context: Context, node: ast.Binary, left: Given, right: Given) -> AnyValue:
+    context.require(left.value)
+    context.require(right.value)
+    left, right = (Given(context.read(side.value), side.span) for side in (left, right))
+    if isinstance(left.value, Dim) and isinstance(right.value, Dim):
+        context.budget.step(node, context.generic, left.value.work_with(right.value))
+    value = arithmetic.binary(context, node.op, left, right, node.op_span, node.span)
+    return _bounded(context, value, node) if isinstance(value, Dim) else value
+
+
+def _bounded(context: Context, value: Dim, at: ast.Expr) -> Dim:
+    if abs(value.size) > LARGEST_WHOLE and not value.generic:
+        text = f"this whole number is beyond {LARGEST_WHOLE}"
+        raise Stop(context.report.error("WG0504", text, at))
+    return value
+
+
+def _unary(context: Context, node: ast.Unary) -> AnyValue:
+    operand = Given(context.evaluate(node.operand), node.operand.span)
+    return arithmetic.unary(context, node.op, operand, node.span)
+
+
+def _member(context: Context, node: ast.Member) -> AnyValue:
+    return member(context, context.require(context.value(node.value)), node.name)
+
+
+def _call(context: Context, node: ast.Call) -> AnyValue:
+    function, first = callable_member(context, node.function)
+    arguments = gather_arguments(context, node.arguments)
+    arguments = arguments.after(first) if first is not None else arguments
+    return call(context, function, arguments, node.span)
+
+
+def _pipe(context: Context, node: ast.Pipe) -> AnyValue:
+    first = Given(context.value(node.value), node.value.span)
+    arguments = Arguments()
+    target = node.target
+    if isinstance(target, ast.Call):
+        function = context.value(target.function)
+        arguments = gather_arguments(context, target.arguments)
+    else:
+        function = context.value(target)
+    return call(context, function, arguments.after(first), target.span)
+
+
+def _index(context: Context, node: ast.Index) -> AnyValue:
+    value = context.require(context.value(node.value))
+    if isinstance(value, DtypeValue):
+        return TypeValue(
+            value.name, tuple(size_of(context, _plain(context, i)) for i in node.items)
+        )
+    if isinstance(value, LayerType):
+        sizes = tuple(size_of(context, _plain(context, item)) for item in node.items)
+        return LayerType(value.definition, sizes, value.arguments)
+    if not isinstance(value, (ListValue, TupleValue)):
+        value = context.read(value)
+    return context.require(indexing.index(context, value, node))
+
+
+def _plain(context: Context, item: ast.IndexItem) -> ast.Expr:
+    if isinstance(item, (ast.Slice, ast.Window, ast.Rest, ast.NewAxis)):
+        text = "slices and `..` can only be used to index a tensor"
+        raise Stop(context.report.error("WG0413", text, item))
+    return item
+
+
+def _broken(context: Context, node: ast.Broken) -> AnyValue:
+    return FAILED
+
+
+_RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
+    ast.Name: _name,
+    ast.Int: lambda context, node: _bounded(context, Dim.literal(node.value), node),
+    ast.Float: lambda context, node: Number(node.value),
+    ast.String: lambda context, node: Text(node.value, node.span),
+    ast.Bool: lambda context, node: Truth(node.value),
+    ast.Dtype: lambda context, node: DtypeValue(node.name),
+    ast.TupleExpr: lambda context, node: TupleValue(tuple(map(context.value, node.items))),
+    ast.ListExpr: lambda context, node: ListValue(tuple(map(context.value, node.items))),
+    ast.IfExpr: _if,
+    ast.Pipe: _pipe,
+    ast.Binary: _binary,
+    ast.Unary: _unary,
+    ast.Range: range_value,
+    ast.Member: _member,
+    ast.Call: _call,
+    ast.Index: _index,
+    ast.Broken: _broken,
+}

@@ -1,0 +1,174 @@
+"""Calls of functions written in `.wg`: their bodies are traced in place, with sizes worked out."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.declarations.signatures import Signature, match_argument, match_result
+from wgcc.elaborate.evaluation.remat import recomputed
+from wgcc.elaborate.evaluation.statements import run_block
+from wgcc.elaborate.report import Place, Stop
+from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.values import (
+    FAILED,
+    AnyValue,
+    Failed,
+    FunctionValue,
+    LayerValue,
+    TupleValue,
+)
+from wgcc.errors import Span
+from wgcc.syntax import ast
+
+
+def call_function(
+    context: Context,
+    function: FunctionValue,
+    arguments: Arguments,
+    at: Span,
+    shown: str,
+    layer: LayerValue | None = None,
+) -> AnyValue:
+    """`shown` is what messages call it; `layer` is given when a layer itself is called."""
+    node = function.node
+    context.spend(at)
+    _refuse_recursion(context, function, at)
+    context.called.add(id(node))
+    given = _by_parameter(context, node, arguments, shown)
+    signature = Signature(shown, {size.text for size in node.sizes}, layer=layer)
+    context.functions.append(function)
+    try:
+        with (
+            context.bounded(at),
+            context.report.inside(at),
+            context.within(Scope(function.scope), _prefix(context, function)),
+        ):
+            _bind_parameters(context, node, given, signature, at)
+            _require_sizes(context, node, signature)
+            with recomputed(context, function) as region:
+                return region.results(_run(context, function, signature))
+    finally:
+        context.functions.pop()
+
+
+def match_results(
+    context: Context,
+    signature: Signature,
+    result: ast.TypeExpr | ast.ResultTuple,
+    value: AnyValue,
+    at: Place,
+) -> AnyValue:
+    """What a function or entry returns, as its declaration has it."""
+    name = signature.name
+    values = value.items if isinstance(value, TupleValue) else (value,)
+    if isinstance(result, ast.TypeExpr):
+        fields: tuple[tuple[str, ast.TypeExpr], ...] = ((f"the result of `{name}`", result),)
+    else:
+        fields = tuple(
+            (
+                f"output `{field.name.text}` of `{name}`"
+                if field.name
+                else f"the result of `{name}`",
+                field.type,
+            )
+            for field in result.fields
+        )
+    if len(values) != len(fields):
+        promised = "one result" if len(fields) == 1 else f"{len(fields)} results"
+        text = f"`{name}` promises {promised} but returns {len(values)}"
+        found = context.report.error("WG0602", text, at)
+        raise Stop(found.also(result.span, "declared here"))
+    results = tuple(
+        match_result(context, signature, type_, context.require(item), at, what)
+        for item, (what, type_) in zip(values, fields, strict=True)
+    )
+    return results[0] if len(results) == 1 else TupleValue(results)
+
+
+def _refuse_recursion(context: Context, function: FunctionValue, at: Span) -> None:
+    same = (outer for outer in context.functions if outer.node is function.node)
+    if not any(outer.owner is function.owner for outer in same):
+        return
+    found = context.report.error("WG0801", f"`{function.name}` calls itself", at)
+    reason = "every program must finish in a fixed number of steps"
+    raise Stop(found.note(f"{reason}, so functions may not be recursive"))
+
+
+def _by_parameter(
+    context: Context, node: ast.Function, arguments: Arguments, shown: str
+) -> dict[str, Given]:
+    names = [parameter.name.text for parameter in node.values]
+    count = len(arguments.positional)
+    if count > len(names):
+        text = f"`{shown}` takes {plural(len(names), 'argument')}, but {count} were given"
+        raise Stop(context.report.error("WG0207", text, arguments.positional[len(names)].span))
+    given = dict(zip(names, arguments.positional, strict=False))
+    for name, argument in arguments.named.items():
+        at = argument.name_span or argument.span
+        if name not in names:
+            what = f"argument of `{shown}`:"
+            found = context.report.unknown("WG0207", what, name, names, at, "no such argument")
+            raise Stop(found.note(f"`{shown}` takes ({', '.join(names)})"))
+        if name in given:
+            text = f"argument `{name}` of `{shown}` is given twice"
+            raise Stop(context.report.error("WG0207", text, at))
+        given[name] = argument
+    return given
+
+
+def _bind_parameters(
+    context: Context,
+    node: ast.Function,
+    given: dict[str, Given],
+    signature: Signature,
+    at: Span,
+) -> None:
+    for parameter in node.values:
+        name = parameter.name.text
+        if name in given:
+            value, span = given[name].value, given[name].span
+        elif parameter.default is not None:
+            value, span = context.require(context.value(parameter.default)), at
+        else:
+            text = f"`{signature.name}` needs the argument `{name}`"
+            raise Stop(context.report.error("WG0208", text, at))
+        context.scope.bind(name, match_argument(context, signature, parameter, value, span))
+
+
+def _require_sizes(context: Context, node: ast.Function, signature: Signature) -> None:
+    for size in node.sizes:
+        if size.text not in signature.unbound:
+            continue
+        context.scope.bind(size.text, FAILED)
+        text = (
+            f"the size `{size.text}` of `{node.name.text}` cannot be worked out from its arguments"
+        )
+        found = context.report.error("WG0420", text, size)
+        found.help(f"use it in an argument's type, e.g. `x: f32[{size.text}]`, or remove it")
+
+
+def _run(context: Context, function: FunctionValue, signature: Signature) -> AnyValue:
+    node, body = function.node, function.node.body
+    inner = Signature(function.name, rest=signature.rest)
+    if not isinstance(body, ast.Block):
+        value = context.evaluate(body)
+        return match_results(context, inner, node.result, value, body) if node.result else value
+    returned = run_block(context, body)
+    if returned is None:
+        if node.result is not None:
+            text = f"`{function.name}` never returns its result"
+            found = context.report.error("WG0601", text, node.name)
+            raise Stop(found.also(node.result.span, "a result is promised here"))
+        return TupleValue()
+    if isinstance(returned.value, Failed):
+        raise Stop
+    if node.result is None:
+        return returned.value
+    return match_results(context, inner, node.result, returned.value, returned.at)
+
+
+def _prefix(context: Context, function: FunctionValue) -> str:
+    """A method's values are named after its layer, others after the caller and the function."""
+    if function.owner is not None:
+        return function.owner.path
+    return f"{context.prefix}.{function.name}" if context.prefix else function.name

@@ -1,0 +1,70 @@
+"""Ranges, and the values that a `for` iterates over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.elaborate.declarations.signatures import dim_of
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.sequences import as_sequence
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    RangeValue,
+    describe,
+)
+from wgcc.errors import Diagnostic
+from wgcc.syntax import ast
+
+MOST_ROUNDS = 4096
+
+
+def range_value(context: Context, node: ast.Range) -> RangeValue:
+    """`low..high step n`: Python's `range(low, high)[::n]`."""
+    low, high, step = dim_of(context, node.low), dim_of(context, node.high), _step(context, node)
+    count = high - low
+    if count.size < 0 and not count.generic:
+        raise Stop(_backward(context, node, low, high))
+    return RangeValue(range(low.size, low.size + context.repetitions(count))[::step])
+
+
+def _backward(context: Context, node: ast.Range, low: Dim, high: Dim) -> Diagnostic:
+    text = f"this range runs backward, from {low.full} to {high.full}, so it would be empty"
+    found = context.report.error("WG0308", text, node)
+    found.note("a range counts up from its first number and ends before its second")
+    # `T - 1..0` is meant to reach 0; `T - 1..-1`, as in Python, ends before its last number.
+    first = high + Dim.literal(1) if high.size < 0 else high
+    upward = f"{first}..{low + Dim.literal(1)}"
+    step = node.step.span.text if node.step is not None else "-1"
+    down = f"{upward} step {step}"
+    choice = f"`reversed({upward})` or `{down}`" if step == "-1" else f"`{down}`"
+    return found.help(f"to count down, write {choice}", (node.span, down))
+
+
+def _step(context: Context, node: ast.Range) -> int:
+    if node.step is None:
+        return 1
+    step = dim_of(context, node.step)
+    if step.size == 0:
+        text = "the step of a range must not be 0"
+        raise Stop(context.report.error("WG0308", text, node.step))
+    return step.size
+
+
+def rounds(context: Context, node: ast.For) -> Sequence[AnyValue]:
+    """What the loop's name stands for, round by round."""
+    value = context.require(context.value(node.iterable))
+    sequence = as_sequence(context, value, node.iterable)
+    if sequence is None:
+        text = f"`for` goes over a list of layers, a range or a dim, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0308", text, node.iterable))
+    count = sequence.count if isinstance(sequence, RangeValue) else len(sequence.items)
+    if count > MOST_ROUNDS:
+        limit = f"loops are unrolled, so at most {MOST_ROUNDS} are allowed"
+        text = f"this loop runs {count} times; {limit}"
+        raise Stop(context.report.error("WG0308", text, node.iterable))
+    context.spend(node.iterable.span, count)
+    if isinstance(sequence, RangeValue):
+        return [Dim.literal(number) for number in sequence.numbers]
+    return sequence.items

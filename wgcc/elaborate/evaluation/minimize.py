@@ -1,0 +1,222 @@
+"""`minimize loss with optimizer over "…"`: what is trained, and the node that stands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from wgcc.elaborate.declarations.optimizers import (
+    Settings,
+    put_setting,
+    require_setting,
+    settings_of,
+)
+from wgcc.elaborate.declarations.selectors import listing, select
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    Number,
+    OptimizerValue,
+    ParamRef,
+    Tensor,
+    describe,
+)
+from wgcc.errors import Diagnostic
+from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.ops import OPS
+from wgcc.syntax import ast
+
+# Halves go from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
+F16_LOSS_SCALE = 1024.0
+
+
+def minimize(context: Context, node: ast.Minimize) -> None:
+    loss = context.value(node.value)
+    optimizer = _optimizer(context, node)
+    loss = context.read(context.require(loss))
+    if context.entry is None or context.functions:
+        text = "`minimize` may only be used directly in an entry"
+        raise Stop(context.report.error("WG0305", text, node))
+    tensor = _one_number(context, node, loss)
+    if not optimizer.usable:
+        raise Stop
+    chosen = _chosen(context, node, tensor)
+    _refuse_second_use(context, node, optimizer)
+    settings = _settings(context, node, optimizer)
+    context.here = node.span
+    with context.within(context.scope, optimizer.name):
+        context.here = node.span
+        _emit(context, optimizer, settings, tensor, chosen)
+
+
+def _optimizer(context: Context, node: ast.Minimize) -> OptimizerValue:
+    named = node.optimizer.function if isinstance(node.optimizer, ast.Call) else node.optimizer
+    optimizer = context.require(context.value(named))
+    if not isinstance(optimizer, OptimizerValue):
+        text = f"`minimize ... with` needs an optimizer, but this is {describe(optimizer)}"
+        raise Stop(context.report.error("WG0305", text, node.optimizer))
+    if context.parts.optimizers.get(optimizer.name) is not optimizer:
+        text = f"`{named.span.text}` belongs to a part of this model, which another model trains"
+        found = context.report.error("WG0305", text, node.optimizer)
+        raise Stop(found.help("declare an optimizer in this model"))
+    return optimizer
+
+
+def _one_number(context: Context, node: ast.Minimize, loss: object) -> Tensor:
+    if isinstance(loss, Tensor) and not loss.dims and loss.dtype in FLOATS:
+        return loss
+    text = f"the value to minimize must be one number, but this is {describe(loss)}"
+    label = str(loss) if isinstance(loss, Tensor) else ""
+    found = context.report.error("WG0305", text, node.value, label)
+    if isinstance(loss, Tensor) and loss.dims:
+        found.help("reduce it first, e.g. `mean(...)`")
+    raise Stop(found)
+
+
+def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef]:
+    """Trainable parameters that are selected and that the loss depends on."""
+    params = context.parts.params
+    wanted = {path for path, ref in params.items() if not ref.frozen}
+    if node.selectors:
+        wanted &= {path for selector in node.selectors for path in select(context, selector)}
+    reached = _ancestors(context.trace.builder.nodes, loss.value)
+    _refuse_outdated(
+        context, node, {context.trace.old.get(value, "") for value in reached} & wanted
+    )
+    chosen = [
+        params[path]
+        for path in params
+        if path in wanted and context.trace.read(params[path]).value in reached
+    ]
+    if not chosen:
+        raise Stop(_nothing_to_train(context, node, wanted))
+    _refuse_halves(context, node, [ref.path for ref in chosen if ref.dtype != "f32"])
+    return chosen
+
+
+def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> None:
+    """Steps of an optimizer would vanish in the rounding of an f16 parameter."""
+    if not paths:
+        return
+    text = f"an optimizer trains f32 parameters, but this one would change f16 {listing(paths)}"
+    found = context.report.error("WG0314", text, node)
+    advice = "declare them f32; `precision = f16` stores activations as f16 beside f32 parameters"
+    raise Stop(found.help(advice))
+
+
+def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
+    """Every value a gradient of the loss reaches."""
+    makers = {output: node for node in nodes for output in node.outputs}
+    reached, waiting = {loss}, [loss]
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is None or OPS[maker.op].stops_gradient:
+            continue
+        for value in maker.inputs:
+            if value not in reached and value.dtype in FLOATS:
+                reached.add(value)
+                waiting.append(value)
+    return reached
+
+
+def _refuse_outdated(context: Context, node: ast.Minimize, paths: set[str]) -> None:
+    if not paths:
+        return
+    text = f"this loss was computed before {listing(sorted(paths))} changed"
+    found = context.report.error("WG0311", text, node.value)
+    raise Stop(
+        found.help("compute it again after the change, or train other parameters with `over`")
+    )
+
+
+def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) -> Diagnostic:
+    text = "there is nothing to train: no trainable parameter reaches this loss"
+    found = context.report.error("WG0310", text, node.value)
+    frozen = [path for path, ref in context.parts.params.items() if ref.frozen]
+    if frozen:
+        found.note("frozen: " + listing(frozen))
+    if wanted:
+        found.note("trainable, but no gradient of this loss reaches " + listing(sorted(wanted)))
+    return found
+
+
+def _refuse_second_use(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> None:
+    if not optimizer.results:
+        return
+    text = f"`{optimizer.name}` has made its step in this entry already"
+    found = context.report.error("WG0313", text, node.optimizer)
+    raise Stop(found.help("minimize the sum of the losses, or declare a second optimizer"))
+
+
+def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> Settings:
+    settings = settings_of(context, optimizer)
+    if not isinstance(node.optimizer, ast.Call):
+        return settings
+    given = gather_arguments(context, node.optimizer.arguments)
+    if given.positional:
+        text = "settings are given by name: `opt(lr = ...)`"
+        raise Stop(context.report.error("WG0218", text, given.positional[0].span))
+    for name, item in given.named.items():
+        require_setting(context, optimizer, name, item.name_span or item.span)
+        value = context.read(context.require(item.value))
+        put_setting(context, settings, name, value, item.span)
+    return settings
+
+
+def _emit(
+    context: Context,
+    optimizer: OptimizerValue,
+    settings: Settings,
+    loss: Tensor,
+    chosen: list[ParamRef],
+) -> None:
+    current = [context.trace.read(ref) for ref in chosen]
+    *updated, norm = context.emit_many(
+        "minimize",
+        context.cast(loss, "f32"),
+        *settings.dynamic.values(),
+        *current,
+        outputs=[*((ref.dims, ref.dtype) for ref in chosen), ((), "f32")],
+        optimizer=optimizer.name,
+        kind=optimizer.node.kind.text,
+        settings=_with_scale(context, settings),
+        dynamic=tuple(settings.dynamic),
+        groups=_groups(optimizer, chosen),
+    )
+    for ref, tensor in zip(chosen, updated, strict=True):
+        context.trace.write(ref, tensor)
+        context.trace.name(tensor.value, f"{ref.path}.new")
+    context.name(norm, "grad_norm")
+    optimizer.results |= {"grad_norm": norm, "lr": _rate(settings)}
+
+
+def _with_scale(context: Context, settings: Settings) -> dict[str, Any]:
+    """Gradients that are kept in f16 would vanish without a scale."""
+    known = dict(settings.known)
+    if context.precision == "f16" and "loss_scale" not in {*known, *settings.dynamic}:
+        known["loss_scale"] = F16_LOSS_SCALE
+    return known
+
+
+def _rate(settings: Settings) -> AnyValue:
+    if "lr" in settings.dynamic:
+        return settings.dynamic["lr"]
+    known = settings.known["lr"]
+    assert isinstance(known, float)
+    return Number(known)
+
+
+def _groups(
+    optimizer: OptimizerValue, chosen: list[ParamRef]
+) -> tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]:
+    """Every parameter in exactly one group; a later group's settings win over an earlier one's."""
+    members: dict[tuple[tuple[str, float], ...], list[int]] = {}
+    for position, ref in enumerate(chosen):
+        merged: dict[str, float] = {}
+        for paths, settings in optimizer.groups:
+            if ref.path in paths:
+                merged |= settings
+        members.setdefault(tuple(sorted(merged.items())), []).append(position)
+    return tuple((tuple(positions), dict(key)) for key, positions in members.items())

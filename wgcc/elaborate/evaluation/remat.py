@@ -1,0 +1,61 @@
+"""Marks what a `remat` layer computes: where arguments come in, and where results go out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.values import AnyValue, FunctionValue, ListValue, Tensor, TupleValue
+
+
+class Region:
+    """`number` is None where nothing is marked."""
+
+    def __init__(self, context: Context, number: int | None) -> None:
+        self.context = context
+        self.number = number
+
+    def arguments(self, function: FunctionValue) -> None:
+        scope = self.context.scope
+        for parameter in function.node.values:
+            name = parameter.name.text
+            scope.bind(name, self._marked(scope.names[name], is_end=False))
+
+    def results(self, value: AnyValue) -> AnyValue:
+        return self._marked(value, is_end=True)
+
+    def _marked(self, value: AnyValue, is_end: bool) -> AnyValue:
+        if self.number is None:
+            return value
+        if isinstance(value, Tensor):
+            return self.context.emit(
+                "remat",
+                value,
+                dims=value.dims,
+                dtype=value.dtype,
+                region=self.number,
+                is_end=is_end,
+            )
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self._marked(item, is_end) for item in value.items))
+        if isinstance(value, ListValue):
+            return ListValue(tuple(self._marked(item, is_end) for item in value.items))
+        return value
+
+
+@contextmanager
+def recomputed(context: Context, function: FunctionValue) -> Iterator[Region]:
+    """The call of a `remat` layer with its arguments bound. Inside one, others do not count."""
+    wanted = function.owner is not None and function.owner.remat
+    if not wanted or context.in_region:
+        yield Region(context, None)
+        return
+    context.regions += 1
+    context.in_region = True
+    try:
+        region = Region(context, context.regions)
+        region.arguments(function)
+        yield region
+    finally:
+        context.in_region = False

@@ -1,0 +1,231 @@
+"""Statements of functions, entries and tests. Loops are unrolled; conditions are compile-time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.constants import check_fact
+from wgcc.elaborate.declarations.signatures import type_of
+from wgcc.elaborate.evaluation.iteration import rounds
+from wgcc.elaborate.evaluation.minimize import minimize
+from wgcc.elaborate.operators import indexing
+from wgcc.elaborate.report import Place, Stop
+from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    ListValue,
+    Number,
+    ParamRef,
+    StateRef,
+    Tensor,
+    Truth,
+    TupleValue,
+    describe,
+    type_text,
+)
+from wgcc.errors import Diagnostic, Span
+from wgcc.syntax import ast
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What a `return` gave (FAILED after an error), and where it stands."""
+
+    value: AnyValue
+    at: Span
+
+
+def run_block(context: Context, block: ast.Block) -> Returned | None:
+    """Run the statements up to a `return`; after an error in one the others are still checked."""
+    for statement in block.statements:
+        try:
+            returned = _RULES[type(statement)](context, statement)
+        except Stop:
+            returned = _give_up(context, statement)
+        if returned is not None:
+            return returned
+    return None
+
+
+def _give_up(context: Context, statement: ast.Statement) -> Returned | None:
+    """Names that a failed statement would have bound must not cause more errors."""
+    if isinstance(statement, ast.Bind):
+        for target in statement.targets:
+            if isinstance(target, ast.Name) and not _is_stored(context.scope.find(target.text)):
+                context.scope.bind(target.text, FAILED)
+    if isinstance(statement, ast.Return):
+        return Returned(FAILED, statement.span)
+    return None
+
+
+def _is_stored(value: AnyValue | None) -> bool:
+    return isinstance(value, (ParamRef, StateRef))
+
+
+def _bind(context: Context, node: ast.Bind) -> None:
+    names = [_target(context, target) for target in node.targets]
+    at = _whole(node.values)
+    values = [context.read(context.value(value)) for value in node.values]
+    if len(names) == 1 and len(values) == 1:
+        value = context.require(values[0])
+        if isinstance(value, TupleValue) and not value.items:
+            raise Stop(context.report.error("WG0309", "this call returns nothing", at))
+        if node.type is not None:
+            value = _checked(context, names[0], node.type, value, at)
+        _name(context, names[0], value)
+        return
+    items = values if len(values) > 1 else _unpacked(context, len(names), values[0], at)
+    if len(items) != len(names):
+        text = f"{len(names)} names on the left, but {len(items)} values on the right"
+        raise Stop(context.report.error("WG0302", text, at))
+    for name, value in zip(names, items, strict=True):
+        _name(context, name, value)
+
+
+def _unpacked(context: Context, count: int, value: AnyValue, at: Span) -> Sequence[AnyValue]:
+    context.require(value)
+    if isinstance(value, (TupleValue, ListValue)):
+        return value.items
+    text = f"{count} names on the left, but the right side is {describe(value)}"
+    raise Stop(context.report.error("WG0302", text, at))
+
+
+def _name(context: Context, name: str, value: AnyValue) -> None:
+    context.scope.bind(name, value)
+    if name != "_":
+        context.name(value, name)
+
+
+def _target(context: Context, target: ast.Expr) -> str:
+    report = context.report
+    if not isinstance(target, ast.Name):
+        found = report.error("WG0302", "only a name can be bound with `=`", target)
+        if isinstance(target, (ast.Index, ast.Member)):
+            found.help("to write state (or part of it) use `:=`")
+        raise Stop(found)
+    current, name = context.scope.find(target.text), target.text
+    if isinstance(current, StateRef):
+        text = f"`{name}` is state; `=` would only make a local name that hides it"
+        found = report.error("WG0301", text, target).also(current.span, "declared as state here")
+        raise Stop(found.help("write it with `:=`", (target.span, f"{name} :=")))
+    if isinstance(current, ParamRef):
+        text = f"`{name}` is a parameter; `=` would only make a local name that hides it"
+        found = report.error("WG0301", text, target).also(current.span, "declared here")
+        raise Stop(found.help("use another name for the local value"))
+    return name
+
+
+def _checked(
+    context: Context, name: str, type_: ast.TypeExpr, value: AnyValue, at: Place
+) -> AnyValue:
+    """`name: type = value`."""
+    dtype, dims = type_of(context, type_)
+    if isinstance(value, (Dim, Number, Truth)):
+        return context.fit(value, dtype, dims, at)
+    tensor = value if isinstance(value, Tensor) else None
+    fits = tensor is not None and tensor.dtype == dtype and tensor.rank == len(dims)
+    if tensor is None or not fits or _differ(tensor.dims, dims):
+        shown = str(tensor) if tensor is not None else describe(value)
+        text = f"`{name}` is declared {type_text(dtype, dims)}, but this is {shown}"
+        found = context.report.error("WG0407", text, at, str(tensor) if tensor else "")
+        found.also(type_.span, "declared here")
+        note = sizes_note(dims, tensor.dims if tensor else ())
+        raise Stop(found.note(note) if note else found)
+    for have, wanted in zip(tensor.dims, dims, strict=True):
+        context.same_size(have, wanted, at, f"`{name}`")
+    return Tensor(tensor.value, dims)
+
+
+def _differ(have: Sequence[Dim], wanted: Sequence[Dim]) -> bool:
+    return any(compare(a, b) is DIFF for a, b in zip(have, wanted, strict=True))
+
+
+def _write(context: Context, node: ast.Write) -> None:
+    """`state := value`, `state[i] := value`."""
+    base = node.target.value if isinstance(node.target, ast.Index) else node.target
+    target = context.require(context.value(base))
+    if not isinstance(target, (ParamRef, StateRef)):
+        raise Stop(_not_state(context, base, target))
+    value = context.evaluate(node.value)
+    current = context.trace.read(target)
+    context.here = node.span
+    if isinstance(node.target, ast.Index):
+        new = indexing.index_write(context, current, node.target, value, node.value.span)
+    else:
+        new = context.fit(value, target.dtype, target.dims, node.value)
+    context.trace.write(target, new)
+
+
+def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> Diagnostic:
+    name = base.span.text
+    text = f"`{name}` is not state, so it cannot be written with `:=`"
+    found = context.report.error("WG0303", text, base, describe(value))
+    if isinstance(base, ast.Name):
+        found.help(
+            f"bind a new value: `{name} = ...`, or declare `state {name}: ...` "
+            "to keep it between calls"
+        )
+    return found
+
+
+def _call(context: Context, node: ast.CallStatement) -> None:
+    advice = "bind it (`x = ...`), return it or remove it"
+    if not isinstance(node.call, ast.Call):
+        text = "this value is computed but not used"
+        raise Stop(context.report.error("WG0309", text, node.call).help(advice))
+    value = context.require(context.value(node.call))
+    if not isinstance(value, TupleValue) or value.items:
+        context.report.error("WG0309", "this result is not used", node.call).help(advice)
+
+
+def _return(context: Context, node: ast.Return) -> Returned:
+    values = tuple(context.read(context.value(value)) for value in node.values)
+    value = values[0] if len(values) == 1 else TupleValue(values)
+    return Returned(FAILED if has_failed(value) else value, _whole(node.values))
+
+
+def _for(context: Context, node: ast.For) -> Returned | None:
+    for position, item in enumerate(rounds(context, node)):
+        if node.index is not None:
+            context.scope.bind(node.index.text, Dim.literal(position))
+        context.scope.bind(node.item.text, item)
+        returned = run_block(context, node.body)
+        if returned is not None:
+            return returned
+    return None
+
+
+def _if(context: Context, node: ast.If) -> Returned | None:
+    if is_true(context, node.condition):
+        return run_block(context, node.then)
+    if isinstance(node.otherwise, ast.If):
+        return _if(context, node.otherwise)
+    return run_block(context, node.otherwise) if node.otherwise is not None else None
+
+
+def _broken(context: Context, node: ast.Broken) -> None:
+    for name in node.names:
+        if context.scope.find(name) is None:
+            context.scope.bind(name, FAILED)
+
+
+def _whole(values: Sequence[ast.Expr]) -> Span:
+    first, last = values[0].span, values[-1].span
+    return Span(first.source, first.start, last.end)
+
+
+_RULES: dict[type, Callable[[Context, Any], Returned | None]] = {
+    ast.Bind: _bind,
+    ast.Write: _write,
+    ast.CallStatement: _call,
+    ast.Return: _return,
+    ast.Minimize: minimize,
+    ast.For: _for,
+    ast.If: _if,
+    ast.Assert: check_fact,
+    ast.Broken: _broken,
+}

@@ -1,0 +1,1 @@
+"""Which numbers indices can be, and which numbers inputs may therefore hold."""

@@ -1,0 +1,228 @@
+"""Which numbers the inputs of an entry may hold, so that every index and label is in range.
+
+A GPU clamps an index that is out of range and goes on. Runtimes refuse an input that leads to one;
+what depends on several inputs, on state or on floats is left to the entry's range guard.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wgcc.elaborate.index_ranges.interval import Interval, overlap, within
+from wgcc.elaborate.index_ranges.interval_rules import intervals, limits
+from wgcc.elaborate.index_ranges.preimages import (
+    Allowed,
+    Facts,
+    carries,
+    ends_occur,
+    leaves_out,
+    preimage,
+)
+from wgcc.elaborate.index_ranges.range_guard import with_range_guard
+from wgcc.elaborate.index_ranges.same_numbers import same_numbers
+from wgcc.elaborate.report import Report
+from wgcc.errors import Span
+from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Numbers that index something; `what` is one of them: an id, a label, a position.
+
+    `takes_padding`: what other lookups of the same numbers ignore may be among them.
+    """
+
+    value: Value
+    allowed: Allowed
+    what: str
+    span: Span
+    takes_padding: bool = False
+
+    @property
+    def check(self) -> RangeCheck:
+        allowed = self.allowed
+        return RangeCheck(allowed.low, allowed.high, allowed.ignore, self.what, self.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a lookup asks of an input, of all its elements (`whole`) or of some."""
+
+    source: str
+    allowed: Allowed
+    whole: bool
+
+
+def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
+    """`graph` with the ranges of its inputs, and a guard for what they do not ensure."""
+    live, same = _live(graph), same_numbers(graph)
+    found = [
+        replace(lookup, value=same.get(lookup.value, lookup.value))
+        for lookup in lookups
+        if lookup.value.name in live
+    ]
+    analysis = _Analysis(graph, _with_padding(graph, found), same)
+    for lookup, text in analysis.impossible():
+        report.error("WG0413", text, lookup.span)
+    ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
+    checks = [(lookup.value, lookup.check) for lookup in analysis.unproven()]
+    return with_range_guard(replace(graph, ranges=ranges), checks, same)
+
+
+def _live(graph: Graph) -> set[str]:
+    """The values that something wanted depends on."""
+    live = {value.name for value in graph.results}
+    for node in reversed(graph.nodes):
+        if any(value.name in live for value in node.outputs):
+            live.update(value.name for value in node.inputs)
+    return live
+
+
+def _with_padding(graph: Graph, lookups: Sequence[Lookup]) -> list[Lookup]:
+    casts = {node.output: node.inputs[0] for node in graph.nodes if node.op == "cast"}
+
+    def origin(value: Value) -> Value:
+        while value in casts:
+            value = casts[value]
+        return value
+
+    padding = {origin(x.value): x.allowed.ignore for x in lookups if x.allowed.ignore is not None}
+    return [
+        replace(x, allowed=replace(x.allowed, ignore=padding.get(origin(x.value))))
+        if x.takes_padding
+        else x
+        for x in lookups
+    ]
+
+
+class _Analysis:
+    def __init__(
+        self, graph: Graph, lookups: Sequence[Lookup], same: Mapping[Value, Value]
+    ) -> None:
+        """`lookups` are of values that repeat no other; `same` says which do."""
+        self.graph = graph
+        self.lookups = lookups
+        self.same = same
+        self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
+        made = {value.name: node for node in graph.nodes for value in node.outputs}
+        self.facts = Facts(made, intervals(graph))
+        self.demands = [self._demands(lookup) for lookup in lookups]
+        self.ranges = self._ranges()
+
+    def impossible(self) -> Iterator[tuple[Lookup, str]]:
+        """Lookups that fail in every call, with what is wrong."""
+        for lookup, demands in zip(self.lookups, self.demands, strict=True):
+            known, wanted = self.facts.intervals[lookup.value.name], lookup.allowed
+            least, most = wanted.hull
+            fails = known[1] < least or known[0] > most
+            if fails or (ends_occur(lookup.value, self.facts) and not within(known, wanted.hull)):
+                held = f"{known[0]}" if known[0] == known[1] else f"{known[0]} to {known[1]}"
+                yield lookup, f"{lookup.what} must be {wanted}, but here it is {held}"
+                continue
+            found = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
+            for name in (name for name, range_ in found.items() if range_ and range_.is_empty):
+                text = f"no number in `{name}` makes {lookup.what} {wanted} here"
+                yield lookup, f"{text} and fits its other uses"
+
+    def unproven(self) -> list[Lookup]:
+        """Lookups that can be out of range although the inputs are in theirs.
+
+        A number that is checked needs no second check, nor does what is computed from it.
+        """
+        pending: dict[Value, list[Lookup]] = defaultdict(list)
+        for lookup, demands in zip(self.lookups, self.demands, strict=True):
+            if demands is None or not all(map(self._is_ensured, demands)):
+                pending[lookup.value].append(lookup)
+        found: list[Lookup] = []
+        settled: dict[Value, Interval] = {}
+
+        def narrowed(value: Value, known: Interval) -> Interval:
+            first = self.same.get(value, value)
+            if first not in settled:
+                if value.name in self.ranges:
+                    known = overlap(known, self.ranges[value.name].hull)
+                # The narrowest first, because it often makes the others needless.
+                for lookup in sorted(pending.get(first, ()), key=lambda one: one.allowed.width):
+                    if not within(known, (lookup.allowed.low, lookup.allowed.high)):
+                        found.append(lookup)
+                        known = overlap(known, lookup.allowed.hull)
+                settled[first] = known
+            return settled[first]
+
+        intervals(self.graph, narrowed)
+        return found
+
+    def _demands(self, lookup: Lookup) -> list[Demand] | None:
+        """Of inputs; None where the lookup depends on something else as well."""
+        pending = [(lookup.value, lookup.allowed, True)]
+        found: list[Demand] = []
+        while pending:
+            value, allowed, whole = pending.pop()
+            if value.name in self.inputs:
+                found.append(Demand(value.name, allowed, whole))
+                continue
+            operands = self._operands(value, allowed)
+            if operands is None:
+                return None
+            node = self.facts.made.get(value.name)
+            whole = whole and not (node and leaves_out(node))
+            pending += [(operand, wanted, whole) for operand, wanted in operands]
+        return found
+
+    def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
+        """What must be asked of the operands of a value; nothing where it is in range anyway."""
+        node = self.facts.made.get(value.name)
+        is_fine = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
+        if node is None or (is_fine and not carries(node)):
+            return [] if is_fine else None
+        operands = preimage(node, allowed, self.facts)
+        return [] if operands is None and is_fine else operands
+
+    def _ranges(self) -> dict[str, Allowed]:
+        """By input. A range that holds all numbers of i32 or u32 says nothing."""
+        demands: dict[str, list[Demand]] = defaultdict(list)
+        for demand in (demand for several in self.demands for demand in several or ()):
+            demands[demand.source].append(demand)
+        found = {}
+        for name, asked in demands.items():
+            joined, everything = _joined(asked), limits(self.inputs[name])
+            low, high = overlap(everything, (joined.low, joined.high))
+            ignore = joined.ignore
+            if ignore is not None and not within((ignore, ignore), everything):
+                ignore = None
+            if (low, high) != everything or self.inputs[name].dtype == "u8":
+                found[name] = Allowed(low, high, ignore)
+        return found
+
+    def _is_ensured(self, demand: Demand) -> bool:
+        """Whether the range of an input, which serves other lookups too, is as narrow as asked."""
+        everything = Allowed(*limits(self.inputs[demand.source]))
+        found, asked = self.ranges.get(demand.source, everything), demand.allowed
+        ignored = found.ignore is None or asked.holds(found.ignore)
+        return ignored and within((found.low, found.high), (asked.low, asked.high))
+
+
+def _joined(demands: Sequence[Demand]) -> Allowed:
+    """What an input may hold for several lookups.
+
+    All lookups of the whole input must take a number. Of those that take some elements each, one
+    is enough: it may be the only one that gets this element, and the range guard looks closer.
+    """
+    groups = [[demand.allowed] for demand in demands if demand.whole]
+    some = [demand.allowed for demand in demands if not demand.whole]
+    groups += [some] if some else []
+    low = max(min(allowed.low for allowed in group) for group in groups)
+    high = min(max(allowed.high for allowed in group) for group in groups)
+    extra = {
+        number
+        for number in (demand.allowed.ignore for demand in demands)
+        if number is not None
+        and not low <= number <= high
+        and all(any(allowed.holds(number) for allowed in group) for group in groups)
+    }
+    if len(extra) < 2:
+        return Allowed(low, high, next(iter(extra), None))
+    # A plan has room for one exception; several of them widen the range.
+    return Allowed(min(low, *extra), max(high, *extra))

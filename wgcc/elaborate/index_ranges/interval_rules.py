@@ -1,0 +1,157 @@
+"""The least and the greatest number that integer values can hold, op by op.
+
+An interval may be wider than what really occurs, never narrower. Arithmetic that may overflow
+gives the whole range of the dtype, because integers wrap around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from wgcc.elaborate.index_ranges.condition_intervals import in_branch
+from wgcc.elaborate.index_ranges.interval import Interval, hull, is_empty, within
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops import OPS
+
+Narrow = Callable[[Value, Interval], Interval]
+Rule = Callable[[Node, Sequence[Interval]], Interval]
+
+LIMITS: dict[str, Interval] = {
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "u8": (0, 255),
+    "bool": (0, 1),
+}
+# Of floats, which are not looked at: wider than any integer's, so casts give the whole dtype.
+UNKNOWN: Interval = (-(2**70), 2**70)
+
+
+def limits(value: Value) -> Interval:
+    return LIMITS.get(value.dtype, UNKNOWN)
+
+
+def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapping[str, Interval]:
+    """Of all values, by name; `narrow` may know better what a value holds."""
+    made: dict[str, Node] = {}
+    found = {value.name: narrow(value, limits(value)) for value in graph.sources}
+    for node in graph.nodes:
+        made.update((value.name, node) for value in node.outputs)
+        if node.outputs[0].dtype not in LIMITS:
+            known = UNKNOWN
+        elif node.op == "where":
+            known = _choice(node, made, found)
+        elif node.op in RULES:
+            known = RULES[node.op](node, [found[value.name] for value in node.inputs])
+        else:
+            known = UNKNOWN
+        for value in node.outputs:
+            whole = limits(value)
+            found[value.name] = narrow(value, known if within(known, whole) else whole)
+    return found
+
+
+def _choice(node: Node, made: Mapping[str, Node], found: Mapping[str, Interval]) -> Interval:
+    """`where(x < 0, 0, x)` is not negative: each branch is taken only under its condition."""
+    condition, yes, no = node.inputs
+    branches = [
+        in_branch(condition, True, yes, made, found),
+        in_branch(condition, False, no, made, found),
+    ]
+    taken = [branch for branch in branches if not is_empty(branch)]
+    return hull(*taken) if taken else limits(node.output)
+
+
+def _corners(rule: Callable[[int, int], int]) -> Rule:
+    """For functions of two numbers whose extremes are at the ends of the intervals."""
+
+    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+        x, z = inputs
+        found = [rule(a, b) for a in x for b in z]
+        return min(found), max(found)
+
+    return apply
+
+
+def _monotone(rule: Callable[..., int]) -> Rule:
+    """For functions that grow with each operand."""
+
+    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+        return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))
+
+    return apply
+
+
+def _first(node: Node, inputs: Sequence[Interval]) -> Interval:
+    return inputs[0]
+
+
+def _with_zero(node: Node, inputs: Sequence[Interval]) -> Interval:
+    """Elements of the input among zeros."""
+    return hull(inputs[0], (0, 0))
+
+
+def _divide(node: Node, inputs: Sequence[Interval]) -> Interval:
+    x, z = inputs
+    if z[0] <= 0 <= z[1]:
+        # By zero it gives zero; no quotient is larger in magnitude than x.
+        most = max(abs(x[0]), abs(x[1]))
+        return -most, most
+    return _corners(lambda a, b: a // b)(node, inputs)
+
+
+def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
+    """It has the divisor's sign and is smaller in magnitude; x itself where the divisor is 0."""
+    x, z = inputs
+    if x[0] >= 0 and x[1] < z[0]:
+        return x
+    found = min(z[0] + 1, 0), max(z[1] - 1, 0)
+    return hull(found, x) if z[0] <= 0 <= z[1] else found
+
+
+def _magnitude(node: Node, inputs: Sequence[Interval]) -> Interval:
+    ((low, high),) = inputs
+    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+    return least, max(abs(low), abs(high))
+
+
+def _square(node: Node, inputs: Sequence[Interval]) -> Interval:
+    least, most = _magnitude(node, inputs)
+    return least * least, most * most
+
+
+def _sum(node: Node, inputs: Sequence[Interval]) -> Interval:
+    count = node.inputs[0].type.size // max(node.output.type.size, 1)
+    return inputs[0][0] * count, inputs[0][1] * count
+
+
+def _constant(node: Node, inputs: Sequence[Interval]) -> Interval:
+    return int(node.attrs["value"]), int(node.attrs["value"])
+
+
+def _place(node: Node, inputs: Sequence[Interval]) -> Interval:
+    return 0, node.inputs[0].shape[node.attrs["axis"]] - 1
+
+
+RULES: dict[str, Rule] = {
+    "const": _constant,
+    "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
+    "argmax": _place,
+    "argmin": _place,
+    "add": _monotone(lambda a, b: a + b),
+    "sub": lambda node, inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
+    "mul": _corners(lambda a, b: a * b),
+    "div": _divide,
+    "mod": _remainder,
+    "maximum": _monotone(max),
+    "minimum": _monotone(min),
+    "neg": lambda node, inputs: (-inputs[0][1], -inputs[0][0]),
+    "abs": _magnitude,
+    "square": _square,
+    "sign": lambda node, inputs: (-1, 1),
+    "sum": _sum,
+    "concat": lambda node, inputs: hull(*inputs),
+    "window_update": lambda node, inputs: hull(*inputs[:2]),
+    **dict.fromkeys(("unslice", "patches"), _with_zero),
+    **dict.fromkeys(("cast", "max", "min"), _first),
+    **{op.name: _first for op in OPS.values() if op.moves_elements},
+}

@@ -1,0 +1,189 @@
+"""What the operand of an op must hold, so that its result holds only what is allowed.
+
+Only where that is exact: an input is refused for this, and must never be refused without need.
+Numbers whose arithmetic would overflow are not looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from wgcc.elaborate.index_ranges.interval import Interval, within
+from wgcc.elaborate.index_ranges.interval_rules import LIMITS, UNKNOWN
+from wgcc.ir.graph import INTEGERS, Node, Value
+from wgcc.ops import OPS
+from wgcc.ops.registry import Indirect
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The numbers `low` to `high`, and `ignore` if there is such a number."""
+
+    low: int
+    high: int
+    ignore: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.low} to {self.high}" + ("" if self.ignore is None else f" or {self.ignore}")
+
+    @property
+    def width(self) -> int:
+        return self.high - self.low
+
+    @property
+    def is_empty(self) -> bool:
+        return self.low > self.high and self.ignore is None
+
+    @property
+    def hull(self) -> Interval:
+        if self.ignore is None:
+            return self.low, self.high
+        return min(self.low, self.ignore), max(self.high, self.ignore)
+
+    def holds(self, number: int) -> bool:
+        return self.low <= number <= self.high or number == self.ignore
+
+    def shifted(self, by: int) -> Allowed:
+        ignore = None if self.ignore is None else self.ignore + by
+        return Allowed(self.low + by, self.high + by, ignore)
+
+    def negated(self) -> Allowed:
+        return Allowed(-self.high, -self.low, None if self.ignore is None else -self.ignore)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Of the values of a graph, by name: which node makes them, what they can hold."""
+
+    made: Mapping[str, Node]
+    intervals: Mapping[str, Interval]
+
+
+Demands = list[tuple[Value, Allowed]]
+
+
+def carries(node: Node) -> bool:
+    """Whether each element of the output is one of an operand, but for its dtype."""
+    return OPS[node.op].moves_elements or node.op in ("concat", "cast")
+
+
+def leaves_out(node: Node) -> bool:
+    """Whether the output may lack elements of the first operand."""
+    op = OPS[node.op]
+    if not op.moves_elements:
+        return False
+    return isinstance(op.lower, Indirect) or node.output.type.size < node.inputs[0].type.size
+
+
+def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
+    """Operands with what they must hold for the output to be `allowed`; None: cannot be said."""
+    if node.op == "concat":
+        return [(value, allowed) for value in node.inputs]
+    if node.op == "cast":
+        return _of_cast(node, allowed, facts)
+    if carries(node):
+        return [(node.inputs[0], allowed)]
+    if node.op in _ONE_OPERAND:
+        found = _ONE_OPERAND[node.op](allowed)
+        return [(node.inputs[0], found)] if found else None
+    if node.op in _TWO_OPERANDS:
+        return _of_constant_and_other(node, allowed, facts) or _of_row(node, allowed, facts)
+    return None
+
+
+def _of_cast(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
+    """Where the cast changes no number that could be allowed: i32 and u32 only swap ends."""
+    (x,) = node.inputs
+    if x.dtype not in INTEGERS:
+        return None
+    narrows = node.output.dtype == "u8" and not within(facts.intervals[x.name], LIMITS["u8"])
+    splits = {x.dtype, node.output.dtype} == {"i32", "u32"} and allowed.hull[0] < 0
+    return None if narrows or splits else [(x, allowed)]
+
+
+def _of_constant_and_other(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
+    rules, (x, z) = _TWO_OPERANDS[node.op], node.inputs
+    for rule, fixed, other in ((rules[0], z, x), (rules[1], x, z)):
+        low, high = facts.intervals[fixed.name]
+        if rule is not None and low == high:
+            found = rule(allowed, low)
+            return [(other, found)] if found else None
+    return None
+
+
+def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
+    """`at + arange(n)`: one number, to which everything in an interval is added."""
+    if node.op != "add" or allowed.ignore is not None:
+        return None
+    for one, row in (node.inputs, node.inputs[::-1]):
+        spread = facts.made.get(one.name)
+        alone = spread is not None and spread.op == "broadcast" and spread.inputs[0].type.size == 1
+        if (alone or one.type.size == 1) and ends_occur(row, facts):
+            low, high = facts.intervals[row.name]
+            return [(one, Allowed(allowed.low - low, allowed.high - high))]
+    return None
+
+
+def ends_occur(value: Value, facts: Facts) -> bool:
+    """Whether some element is the least and some the greatest of its interval, in every call."""
+    node = facts.made.get(value.name)
+    while node is not None and node.op not in ("iota", "const"):
+        varying = [v for v in node.inputs if len(set(facts.intervals[v.name])) > 1]
+        whole = OPS[node.op].moves_elements and not leaves_out(node)
+        if not (whole or node.op in ("add", "sub", "mul", "neg")) or len(varying) > 1:
+            return False
+        node = facts.made.get((varying or node.inputs)[0].name)
+    return node is not None
+
+
+def _of_abs(allowed: Allowed) -> Allowed | None:
+    """Two intervals, unless they meet at zero."""
+    simple = allowed.low <= 0 and allowed.ignore is None
+    return Allowed(-allowed.high, allowed.high) if simple else None
+
+
+def _of_multiple(allowed: Allowed, factor: int) -> Allowed | None:
+    """x · factor"""
+    if factor == 0 or allowed.ignore is not None:
+        return None
+    if factor < 0:
+        return _of_multiple(allowed.negated(), -factor)
+    return Allowed(-(-allowed.low // factor), allowed.high // factor)
+
+
+def _of_quotient(allowed: Allowed, divisor: int) -> Allowed | None:
+    """x / divisor, rounded down"""
+    if divisor == 0 or allowed.ignore is not None:
+        return None
+    if divisor < 0:
+        return Allowed((allowed.high + 1) * divisor + 1, allowed.low * divisor)
+    return Allowed(allowed.low * divisor, (allowed.high + 1) * divisor - 1)
+
+
+def _of_maximum(allowed: Allowed, least: int) -> Allowed | None:
+    """max(x, least): what is below `least` does not matter, if that is allowed."""
+    if allowed.ignore is not None or least > allowed.high:
+        return None
+    return replace(allowed, low=UNKNOWN[0]) if least >= allowed.low else allowed
+
+
+def _of_minimum(allowed: Allowed, most: int) -> Allowed | None:
+    found = _of_maximum(allowed.negated(), -most)
+    return found.negated() if found else None
+
+
+_ONE_OPERAND: dict[str, Callable[[Allowed], Allowed | None]] = {
+    "neg": Allowed.negated,
+    "abs": _of_abs,
+}
+Rule = Callable[[Allowed, int], Allowed | None]
+# With a constant on the right, and on the left.
+_TWO_OPERANDS: dict[str, tuple[Rule, Rule | None]] = {
+    "add": (lambda a, c: a.shifted(-c), lambda a, c: a.shifted(-c)),
+    "sub": (lambda a, c: a.shifted(c), lambda a, c: a.negated().shifted(c)),
+    "mul": (_of_multiple, _of_multiple),
+    "div": (_of_quotient, None),
+    "maximum": (_of_maximum, _of_maximum),
+    "minimum": (_of_minimum, _of_minimum),
+}

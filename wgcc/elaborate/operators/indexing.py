@@ -1,0 +1,123 @@
+"""Indexing: what `x[..., …]` reads, and what `state[…] := value` makes of the state.
+
+Each axis gets a selection; which ops take them out of a tensor, or put them in, is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.elaborate.operators.selections import Selection, Selections, select
+from wgcc.elaborate.operators.views import cut, part, place, reshape
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    ListValue,
+    Tensor,
+    TupleValue,
+    describe,
+)
+from wgcc.errors import Span
+from wgcc.syntax import ast
+
+
+def index(tracer: Tracer, base: AnyValue, node: ast.Index) -> AnyValue:
+    """`base[items]` for a tensor, a list or a tuple."""
+    if isinstance(base, (ListValue, TupleValue)):
+        return _item(tracer, base, node)
+    if not isinstance(base, Tensor):
+        text = f"{describe(base)} cannot be indexed"
+        raise Stop(tracer.report.error("WG0413", text, node.span))
+    return read(tracer, base, select(tracer, base, node), node.span)
+
+
+def index_write(
+    tracer: Tracer, base: Tensor, node: ast.Index, value: AnyValue, value_span: Span
+) -> Tensor:
+    """What `base` becomes by `base[items] := value`."""
+    chosen = select(tracer, base, node)
+    update = tracer.fit(value, base.dtype, chosen.dims, value_span)
+    tracer.here = node.span
+    whole = reshape(tracer, update, [axis.dim for axis in chosen.axes])
+    return _written(tracer, base, chosen.axes, whole, 0)
+
+
+def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
+    """First everything known at compile time in one box, then what is found at run time."""
+    tracer.here = at
+    starts = [axis.start for axis in chosen.axes]
+    steps = [axis.step for axis in chosen.axes]
+    dims = [
+        whole if axis.at is not None else axis.dim
+        for axis, whole in zip(chosen.axes, x.dims, strict=True)
+    ]
+    result = cut(tracer, x, starts, dims, steps)
+    for number, axis in enumerate(chosen.axes):
+        if axis.at is not None:
+            result = _window(tracer, result, number, axis)
+    return reshape(tracer, result, chosen.dims)
+
+
+def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:
+    assert chosen.at is not None
+    dims = [*x.dims[:axis], chosen.dim, *x.dims[axis + 1 :]]
+    size = chosen.dim.size
+    tracer.look_up(chosen.at, x.dims[axis].size - size + 1, "a position")
+    return tracer.emit("window", x, chosen.at, dims=dims, dtype=x.dtype, axis=axis, size=size)
+
+
+def _written(
+    tracer: Tracer, base: Tensor, axes: Sequence[Selection], update: Tensor, first: int
+) -> Tensor:
+    """Put `update` into `base`, one axis after another: inside the part of one axis, the next."""
+    axis = next((n for n in range(first, base.rank) if not axes[n].whole), None)
+    if axis is None:
+        return Tensor(update.value, base.dims)
+    chosen = axes[axis]
+    if any(not later.whole for later in axes[axis + 1 :]):
+        inside = _taken(tracer, base, axis, chosen)
+        update = _written(tracer, inside, axes, update, axis + 1)
+    if chosen.step > 1:
+        return _write_steps(tracer, base, update, axis, chosen)
+    if chosen.at is not None:
+        tracer.look_up(chosen.at, base.dims[axis].size - chosen.dim.size + 1, "a position")
+    at = chosen.at if chosen.at is not None else tracer.constant(chosen.start, "i32")
+    return tracer.emit(
+        "window_update", base, update, at, dims=base.dims, dtype=base.dtype, axis=axis
+    )
+
+
+def _taken(tracer: Tracer, base: Tensor, axis: int, chosen: Selection) -> Tensor:
+    if chosen.at is not None:
+        return _window(tracer, base, axis, chosen)
+    return part(tracer, base, axis, chosen.start, chosen.dim, chosen.step)
+
+
+def _write_steps(
+    tracer: Tracer, base: Tensor, update: Tensor, axis: int, chosen: Selection
+) -> Tensor:
+    """Every `step`-th element: the update among zeros, chosen where it was placed."""
+    starts, steps = [0] * base.rank, [1] * base.rank
+    starts[axis], steps[axis] = chosen.start, chosen.step
+    spread = place(tracer, update, starts, base.dims, steps)
+    true = tracer.broadcast(tracer.constant(True, "bool"), update.dims)
+    mask = place(tracer, true, starts, base.dims, steps)
+    return tracer.emit("where", mask, spread, base, dims=base.dims, dtype=base.dtype)
+
+
+def _item(tracer: Tracer, base: ListValue | TupleValue, node: ast.Index) -> AnyValue:
+    """One item of a list, which has no axes: the number must be known."""
+    found = [tracer.evaluate(item) for item in node.items if not isinstance(item, NOT_A_NUMBER)]
+    if len(node.items) != 1 or not found or not isinstance(found[0], Dim):
+        text = "a list is indexed with one number known at compile time"
+        raise Stop(tracer.report.error("WG0413", text, node.items[0] if node.items else node))
+    number = found[0].size
+    if not -len(base.items) <= number < len(base.items):
+        text = f"index {number} is outside this list of {len(base.items)}"
+        raise Stop(tracer.report.error("WG0413", text, node.items[0]))
+    return base.items[number]
+
+
+NOT_A_NUMBER = (ast.Slice, ast.Window, ast.Rest, ast.NewAxis)

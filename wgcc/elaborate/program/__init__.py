@@ -1,0 +1,1 @@
+"""Whole files and models: loading, entries, `test` blocks, what nothing uses, public names."""

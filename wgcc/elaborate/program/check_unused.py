@@ -1,0 +1,111 @@
+"""Checks layers and functions that nobody uses, for sizes that nobody has chosen.
+
+So libraries get checked too. What depends on actual numbers (divisibility, bounds) is not.
+"""
+
+from __future__ import annotations
+
+from wgcc.elaborate.declarations.layers import instantiate
+from wgcc.elaborate.declarations.signatures import dim_of, dtype_of
+from wgcc.elaborate.evaluation.functions import call_function
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import Arguments, Given
+from wgcc.elaborate.tracing.context import Context, Parts
+from wgcc.elaborate.tracing.dims import Dim, sizes_of
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    FunctionValue,
+    LayerDefinition,
+    LayerType,
+    LoadedFile,
+    Number,
+    Tensor,
+    Truth,
+)
+from wgcc.ir.graph import FLOATS, INTEGERS, TensorType, Value
+from wgcc.syntax import ast
+
+
+def check_unused(context: Context, file: LoadedFile) -> None:
+    for definition in file.layers:
+        functions = [m for m in definition.node.members if isinstance(m, ast.Function)]
+        reached = all(id(function) in context.called for function in functions)
+        if id(definition.node) not in context.instantiated or not reached:
+            _check_layer(context, definition)
+    for function in file.functions:
+        if id(function.node) not in context.called:
+            with context.separate(Parts(), TracedGraph(dry=True), file.scope):
+                _check_function(context, function)
+
+
+def _check_layer(context: Context, definition: LayerDefinition) -> None:
+    node = definition.node
+    options = _options(node.values)
+    if options is None:
+        return
+    sizes = tuple(Dim.made_up(size.text) for size in node.sizes)
+    layer = LayerType(definition, sizes, options)
+    with context.separate(Parts(), TracedGraph(dry=True), definition.file.scope):
+        try:
+            created = instantiate(context, layer, definition.name, False, node.name.span)
+        except Stop:
+            return
+        for value in list(created.scope.names.values()):
+            own = isinstance(value, FunctionValue) and value.owner is created
+            if isinstance(value, FunctionValue) and own and id(value.node) not in context.called:
+                _check_function(context, value)
+
+
+def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
+    """Made-up options where there is no default; None if one cannot be made up."""
+    options = {}
+    for parameter in parameters:
+        if parameter.default is not None and parameter.kind != "dim":
+            continue
+        value = _made_up_option(parameter)
+        if value is None:
+            return None
+        options[parameter.name.text] = Given(value, parameter.name.span)
+    return options
+
+
+def _made_up_option(parameter: ast.ValueParam) -> AnyValue | None:
+    kind = parameter.kind
+    word = kind if isinstance(kind, str) else kind.name.text
+    if word == "dim" or word in INTEGERS:
+        return Dim.made_up(parameter.name.text)
+    if word in FLOATS:
+        return Number(0.5)
+    return Truth(True) if word == "bool" else None
+
+
+def _check_function(context: Context, function: FunctionValue) -> None:
+    scope = Scope(function.scope)
+    for size in function.node.sizes:
+        scope.bind(size.text, Dim.made_up(size.text))
+    try:
+        with context.within(scope, ""):
+            given = _made_up_arguments(context, function.node)
+        if given is not None:
+            at = function.node.name.span
+            call_function(context, function, Arguments(given), at, function.name)
+    except Stop:
+        return
+
+
+def _made_up_arguments(context: Context, node: ast.Function) -> list[Given] | None:
+    """Tensors for the arguments up to the first that has a default and is no tensor."""
+    rest = Dim.made_up("..")
+    given: list[Given] = []
+    for parameter in node.values:
+        kind = parameter.kind
+        if not isinstance(kind, ast.TypeExpr):
+            return given if parameter.default is not None else None
+        dims = tuple(
+            rest if isinstance(item, ast.Rest) else dim_of(context, item) for item in kind.dims
+        )
+        value = Value(parameter.name.text, TensorType(sizes_of(dims), dtype_of(context, kind.name)))
+        given.append(Given(Tensor(value, dims), parameter.name.span))
+    return given

@@ -1,0 +1,195 @@
+"""Traces one entry of a model into a graph."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.declarations.signatures import Signature, type_of
+from wgcc.elaborate.evaluation.functions import match_results
+from wgcc.elaborate.evaluation.statements import Returned, run_block
+from wgcc.elaborate.index_ranges.input_ranges import check_ranges
+from wgcc.elaborate.program.retrace import Attempt
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.values import (
+    FAILED,
+    AnyValue,
+    Failed,
+    LayerValue,
+    Tensor,
+    TupleValue,
+)
+from wgcc.elaborate.work_limits import ENTRY
+from wgcc.errors import Diagnostic
+from wgcc.ir.graph import Graph, Value
+from wgcc.syntax import ast
+from wgcc.syntax.walk import walk
+
+
+def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Graph | None:
+    """None where an error was reported.
+
+    `training` decides what is traced, and what is traced decides whether the entry trains: where
+    the first guess was wrong and something asked for it, the entry is traced again.
+    """
+    guess, attempt = _may_train(entry), Attempt(context)
+    graph = _traced(context, model, entry, guess)
+    if graph is None or attempt.failed or not attempt.asked or graph.trains == guess:
+        return graph
+    attempt.undo()
+    return _traced(context, model, entry, graph.trains)
+
+
+def _may_train(entry: ast.Function) -> bool:
+    return any(
+        isinstance(piece, ast.Minimize) or (isinstance(piece, ast.Name) and piece.text == "grad")
+        for piece in walk(entry)
+    )
+
+
+def _traced(
+    context: Context, model: LayerValue, entry: ast.Function, training: bool
+) -> Graph | None:
+    context.budget.node(entry.name, False, ENTRY)
+    scope = Scope(model.scope)
+    trace = TracedGraph(context.parts.names)
+    for optimizer in context.parts.optimizers.values():
+        optimizer.results.clear()
+    with context.separate(context.parts, trace, scope):
+        context.entry, context.training = entry, training
+        try:
+            _refuse_sizes(context, entry)
+            _bind_inputs(context, entry)
+            with context.bounded(entry.name.span):
+                outputs = _outputs(context, entry, _run(context, entry))
+            _count_draws(context)
+            graph = trace.finish(entry.name.text, outputs)
+            return check_ranges(graph, trace.lookups, context.report)
+        except Stop:
+            return None
+        finally:
+            context.entry = None
+
+
+def _refuse_sizes(context: Context, entry: ast.Function) -> None:
+    if entry.sizes:
+        text = "an entry has fixed sizes and cannot take size parameters"
+        found = context.report.error("WG0604", text, entry.sizes[0])
+        raise Stop(found.help("entries are compiled for one set of shapes; use dims"))
+
+
+def _bind_inputs(context: Context, entry: ast.Function) -> None:
+    seen: set[str] = set()
+    for parameter in entry.values:
+        name = parameter.name.text
+        context.scope.bind(name, FAILED)
+        try:
+            if name in seen:
+                text = f"input `{name}` is listed twice"
+                raise Stop(context.report.error("WG0204", text, parameter.name))
+            seen.add(name)
+            context.scope.bind(name, _input(context, parameter))
+        except Stop:
+            continue
+
+
+def _input(context: Context, parameter: ast.ValueParam) -> Tensor:
+    name, kind, report = parameter.name, parameter.kind, context.report
+    if not isinstance(kind, ast.TypeExpr):
+        text = "an entry's inputs are tensors and numbers"
+        raise Stop(report.error("WG0604", text, parameter))
+    if parameter.default is not None:
+        text = "an input of an entry has no default: every call gives it"
+        raise Stop(report.error("WG0604", text, parameter.default))
+    stored = context.parts.params.get(name.text) or context.parts.states.get(name.text)
+    if stored is not None:
+        text = f"input `{name.text}` has the name of a parameter or state of the model"
+        found = report.error("WG0606", text, name).also(stored.span, "declared here")
+        raise Stop(found.help("give the input another name"))
+    dtype, dims = type_of(context, kind)
+    return context.trace.input(name.text, dtype, dims)
+
+
+def _run(context: Context, entry: ast.Function) -> Returned | None:
+    if isinstance(entry.body, ast.Block):
+        return run_block(context, entry.body)
+    return Returned(context.evaluate(entry.body), entry.body.span)
+
+
+def _outputs(context: Context, entry: ast.Function, returned: Returned | None) -> dict[str, Value]:
+    if returned is not None and isinstance(returned.value, Failed):
+        raise Stop
+    if entry.result is None:
+        _refuse_value(context, entry, returned)
+        return {}
+    fields = _named_fields(context, entry, entry.result)
+    if returned is None:
+        raise Stop(_never_returns(context, entry))
+    name = entry.name.text
+    value = match_results(context, Signature(name), entry.result, returned.value, returned.at)
+    values = value.items if isinstance(value, TupleValue) else (value,)
+    outputs = {}
+    for field, item in zip(fields, values, strict=True):
+        assert field.name is not None
+        tensor = _as_tensor(context, item, field, returned)
+        context.name(tensor, field.name.text)
+        outputs[field.name.text] = tensor.value
+    return outputs
+
+
+def _as_tensor(
+    context: Context, value: AnyValue, field: ast.ResultField, returned: Returned
+) -> Tensor:
+    if isinstance(value, Tensor):
+        context.check_size(value.value.type, str(value), field.type)
+        return value
+    dtype, dims = type_of(context, field.type)
+    return context.fit(value, dtype, dims, returned.at)
+
+
+def _refuse_value(context: Context, entry: ast.Function, returned: Returned | None) -> None:
+    """An entry without outputs may end with a call that returns nothing."""
+    name = entry.name.text
+    value = returned.value if returned is not None else TupleValue()
+    if returned is None or (isinstance(value, TupleValue) and not value.items):
+        return
+    text = f"entry `{name}` returns a value but declares no outputs"
+    found = context.report.error("WG0602", text, returned.at)
+    raise Stop(found.help(f"add `-> (name: type)` after `{name}(...)`"))
+
+
+def _named_fields(
+    context: Context, entry: ast.Function, result: ast.TypeExpr | ast.ResultTuple
+) -> tuple[ast.ResultField, ...]:
+    if isinstance(result, ast.TypeExpr):
+        found = context.report.error("WG0605", "an entry's outputs need names", result)
+        raise Stop(found.help(f"write `-> (out: {result.span.text})`"))
+    seen: set[str] = set()
+    for field in result.fields:
+        if field.name is None:
+            found = context.report.error("WG0605", "an entry's outputs need names", field)
+            raise Stop(found.help("write `(name: type, ...)`"))
+        if field.name.text in seen:
+            text = f"output `{field.name.text}` is listed twice"
+            raise Stop(context.report.error("WG0204", text, field.name))
+        seen.add(field.name.text)
+    return result.fields
+
+
+def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
+    if any(isinstance(piece, ast.Broken) for piece in walk(entry)):
+        return None
+    assert entry.result is not None
+    text = f"entry `{entry.name.text}` never returns its outputs"
+    found = context.report.error("WG0601", text, entry.name)
+    return found.also(entry.result.span, "promised here")
+
+
+def _count_draws(context: Context) -> None:
+    """An entry that drew random numbers draws others the next time."""
+    if "rng/step" not in context.trace.state:
+        return
+    step = context.generator_state("step")
+    now = context.trace.read(step)
+    one = context.constant(1, "u32")
+    context.trace.write(step, context.emit("add", now, one, dims=(), dtype="u32"))

@@ -1,0 +1,226 @@
+"""Loads files and declares what they define: imports, dims, constants, layers, functions, tests."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+from wgcc.elaborate.declarations.constants import check_fact, declare_const, declare_dim
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.values import (
+    FAILED,
+    AnyValue,
+    DtypeValue,
+    FunctionValue,
+    LayerDefinition,
+    LayerType,
+    LoadedFile,
+    ModuleValue,
+)
+from wgcc.errors import Diagnostic, Diagnostics, Source
+from wgcc.paths import data_dir
+from wgcc.reading import LARGEST_TEXT, Unreadable, read_text
+from wgcc.syntax import ast
+from wgcc.syntax.parser import parse
+
+PRELUDE = "nn.wg"
+# Files that import one another in a row: each takes some of the stack.
+MOST_NESTED = 50
+MOST_FILES = 1000
+
+
+class Loader:
+    """Reads each file once. `sizes` are values for dims given from outside (`--set`)."""
+
+    def __init__(self, context: Context, sizes: Mapping[str, int]) -> None:
+        self.context = context
+        self.sizes = sizes
+        self.used_sizes: set[str] = set()
+        self._files: dict[Path, LoadedFile] = {}
+        self._loading: list[Path] = []
+        self._prelude: LoadedFile | None = None
+        self._root = Path()
+        self._length = 0
+        self._read = 0
+
+    def load_root(self, root: Path | Source) -> LoadedFile:
+        """The program itself, after the library. A file that cannot be read is a `WgError`."""
+        path = Path(root.name) if isinstance(root, Source) else root
+        self._root = _resolved(path.parent)
+        library = data_dir("grammar") / "std" / PRELUDE
+        if _resolved(path) != _resolved(library):
+            self._prelude = self._load_library(library)
+        source = root if isinstance(root, Source) else Source(path.name, read_text(path))
+        self._counted(path, source.text)
+        self.context.report.root = source
+        return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
+
+    def _load_library(self, path: Path) -> LoadedFile:
+        tree, problems = _library(path)
+        self.context.report.diagnostics.items += problems
+        self.context.report.library.add(tree.span.source)
+        return self._declare(tree, _resolved(path))
+
+    def _declare(self, tree: ast.File, path: Path) -> LoadedFile:
+        source = tree.span.source
+        above = self._prelude.scope if self._prelude else self.context.base
+        file = LoadedFile(source, path, tree, Scope(above))
+        self._loading.append(path)
+        try:
+            with self.context.within(file.scope, ""):
+                self._declare_items(file)
+        finally:
+            self._loading.pop()
+        self._files[path] = file
+        return file
+
+    def _declare_items(self, file: LoadedFile) -> None:
+        """Code first: functions and layers may be used before the line that defines them."""
+        for item in file.tree.items:
+            self._define_code(file, item)
+        for item in file.tree.items:
+            try:
+                self._define_values(file, item)
+            except Stop:
+                continue
+
+    def _define_code(self, file: LoadedFile, item: ast.Item) -> None:
+        if isinstance(item, ast.Layer):
+            definition = LayerDefinition(item.name.text, item, file)
+            (file.models if item.is_model else file.layers).append(definition)
+            self._define(file, item.name, LayerType(definition))
+        elif isinstance(item, ast.Function):
+            function = FunctionValue(item.name.text, item, file.scope, file)
+            file.functions.append(function)
+            self._define(file, item.name, function)
+        elif isinstance(item, ast.DtypeAlias):
+            self._define(file, item.name, DtypeValue(item.dtype.text))
+        elif isinstance(item, ast.Test):
+            file.tests.append(item)
+        elif isinstance(item, ast.Broken):
+            for name in item.names:
+                file.scope.names.setdefault(name, FAILED)
+        elif isinstance(item, ast.Dims):
+            file.scope.pending.update(dim.name.text for dim in item.dims)
+        elif isinstance(item, ast.Const):
+            file.scope.pending.add(item.name.text)
+
+    def _define_values(self, file: LoadedFile, item: ast.Item) -> None:
+        context = self.context
+        if isinstance(item, ast.ImportNames):
+            self._import_names(file, item)
+        elif isinstance(item, ast.ImportModule):
+            other = self._import(file, item.path)
+            self._define(file, item.name, ModuleValue(other) if other else FAILED)
+        elif isinstance(item, ast.Dims):
+            for dim in item.dims:
+                self._define(file, dim.name, declare_dim(context, dim, self._given(file, dim)))
+        elif isinstance(item, ast.Const):
+            self._define(file, item.name, declare_const(context, item))
+        elif isinstance(item, ast.Assert):
+            check_fact(context, item)
+
+    def _given(self, file: LoadedFile, dim: ast.DimDecl) -> int | None:
+        name = dim.name.text
+        if file.source in self.context.report.library or name not in self.sizes:
+            return None
+        self.used_sizes.add(name)
+        return self.sizes[name]
+
+    def _define(self, file: LoadedFile, name: ast.Identifier, value: AnyValue) -> None:
+        if name.text in file.places:
+            first, second = sorted((file.places[name.text], name.span), key=lambda at: at.start)
+            text = f"`{name.text}` is defined twice"
+            found = self.context.report.error("WG0204", text, second, "second definition")
+            found.also(first, "first definition")
+            return
+        file.places[name.text] = name.span
+        file.scope.bind(name.text, value)
+
+    def _import_names(self, file: LoadedFile, item: ast.ImportNames) -> None:
+        other = self._import(file, item.path)
+        for name in item.names:
+            value: AnyValue = FAILED
+            if other is not None and name.text in other.places:
+                value = other.scope.names[name.text]
+            elif other is not None and name.text not in other.scope.names:
+                what = f'name in "{item.path.value}":'
+                self.context.report.unknown(
+                    "WG0703", what, name.text, other.places, name, "not defined there"
+                )
+            self._define(file, name, value)
+
+    def _import(self, file: LoadedFile, at: ast.String) -> LoadedFile | None:
+        """None where the error has been reported."""
+        try:
+            return self._load(file, at)
+        except Stop:
+            return None
+
+    def _load(self, file: LoadedFile, at: ast.String) -> LoadedFile:
+        report = self.context.report
+        if at.value.startswith("std/"):
+            return self._load_standard(at)
+        try:
+            path = _resolved(file.path.parent / at.value)
+        except (OSError, ValueError, RuntimeError) as error:  # a null byte, half a letter, a circle
+            text = f"cannot read `{at.value}`"
+            raise Stop(report.error("WG0701", text, at, "no name of a file")) from error
+        if Path(at.value).is_absolute() or not path.is_relative_to(self._root):
+            text = f"`{at.value}` lies outside the folder of the program"
+            found = report.error("WG0704", text, at)
+            raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
+        if path in self._files:
+            return self._files[path]
+        if path in self._loading:
+            circle = [*self._loading[self._loading.index(path) :], path]
+            found = report.error(
+                "WG0702", f"`{path.name}` imports itself", at, "this import closes the circle"
+            )
+            raise Stop(found.note(" -> ".join(step.name for step in circle)))
+        if len(self._loading) > MOST_NESTED:
+            text = f"files import one another more than {MOST_NESTED} deep"
+            raise Stop(report.error("WG0702", text, at))
+        name = path.relative_to(self._root).as_posix()
+        try:
+            source = Source(name, self._counted(path, read_text(path)))
+        except Unreadable as error:
+            found = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
+            raise Stop(found) from error
+        return self._declare(parse(source, self.context.report.diagnostics), path)
+
+    def _counted(self, path: Path, text: str) -> str:
+        """A program of many files is not larger than one of a single file."""
+        self._length += len(text)
+        self._read += 1
+        if self._length > LARGEST_TEXT:
+            most = f"{LARGEST_TEXT / 1e6:g} MB"
+            raise Unreadable(path, f"the files of this program have more than {most}")
+        if self._read > MOST_FILES:
+            raise Unreadable(path, f"a program has at most {MOST_FILES} files")
+        return text
+
+    def _load_standard(self, at: ast.String) -> LoadedFile:
+        name = at.value.removeprefix("std/").removesuffix(".wg") + ".wg"
+        folder = data_dir("grammar") / "std"
+        known = {path.name: path for path in folder.glob("*.wg")}
+        if name not in known:
+            options = [f"std/{option}" for option in known]
+            raise Stop(self.context.report.unknown("WG0701", "file", at.value, options, at))
+        path = _resolved(known[name])
+        return self._files[path] if path in self._files else self._load_library(known[name])
+
+
+@functools.cache
+def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
+    """The library's tree, read once in a process, because it is the same for every program."""
+    diagnostics = Diagnostics()
+    source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
+    return parse(source, diagnostics), diagnostics.items
+
+
+def _resolved(path: Path) -> Path:
+    return path.resolve()

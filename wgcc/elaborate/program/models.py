@@ -1,0 +1,185 @@
+"""A whole model: its layers, its optimizers and all of its entries, as a program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from wgcc.elaborate.declarations.layers import instantiate
+from wgcc.elaborate.declarations.optimizers import check_optimizer, step_state
+from wgcc.elaborate.declarations.selectors import listing, report_unmatched
+from wgcc.elaborate.program.entries import trace_entry
+from wgcc.elaborate.program.public_names import check_public_names
+from wgcc.elaborate.program.vocabulary import check_vocabulary
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context, Parts
+from wgcc.elaborate.tracing.dims import Dim, sizes_of
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.values import (
+    DtypeValue,
+    LayerDefinition,
+    LayerType,
+    LayerValue,
+    ParamRef,
+    StateRef,
+    Text,
+    describe,
+)
+from wgcc.elaborate.work_limits import MODEL
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, TensorType
+from wgcc.ir.program import Init, Program, Tensor
+from wgcc.syntax import ast
+
+LARGEST_SEED = 2**32 - 1
+LARGEST_VOCAB = 2**16
+
+
+def elaborate_model(
+    context: Context, definition: LayerDefinition, seed: int | None
+) -> Program | None:
+    """The program of a model; None where an error was reported."""
+    parts = Parts()
+    context.budget.node(definition.node.name, False, MODEL)
+    with context.separate(parts, TracedGraph(), definition.file.scope):
+        try:
+            name = definition.node.name.span
+            model = instantiate(context, LayerType(definition), "", False, name)
+        except Stop:
+            return None
+        for replacement in parts.replacements:
+            if not replacement.matched:
+                report_unmatched(context, replacement)
+        written_seed, vocab = _read_settings(context, model)
+        for optimizer in parts.optimizers.values():
+            check_optimizer(context, optimizer)
+        graphs = _trace_entries(context, model)
+        check_public_names(context, definition, graphs)
+        if vocab:
+            check_vocabulary(context, vocab, parts.settings["vocab"], graphs)
+        if context.report.diagnostics.errors:
+            return None
+        _warn_unused(context, definition, graphs)
+        chosen = seed if seed is not None else written_seed
+        return replace(_program(context, definition, graphs, chosen), vocab=vocab)
+
+
+def _read_settings(context: Context, model: LayerValue) -> tuple[int, str]:
+    """The model's seed and vocabulary; its precision is noted in the context."""
+    seed, vocab, context.precision = 0, "", "f32"
+    for name, expr in context.parts.settings.items():
+        try:
+            with context.within(model.scope, ""):
+                value = context.evaluate(expr)
+            if name == "seed":
+                seed = _seed(context, value, expr)
+            elif name == "vocab":
+                vocab = _vocab(context, value, expr)
+            else:
+                context.precision = _precision(context, value, expr)
+        except Stop:
+            continue
+    return seed, vocab
+
+
+def _seed(context: Context, value: object, at: ast.Expr) -> int:
+    if not isinstance(value, Dim) or not 0 <= value.size <= LARGEST_SEED:
+        text = (
+            f"`seed` must be a whole number from 0 to {LARGEST_SEED}, but this is {describe(value)}"
+        )
+        raise Stop(context.report.error("WG0210", text, at))
+    return value.size
+
+
+def _vocab(context: Context, value: object, at: ast.Expr) -> str:
+    if not isinstance(value, Text) or not 0 < len(value.value) <= LARGEST_VOCAB:
+        text = (
+            f"`vocab` must be a string of 1 to {LARGEST_VOCAB} characters, one for each id from 0, "
+            f"but this is {describe(value)}"
+        )
+        raise Stop(context.report.error("WG0210", text, at))
+    twice = [letter for letter, times in Counter(value.value).items() if times > 1]
+    if twice:
+        text = f"`vocab` holds {twice[0]!r} twice, so it would have two ids"
+        raise Stop(context.report.error("WG0210", text, at))
+    return value.value
+
+
+def _precision(context: Context, value: object, at: ast.Expr) -> str:
+    if not isinstance(value, DtypeValue) or value.name not in ("f32", "f16"):
+        text = f"`precision` must be f32 or f16, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0210", text, at))
+    return value.name
+
+
+def _trace_entries(context: Context, model: LayerValue) -> dict[str, Graph]:
+    graphs: dict[str, Graph] = {}
+    places: dict[str, Span] = {}
+    for entry in _entries(model.definition):
+        name = entry.name.text
+        if name in places:
+            text = f"entry `{name}` is defined twice"
+            found = context.report.error("WG0204", text, entry.name, "second definition")
+            found.also(places[name], "first definition")
+            continue
+        places[name] = entry.name.span
+        graph = trace_entry(context, model, entry)
+        if graph is not None:
+            graphs[name] = graph
+    return graphs
+
+
+def _entries(definition: LayerDefinition) -> Iterator[ast.Function]:
+    for member in definition.node.members:
+        if isinstance(member, ast.Function) and member.is_entry:
+            yield member
+
+
+def _warn_unused(
+    context: Context, definition: LayerDefinition, graphs: Mapping[str, Graph]
+) -> None:
+    if not graphs:
+        name = definition.node.name
+        text = f"model `{name.text}` has no entry, so there is nothing to build"
+        found = context.report.warning("WG0603", text, name)
+        found.help("add one: `entry predict(x: f32[1, 4]) -> (y: f32[1, 2]) = forward(x)`")
+        return
+    used = {value.name for graph in graphs.values() for value in graph.params}
+    by_line: dict[Span, list[str]] = {}
+    for path, ref in context.parts.params.items():
+        if path not in used:
+            by_line.setdefault(ref.user_span, []).append(path)
+    for span, paths in by_line.items():
+        noun = "parameter" if len(paths) == 1 else "parameters"
+        text = f"never used by an entry: {noun} {listing(paths)}"
+        context.report.warning("WG0901", text, span)
+
+
+def _program(
+    context: Context, definition: LayerDefinition, graphs: dict[str, Graph], seed: int
+) -> Program:
+    parts, name = context.parts, definition.node.name
+    known = {path: _tensor(ref) for path, ref in parts.states.items()}
+    for optimizer in parts.optimizers.values():
+        ref = step_state(optimizer)
+        known[ref.path] = _tensor(ref)
+    for key, first in (("rng/seed", float(seed)), ("rng/step", 0.0)):
+        init = Init("value", values=(first,))
+        known[key] = Tensor(key, TensorType((), "u32"), init, span=name.span)
+    reached = {value.name for graph in graphs.values() for value in graph.state}
+    return Program(
+        definition.name,
+        seed,
+        {path: _tensor(ref) for path, ref in parts.params.items()},
+        {path: tensor for path, tensor in known.items() if path in reached},
+        graphs,
+        {entry.name.text: entry.doc for entry in _entries(definition) if entry.doc},
+        precision=context.precision,
+    )
+
+
+def _tensor(ref: ParamRef | StateRef) -> Tensor:
+    trainable = isinstance(ref, ParamRef) and not ref.frozen
+    type_ = TensorType(sizes_of(ref.dims), ref.dtype)
+    return Tensor(ref.path, type_, ref.init, trainable, ref.user_span)

@@ -1,0 +1,81 @@
+"""Whether a model has as many ids as its `vocab` has characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from wgcc.elaborate.index_ranges.interval_rules import LIMITS
+from wgcc.elaborate.index_ranges.preimages import carries
+from wgcc.elaborate.tracing.context import Context
+from wgcc.errors import Span
+from wgcc.ir.graph import INTEGERS, Graph, Node, Value
+from wgcc.syntax import ast
+
+
+@dataclass(frozen=True)
+class Ids:
+    """`text` says who has so many ids: "table `tok.w` has V = 66 rows"."""
+
+    count: int
+    text: str
+    span: Span | None = None
+
+
+def check_vocabulary(
+    context: Context, vocab: str, at: ast.Expr, graphs: Mapping[str, Graph]
+) -> None:
+    """Entries that write text must agree with `vocab`, and at least one table of the model."""
+    wrong = [ids for graph in graphs.values() for ids in _written(graph) if ids.count != len(vocab)]
+    tables = [ids for graph in graphs.values() for ids in _tables(context, graph)]
+    if all(ids.count != len(vocab) for ids in tables):
+        wrong += tables
+    if not wrong:
+        return
+    # A table is a line of the program that can be named.
+    odd = next((ids for ids in tables if ids.count == wrong[0].count), wrong[0])
+    text = f"`vocab` has {len(vocab)} characters, but {odd.text}"
+    found = context.report.error("WG0210", text, at)
+    found.help("there is one character for each id: change one of the two numbers")
+    if odd.span is not None:
+        found.also(odd.span, "declared here")
+
+
+def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
+    """Parameters in which something is looked up."""
+    for node in graph.nodes:
+        ref = context.parts.params.get(node.inputs[0].name) if node.op == "gather" else None
+        if ref is not None:
+            rows = ref.dims[0]
+            yield Ids(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
+
+
+def _written(graph: Graph) -> Iterator[Ids]:
+    """Of an entry that takes one id and gives the next: the ids on both sides."""
+    taken = [value for value in graph.inputs if _is_id(value)]
+    given = [value for value in graph.outputs.values() if _is_id(value)]
+    if len(taken) != 1 or len(given) != 1:
+        return
+    low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
+    # Ids that are moved, or cut off at one end, do not tell how many there are.
+    if low == 0 and high < LIMITS["i32"][1]:
+        yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
+    classes = _classes(graph, given[0])
+    if classes is not None:
+        yield Ids(classes, f"`{graph.name}` gives one of {classes} ids")
+
+
+def _is_id(value: Value) -> bool:
+    return value.dtype in INTEGERS and prod(value.shape) == 1
+
+
+def _classes(graph: Graph, value: Value) -> int | None:
+    """Among how many an `argmax` has chosen; None where none has."""
+    makers: dict[Value, Node] = {out: node for node in graph.nodes for out in node.outputs}
+    node = makers.get(value)
+    while node is not None and carries(node):
+        node = makers.get(node.inputs[0])
+    if node is None or node.op != "argmax":
+        return None
+    return node.inputs[0].shape[node.attrs["axis"]]

@@ -1,0 +1,1 @@
+"""What operators and built-ins work with: sizes, values, scopes, the graph under construction."""

@@ -1,0 +1,150 @@
+"""Arguments of calls: what was given, and how it is matched with the parameters of a built-in.
+
+A built-in states its parameters as text: `"x, axis=none, keep=false"`. `none` means "not given"
+(Python's None); `*tensors` takes any number of arguments, `**sizes` any other named ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, NoReturn
+
+from wgcc.elaborate.report import Report, Stop
+from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.values import AnyValue, Number, Truth
+from wgcc.errors import Span
+
+if TYPE_CHECKING:
+    from wgcc.elaborate.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """One argument as given: its value, its place, and the place of `name` in `name = value`."""
+
+    value: AnyValue
+    span: Span
+    name_span: Span | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Arguments:
+    """All arguments of one call."""
+
+    positional: Sequence[Given] = ()
+    named: Mapping[str, Given] = field(default_factory=dict)
+
+    def after(self, first: Given) -> Arguments:
+        """The same with one more in front: `x |> f(a)`, `x.f(a)`."""
+        return Arguments((first, *self.positional), self.named)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundArgs:
+    """The arguments of a built-in by parameter name.
+
+    `args["axis"]` is the value (parameters and state are read already: they are tensors), or None
+    where the default is `none`. `args.span("axis")` is its place, or the call's where it was not
+    given. `args.rest` are the arguments of `*name`, `args.extra` those of `**name`.
+    """
+
+    call: Span
+    values: Mapping[str, AnyValue | None]
+    spans: Mapping[str, Span]
+    rest: Sequence[Given] = ()
+    extra: Mapping[str, Given] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> AnyValue | None:
+        return self.values[name]
+
+    def span(self, name: str) -> Span:
+        return self.spans.get(name, self.call)
+
+    def given(self, name: str) -> bool:
+        return name in self.spans
+
+    def text(self, name: str) -> str:
+        """The source text of an argument, for advice that can be pasted."""
+        return self.span(name).text
+
+
+@dataclass(frozen=True)
+class BuiltinFunction:
+    """A built-in. `call(tracer, args, at)` reports its errors and raises `Stop`."""
+
+    name: str
+    parameters: str
+    call: Callable[[Tracer, BoundArgs, Span], AnyValue]
+    doc: str = ""
+
+    @property
+    def signature(self) -> str:
+        parts = [
+            name if default is None else f"{name} = {default}"
+            for name, default in _parameters(self.parameters)
+        ]
+        return f"{self.name}({', '.join(parts)})"
+
+
+def bind(report: Report, function: BuiltinFunction, arguments: Arguments, at: Span) -> BoundArgs:
+    """Match arguments with parameters; reports arity and spelling mistakes."""
+    listed = _parameters(function.parameters)
+    plain = {name: default for name, default in listed if not name.startswith("*")}
+    stars = {name.count("*") for name, _ in listed if name.startswith("*")}
+    positional, rest = arguments.positional[: len(plain)], arguments.positional[len(plain) :]
+    if rest and 1 not in stars:
+        _too_many(report, function, len(plain), arguments)
+    extra = {name: given for name, given in arguments.named.items() if name not in plain}
+    if extra and 2 not in stars:
+        _unknown(report, function, list(plain), extra)
+    found = dict(zip(plain, positional, strict=False))
+    for name in found.keys() & arguments.named.keys():
+        text = f"argument `{name}` of `{function.name}` is given twice"
+        raise Stop(report.error("WG0207", text, arguments.named[name].span))
+    found |= {name: given for name, given in arguments.named.items() if name in plain}
+    values = {
+        name: found[name].value if name in found else _default(report, function, name, default, at)
+        for name, default in plain.items()
+    }
+    spans = {name: given.span for name, given in found.items()}
+    return BoundArgs(at, values, spans, rest, extra)
+
+
+def _unknown(
+    report: Report, function: BuiltinFunction, names: Sequence[str], extra: Mapping[str, Given]
+) -> NoReturn:
+    name, given = next(iter(extra.items()))
+    what, place = f"argument of `{function.name}`:", given.name_span or given.span
+    found = report.unknown("WG0207", what, name, names, place, "no such argument")
+    raise Stop(found.note(function.signature))
+
+
+def _too_many(report: Report, function: BuiltinFunction, most: int, given: Arguments) -> NoReturn:
+    count = len(given.positional)
+    text = f"`{function.name}` takes {plural(most, 'argument')}, but {count} were given"
+    found = report.error("WG0207", text, given.positional[most].span)
+    raise Stop(found.note(function.signature))
+
+
+def _default(
+    report: Report, function: BuiltinFunction, name: str, default: str | None, at: Span
+) -> AnyValue | None:
+    if default is None:
+        text = f"`{function.name}` needs the argument `{name}`"
+        raise Stop(report.error("WG0208", text, at).note(function.signature))
+    if default in ("none", "true", "false"):
+        return None if default == "none" else Truth(default == "true")
+    fraction = "." in default or "e" in default
+    return Number(float(default)) if fraction else Dim.literal(int(default))
+
+
+@cache
+def _parameters(text: str) -> tuple[tuple[str, str | None], ...]:
+    parts = (part.partition("=") for part in text.split(",") if part.strip())
+    return tuple((name.strip(), default.strip() if eq else None) for name, eq, default in parts)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,156 @@
+"""The state of elaborating one program: the tracer, the model being built, and where we are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from wgcc.elaborate.report import Report, Stop
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import (
+    FAILED,
+    AnyValue,
+    Failed,
+    FunctionValue,
+    LayerDefinition,
+    ListValue,
+    OptimizerValue,
+    ParamRef,
+    StateRef,
+    Tensor,
+    TupleValue,
+)
+from wgcc.errors import Span
+from wgcc.syntax import ast
+
+MOST_UNROLLED = 20_000
+
+
+@dataclass
+class Replacement:
+    """`replace "glob" with …`: `scope` is where its constructor is read."""
+
+    pattern: str
+    selector: ast.String
+    constructor: ast.Constructor
+    scope: Scope
+    matched: bool = False
+
+
+@dataclass
+class Parts:
+    """What instantiating a model makes, by path."""
+
+    params: dict[str, ParamRef] = field(default_factory=dict)
+    states: dict[str, StateRef] = field(default_factory=dict)
+    optimizers: dict[str, OptimizerValue] = field(default_factory=dict)
+    settings: dict[str, ast.Expr] = field(default_factory=dict)
+    replacements: list[Replacement] = field(default_factory=list)
+    created: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        return [*self.params, *self.states]
+
+
+class Context(Tracer):
+    """A tracer with everything that user-written layers, functions and entries need.
+
+    `value(expr)` is the soft form of `evaluate`: it gives FAILED where an error was reported, and
+    leaves parameters and state unread.
+    """
+
+    def __init__(self, report: Report, here: Span, base: Scope) -> None:
+        super().__init__(report, TracedGraph(), here)
+        self.base = base
+        self.parts = Parts()
+        self.value: Callable[[ast.Expr], AnyValue]
+        self.evaluate = self._evaluate
+        self.in_test = False
+        self.facts: list[tuple[ast.Assert, Tensor]] = []
+        self.entry: ast.Function | None = None
+        self.functions: list[FunctionValue] = []
+        self.precision = "f32"
+        # Calls of `remat` layers are numbered; inside one, others do not count.
+        self.regions = 0
+        self.in_region = False
+        self.building: list[LayerDefinition] = []
+        self.called: set[int] = set()
+        self.instantiated: set[int] = set()
+        self.linted: set[int] = set()
+        self._spent = 0
+        self._spent_unused = 0
+
+    @contextmanager
+    def separate(self, parts: Parts, trace: TracedGraph, scope: Scope) -> Iterator[None]:
+        """Work on another model or graph; what belongs to the current one comes back afterwards."""
+        saved = self.parts, self.trace, self.training
+        stacks = self.functions, self.building, self._spent
+        self.parts, self.trace, self.training = parts, trace, False
+        self.functions, self.building, self._spent = [], [], 0
+        try:
+            with self.within(scope, ""):
+                yield
+        finally:
+            self.parts, self.trace, self.training = saved
+            self.functions, self.building, self._spent = stacks
+
+    @contextmanager
+    def scratch(self) -> Iterator[TracedGraph]:
+        """A graph of its own for an expression whose nodes must not stay in the current one."""
+        saved = self.trace
+        self.trace = TracedGraph(dry=saved.dry)
+        try:
+            yield self.trace
+        finally:
+            self.trace = saved
+
+    def spend(self, at: Span, amount: int = 1) -> None:
+        """Everything is unrolled and inlined, so what a program asks for must stay within reason.
+
+        All checks of unused code share one account; when that is used up they end silently.
+        """
+        if self.generic:
+            self._spent_unused += amount
+            if self._spent_unused > MOST_UNROLLED:
+                raise Stop
+            return
+        self._spent += amount
+        if self._spent > MOST_UNROLLED:
+            text = f"this unrolls to more than {MOST_UNROLLED:,} calls, layers and rounds of loops"
+            raise Stop(self.report.error("WG0804", text, at))
+
+    @contextmanager
+    def bounded(self, at: Span) -> Iterator[None]:
+        """What nests too deeply for the stack is an error of the program, reported at `at`."""
+        try:
+            yield
+        except RecursionError:
+            text = "functions and layers are nested too deeply here"
+            raise Stop(self.report.error("WG0803", text, at)) from None
+
+    def fresh_path(self, name: str) -> str:
+        """A path for a layer that a test creates in passing."""
+        count = self.parts.created[name] = self.parts.created.get(name, 0) + 1
+        return name if count == 1 else f"{name}_{count}"
+
+    def require(self, value: AnyValue) -> AnyValue:
+        """`value`, or `Stop` if it failed, wholly or in part."""
+        if has_failed(value):
+            raise Stop
+        return value
+
+    def _evaluate(self, expr: ast.Expr) -> AnyValue:
+        return self.read(self.require(self.value(expr)))
+
+
+def has_failed(value: AnyValue) -> bool:
+    if isinstance(value, (TupleValue, ListValue)):
+        return any(has_failed(item) for item in value.items)
+    return isinstance(value, Failed)
+
+
+__all__ = ["FAILED", "Context", "Parts", "Replacement", "has_failed"]

@@ -1,0 +1,111 @@
+"""One graph under construction: which parameters and state it has read and written so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from wgcc.elaborate.index_ranges.input_ranges import Lookup
+from wgcc.elaborate.tracing.dims import Dim, sizes_of
+from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ops import infer_types
+from wgcc.ops.markers import DIFFERENTIATING
+
+
+class TracedGraph:
+    """`taken` are names that values of the graph must not get: those of parameters and state.
+
+    With `dry` set no node is recorded: sizes are made up, and only the checks matter.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), dry: bool = False) -> None:
+        self.dry = dry
+        self.builder = Builder(infer_types, taken)
+        self.inputs: list[Value] = []
+        self.params: dict[str, Value] = {}
+        self.state: dict[str, Value] = {}
+        self.writes: dict[str, Value] = {}
+        self.old: dict[Value, str] = {}
+        self.lookups: list[Lookup] = []
+        self._current: dict[str, Tensor] = {}
+        self._names: dict[Value, str] = {}
+
+    def input(self, name: str, dtype: str, dims: tuple[Dim, ...]) -> Tensor:
+        value = Value(self.builder.fresh(name), TensorType(sizes_of(dims), dtype))
+        self.inputs.append(value)
+        return Tensor(value, dims)
+
+    def read(self, ref: ParamRef | StateRef) -> Tensor:
+        """The tensor as it stands now: what was written last in this graph, or the stored one."""
+        if ref.path not in self._current:
+            value = Value(ref.path, TensorType(sizes_of(ref.dims), ref.dtype))
+            (self.params if isinstance(ref, ParamRef) else self.state)[ref.path] = value
+            self._current[ref.path] = Tensor(value, ref.dims)
+        return self._current[ref.path]
+
+    def write(self, ref: ParamRef | StateRef, tensor: Tensor) -> None:
+        before = self.read(ref).value
+        self.old[before] = ref.path
+        self._current[ref.path] = Tensor(tensor.value, ref.dims)
+        self.writes[ref.path] = tensor.value
+
+    def apply(
+        self,
+        op: str,
+        inputs: tuple[Value, ...],
+        types: tuple[TensorType, ...],
+        attrs: Mapping[str, Any],
+    ) -> tuple[Value, ...]:
+        if self.dry:
+            return tuple(Value(op, type_) for type_ in types)
+        values = self.builder.apply_many(op, *inputs, **attrs)
+        found = tuple(value.type for value in values)
+        assert found == types, f"{op}: {found} where the tracer expects {types}"
+        return values
+
+    def look_up(self, lookup: Lookup) -> None:
+        """Note that something is indexed with a value."""
+        if not self.dry:
+            self.lookups.append(lookup)
+
+    def name(self, value: Value, name: str) -> None:
+        """Call a value by the name the source binds it to; the first name stays."""
+        if self.dry:
+            return
+        stored = self.params.get(value.name) or self.state.get(value.name)
+        if value in self._names or value == stored or value in self.inputs:
+            return
+        self._names[value] = self.builder.fresh(name)
+
+    def trains(self) -> bool:
+        """Whether a parameter is written that a gradient reaches: by `minimize` or by hand."""
+        learned: set[Value] = set()
+        for node in self.builder.nodes:
+            if node.op in DIFFERENTIATING or not learned.isdisjoint(node.inputs):
+                learned.update(node.outputs)
+        return any(self.writes[path] in learned for path in self.params if path in self.writes)
+
+    def finish(self, name: str, outputs: Mapping[str, Value]) -> Graph:
+        renamed = {old: replace(old, name=new) for old, new in self._names.items()}
+
+        def now(values: tuple[Value, ...]) -> tuple[Value, ...]:
+            return tuple(renamed.get(value, value) for value in values)
+
+        nodes = tuple(
+            Node(node.op, now(node.inputs), now(node.outputs), node.attrs, node.span)
+            for node in self.builder.nodes
+        )
+        self.lookups = [replace(item, value=now((item.value,))[0]) for item in self.lookups]
+        return Graph(
+            name,
+            tuple(self.inputs),
+            tuple(self.params.values()),
+            tuple(self.state.values()),
+            nodes,
+            {key: renamed.get(value, value) for key, value in outputs.items()},
+            {key: renamed.get(value, value) for key, value in self.writes.items()},
+            trains=self.trains(),
+        )

@@ -1,0 +1,286 @@
+"""What built-ins and operators are written against: reporting, and appending nodes to the graph.
+
+It knows neither the syntax of programs nor any single op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from inspect import signature
+from math import isinf
+from typing import Any
+
+from wgcc.elaborate.index_ranges.input_ranges import Lookup
+from wgcc.elaborate.index_ranges.preimages import Allowed
+from wgcc.elaborate.report import Place, Report, Stop, place
+from wgcc.elaborate.tracing.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.traced_graph import TracedGraph
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    ListValue,
+    Number,
+    ParamRef,
+    StateRef,
+    Tensor,
+    TrainingFlag,
+    Truth,
+    TupleValue,
+    describe,
+    type_text,
+)
+from wgcc.elaborate.work_limits import Budget
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
+from wgcc.ir.program import Init
+from wgcc.ops import OPS, ShapeError
+from wgcc.syntax import ast
+
+# One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
+LARGEST_TENSOR = 2**25
+MOST_AXES = 16
+RANGES: dict[str, tuple[float, float]] = {
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "u8": (0, 255),
+    "bool": (0, 1),
+    "f32": (-3.4028234e38, 3.4028234e38),
+    "f16": (-65504.0, 65504.0),
+}
+
+
+class Tracer:
+    """The state of tracing.
+
+    - `report`: errors and warnings; `raise Stop(report.error(…))` abandons an expression
+    - `scope`: the names visible at the place being traced (`scope.find("B")`)
+    - `training`: true inside an entry that trains; read it with `is_training`
+    - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on
+      actual numbers (divisibility, bounds) cannot be checked, and `emit` records nothing
+    - `here`: the place whose nodes are being made; `prefix`: what their names begin with
+    - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
+      raises `Stop` if it failed (for index items, which are handed over as syntax)
+    """
+
+    def __init__(self, report: Report, trace: TracedGraph, here: Span) -> None:
+        self.report = report
+        self.trace = trace
+        self.scope = Scope()
+        self.budget = Budget(report)
+        self.training = False
+        self.asked_for_training = False
+        self.here = here
+        self.prefix = ""
+        self.evaluate: Callable[[ast.Expr], AnyValue]
+        # Call sites of random numbers are numbered.
+        self.sites = 0
+
+    @property
+    def generic(self) -> bool:
+        return self.trace.dry
+
+    def repetitions(self, count: Dim) -> int:
+        """How often to repeat: twice stands for any number while sizes are made up."""
+        return min(count.size, 2) if self.generic else count.size
+
+    def is_training(self) -> bool:
+        """Asking is noted: the graph depends on the answer."""
+        self.asked_for_training = True
+        return self.training
+
+    def emit(
+        self,
+        op: str,
+        *tensors: Tensor,
+        dims: Sequence[Dim],
+        dtype: str,
+        name: str = "",
+        **attrs: Any,
+    ) -> Tensor:
+        """Append a node with one output of these dims and this dtype.
+
+        The attributes `shape` and `dtype` of ops that have them are filled in.
+        """
+        known = {"shape": sizes_of(dims), "dtype": dtype}
+        attrs |= {key: known[key] for key in _type_attributes(op)}
+        (result,) = self.emit_many(op, *tensors, outputs=[(tuple(dims), dtype)], **attrs)
+        if name:
+            self.name(result, name)
+        return result
+
+    def emit_many(
+        self,
+        op: str,
+        *tensors: Tensor,
+        outputs: Sequence[tuple[tuple[Dim, ...], str]],
+        **attrs: Any,
+    ) -> tuple[Tensor, ...]:
+        for dims, dtype in outputs:
+            self.check_axes(dims, dtype, self.here)
+        types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
+        for type_, (dims, dtype) in zip(types, outputs, strict=True):
+            if not OPS[op].never_stored:
+                self.check_size(type_, type_text(dtype, dims), self.here)
+        self.budget.node(self.here, self.generic)
+        builder = self.trace.builder
+        builder.span, builder.prefix = self.report.user_span(self.here), self.prefix
+        inputs = tuple(tensor.value for tensor in tensors)
+        try:
+            values = self.trace.apply(op, inputs, types, attrs)
+        except ShapeError as error:
+            raise Stop(self.report.error("WG0400", str(error), self.here)) from error
+        return tuple(Tensor(value, dims) for value, (dims, _) in zip(values, outputs, strict=True))
+
+    def look_up(
+        self,
+        ids: Tensor,
+        count: int,
+        what: str,
+        ignore: int | None = None,
+        takes_padding: bool = False,
+    ) -> None:
+        """Note that `ids` must be 0 to `count - 1` (or `ignore`); see `Lookup`."""
+        span, allowed = self.report.user_span(self.here), Allowed(0, count - 1, ignore)
+        self.trace.look_up(Lookup(ids.value, allowed, what, span, takes_padding))
+
+    def constant(self, number: float | int | bool, dtype: str) -> Tensor:
+        """A scalar; the number must fit into its dtype (kernels have no infinities either)."""
+        low, high = RANGES[dtype]
+        if not self.generic and not low <= number <= high:
+            text = f"{number} does not fit into {dtype} ({low} to {high})"
+            found = self.report.error("WG0504", text, self.here)
+            if isinf(number):
+                found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
+            raise Stop(found)
+        kind: type = float if dtype in FLOATS else bool if dtype == "bool" else int
+        return self.emit("const", dims=(), dtype=dtype, value=kind(number))
+
+    def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
+        """Stretch to `dims`, which the caller has checked; nothing is emitted if they are equal."""
+        if sizes_of(tensor.dims) == sizes_of(dims):
+            return Tensor(tensor.value, tuple(dims))
+        return self.emit("broadcast", tensor, dims=dims, dtype=tensor.dtype)
+
+    def cast(self, tensor: Tensor, dtype: str) -> Tensor:
+        if tensor.dtype == dtype:
+            return tensor
+        return self.emit("cast", tensor, dims=tensor.dims, dtype=dtype)
+
+    def random(
+        self, dims: Sequence[Dim], kind: str, at: Place, seed: Tensor | None = None
+    ) -> Tensor:
+        """f32 numbers, `uniform` in 0..1 or `normal`, from a call site of their own.
+
+        They follow the model's generator, or `seed` (a u32 scalar) alone if that is given.
+        """
+        self.here = place(at)
+        self.sites += 1
+        step = (
+            self.constant(0, "u32")
+            if seed is not None
+            else self.trace.read(self.generator_state("step"))
+        )
+        key = seed if seed is not None else self.trace.read(self.generator_state("seed"))
+        return self.emit("random", key, step, dims=dims, dtype="f32", site=self.sites, kind=kind)
+
+    def read(self, value: AnyValue) -> AnyValue:
+        """Parameters and state become their current tensors, also inside tuples and lists."""
+        if isinstance(value, (ParamRef, StateRef)):
+            return self.trace.read(value)
+        if isinstance(value, TrainingFlag):
+            return Truth(self.is_training())
+        if isinstance(value, TupleValue):
+            return TupleValue(tuple(self.read(item) for item in value.items))
+        if isinstance(value, ListValue):
+            return ListValue(tuple(self.read(item) for item in value.items))
+        return value
+
+    def same_size(self, a: Dim, b: Dim, at: Place, why: str) -> bool:
+        """Whether two sizes agree; warns where they agree by luck. `why` begins the warning."""
+        match = compare(a, b)
+        if match is LUCK:
+            text = f"{why}: `{a}` and `{b}` are different dims that both happen to be {a.size}"
+            self.report.warning("WG0410", text, at).help(
+                "if they are meant to be the same, declare one in terms of the other"
+            )
+        return match is not DIFF
+
+    def fit(self, value: AnyValue, dtype: str, dims: tuple[Dim, ...], at: Place) -> Tensor:
+        """`value` as a tensor of exactly this type: numbers adapt and repeat, axes stretch.
+
+        For whatever is stored: initial values, state, windows of state.
+        """
+        want = type_text(dtype, dims)
+        if isinstance(value, (Dim, Number, Truth)):
+            return self.broadcast(self._adapted(value, dtype, at), dims)
+        if not isinstance(value, Tensor):
+            text = f"a tensor {want} is expected here, but this is {describe(value)}"
+            raise Stop(self.report.error("WG0501", text, at))
+        if value.dtype != dtype:
+            found = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
+            raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+        pairs = list(zip(reversed(value.dims), reversed(dims), strict=False))
+        fits = all(have.is_one or compare(have, wanted) is not DIFF for have, wanted in pairs)
+        if len(value.dims) > len(dims) or not fits:
+            found = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
+            note = sizes_note(dims, value.dims)
+            raise Stop(found.note(note) if note else found)
+        for have, wanted in pairs:
+            if not have.is_one:
+                self.same_size(have, wanted, at, "the value to store")
+        return self.broadcast(value, dims)
+
+    def number(self, value: AnyValue, dtype: str, at: Place) -> Tensor | None:
+        """A compile-time number as a scalar tensor of this dtype; None if it is no number."""
+        return self._adapted(value, dtype, at) if isinstance(value, (Dim, Number)) else None
+
+    def check_axes(self, dims: Sequence[Dim], what: str, at: Place) -> None:
+        """Plans, and numpy, have tensors with so many axes only."""
+        if len(dims) > MOST_AXES:
+            text = f"`{what}` has {len(dims)} axes; at most {MOST_AXES} are possible"
+            raise Stop(self.report.error("WG0608", text, at))
+
+    def check_size(self, type_: TensorType, text: str, at: Place) -> None:
+        """Refuse what no buffer can hold."""
+        if self.generic or type_.size <= LARGEST_TENSOR:
+            return
+        message = f"{text} has {type_.size:,} values, too many for one GPU buffer"
+        note = f"a buffer holds at most 128 MiB, that is {LARGEST_TENSOR:,} values"
+        raise Stop(self.report.error("WG0422", message, at).note(note))
+
+    def name(self, value: AnyValue, name: str) -> None:
+        """Name a tensor after what the source binds it to."""
+        if isinstance(value, Tensor):
+            self.trace.name(value.value, f"{self.prefix}.{name}" if self.prefix else name)
+
+    @contextmanager
+    def within(self, scope: Scope, prefix: str) -> Iterator[None]:
+        """Trace in another scope; place, names and prefix come back afterwards."""
+        saved = self.scope, self.prefix, self.here
+        self.scope, self.prefix = scope, prefix
+        try:
+            yield
+        finally:
+            self.scope, self.prefix, self.here = saved
+
+    def _adapted(self, value: Dim | Number | Truth, dtype: str, at: Place) -> Tensor:
+        number = value.size if isinstance(value, Dim) else value.value
+        fraction = isinstance(value, Number) and dtype in INTEGERS
+        if fraction or isinstance(value, Truth) != (dtype == "bool"):
+            text = f"{dtype} expected, but this is {describe(value)}"
+            raise Stop(self.report.error("WG0501", text, at))
+        self.here = place(at)
+        return self.constant(number, dtype)
+
+    def generator_state(self, part: str) -> StateRef:
+        """`rng/seed` and `rng/step`; an entry that draws counts `rng/step` up when it ends."""
+        return StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here)
+
+
+@cache
+def _type_attributes(op: str) -> tuple[str, ...]:
+    """Which parts of its output's type an op has as attributes."""
+    taken = signature(OPS[op].infer).parameters
+    return tuple(name for name in ("shape", "dtype") if name in taken)

@@ -1,0 +1,266 @@
+"""What an expression of a `.wg` program can mean while it is traced.
+
+Tensors are values of the graph under construction; everything else exists at compile time only.
+A whole number is a `Dim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wgcc.elaborate.tracing.dims import Dim, shape_text
+from wgcc.elaborate.tracing.scope import Scope
+from wgcc.errors import Source, Span
+from wgcc.ir.graph import Value
+from wgcc.ir.program import Init
+from wgcc.syntax import ast
+
+if TYPE_CHECKING:
+    from wgcc.elaborate.tracing.arguments import BuiltinFunction, Given
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A run-time value: `dims[i].size == value.shape[i]`. A scalar has no dims.
+
+    `str(tensor)` is `f32[B, D]`.
+    """
+
+    value: Value
+    dims: tuple[Dim, ...] = ()
+
+    @property
+    def dtype(self) -> str:
+        return self.value.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    def __str__(self) -> str:
+        return type_text(self.dtype, self.dims)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A compile-time number with a fraction; it takes the dtype of the tensor it meets."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Truth:
+    value: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A string; `span` includes the quotes: character i of `value` is at `span.start + 1 + i`."""
+
+    value: str
+    span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class TupleValue:
+    items: tuple[AnyValue, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ListValue:
+    items: tuple[AnyValue, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RangeValue:
+    """The whole numbers of `low..high`, with or without a step, in the order they are taken."""
+
+    numbers: range
+
+    @property
+    def count(self) -> int:
+        """How many there are; Python's own `len` of a range stops at 2**63."""
+        numbers = self.numbers
+        return (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0
+
+
+@dataclass(frozen=True)
+class DtypeValue:
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class TypeValue:
+    """`f32[2, D]` used as a value, as in `zeros(f32[2, D])`."""
+
+    dtype: str
+    dims: tuple[Dim, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ParamRef:
+    """A parameter; `Tracer.read` gives its current tensor. `user_span` is the line to blame."""
+
+    path: str
+    dtype: str
+    dims: tuple[Dim, ...]
+    frozen: bool
+    init: Init
+    span: Span
+    user_span: Span
+
+
+@dataclass(frozen=True, eq=False)
+class StateRef:
+    """A state; `Tracer.read` gives its current tensor."""
+
+    path: str
+    dtype: str
+    dims: tuple[Dim, ...]
+    init: Init
+    span: Span
+    user_span: Span
+
+
+@dataclass(eq=False)
+class LoadedFile:
+    """`places` are the names it defines or imports, with where; `scope` holds their values."""
+
+    source: Source
+    path: Path
+    tree: ast.File
+    scope: Scope
+    places: dict[str, Span] = field(default_factory=dict)
+    layers: list[LayerDefinition] = field(default_factory=list)
+    models: list[LayerDefinition] = field(default_factory=list)
+    functions: list[FunctionValue] = field(default_factory=list)
+    tests: list[ast.Test] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerDefinition:
+    """A `layer` or `model` as written, with the file it stands in."""
+
+    name: str
+    node: ast.Layer
+    file: LoadedFile
+
+
+@dataclass(frozen=True, eq=False)
+class LayerType:
+    """A layer that has not been created: `Linear`, `Linear[D, F]`, `Linear[D, F](bias = false)`."""
+
+    definition: LayerDefinition
+    sizes: tuple[Dim, ...] | None = None
+    arguments: Mapping[str, Given] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerValue:
+    """An instance of a layer: `scope` holds its sizes, options and members.
+
+    What a `remat` layer computes is computed again for gradients instead of kept.
+    """
+
+    definition: LayerDefinition
+    path: str
+    scope: Scope
+    span: Span
+    remat: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionValue:
+    name: str
+    node: ast.Function
+    scope: Scope
+    file: LoadedFile
+    owner: LayerValue | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Builtin:
+    name: str
+    function: BuiltinFunction
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleValue:
+    """`import "x.wg" as x`."""
+
+    file: LoadedFile
+
+
+@dataclass(eq=False)
+class OptimizerValue:
+    """An optimizer; `usable` once it has been checked without an error.
+
+    `groups` are (paths of parameters, settings), in order: later ones win. `results` holds
+    `grad_norm` and `lr` of the entry being traced, once it minimized.
+    """
+
+    name: str
+    node: ast.Optimizer
+    scope: Scope
+    usable: bool = False
+    groups: list[tuple[frozenset[str], dict[str, float]]] = field(default_factory=list)
+    results: dict[str, AnyValue] = field(default_factory=dict)
+
+
+class TrainingFlag:
+    """The name `training`: true inside an entry that trains."""
+
+
+class Failed:
+    """The value of what has an error that was reported: everything that uses it stays silent."""
+
+    def __repr__(self) -> str:
+        return "FAILED"
+
+
+FAILED = Failed()
+
+AnyValue = (
+    Tensor | Number | Dim | Truth | Text | TupleValue | ListValue | RangeValue | DtypeValue
+    | TypeValue | ParamRef | StateRef | LayerType | LayerValue | FunctionValue | Builtin
+    | ModuleValue | OptimizerValue | TrainingFlag | Failed
+)  # fmt: skip
+
+
+def type_text(dtype: str, dims: tuple[Dim, ...]) -> str:
+    return f"{dtype}[{shape_text(dims)}]" if dims else dtype
+
+
+def describe(value: Any) -> str:
+    """`a tensor f32[B, D]`, `a scalar i32`, `the number D = 64`, …: how messages name a value."""
+    if isinstance(value, (Tensor, ParamRef, StateRef)):
+        kind = "a tensor" if value.dims else "a scalar"
+        return f"{kind} {type_text(value.dtype, value.dims)}"
+    if isinstance(value, Dim):
+        return f"the number {value.full}"
+    if isinstance(value, Number):
+        return f"the number {value.value:g}"
+    if isinstance(value, LayerValue):
+        return f"a {value.definition.name} layer"
+    if isinstance(value, LayerType):
+        return f"the layer type {value.definition.name}"
+    if isinstance(value, (FunctionValue, Builtin)):
+        return f"the function {value.name}"
+    return _KINDS.get(type(value), "a value")
+
+
+_KINDS: dict[type, str] = {
+    Truth: "a bool",
+    TrainingFlag: "a bool",
+    Text: "a string",
+    TupleValue: "a tuple",
+    ListValue: "a list",
+    RangeValue: "a range",
+    DtypeValue: "a type",
+    TypeValue: "a type",
+    ModuleValue: "a file",
+    OptimizerValue: "an optimizer",
+}

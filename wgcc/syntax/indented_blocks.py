@@ -1,0 +1,48 @@
+"""Blocks written as `:` and indentation: reported once each, and read as if they had braces."""
+
+from __future__ import annotations
+
+from wgcc.errors import Diagnostics, Source
+from wgcc.syntax.indentation import begins_line, indentation
+from wgcc.syntax.missing_braces import HEADS
+from wgcc.syntax.tokens import Token, inserted
+
+
+def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
+    kept: list[Token] = []
+    pretended: list[int] = []  # how far the heads of the blocks under way are indented
+    head: Token | None = None
+    for index, token in enumerate(tokens):
+        if begins_line(tokens, index):
+            head = token
+            while pretended and indentation(source, token) <= pretended[-1]:
+                pretended.pop()
+                _close(kept)
+        if head is not None and _opens_block(source, tokens, index, head):
+            span = token.span(source)
+            diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", span).help(
+                "write `{` here and `}` after the last statement", (span, " {")
+            )
+            kept.append(token.retagged("LBRACE", "{"))
+            pretended.append(indentation(source, head))
+        else:
+            kept.append(token)
+    for _ in pretended:
+        _close(kept)
+    return kept
+
+
+def _opens_block(source: Source, tokens: list[Token], index: int, head: Token) -> bool:
+    if tokens[index].text != ":" or head.text not in HEADS or head.type == "NAME":
+        return False
+    after = [token for token in tokens[index + 1 : index + 40] if token.type != "_NL"]
+    if tokens[index + 1 : index + 2] == after[:1] or not after:
+        return False  # something stands behind the `:`, so it is not the end of a head
+    return indentation(source, after[0]) > indentation(source, head)
+
+
+def _close(kept: list[Token]) -> None:
+    at = len(kept)
+    while kept[at - 1].type == "_NL":
+        at -= 1
+    kept.insert(at, inserted("RBRACE", "}", kept[at - 1]))
