@@ -29,7 +29,7 @@ from wgcc.ir.graph import TensorType, Value
 from wgcc.schedule.fuse.candidates import Candidates, falling
 from wgcc.schedule.fuse.iteration_space import flat_space, reduction_space
 from wgcc.schedule.fuse.precedence import Precedence
-from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place, Region
+from wgcc.schedule.kernel import ALIGNMENT, Binding, Dispatch, Kernel, Launch, Place
 from wgcc.schedule.kernels.access import share_access
 from wgcc.schedule.kernels.repeated import Repeated
 from wgcc.schedule.memory.reuse import Arena, free_spans
@@ -178,7 +178,7 @@ def test_kernels_of_an_equal_group_are_those_it_would_get_itself(
         assert replace(one, span=None) == replace(other, span=None)
 
 
-def dispatch(writes: str, *regions: Region) -> Dispatch:
+def dispatch(writes: str, *regions: Place) -> Dispatch:
     """A dispatch of a kernel that writes the bindings that `writes` marks with `w`."""
     marks = zip(writes, regions, strict=True)
     bindings = [Binding(f"b{i}", "f32", 8, c == "w") for i, (c, _) in enumerate(marks)]
@@ -193,8 +193,8 @@ def accesses(dispatches: list[Dispatch]) -> list[str]:
 
 def test_dispatches_of_one_kernel_agree_on_access() -> None:
     """Also where it takes two steps: what one dispatch aliases is in a buffer of two in another."""
-    a, b, c, d = (Region(name, 0, 8) for name in "abcd")
-    a2, b2 = Region("a", 64, 8), Region("b", 64, 8)
+    a, b, c, d = (Place(name, 0, 8) for name in "abcd")
+    a2, b2 = Place("a", 64, 8), Place("b", 64, 8)
     plain, paired, aliased = (dispatch("wrr", *x) for x in ((d, a, b), (d, b, b2), (a, b, a2)))
     assert accesses([plain, paired]) == ["_wrr"] * 2
     assert accesses([plain, aliased]) == ["_wr_w"] * 2
@@ -205,8 +205,8 @@ def test_dispatches_of_one_kernel_agree_on_access() -> None:
 
 def test_bindings_that_share_words_stay_read_only() -> None:
     """WebGPU refuses a dispatch that can write what it has bound twice."""
-    a, b, inside = Region("a", 0, 8), Region("b", 0, 8), Region("b", 4, 8)
-    twice, once = dispatch("wrr", a, b, inside), dispatch("wrr", a, Region("a", 64, 8), b)
+    a, b, inside = Place("a", 0, 8), Place("b", 0, 8), Place("b", 4, 8)
+    twice, once = dispatch("wrr", a, b, inside), dispatch("wrr", a, Place("a", 64, 8), b)
     assert accesses([once, twice]) == ["_w_wr", "_wrr"]
 
 

@@ -12,7 +12,7 @@ import pytest
 import wgcc_runtime
 from line_training import refused
 from wgcc.compiler import compile_file
-from wgcc.schedule.kernel import Dispatch, Place, Region
+from wgcc.schedule.kernel import Dispatch, Place
 from wgcc.schedule.kernels.guard import guard
 from wgcc_runtime import Model
 
@@ -45,11 +45,11 @@ def constants(dispatch: Dispatch) -> dict[str, int]:
     return dict(dispatch.launches["gpu"].kernel.constants)
 
 
-def ranges(*places: Place) -> list[Region]:
+def ranges(*places: Place) -> list[Place]:
     """What is looked at, without the flag, which is bound last."""
     found = guard({f"t{i}": place for i, place in enumerate(places)})
     for dispatch in found:
-        assert dispatch.regions[-1] == Region("guard", 0, 1)
+        assert dispatch.regions[-1] == Place("guard", 0, 1)
         kernel = dispatch.launches["gpu"].kernel
         assert [b.count for b in kernel.bindings] == [r.count for r in dispatch.regions]
         assert [b.access for b in kernel.bindings][-2:] == ["read", "read_write"]
@@ -57,33 +57,33 @@ def ranges(*places: Place) -> list[Region]:
 
 
 def test_neighbours_are_one_range() -> None:
-    assert ranges(Place("params", 64, 64), Place("params", 0, 64)) == [Region("params", 0, 128)]
+    assert ranges(Place("params", 64, 64), Place("params", 0, 64)) == [Place("params", 0, 128)]
 
 
 def test_padding_is_looked_at() -> None:
     found = ranges(Place("params", 0, 1), Place("params", 64, 10))
-    assert found == [Region("params", 0, 74)]
+    assert found == [Place("params", 0, 74)]
 
 
 def test_what_lies_between_is_not_looked_at() -> None:
     """A frozen parameter of one element takes as much room as one of 64."""
     found = ranges(Place("params", 0, 1), Place("params", 128, 10))
-    assert found == [Region("params", 0, 1), Region("params", 128, 10)]
+    assert found == [Place("params", 0, 1), Place("params", 128, 10)]
 
 
 def test_buffers_are_apart() -> None:
     found = ranges(Place("state", 0, 64), Place("params", 64, 64))
-    assert found == [Region("params", 64, 64), Region("state", 0, 64)]
+    assert found == [Place("params", 64, 64), Place("state", 0, 64)]
 
 
 def test_packed_values_merge_only_side_by_side() -> None:
     found = ranges(*(Place("scalars", offset, 1) for offset in (0, 1, 3, 64)))
-    assert found == [Region("scalars", 0, 2), Region("scalars", 0, 4), Region("scalars", 64, 1)]
+    assert found == [Place("scalars", 0, 2), Place("scalars", 0, 4), Place("scalars", 64, 1)]
 
 
 def test_words_before_a_range_are_skipped() -> None:
     (dispatch,) = guard({"a": Place("scalars", 70, 1), "b": Place("scalars", 71, 1)})
-    assert dispatch.regions[0] == Region("scalars", 64, 8)
+    assert dispatch.regions[0] == Place("scalars", 64, 8)
     assert constants(dispatch)["FIRST_0"] == 6
     assert constants(dispatch)["COUNT_0"] == 8
 
@@ -91,9 +91,9 @@ def test_words_before_a_range_are_skipped() -> None:
 def test_a_range_is_no_longer_than_a_binding() -> None:
     half = 1 << 24
     found = ranges(Place("params", 0, half), Place("params", half, half))
-    assert found == [Region("params", 0, half), Region("params", half, half)]
+    assert found == [Place("params", 0, half), Place("params", half, half)]
     found = ranges(Place("params", 0, half), Place("params", half, half - 64))
-    assert found == [Region("params", 0, 2 * half - 64)]
+    assert found == [Place("params", 0, 2 * half - 64)]
 
 
 def test_seven_ranges_fit_beside_the_flag() -> None:

@@ -18,7 +18,6 @@ __all__ = [
     "Kernel",
     "Launch",
     "Place",
-    "Region",
     "Schedule",
 ]
 
@@ -36,8 +35,11 @@ MAX_WORKGROUPS = 65_535
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """What one binding covers: `count` words of a buffer (or halves) from word `offset` on."""
+class Place:
+    """A part of a buffer: `count` words, or halves (an even number), from word `offset` on.
+
+    Every tensor has one, and so has every binding of a dispatch.
+    """
 
     buffer: str
     offset: int
@@ -101,10 +103,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One step of an entry: the same job done by one launch per profile, on the same regions."""
+    """One step of an entry: the same job done by one launch per profile.
+
+    `regions` are the places that its bindings cover, the same in all profiles.
+    """
 
     label: str
-    regions: tuple[Region, ...]
+    regions: tuple[Place, ...]
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
     span: Span | None = None
@@ -119,22 +124,8 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor is: `count` words of a buffer (or halves, an even number) from `offset`."""
-
-    buffer: str
-    offset: int
-    count: int
-    half: bool = False
-
-    @property
-    def bytes(self) -> int:
-        return self.count * (WORD // 2 if self.half else WORD)
-
-
-@dataclass(frozen=True, slots=True)
 class EntrySchedule:
-    """`guard` runs after training steps and tells whether all that was `written` is finite.
+    """`guard` runs after training steps and reports whether all that was `written` is finite.
 
     `range_flag` is where the dispatches of a range guard leave their result.
     """

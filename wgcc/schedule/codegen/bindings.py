@@ -7,7 +7,7 @@ from collections.abc import Callable
 from wgcc.ir.graph import Value
 from wgcc.schedule.codegen.index import Index
 from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
-from wgcc.schedule.kernel import BYTES, WORD, Binding, Place, Region
+from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 
 # All tensors of one element share this buffer and are bound together, as words.
 SCALARS = "scalars"
@@ -19,10 +19,10 @@ class Bindings:
     def __init__(self, place: Callable[[Value], Place], scalar_words: int) -> None:
         self._place = place
         self._scalar_words = scalar_words
-        self._names: dict[Region, str] = {}
-        self._elements: dict[Region, str] = {}
-        self._written: set[Region] = set()
-        self._shown: dict[Region, list[str]] = {}
+        self._names: dict[Place, str] = {}
+        self._elements: dict[Place, str] = {}
+        self._written: set[Place] = set()
+        self._shown: dict[Place, list[str]] = {}
 
     def load(self, value: Value, position: Index) -> str:
         name, offset = self._bind(value, "x")
@@ -38,13 +38,13 @@ class Bindings:
         word = _to_word(text, value.dtype, name == SCALARS)
         return f"{name}[{(position + offset).wgsl()}] = {word};"
 
-    def region(self, value: Value) -> Region:
+    def region(self, value: Value) -> Place:
         place = self._place(value)
         if place.buffer == SCALARS:
-            return Region(SCALARS, 0, self._scalar_words)
-        return Region(place.buffer, place.offset, place.count, place.half)
+            return Place(SCALARS, 0, self._scalar_words)
+        return place
 
-    def use(self, region: Region, element: str, stem: str, shown: str, written: bool) -> str:
+    def use(self, region: Place, element: str, stem: str, shown: str, written: bool) -> str:
         """Bind a region directly; gives its name."""
         if region not in self._names:
             taken = sum(name.startswith(stem) for name in self._names.values())
@@ -57,7 +57,7 @@ class Bindings:
             self._written.add(region)
         return self._names[region]
 
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[Place, ...]:
         return tuple(self._names)
 
     def declared(self) -> tuple[Binding, ...]:

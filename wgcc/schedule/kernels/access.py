@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Launch, Region
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Launch, Place
 
 # The numbers of the bindings that are `read_write`.
 Access = frozenset[int]
@@ -34,7 +34,7 @@ def share_access(dispatches: Sequence[Dispatch]) -> list[Dispatch]:
     return found
 
 
-def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Region]]) -> Access:
+def _access(launches: Mapping[str, Launch], dispatches: Iterable[Sequence[Place]]) -> Access:
     """What is written, and what is in the same buffer as that in one of the dispatches."""
     known = list(dispatches)
     kernels = (launch.kernel for launch in launches.values())
@@ -60,7 +60,7 @@ def _with_access(kernel: Kernel, access: Access) -> Kernel:
     return replace(kernel, bindings=tuple(bindings))
 
 
-def _overlap(regions: Sequence[Region]) -> bool:
+def _overlap(regions: Sequence[Place]) -> bool:
     """Do two bindings share words? They may do so only as long as both are `read`."""
     return any(
         a.buffer == b.buffer and a.offset < _end(b) and b.offset < _end(a)
@@ -68,7 +68,7 @@ def _overlap(regions: Sequence[Region]) -> bool:
     )
 
 
-def _end(region: Region) -> int:
+def _end(region: Place) -> int:
     return region.offset + region.bytes // WORD
 
 

@@ -1,4 +1,4 @@
-"""Attention forward: blocks of rows meet the keys they see, and nothing square is ever kept.
+"""Flash attention, forward: the score matrix is never stored.
 
 On software adapters a thread takes a block of rows and a span of keys at a time, reading memory
 directly; on GPUs a workgroup shares tiles of keys and values, one row per thread.
@@ -24,7 +24,7 @@ CPU_LANES = 8
 # Fewer threads than this leave cores idle.
 MIN_THREADS = 16
 # Tiles take at most three quarters of the 16 KiB of workgroup memory that WebGPU grants.
-TILE_FOURS = 768
+TILE_VEC4 = 768
 MOST_TILE = 32
 FEW_WORKGROUPS = 64
 # Elements, or keys of a tile, that one iteration takes at most: more would compile slowly.
@@ -53,16 +53,16 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         found.sees(node, extras, sizes, "key")
         return found
 
-    walk = Walk(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
-    blocks = launch_blocks("attention_blocks", access(False), sizes, walk, flags)
+    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
+    blocks = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
     if tile:
-        tiles = launch_tiles("attention_tiles", access(True), sizes, walk, tile, flags)
+        tiles = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags)
     return context.code(both_profiles(blocks, tiles if tile else None))
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """Each of `length` rows (or keys) walks along up to `steps` keys (or rows).
+class Loop:
+    """Each of `length` rows (or keys) loops over up to `steps` keys (or rows).
 
     For each span of them it loops over `inner` elements.
     """
@@ -73,36 +73,36 @@ class Walk:
 
 
 def both_profiles(blocks: Launch, tiles: Launch | None) -> dict[str, Launch]:
-    """Blocks are made for software adapters, but where walks are very long they loop too often."""
+    """Blocks are made for software adapters; in very long loops they make too many iterations."""
     if tiles is None:
         return {"gpu": blocks, "cpu": blocks}
     return {"gpu": tiles, "cpu": tiles if blocks.iterations > MAX_ITERATIONS else blocks}
 
 
 def launch_blocks(
-    template: str, access: Access, sizes: Sizes, walk: Walk, flags: Mapping[str, bool]
+    template: str, access: Access, sizes: Sizes, loop: Loop, flags: Mapping[str, bool]
 ) -> Launch:
     """One thread per block of the rows (or keys) of each problem."""
-    block, length = MOST_BLOCK, walk.length
+    block, length = MOST_BLOCK, loop.length
     while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
         block //= 2
     blocks = -(-length // block)
     grid = grid_of(-(-sizes.pairs * blocks // CPU_LANES))
-    spans = -(-walk.steps // SPAN)
-    times = min(unrolled(spans * (1 + walk.inner)), MAX_UNROLLED)
+    spans = -(-loop.steps // SPAN)
+    times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
     shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES, "UNROLLED": times}
     launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
-    return replace(launch, iterations=spans * (4 + walk.inner // times))
+    return replace(launch, iterations=spans * (4 + loop.inner // times))
 
 
 def launch_tiles(
-    template: str, access: Access, sizes: Sizes, walk: Walk, tile: int, flags: Mapping[str, bool]
+    template: str, access: Access, sizes: Sizes, loop: Loop, tile: int, flags: Mapping[str, bool]
 ) -> Launch:
     """One thread per row (or key); the threads of a workgroup belong to one problem."""
-    lanes = 64 if sizes.pairs * -(-walk.length // 64) >= FEW_WORKGROUPS else 32
-    grid = grid_of(sizes.pairs * -(-walk.length // lanes))
+    lanes = 64 if sizes.pairs * -(-loop.length // 64) >= FEW_WORKGROUPS else 32
+    grid = grid_of(sizes.pairs * -(-loop.length // lanes))
     loads = 2 + sum(-(-tile * vec4 // lanes) for vec4 in (sizes.inner_4, sizes.width_4))
-    tiles = -(-walk.steps // tile) + 1
+    tiles = -(-loop.steps // tile) + 1
     times = min(unrolled(tiles * (loads + tile)), MAX_UNROLLED)
     shape = {"TILE": tile, "LANES": lanes, "UNROLLED": times}
     launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
@@ -112,9 +112,9 @@ def launch_tiles(
 def tile_size(sizes: Sizes) -> int:
     """How many keys (or rows) a workgroup shares at a time; 0 if heads are too large for that."""
     vec4, size = sizes.inner_4 + sizes.width_4, MOST_TILE
-    while size * vec4 > TILE_FOURS and size > 4:
+    while size * vec4 > TILE_VEC4 and size > 4:
         size //= 2
-    return size if size * vec4 <= TILE_FOURS else 0
+    return size if size * vec4 <= TILE_VEC4 else 0
 
 
 def _launch(

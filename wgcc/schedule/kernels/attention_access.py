@@ -24,7 +24,7 @@ AXES = ("z", "h", "t", "d")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """`shared` heads of q belong to each key head: the rows of all of them meet the same keys."""
+    """`shared` heads of q belong to each key head: the rows of all of them see the same keys."""
 
     batch: int
     key_heads: int
@@ -76,9 +76,9 @@ class Sizes:
             "TALL": self.tall,
             "KEYS": self.keys,
             "INNER": self.inner,
-            "INNER_FOURS": self.inner_4,
+            "INNER_VEC4": self.inner_4,
             "WIDTH": self.width,
-            "WIDTH_FOURS": self.width_4,
+            "WIDTH_VEC4": self.width_4,
         }
 
 
@@ -99,7 +99,7 @@ class Access:
         result = self.emitter.at(value, self._coordinates(value))
         self._function(f"{name}_at({self._parameters(value)}) -> f32", [f"return {result};"])
         if vec4:
-            self.texts.append(_load_four(name, value.shape[-1]))
+            self.texts.append(_load_vec4(name, value.shape[-1]))
 
     def stores(self, name: str, value: Value) -> None:
         """`name(z, h, t, d, x)`; does nothing where nobody wants the value."""
@@ -144,7 +144,7 @@ class Access:
         return ", ".join(f"{name}: u32" for name in AXES[: len(value.shape)])
 
 
-def _load_four(name: str, size: int) -> str:
+def _load_vec4(name: str, size: int) -> str:
     """Elements 4 c … 4 c + 3 of a row, zero past its end."""
     parts = [f"{name}_at(z, h, t, c * 4u)"]
     for i in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Attention backward: two walks in which the probabilities are computed again.
+"""Attention backward: two loops, both of which compute the probabilities again.
 
 One goes along the keys for the gradients of q, one along the rows for those of k and v.
 """
@@ -13,7 +13,7 @@ from wgcc.schedule.codegen.index import Index, constant, coordinates_of, variabl
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.attention import (
-    Walk,
+    Loop,
     both_profiles,
     launch_blocks,
     launch_tiles,
@@ -29,20 +29,20 @@ def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = Sizes.of(*node.inputs[:3])
     inner = 2 * sizes.inner + sizes.width
-    walk = Walk(sizes.tall, sizes.keys_seen(node.attrs["window"]), inner)
-    return _code(group, context, "attention_grad_q", "dq", "key", walk)
+    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), inner)
+    return _code(group, context, "attention_grad_q", "dq", "key", loop)
 
 
 def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = Sizes.of(*node.inputs[:3])
     inner = 2 * (sizes.inner + sizes.width)
-    walk = Walk(sizes.keys, sizes.rows_seeing(node.attrs["window"]), inner)
-    return _code(group, context, "attention_grad_kv", "both", "row", walk)
+    loop = Loop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), inner)
+    return _code(group, context, "attention_grad_kv", "both", "row", loop)
 
 
 def _code(
-    group: Group, context: Context, template: str, result: str, along: str, walk: Walk
+    group: Group, context: Context, template: str, result: str, along: str, loop: Loop
 ) -> GroupCode:
     node = group.roots[0]
     q, k, v, dy, stats, *extras = node.inputs
@@ -61,9 +61,9 @@ def _code(
         found.sees(node, extras, sizes, along)
         return found
 
-    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, walk, flags)
+    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, loop, flags)
     if tile := tile_size(sizes):
-        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, walk, tile, flags)
+        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags)
     return context.code(both_profiles(blocks, tiles if tile else None))
 
 

@@ -1,4 +1,4 @@
-"""What the writer of one group's kernels may ask: where values lie, what to compute on the spot."""
+"""What the writer of one group's kernels may ask: where values are stored, what is inlined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wgcc.ir.graph import Node, Value
 from wgcc.schedule.codegen.bindings import Bindings
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.dataflow import moves
-from wgcc.schedule.kernel import Kernel, Launch, Place, Region
+from wgcc.schedule.kernel import Kernel, Launch, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class GroupCode:
     """The launches of one group and the regions all of them bind, in this order."""
 
     launches: Mapping[str, Launch]
-    regions: tuple[Region, ...]
+    regions: tuple[Place, ...]
     shows: tuple[tuple[str, ...], ...]
 
 
@@ -29,7 +29,7 @@ class Context:
     place: Callable[[Value], Place]
     stored: Callable[[Value], bool]
     scalar_words: int
-    order: tuple[Region, ...] = ()
+    order: tuple[Place, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
 
     def bindings(self) -> Bindings:

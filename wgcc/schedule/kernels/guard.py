@@ -20,7 +20,6 @@ from wgcc.schedule.kernel import (
     Kernel,
     Launch,
     Place,
-    Region,
 )
 from wgcc.schedule.limits import MAX_BINDING
 
@@ -61,9 +60,9 @@ class _Run:
         return self.start % ALIGNMENT
 
     @property
-    def region(self) -> Region:
+    def region(self) -> Place:
         first = self.start - self.skipped
-        return Region(self.buffer, first, self.end - first)
+        return Place(self.buffer, first, self.end - first)
 
     @property
     def shown(self) -> str:
@@ -114,7 +113,7 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     )
     return Dispatch(
         "finite",
-        (*regions, Region(FLAG.buffer, FLAG.offset, FLAG.count)),
+        (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
     )

@@ -99,7 +99,7 @@ class _Writer:
         return "\n".join(f"  {line}" for line in lines)
 
     def _write_loop(self, number: int) -> None:
-        reductions = [self._open_fold(n) for n in self.roots if self._reduces_in(n, number)]
+        reductions = [self._open_reduction(n) for n in self.roots if self._reduces_in(n, number)]
         stored = [n for n in self.roots if self._stores_in(n, number)]
         if not reductions and not stored:
             return
@@ -115,7 +115,7 @@ class _Writer:
         for reduction in reductions:
             self.emitter.define(reduction.value, self._at(reduction.value), reduction.name)
 
-    def _open_fold(self, node: Node) -> _Reduction:
+    def _open_reduction(self, node: Node) -> _Reduction:
         lower = lowering(node)
         assert isinstance(lower, Reduce)
         name = self.emitter.fresh(node.op)

@@ -142,7 +142,7 @@ def _register_blocks(
 
 
 def _is_plain(group: Group, context: Context) -> bool:
-    """Whether no operand has parts made hoist: pixels under a window, factors by row or column.
+    """Whether no operand has hoisted parts: pixels under a window, factors by row or column.
 
     Those in large blocks would keep SwiftShader's compiler busy for minutes.
     """
@@ -153,7 +153,7 @@ def _is_plain(group: Group, context: Context) -> bool:
 def _most_per_side(sizes: Sizes) -> int:
     """Results per thread and side: small products use both cores with blocks of 4.
 
-    Blocks of 12 are a little quicker in browsers, but the first step comes half as late again.
+    Blocks of 12 are a little quicker in browsers, but the first step starts 50 % later.
     """
     return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
 
@@ -186,7 +186,7 @@ def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Laun
 
 
 def _halves(group: Group, context: Context) -> dict[str, int]:
-    """Operands that lie in memory as halves are shared as such."""
+    """Operands that are stored as halves are shared as such."""
     left, right = group.roots[0].inputs
     return {"LEFT_HALF": int(context.is_half(left)), "RIGHT_HALF": int(context.is_half(right))}
 
@@ -245,7 +245,7 @@ def _functions(
 ) -> tuple[str, Emitter, dict[str, int]]:
     """`left`, `right` and `finish`: load an element of either operand, make use of a result.
 
-    `LEFT_HOISTED`, `RIGHT_HOISTED` say which of the operands are found by parts computed hoist.
+    `LEFT_HOISTED`, `RIGHT_HOISTED` say which of the operands are found by hoisted parts.
     """
     product = group.roots[0]
     a, b = product.inputs

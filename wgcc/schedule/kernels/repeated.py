@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Node, Value
 from wgcc.schedule.codegen.bindings import SCALARS, shown_as
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Place, Region
+from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 Write = Callable[[Group, Context], GroupCode]
-# An update binds whole runs of tensors: which of them lie side by side is part of its kernels.
+# An update binds whole runs of tensors: which of them are side by side is part of its kernels.
 BY_ADDRESS = ("update",)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Code, and what the values in it were called and where they lay."""
+    """Code, and the names and places of the values in it."""
 
     code: GroupCode
     shown: list[str]
-    regions: list[Region]
+    regions: list[Place]
 
 
 class Repeated:

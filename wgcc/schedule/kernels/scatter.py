@@ -1,7 +1,7 @@
 """Adding rows into a table where ids say, in a fixed order and without atomics.
 
 On a GPU one thread per element of the table looks through all ids; on a software adapter, where
-that is too many loads, one thread per column walks over the rows once.
+that is too many loads, one thread per column loops over the rows once.
 """
 
 from __future__ import annotations

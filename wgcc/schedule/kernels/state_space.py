@@ -1,4 +1,4 @@
-"""Recurrences of state-space models: channels walk through time with their states in registers.
+"""Recurrences of state-space models: channels loop over time with their states in registers.
 
 Templates see operands as functions (`u_at(z, t, e)`) and results as procedures (`put_y(…)`); this
 file says how work is shared out: one thread per channel, chunk or state, with `block` states each.

@@ -8,7 +8,7 @@ from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch, Place, Region
+from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.updates import form_of, lists_of, scalars_of, span
 
@@ -31,7 +31,7 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
-        region = Region(place.buffer, place.offset, _rounded(place))
+        region = Place(place.buffer, place.offset, _rounded(place))
         written = name in form.writes
         names[name] = emitter.bindings.use(region, element, "y" if written else "x", shown, written)
     loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
@@ -43,7 +43,7 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
     return context.launch(
         "update.wgsl.jinja",
         emitter,
-        constants={"SIZE": size, "WORKGROUP": threads, "FOURS": int(width == VECTOR)},
+        constants={"SIZE": size, "WORKGROUP": threads, "VEC4": int(width == VECTOR)},
         holes={
             "body": "\n".join(f"  {line}" for line in lines),
             "index": thread_index(grid, threads),
@@ -54,7 +54,7 @@ def _launch(group: Group, context: Context, profile: str) -> Launch:
 
 
 def _width(places: Iterable[Place]) -> int:
-    """Four words at once, but not of scalars, which lie close together."""
+    """Four words at once, but not of scalars, which are packed."""
     return 1 if any(place.buffer == SCALARS for place in places) else VECTOR
 
 
