@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_runs import run
 from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.compiler import compile_file
+from wgcc.schedule.kernel import Kernel, WorkgroupVariable
 
 MODEL = """
 dim B = 96
@@ -85,3 +88,28 @@ fn main() {
     assert facts["workgroup_bytes"] == 4 * (4 * 8 + 1)
     assert facts["accumulators"] == 4 + 4 + 1 + 1
     assert facts["dispatches"] == []
+
+
+def test_the_plan_says_how_much_workgroup_memory_its_kernels_take(
+    model: str,
+) -> None:
+    """What a kernel knows of itself, what its text declares and what the plan asks for agree."""
+    compiled = compile_file(model)
+    declared = [
+        kernel_facts(compiled.plan(), file.name, file.text)["workgroup_bytes"]
+        for file in compiled.planned.kernels
+    ]
+    known = [file.kernels[0].workgroup_bytes for file in compiled.planned.kernels]
+    assert declared == known and max(known) > 0
+    asked = compiled.plan()["requires"]["limits"]["maxComputeWorkgroupStorageSize"]
+    assert asked == max(known)
+
+
+def test_workgroup_memory_is_counted_in_units_of_16_bytes() -> None:
+    tile = WorkgroupVariable("tile", "vec4h", ("TILE", "TK"))
+    kernel = Kernel("", (), (("TILE", 3), ("TK", 5)), (), (), (1, 1, 1), (tile,))
+    assert kernel.workgroup_bytes == 128  # 15 times 8 bytes, rounded up
+    flag = WorkgroupVariable("flag", "i32")
+    assert replace(kernel, shared=(tile, flag)).workgroup_bytes == 144
+    assert tile.declaration == "var<workgroup> tile: array<vec4h, TILE * TK>;"
+    assert flag.declaration == "var<workgroup> flag: i32;"

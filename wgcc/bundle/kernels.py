@@ -5,16 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from wgcc.bundle.render import render
 from wgcc.schedule.kernel import Dispatch, Kernel, Schedule
 
 MAX_NAME = 48
-_SHARED = re.compile(r"var<workgroup> \w+: (?:array<)?(\w+)(?:, ([\w* ]+)>)?;")
-_WORDS = dict.fromkeys(("bool", "f32", "i32", "u32", "vec2h"), 4)
-_BYTES = {**_WORDS, "f16": 2, "vec2f": 8, "vec4f": 16, "vec4h": 8}
 # No file of Windows has such a name, whatever its ending.
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE)
 # How many uses of a shared kernel its comment lists.
@@ -32,17 +28,6 @@ class KernelFile:
     @property
     def file(self) -> str:
         return f"{self.name}.wgsl"
-
-    @property
-    def workgroup_bytes(self) -> int:
-        """The workgroup memory of its variables, each in units of 16 bytes, as WebGPU counts."""
-        constants = dict(self.kernels[0].constants)
-        total = 0
-        for element, count in _SHARED.findall(self.text):
-            factors = (factor.strip() for factor in count.split("*")) if count else ()
-            size = prod((constants.get(f) or int(f) for f in factors), start=_BYTES[element])
-            total += -(-size // 16) * 16
-        return total
 
     def record(self) -> dict[str, Any]:
         kernel = self.kernels[0]

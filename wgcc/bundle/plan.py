@@ -294,7 +294,7 @@ def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
     return {
         "maxStorageBuffersPerShaderStage": max((len(k.bindings) for k in kernels), default=0),
         "maxComputeInvocationsPerWorkgroup": max((prod(k.workgroup) for k in kernels), default=0),
-        "maxComputeWorkgroupStorageSize": max((f.workgroup_bytes for f in files), default=0),
+        "maxComputeWorkgroupStorageSize": max((k.workgroup_bytes for k in kernels), default=0),
         "maxComputeWorkgroupsPerDimension": max((max(x.grid) for x in launches), default=0),
         "maxStorageBufferBindingSize": max(regions, default=0),
         "maxBufferSize": max((b.words * WORD for b in schedule.buffers), default=0),

@@ -19,7 +19,8 @@ def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
     """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
     comment = "".join(f"// {note}\n" for note in notes)
     template = _environment().get_template(kernel.template)
-    values = {**dict(kernel.constants), **dict(kernel.holes)}
+    declared = "\n".join(variable.declaration for variable in kernel.shared)
+    values = {**dict(kernel.constants), **dict(kernel.holes), "workgroup_memory": declared}
     body = template.render(values).strip()
     return f"{comment}{_header(kernel, body)}\n\n{body}\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
@@ -19,6 +20,7 @@ __all__ = [
     "Launch",
     "Place",
     "Schedule",
+    "WorkgroupVariable",
 ]
 
 PROFILES = ("gpu", "cpu")
@@ -29,7 +31,7 @@ SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
 CANDIDATE = "candidate_"
 WORD = 4
 # Of elements that are no words.
-BYTES = {"f16": 2, "vec4f": 16}
+BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8}
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
 
@@ -76,6 +78,27 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkgroupVariable:
+    """A variable in workgroup memory: one `element`, or an array of them.
+
+    The length of an array is the product of the constants that `length` names.
+    """
+
+    name: str
+    element: str
+    length: tuple[str, ...] = ()
+
+    @property
+    def declaration(self) -> str:
+        array = f"array<{self.element}, {' * '.join(self.length)}>"
+        return f"var<workgroup> {self.name}: {array if self.length else self.element};"
+
+    def bytes(self, constants: Mapping[str, int]) -> int:
+        count = prod(constants[name] for name in self.length)
+        return count * BYTES.get(self.element, WORD)
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A template and all it needs. Equal kernels are one file and one pipeline."""
 
@@ -85,6 +108,13 @@ class Kernel:
     holes: tuple[tuple[str, str], ...]
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
+    shared: tuple[WorkgroupVariable, ...] = ()
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """The workgroup memory it takes, each variable in units of 16 bytes, as WebGPU counts."""
+        constants = dict(self.constants)
+        return sum(-(-variable.bytes(constants) // 16) * 16 for variable in self.shared)
 
     @property
     def subgroup(self) -> int:

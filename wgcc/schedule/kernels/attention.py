@@ -13,7 +13,7 @@ from wgcc.ops.attention_rule import optional
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS, unrolled
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.attention_access import Access, Sizes
 from wgcc.schedule.kernels.context import Context, GroupCode
 
@@ -26,6 +26,9 @@ MIN_THREADS = 16
 # Tiles take at most three quarters of the 16 KiB of workgroup memory that WebGPU grants.
 TILE_VEC4 = 768
 MOST_TILE = 32
+# What a workgroup shares of each key (or row), by the name of the array: how many vec4.
+KEY_TILES = {"key_tile": "INNER_VEC4", "value_tile": "WIDTH_VEC4"}
+ROW_TILES = {"query_tile": "INNER_VEC4", "dy_tile": "WIDTH_VEC4", "stats_tile": ""}
 FEW_WORKGROUPS = 64
 # Elements, or keys of a tile, that one iteration takes at most: more would compile slowly.
 MAX_UNROLLED = 8
@@ -56,7 +59,7 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
     blocks = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
     if tile:
-        tiles = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags)
+        tiles = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags, KEY_TILES)
     return context.code(both_profiles(blocks, tiles if tile else None))
 
 
@@ -96,9 +99,18 @@ def launch_blocks(
 
 
 def launch_tiles(
-    template: str, access: Access, sizes: Sizes, loop: Loop, tile: int, flags: Mapping[str, bool]
+    template: str,
+    access: Access,
+    sizes: Sizes,
+    loop: Loop,
+    tile: int,
+    flags: Mapping[str, bool],
+    tiles_of: Mapping[str, str],
 ) -> Launch:
-    """One thread per row (or key); the threads of a workgroup belong to one problem."""
+    """One thread per row (or key); the threads of a workgroup belong to one problem.
+
+    `tiles_of` are the arrays they share: the vec4 of each key (or row), by name.
+    """
     lanes = 64 if sizes.pairs * -(-loop.length // 64) >= FEW_WORKGROUPS else 32
     grid = grid_of(sizes.pairs * -(-loop.length // lanes))
     loads = 2 + sum(-(-tile * vec4 // lanes) for vec4 in (sizes.inner_4, sizes.width_4))
@@ -106,7 +118,16 @@ def launch_tiles(
     times = min(unrolled(tiles * (loads + tile)), MAX_UNROLLED)
     shape = {"TILE": tile, "LANES": lanes, "UNROLLED": times}
     launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
-    return replace(launch, iterations=tiles * (loads + tile // times))
+    kernel = replace(launch.kernel, shared=_workgroup_memory(tiles_of, flags["moving"]))
+    return replace(launch, kernel=kernel, iterations=tiles * (loads + tile // times))
+
+
+def _workgroup_memory(tiles_of: Mapping[str, str], moving: bool) -> tuple[WorkgroupVariable, ...]:
+    arrays = [
+        WorkgroupVariable(name, "vec4f", ("TILE", length) if length else ("TILE",))
+        for name, length in tiles_of.items()
+    ]
+    return (*arrays, *([WorkgroupVariable("shared_offset", "i32")] if moving else []))
 
 
 def tile_size(sizes: Sizes) -> int:

@@ -13,6 +13,8 @@ from wgcc.schedule.codegen.index import Index, constant, coordinates_of, variabl
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.attention import (
+    KEY_TILES,
+    ROW_TILES,
     Loop,
     both_profiles,
     launch_blocks,
@@ -63,7 +65,8 @@ def _code(
 
     blocks = launch_blocks(f"{template}_blocks", access(False), sizes, loop, flags)
     if tile := tile_size(sizes):
-        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags)
+        shared = KEY_TILES if along == "key" else ROW_TILES
+        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags, shared)
     return context.code(both_profiles(blocks, tiles if tile else None))
 
 

@@ -9,7 +9,7 @@ from wgcc.ir.graph import Node, Value
 from wgcc.schedule.codegen.bindings import Bindings
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.dataflow import moves
-from wgcc.schedule.kernel import Kernel, Launch, Place
+from wgcc.schedule.kernel import Kernel, Launch, Place, WorkgroupVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Context:
         workgroup: tuple[int, int, int],
         grid: tuple[int, int, int],
         iterations: int = 0,
+        shared: tuple[WorkgroupVariable, ...] = (),
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed."""
         bindings = emitter.bindings
@@ -72,6 +73,7 @@ class Context:
             tuple(holes.items()),
             tuple(sorted(emitter.functions)),
             workgroup,
+            shared,
         )
         return Launch(kernel, grid, iterations)
 

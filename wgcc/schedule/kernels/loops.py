@@ -20,7 +20,7 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.iteration_space import INNER, Space
 from wgcc.schedule.fuse.row_loops import RowLoops
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 LANES = 64
@@ -80,7 +80,7 @@ class _Writer:
         self.shared = shared
         self.roots = group.roots
         self.context = context
-        self.arrays: list[str] = []
+        self.arrays: list[WorkgroupVariable] = []
         own = {n.output.name: n for n in group.roots if not isinstance(lowering(n), Reduce)}
         self.emitter = Emitter({**context.inlined, **own}, context.bindings())
         self.loops = RowLoops(group, context.inlined)
@@ -133,7 +133,8 @@ class _Writer:
         lines = self.emitter.outer.lines
         for reduction in reductions:
             kind = wgsl_type(reduction.value.dtype)
-            self.arrays.append(f"var<workgroup> shared_{reduction.name}: array<{kind}, LANES>;")
+            array = WorkgroupVariable(f"shared_{reduction.name}", kind, ("LANES",))
+            self.arrays.append(array)
             lines.append(f"shared_{reduction.name}[lane] = {reduction.name};")
         lines += ["for (var half = LANES / 2u; half > 0u; half /= 2u) {", "  workgroupBarrier();"]
         lines.append("  if (lane < half) {")
@@ -205,10 +206,10 @@ def _workgroup_per_result(group: Group, context: Context) -> Launch:
         constants={"OUTER": space.outer, "INNER": space.inner, "LANES": LANES},
         holes={
             "body": body,
-            "arrays": "\n".join(writer.arrays),
             "index": thread_index(grid, 1),
         },
         workgroup=(LANES, 1, 1),
         grid=grid,
         iterations=-(-writer.iterations // writer.unrolled),
+        shared=tuple(writer.arrays),
     )

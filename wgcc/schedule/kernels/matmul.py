@@ -16,7 +16,7 @@ from wgcc.schedule.codegen.grid import Grid, grid_of
 from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group, product_position
-from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch
+from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import Operand, write_loader
 
@@ -165,6 +165,7 @@ def _tiles(group: Group, context: Context) -> Launch:
 
 def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Launch:
     tile, width = side * block, min(block, VECTOR)
+    halves = _halves(group, context)
     return _launch(
         group,
         context,
@@ -178,11 +179,19 @@ def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Laun
             "WIDTH": width,
             "VECTORS": tile // width,
             "LOADS": tile * TK // side**2,
-            **_halves(group, context),
+            **halves,
         },
         tile=(tile, tile),
         workgroup=(side, side, 1),
+        shared=(
+            _shared_tile("left_tile", width, halves["LEFT_HALF"]),
+            _shared_tile("right_tile", width, halves["RIGHT_HALF"]),
+        ),
     )
+
+
+def _shared_tile(name: str, width: int, is_half: int) -> WorkgroupVariable:
+    return WorkgroupVariable(name, f"vec{width}{'h' if is_half else 'f'}", ("VECTORS", "TK"))
 
 
 def _halves(group: Group, context: Context) -> dict[str, int]:
@@ -210,6 +219,7 @@ def _launch(
     constants: dict[str, int],
     tile: tuple[int, int],
     workgroup: tuple[int, int, int],
+    shared: tuple[WorkgroupVariable, ...] = (),
 ) -> Launch:
     sizes, bindings = _sizes(group), context.bindings()
     functions, used, hoist = _functions(group, context, bindings)
@@ -224,6 +234,7 @@ def _launch(
         holes={"functions": functions},
         workgroup=workgroup,
         grid=grid,
+        shared=shared,
     )
 
 

@@ -13,7 +13,7 @@ from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.codegen.wgsl import literal
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 THREADS = 64
@@ -55,7 +55,15 @@ def _launch(node: Node, context: Context, profile: str) -> Launch:
         workgroup=(threads, 1, 1),
         grid=grid,
         iterations=LOOKS * (share // times + 8) + share,
+        shared=_workgroup_memory(node) if shared else (),
     )
+
+
+def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:
+    """What threads of a workgroup add up: how many they found and, without `k`, their masses."""
+    counts = WorkgroupVariable("counts", "u32", ("THREADS",))
+    masses = WorkgroupVariable("masses", "f32", ("THREADS",))
+    return (counts,) if "k" in node.attrs else (counts, masses)
 
 
 def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> str:
