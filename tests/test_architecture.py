@@ -28,6 +28,7 @@ ROWS = (
     ("elaborate",),
     ("passes",),
     ("schedule",),
+    ("wasm",),
     ("bundle",),
     ("compiler", "importing"),
     ("cli",),
@@ -70,6 +71,7 @@ ONLY_IN = {
     "rich": r"wgcc/cli(/\w+)?\.py",
     "numpy": r"wgcc/lazy_numpy\.py",
     "wgpu": r"never",
+    "wasmtime": r"never",
 }
 AT_MOST_ONE_FILE = ("lark", "jinja2")
 MAX_FILE, MAX_FUNCTION = 400, 50
