@@ -141,9 +141,9 @@ def _simd() -> list[Instruction]:
         for at, row in enumerate(names.split()):
             name, align = row.split("/")
             found.append(_vector(first + at, f"v128.{name}", MEMORY, int(align)))
-    for at, align in enumerate((1, 2, 4, 8)):
-        found.append(_vector(84 + at, f"v128.load{8 * align}_lane", MEMORY_LANE, align))
-        found.append(_vector(88 + at, f"v128.store{8 * align}_lane", MEMORY_LANE, align))
+    for at, size in enumerate((1, 2, 4, 8)):
+        found.append(_vector(84 + at, f"v128.load{8 * size}_lane", MEMORY_LANE, size))
+        found.append(_vector(88 + at, f"v128.store{8 * size}_lane", MEMORY_LANE, size))
     return found
 
 

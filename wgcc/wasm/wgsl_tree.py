@@ -1,0 +1,114 @@
+"""The subset of WGSL that ops are written in, as a tree.
+
+Expressions may hold the placeholders of an op's pattern (`{0}`, `{i}`): they are names. Types are
+their text, in the long form (`vec2<u32>`, never `vec2u`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: float | int | bool
+    kind: str  # "int" where the text leaves open whether it is i32, u32 or f32; else a type
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function, a built-in, a conversion (`f32`, `vec2<u32>`) or `bitcast<u32>`."""
+
+    name: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    whole: Expr
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    whole: Expr
+    index: Expr
+
+
+Expr = Literal | Name | Unary | Binary | Call | Member | Element
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """`let`, or `var` if it is `mutable`; a `var` may come with its type alone."""
+
+    name: str
+    kind: str | None
+    value: Expr | None
+    mutable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`x += 1` is assigned as `x = x + 1`."""
+
+    target: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: tuple[Statement, ...]
+    other: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for` and `while`: `before` runs once, `after` at the end of each iteration."""
+
+    before: tuple[Statement, ...]
+    condition: Expr
+    after: tuple[Statement, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    value: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A call whose result is not used."""
+
+    call: Expr
+
+
+Statement = Let | Assign | If | Loop | Return | Run
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionDef:
+    name: str
+    params: tuple[tuple[str, str], ...]
+    result: str | None
+    body: tuple[Statement, ...]
