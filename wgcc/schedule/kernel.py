@@ -136,12 +136,14 @@ class Dispatch:
     """One step of an entry: the same job done by one launch per profile.
 
     `regions` are the places that its bindings cover, the same in all profiles.
+    `twin` says it for machines without a GPU, where no limits of a driver count.
     """
 
     label: str
     regions: tuple[Place, ...]
     launches: Mapping[str, Launch]
     shows: tuple[str, ...]
+    twin: Kernel
     span: Span | None = None
     flops: int = 0
 

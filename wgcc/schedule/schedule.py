@@ -139,7 +139,7 @@ class _Writer:
             raise too_many_positions(error, span) from None
         label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
         shows = tuple(", then ".join(texts) for texts in code.shows)
-        return Dispatch(label, code.regions, code.launches, shows, span, flops)
+        return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops)
 
     def _code(self, group: Group, context: Context) -> GroupCode:
         code = WRITERS[group.kind](group, context)

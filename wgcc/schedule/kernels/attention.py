@@ -60,7 +60,8 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     blocks = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
     if tile:
         tiles = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags, KEY_TILES)
-    return context.code(both_profiles(blocks, tiles if tile else None))
+    twin = launch_panels("attention", access(False), sizes, flags)
+    return context.code(both_profiles(blocks, tiles if tile else None), twin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,18 @@ def launch_blocks(
     shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES, "UNROLLED": times}
     launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
     return replace(launch, iterations=spans * (4 + loop.inner // times))
+
+
+def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
+    """For the twin, which packs rows and keys into panels of its own."""
+    return access.context.launch(
+        family,
+        access.emitter,
+        constants=sizes.constants(),
+        holes={**_holes(flags), "functions": access.text()},
+        workgroup=(1, 1, 1),
+        grid=(1, 1, 1),
+    )
 
 
 def launch_tiles(
@@ -147,12 +160,15 @@ def _launch(
     grid: tuple[int, int, int],
     index: str,
 ) -> Launch:
-    holes = {name: "yes" if on else "" for name, on in flags.items()}
     return access.context.launch(
         f"{template}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={**holes, "index": index, "functions": access.text()},
+        holes={**_holes(flags), "index": index, "functions": access.text()},
         workgroup=(shape["LANES"], 1, 1),
         grid=grid,
     )
+
+
+def _holes(flags: Mapping[str, bool]) -> dict[str, str]:
+    return {name: "yes" if on else "" for name, on in flags.items()}

@@ -18,6 +18,7 @@ from wgcc.schedule.kernels.attention import (
     Loop,
     both_profiles,
     launch_blocks,
+    launch_panels,
     launch_tiles,
     tile_size,
 )
@@ -67,12 +68,13 @@ def _code(
     if tile := tile_size(sizes):
         shared = KEY_TILES if along == "key" else ROW_TILES
         tiles = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags, shared)
-    return context.code(both_profiles(blocks, tiles if tile else None))
+    twin = launch_panels(template, access(False), sizes, flags)
+    return context.code(both_profiles(blocks, tiles if tile else None), twin)
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:
     stats = _stats(group.roots[0], context)
-    return context.code({"gpu": stats, "cpu": stats})
+    return context.code({"gpu": stats, "cpu": stats}, stats)
 
 
 def _stats(node: Node, context: Context) -> Launch:

@@ -19,6 +19,7 @@ class GroupCode:
     launches: Mapping[str, Launch]
     regions: tuple[Place, ...]
     shows: tuple[tuple[str, ...], ...]
+    twin: Kernel
 
 
 @dataclass(slots=True)
@@ -77,5 +78,5 @@ class Context:
         )
         return Launch(kernel, grid, iterations)
 
-    def code(self, launches: Mapping[str, Launch]) -> GroupCode:
-        return GroupCode(launches, self.order, self.shown)
+    def code(self, launches: Mapping[str, Launch], twin: Launch) -> GroupCode:
+        return GroupCode(launches, self.order, self.shown, twin.kernel)

@@ -116,4 +116,5 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
+        kernel,
     )

@@ -38,12 +38,14 @@ def loop_code(group: Group, context: Context) -> GroupCode:
     by_thread = _Writer(group, context, shared=False)
     if by_thread.iterations > GOOD_ITERATIONS:
         both = _workgroup_per_result(group, context)
-        return context.code({"gpu": both, "cpu": both})
+        by_thread.unrolled = 1
+        twin = _thread_per_result(by_thread, by_thread.body(), "cpu")
+        return context.code({"gpu": both, "cpu": both}, twin)
     body = by_thread.body()
     cpu = _thread_per_result(by_thread, body, "cpu")
     gpu = _thread_per_result(by_thread, body, "gpu")
     return context.code(
-        {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}
+        {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}, cpu
     )
 
 

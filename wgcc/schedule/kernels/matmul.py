@@ -18,7 +18,7 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group, product_position
 from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.operands import Operand, write_loader
+from wgcc.schedule.kernels.operands import Operand, write_loader, write_plain_loader
 
 LANES = 8
 # How far tiles reach along the inner axis, and how many rows or columns are read at once.
@@ -65,7 +65,7 @@ def matmul_code(group: Group, context: Context) -> GroupCode:
     for profile, threads in SUBGROUPS.items():
         if min(sizes.rows, sizes.cols) > threads // 2 and sizes.work >= SHARING_PAYS:
             launches[profile] = _shared_loads(group, context, threads)
-    return context.code(launches)
+    return context.code(launches, _panels(group, context))
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
@@ -90,6 +90,23 @@ def matmul_candidates(group: Group, context: Context) -> list[Launch]:
             for block in fit(SHARED_BLOCKS)
         ),
     ]
+
+
+def _panels(group: Group, context: Context) -> Launch:
+    """For the twin, which packs both operands into panels of its own."""
+    sizes = _sizes(group)
+    functions, used, _ = _functions(group, context, context.bindings(), hoisted=False)
+    return context.launch(
+        "product",
+        used,
+        constants={
+            **{"BATCH": sizes.batch, "ROWS": sizes.rows, "COLS": sizes.cols},
+            **{"DEPTH": sizes.inner, "SUMS": int(_bias_gradient(group) is not None)},
+        },
+        holes={"functions": functions},
+        workgroup=(1, 1, 1),
+        grid=(1, 1, 1),
+    )
 
 
 def _registers(group: Group, context: Context) -> Launch:
@@ -252,7 +269,7 @@ def _sizes(group: Group) -> Sizes:
 
 
 def _functions(
-    group: Group, context: Context, bindings: Bindings
+    group: Group, context: Context, bindings: Bindings, hoisted: bool = True
 ) -> tuple[str, Emitter, dict[str, int]]:
     """`left`, `right` and `finish`: load an element of either operand, make use of a result.
 
@@ -263,8 +280,9 @@ def _functions(
     sizes = Sizes.of(a, b)
     emitter = Emitter(context.inlined, bindings)
     z, m, k, n = ("z", sizes.batch), ("m", sizes.rows), ("k", sizes.inner), ("n", sizes.cols)
-    left = write_loader(Operand("left", "row", a, (z, m, k)), context, emitter)
-    right = write_loader(Operand("right", "col", b, (z, k, n)), context, emitter)
+    write = write_loader if hoisted else write_plain_loader
+    left = write(Operand("left", "row", a, (z, m, k)), context, emitter)
+    right = write(Operand("right", "col", b, (z, k, n)), context, emitter)
     own = {root.output.name: root for root in _steps(group)[1:]}
     finisher = Emitter({**context.inlined, **own}, bindings)
     parts = [left[0], right[0], _finisher(group, context, finisher)]

@@ -31,14 +31,19 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
     own = tuple(letter for letter, _ in operand.arguments if letter != INNER)
     sides = {operand.side: own, "step": (INNER,)}
     if not _tried(operand, context, Hoist(sides)).saves:
-        parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
-        return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
+        return write_plain_loader(operand, context, emitter)
     hoist = Hoist(sides)
     emitter.hoist, emitter.loaded = hoist, hoist.loaded
     body = _element(operand, emitter)
     emitter.hoist, emitter.loaded = unchanged, nothing_hoisted
     parameters = ", ".join(f"{side}: {hoist.struct(operand.name, side)}" for side in sides)
     return f"{hoist.functions(operand.name)}\n\nfn {operand.name}({parameters}) {body}", True
+
+
+def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
+    """The loading function, of plain coordinates."""
+    parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
+    return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
 
 
 def _tried(operand: Operand, context: Context, hoist: Hoist) -> Hoist:

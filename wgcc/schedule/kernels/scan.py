@@ -5,7 +5,7 @@ from __future__ import annotations
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Variable, constant, coordinates_of, variable
-from wgcc.schedule.codegen.loop_limits import loop, unrolled
+from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.iteration_space import INNER, reduction_space
 from wgcc.schedule.kernel import Launch
@@ -15,11 +15,11 @@ WORKGROUP = 64
 
 
 def scan_code(group: Group, context: Context) -> GroupCode:
-    launch = _launch(group, context)
-    return context.code({"gpu": launch, "cpu": launch})
+    launch = _launch(group, context, MAX_UNROLLED)
+    return context.code({"gpu": launch, "cpu": launch}, _launch(group, context, 1))
 
 
-def _launch(group: Group, context: Context) -> Launch:
+def _launch(group: Group, context: Context, most: int) -> Launch:
     node = group.roots[0]
     shape = node.output.shape
     space = reduction_space(shape, (node.attrs["axis"],))
@@ -32,7 +32,10 @@ def _launch(group: Group, context: Context) -> Launch:
     at = coordinates_of(position, shape)
     factor, term = (emitter.at(value, at) for value in node.inputs)
     store = emitter.store(node.output, at, "h")
-    step, times = [*inner.lines, f"h = fma({factor}, h, {term});", store], unrolled(space.inner)
+    step, times = (
+        [*inner.lines, f"h = fma({factor}, h, {term});", store],
+        min(unrolled(space.inner), most),
+    )
     body = [
         *emitter.outer.lines,
         "var h = 0.0;",

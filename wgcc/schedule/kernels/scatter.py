@@ -11,7 +11,7 @@ from math import prod
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, variable
-from wgcc.schedule.codegen.loop_limits import loop, unrolled
+from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
@@ -24,8 +24,9 @@ def scatter_code(group: Group, context: Context) -> GroupCode:
     return context.code(
         {
             "gpu": _thread_per_element(group, context),
-            "cpu": _thread_per_column(group, context),
-        }
+            "cpu": _thread_per_column(group, context, MAX_UNROLLED),
+        },
+        _thread_per_column(group, context, 1),
     )
 
 
@@ -83,7 +84,7 @@ def _thread_per_element(group: Group, context: Context) -> Launch:
     return parts.launch(context, lines, size, -(-parts.count // times))
 
 
-def _thread_per_column(group: Group, context: Context) -> Launch:
+def _thread_per_column(group: Group, context: Context, most: int) -> Launch:
     columns = prod(group.roots[0].output.shape[1:])
     o = variable("o", columns)
     parts = _Parts(group, context, o)
@@ -93,7 +94,7 @@ def _thread_per_column(group: Group, context: Context) -> Launch:
     clear = bindings.store(output, row * columns + o, "0.0")
     add = bindings.store(output, row * columns + o, f"{cell} + {parts.element}")
     iterations = parts.rows + parts.count
-    times = unrolled(iterations)
+    times = min(unrolled(iterations), most)
     lines = [
         *_clearing(clear, parts.rows, times),
         *parts.loop([f"let row = {parts.row};", *parts.load_element, add], times),

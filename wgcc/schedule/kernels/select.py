@@ -19,15 +19,16 @@ from wgcc.schedule.kernels.context import Context, GroupCode
 THREADS = 64
 # Longer rows are shared. A row is looked through some 80 times, and a software adapter (llvmpipe)
 # ends the loops of a thread after 65,535 iterations in all.
-MIN_SHARED_ROW = {"gpu": 32, "cpu": 512}
+MIN_SHARED_ROW = {"gpu": 32, "cpu": 512, "twin": 1 << 32}
 UNROLLED, MAX_UNROLLED = 4, 16
 # More often than a row is ever looked through.
 LOOKS = 100
 
 
 def select_code(group: Group, context: Context) -> GroupCode:
-    node, profiles = group.roots[0], MIN_SHARED_ROW
-    return context.code({profile: _launch(node, context, profile) for profile in profiles})
+    node, profiles = group.roots[0], ("gpu", "cpu")
+    launches = {profile: _launch(node, context, profile) for profile in profiles}
+    return context.code(launches, _launch(node, context, "twin"))
 
 
 def _launch(node: Node, context: Context, profile: str) -> Launch:
@@ -39,6 +40,7 @@ def _launch(node: Node, context: Context, profile: str) -> Launch:
     grid = grid_of(rows if shared else -(-rows // threads))
     share = -(-classes // (THREADS if shared else 1))
     times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
+    times = 1 if profile == "twin" else times
     constants = {"ROWS": rows, "CLASSES": classes, "THREADS": threads, "UNROLLED": times}
     constants |= {"INDEX_BITS": max(classes - 1, 1).bit_length()}
     if "k" in node.attrs:

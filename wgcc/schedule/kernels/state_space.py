@@ -62,7 +62,7 @@ def state_scan_code(group: Group, context: Context) -> GroupCode:
     writes |= {"put_start": (starts, "z k n e")}
     kernel = _Kernel(node, context, sizes, "state_scan.wgsl.jinja", writes)
     blocks = {profile: sizes.states for profile in PROFILES} if y else _blocks(sizes)
-    return context.code(_carrying(kernel, blocks))
+    return context.code(_carrying(kernel, blocks), _carrying_alone(kernel, blocks["cpu"]))
 
 
 def state_ends_code(group: Group, context: Context) -> GroupCode:
@@ -71,7 +71,8 @@ def state_ends_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_end": (node.output, "z k n e")}
     sizes = _sizes(node, node.inputs[0])
     kernel = _Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes)
-    return context.code(_carrying(kernel, _blocks(sizes)))
+    blocks = _blocks(sizes)
+    return context.code(_carrying(kernel, blocks), _carrying_alone(kernel, blocks["cpu"]))
 
 
 def state_output_code(group: Group, context: Context) -> GroupCode:
@@ -80,7 +81,7 @@ def state_output_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_y": (node.output, "z t e")}
     kernel = _Kernel(node, context, sizes, "state_output.wgsl.jinja", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
-    return context.code({"gpu": launch, "cpu": launch})
+    return context.code({"gpu": launch, "cpu": launch}, launch)
 
 
 def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
@@ -89,8 +90,8 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     writes = {"put": (node.output, "z k row e")}
     kernel = _Kernel(node, context, sizes, "state_grad_channels.wgsl.jinja", writes)
     rows = sizes.batch * sizes.chunks * sizes.channels
-    widths = _widths(sizes)
-    return context.code({p: kernel.launch(rows // w, wide=w) for p, w in widths.items()})
+    launches = {p: kernel.launch(rows // w, wide=w) for p, w in _widths(sizes).items()}
+    return context.code(launches, kernel.launch(rows))
 
 
 def state_grad_states_code(group: Group, context: Context) -> GroupCode:
@@ -103,7 +104,8 @@ def state_grad_states_code(group: Group, context: Context) -> GroupCode:
         {
             profile: kernel.launch(rows // block, block=block, parts=parts)
             for profile, block in (("gpu", 1), ("cpu", _divisor(sizes.states, MOST_SUMMED)))
-        }
+        },
+        kernel.launch(rows, parts=parts),
     )
 
 
@@ -114,6 +116,13 @@ def _carrying(kernel: _Kernel, blocks: Mapping[str, int]) -> dict[str, Launch]:
         profile: kernel.launch(rows // (block * widths[profile]), block, widths[profile])
         for profile, block in blocks.items()
     }
+
+
+def _carrying_alone(kernel: _Kernel, block: int) -> Launch:
+    """One channel per thread, because neighbouring threads are lanes of one vector."""
+    sizes = kernel.sizes
+    rows = sizes.batch * sizes.states * sizes.channels
+    return kernel.launch(rows // block, block, limited=False)
 
 
 def _blocks(sizes: Sizes) -> dict[str, int]:
@@ -153,9 +162,12 @@ class _Kernel:
     template: str
     writes: Mapping[str, tuple[Value, str]]
 
-    def launch(self, threads: int, block: int = 1, wide: int = 1, parts: int = 1) -> Launch:
+    def launch(
+        self, threads: int, block: int = 1, wide: int = 1, parts: int = 1, limited: bool = True
+    ) -> Launch:
+        """`limited`: a driver ends long loops."""
         emitter = Emitter(self.context.inlined, self.context.bindings())
-        long = self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
+        long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
         grid = grid_of(-(-threads // WORKGROUP))
         shares = {"BLOCK": block, "WIDE": wide, "PARTS": parts, "THREADS": threads}
         shares["UNROLLED"] = int(long)

@@ -16,18 +16,21 @@ WORKGROUP = {"gpu": 256, "cpu": 64}
 VECTOR = 4
 # With fewer words, what software adapters save by four at once is less than it takes to compile.
 LARGE = 1 << 16
+# More than any buffer holds.
+MAX_WORDS = 1 << 32
 
 
 def update_code(group: Group, context: Context) -> GroupCode:
-    return context.code({profile: _launch(group, context, profile) for profile in ("gpu", "cpu")})
+    launches = {profile: _launch(group, context, profile, LARGE) for profile in ("gpu", "cpu")}
+    return context.code(launches, _launch(group, context, "cpu", MAX_WORDS))
 
 
-def _launch(group: Group, context: Context, profile: str) -> Launch:
+def _launch(group: Group, context: Context, profile: str, large: int) -> Launch:
     node = group.roots[0]
     form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
     places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
     words = max(place.count for place in places.values())
-    width = _width(places.values()) if profile == "gpu" or words >= LARGE else 1
+    width = _width(places.values()) if profile == "gpu" or words >= large else 1
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
