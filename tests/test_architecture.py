@@ -151,6 +151,26 @@ def test_no_list_of_ops_outside_the_ops(module: str) -> None:
             assert len(ops) < 5, f"{module}:{node.lineno}: {', '.join(ops)}"
 
 
+def test_names_of_added_state_are_made_and_read_in_one_place() -> None:
+    """`opt/…` and `rng/…`: one place in the compiler, one in each runtime."""
+    scripts = [path for path in (ROOT / "runtime_js").rglob("*.js")]
+    sources = [ROOT / module for module in modules("wgcc", "runtime_py")] + scripts
+    literal = re.compile(r"""["'](?:opt|rng)/""")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources
+        if literal.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {
+        "runtime_js/draw/start_words.js",
+        "runtime_js/files/identity.js",
+        "runtime_py/wgcc_runtime/values.py",
+        "wgcc/ir/state_names.py",
+        # The number of a call site is a constant, named beside the generator's state.
+        "wgcc/schedule/prepare/random_sites.py",
+    }
+
+
 @pytest.mark.parametrize("module", COMPILER)
 def test_third_party_packages_are_met_in_one_place(module: str) -> None:
     for name in imports(module):

@@ -13,6 +13,7 @@ from read_ir import read_graphs
 from wgcc.evaluate import Session
 from wgcc.ir.graph import TensorType
 from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.state_names import OptimizerState, optimizer_state
 from wgcc.passes.pipeline import run_passes
 
 TRAIN = """
@@ -182,3 +183,20 @@ class Formulas:
         direction = np.sign(beta1 * self.first[name] + (1 - beta1) * g)
         self.first[name] = beta2 * self.first[name] + (1 - beta2) * g
         return direction
+
+
+@pytest.mark.parametrize(
+    "name, state",
+    [
+        ("opt/adam/step", OptimizerState("adam", "step")),
+        ("opt/adam/exp_avg/l1.w", OptimizerState("adam", "exp_avg", "l1.w")),
+    ],
+)
+def test_names_of_state_say_what_it_is(name: str, state: OptimizerState) -> None:
+    assert state.name == name
+    assert optimizer_state(name) == state
+
+
+@pytest.mark.parametrize("name", ["opt", "opt/x", "opt.step", "rng/seed", "l1.w"])
+def test_other_names_belong_to_no_optimizer(name: str) -> None:
+    assert optimizer_state(name) is None

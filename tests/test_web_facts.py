@@ -11,7 +11,18 @@ import pytest
 from adapters import ROOT
 from web_stacks import run_node
 from wgcc.bundle.runtime_js import runtime_modules
-from wgcc_runtime import arrays, device, initial, limits, plan, validate, weights, wgsl_guard
+from wgcc.ir import state_names
+from wgcc_runtime import (
+    arrays,
+    device,
+    initial,
+    limits,
+    plan,
+    validate,
+    values,
+    weights,
+    wgsl_guard,
+)
 from wgcc_runtime.schema import plan_schema
 
 # What numpy calls each of JavaScript's arrays.
@@ -64,6 +75,14 @@ def test_files_and_draws(facts: dict[str, Any]) -> None:
     found = {kind: NUMPY[name] for kind, name in facts["storedTypes"].items()}
     assert found == {**read, "BF16": "u2"}
     assert {"value", *facts["draws"]} == set(initial.INIT_KINDS)
+
+
+def test_names_of_state(facts: dict[str, Any]) -> None:
+    found = facts["optimizerState"]
+    assert found == {name: state_names.is_optimizer_state(name) for name in found}
+    assert found == {name: values.is_optimizer_state(name) for name in found}
+    assert set(found.values()) == {True, False}
+    assert facts["seedState"] == values.SEED_STATE == state_names.SEED_STATE
 
 
 def test_profiles(facts: dict[str, Any]) -> None:

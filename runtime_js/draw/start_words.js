@@ -8,7 +8,7 @@ import { initialValues } from './initial.js';
 /** @import { Tensors } from '../core/plan.js' */
 
 /** The state that random numbers of a training are seeded with. */
-const SEED_STATE = 'rng/seed';
+export const SEED_STATE = 'rng/seed';
 
 /**
  * With a seed, all that is random is drawn from it; given weights are kept in any case. Without, what

@@ -18,7 +18,7 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
-from wgcc_runtime.values import OPTIMIZER, Words, without_moments, words_of
+from wgcc_runtime.values import Words, is_optimizer_state, without_moments, words_of
 from wgcc_runtime.weights import Facts, load_weights, save_weights
 
 
@@ -58,9 +58,9 @@ def save_checkpoint(
     progress: Progress,
     keep_previous: bool = False,
 ) -> None:
-    """Without the `opt/` tensors in `arrays` it is a file of weights, and no step is recorded."""
+    """Without state of optimizers in `arrays` it is a file of weights, and no step is recorded."""
     facts: Facts = {"model": plan.model, "source": plan.text}
-    if any(name.startswith(OPTIMIZER) for name in arrays) or not plan.optimizer:
+    if any(is_optimizer_state(name) for name in arrays) or not plan.optimizer:
         facts["optimizer"] = _kinds(plan)
         facts["steps"] = progress.steps
         facts["data"] = {"position": progress.position, "seed": progress.seed}
@@ -127,8 +127,8 @@ def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:
 
 def _check_moments(path: Path, arrays: Iterable[str], facts: Facts, plan: Plan) -> None:
     """All of an optimizer or nothing: half of it would make steps of a wrong size."""
-    found = {name for name in arrays if name.startswith(OPTIMIZER)}
-    wanted = {name for name in plan.persistent() if name.startswith(OPTIMIZER)}
+    found = {name for name in arrays if is_optimizer_state(name)}
+    wanted = {name for name in plan.persistent() if is_optimizer_state(name)}
     if (found or facts.get("steps")) and found != wanted:
         name = min(found ^ wanted)
         how = "has" if name in found else "lacks"

@@ -16,8 +16,6 @@ from wgcc_runtime.weights import load_weights
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
-# Names of what belongs to an optimizer begin so.
-OPTIMIZER = "opt/"
 # What a safetensors file may have beyond its tensors: header and padding.
 FILE_EXTRA = 16 << 20
 
@@ -88,9 +86,14 @@ class StartValues:
         return int(values[0]) if values else 0
 
 
+def is_optimizer_state(name: str) -> bool:
+    """Whether it belongs to an optimizer: a counter, or what it keeps for a parameter."""
+    return name.startswith("opt/")
+
+
 def without_moments(values: Mapping[str, Any]) -> dict[str, Any]:
     """All but what belongs to optimizers."""
-    return {name: v for name, v in values.items() if not name.startswith(OPTIMIZER)}
+    return {name: v for name, v in values.items() if not is_optimizer_state(name)}
 
 
 def words_of(values: Mapping[str, Any], plan: Plan, what: str) -> Words:

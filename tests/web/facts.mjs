@@ -6,10 +6,13 @@ import { CALLER_TYPES, INTEGER_RANGES, WORD_TYPES } from '../../runtime_js/core/
 import { DEFAULT_PROFILE, SOFTWARE_PROFILES } from '../../runtime_js/core/device.js';
 import { WORD_BYTES } from '../../runtime_js/core/plan.js';
 import { DRAWS } from '../../runtime_js/draw/initial.js';
+import { SEED_STATE } from '../../runtime_js/draw/start_words.js';
+import { isOptimizerState } from '../../runtime_js/files/identity.js';
 import { STORED_TYPES } from '../../runtime_js/files/safetensors.js';
 
 const namesOf = types =>
   Object.fromEntries(Object.entries(types).map(([key, { name }]) => [key, name]));
+const STATE_NAMES = ['opt/adam/exp_avg/l1.w', 'opt/adam/step', 'rng/seed', 'opt', 'opt.w', 'l1.w'];
 const { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS } = guard;
 process.stdout.write(
   JSON.stringify({
@@ -23,6 +26,8 @@ process.stdout.write(
     lastingRoles: LASTING_ROLES,
     draws: Object.keys(DRAWS),
     storedTypes: namesOf(STORED_TYPES),
+    optimizerState: Object.fromEntries(STATE_NAMES.map(name => [name, isOptimizerState(name)])),
+    seedState: SEED_STATE,
     profiles: [...SOFTWARE_PROFILES, DEFAULT_PROFILE],
     guard: { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS },
   }),

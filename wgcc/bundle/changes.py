@@ -12,6 +12,7 @@ from typing import Any
 
 from wgcc.evaluate import Session
 from wgcc.ir.graph import FLOATS
+from wgcc.ir.state_names import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.lazy_numpy import Array, np
 
 # Relative to the mean magnitude of a tensor's changes. Halves have 11 bits, and small ones fewer.
@@ -50,23 +51,20 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
 def watched(written: Iterable[str]) -> list[str]:
     """Of what an entry writes: averages of gradients, and what no optimizer has divided."""
     names = list(written)
-    divided = {_parameter(name) for name in names if _kind(name) == "exp_avg"}
-    apart = ("exp_avg_sq", "step", "micro", "ema")
+    owned = [state for name in names if (state := optimizer_state(name)) is not None]
+    divided = {state.parameter for state in owned if state.what == "exp_avg"}
+    left_out = ("exp_avg_sq", STEP, CALLS, AVERAGE)
     return [
         name
         for name in names
-        if name not in divided and _kind(name) not in apart and not name.startswith("rng/")
+        if name not in divided and _kind(name) not in left_out and not is_random_state(name)
     ]
 
 
 def _kind(name: str) -> str:
-    """`exp_avg` of `opt/NAME/exp_avg/fc1.w`; nothing for what belongs to no optimizer."""
-    parts = name.split("/")
-    return parts[2] if parts[0] == "opt" and len(parts) > 2 else ""
-
-
-def _parameter(name: str) -> str:
-    return name.split("/", 3)[-1]
+    """What an optimizer keeps, `exp_avg` for instance; nothing for what belongs to no optimizer."""
+    state = optimizer_state(name)
+    return state.what if state else ""
 
 
 def _wide(array: Array) -> Array:

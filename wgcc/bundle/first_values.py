@@ -7,6 +7,7 @@ from pathlib import Path
 
 from wgcc.errors import WgError
 from wgcc.ir.program import Program, Tensor
+from wgcc.ir.state_names import is_optimizer_state
 from wgcc.lazy_numpy import Array
 from wgcc.spelling import did_you_mean
 
@@ -18,7 +19,7 @@ def initial_weights(program: Program) -> dict[str, Array]:
     found = {}
     for name, tensor in {**program.params, **program.state}.items():
         # What is `external` has no values until somebody gives them.
-        if name.startswith("opt/") or tensor.init.kind in ("copy", "external"):
+        if is_optimizer_state(name) or tensor.init.kind in ("copy", "external"):
             continue
         record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
         found[name] = initial_values(
@@ -40,7 +41,7 @@ def read_weights(path: Path, program: Program) -> dict[str, Array]:
         return {
             name: _fitting(path, array, _named(path, name, program))
             for name, array in loaded.items()
-            if not name.startswith("opt/")
+            if not is_optimizer_state(name)
         }
     except WgccError as error:
         raise WgError(error.message) from None

@@ -18,6 +18,7 @@ from wgcc.errors import WgError
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.state_names import STEP, optimizer_state
 from wgcc.schedule.kernel import (
     SUBGROUPS,
     WORD,
@@ -272,11 +273,11 @@ def _optimizers(program: Program) -> Plan:
     """Which optimizer counts its steps where, and which entries train with it."""
     found: Plan = {}
     for name in program.state:
-        parts = name.split("/")
-        if parts[0] == "opt" and parts[-1] == "step" and len(parts) == 3:
+        state = optimizer_state(name)
+        if state is not None and state.what == STEP:
             entries = [e for e, graph in program.entries.items() if name in graph.writes]
-            kind = program.optimizers[parts[1]]
-            found[parts[1]] = {"kind": kind, "step": name, "entry": entries}
+            kind = program.optimizers[state.optimizer]
+            found[state.optimizer] = {"kind": kind, "step": name, "entry": entries}
     return found
 
 

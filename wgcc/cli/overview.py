@@ -8,6 +8,7 @@ from typing import Any
 
 from wgcc.bundle.plan import all_dispatches
 from wgcc.cli.printing import plural, size, table
+from wgcc.ir.state_names import is_own_state
 
 Plan = Mapping[str, Any]
 
@@ -60,7 +61,7 @@ def _tensors(plan: Plan, role: str) -> str:
     named = {
         name: tensor
         for name, tensor in plan["tensors"].items()
-        if tensor["role"] == role and not name.startswith(("opt/", "rng/"))
+        if tensor["role"] == role and is_own_state(name)
     }
     if not named:
         return ""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from wgcc.errors import WgError
 from wgcc.importing.propose import Pair
 from wgcc.ir.program import Program, Tensor
+from wgcc.ir.state_names import is_own_state
 from wgcc.lazy_numpy import Array, np
 
 
 def own_tensors(program: Program) -> dict[str, Tensor]:
     """What a file of weights can hold: parameters and the model's own state."""
-    state = {n: t for n, t in program.state.items() if not n.startswith(("opt/", "rng/"))}
+    state = {n: t for n, t in program.state.items() if is_own_state(n)}
     return {**program.params, **state}
 
 

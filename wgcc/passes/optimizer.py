@@ -12,11 +12,12 @@ from functools import partial
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.state_names import AVERAGE, STEP, OptimizerState
 from wgcc.ops.formula import Term
 from wgcc.passes.optimizer_gradients import prepare
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
-from wgcc.passes.optimizer_update import Job, moment_name, update_group
+from wgcc.passes.optimizer_update import Job, update_group
 from wgcc.passes.prune import prune
 from wgcc.passes.rewrite import Rewrite
 
@@ -97,7 +98,7 @@ def _job(
 
 def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | None) -> Term:
     """The number of this update as f32; the counter goes on where the update is really made."""
-    name = f"opt/{optimizer}/step"
+    name = OptimizerState(optimizer, STEP).name
     before = Term(b, state.read(name, COUNTER))
     after = before + 1
     state.write(name, after.value if apply is None else (before + apply.cast("u32")).value)
@@ -109,7 +110,7 @@ def _average(job: Job, updated: Sequence[Value]) -> None:
     decay = job.settings.fixed("ema")
     if decay is None:
         return
-    places = [moment_name(job.optimizer, "ema", name) for name in job.names]
+    places = [OptimizerState(job.optimizer, AVERAGE, name).name for name in job.names]
     averages = [
         job.state.read(place, value.type, Init("copy", of=name))
         for place, value, name in zip(places, updated, job.names, strict=True)

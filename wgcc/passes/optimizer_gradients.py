@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Value
+from wgcc.ir.state_names import CALLS, GRADIENT_SUM, OptimizerState
 from wgcc.ops.formula import Term
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
@@ -60,12 +61,12 @@ def _accumulate(
 ) -> tuple[Sequence[Value], Term]:
     """The mean over `accumulate` calls; the flag is 1 in the last of them, else 0."""
     calls = int(settings.fixed("accumulate"))
-    micro_name = f"opt/{optimizer}/micro"
+    micro_name = OptimizerState(optimizer, CALLS).name
     micro = Term(b, state.read(micro_name, COUNTER))
     is_last = micro.equals(calls - 1)
     state.write(micro_name, is_last.choose(micro.like(0), micro + 1).value)
     keep = micro.exceeds(0).cast("f32")
-    places = [f"opt/{optimizer}/acc/{name}" for name in names]
+    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in names]
     sums = [state.read(place, grad.type) for place, grad in zip(places, grads, strict=True)]
     found = b.apply_many(
         "accumulate",

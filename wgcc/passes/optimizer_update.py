@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Value
+from wgcc.ir.state_names import OptimizerState
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.optimizers.kind import StepInputs, UpdateCall
@@ -37,12 +38,8 @@ class Job:
     apply: Term | None
 
     def moments(self, kind: str, index: int) -> Value:
-        name = moment_name(self.optimizer, kind, self.names[index])
+        name = OptimizerState(self.optimizer, kind, self.names[index]).name
         return self.state.read(name, self.params[index].type)
-
-
-def moment_name(optimizer: str, kind: str, param: str) -> str:
-    return f"opt/{optimizer}/{kind}/{param}"
 
 
 def update_group(job: Job, group: Group) -> list[Value]:
@@ -65,7 +62,7 @@ def _apply(job: Job, group: Group, call: UpdateCall) -> list[Value]:
     lists = [[job.params[i] for i in group.members], [job.grads[i] for i in group.members]]
     lists += [[job.moments(kind, i) for i in group.members] for kind in call.moments]
     written = [
-        moment_name(job.optimizer, kind, job.names[i])
+        OptimizerState(job.optimizer, kind, job.names[i]).name
         for kind in call.moments
         for i in group.members
     ]

@@ -23,6 +23,7 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.ir.program import Init
+from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS
 from wgcc.syntax import ast
@@ -109,7 +110,7 @@ def put_setting(
 def step_state(optimizer: OptimizerValue) -> StateRef:
     """Counts the updates made so far."""
     span = optimizer.node.name.span
-    path = f"opt/{optimizer.name}/step"
+    path = OptimizerState(optimizer.name, STEP).name
     return StateRef(path, "u32", (), Init("value", values=(0.0,)), span, span)
 
 

@@ -22,6 +22,7 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.elaborate.work_limits import ENTRY
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import Graph, Value
+from wgcc.ir.state_names import DRAWS_STATE
 from wgcc.syntax import ast
 from wgcc.syntax.walk import walk
 
@@ -187,9 +188,9 @@ def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
 
 def _count_draws(context: Context) -> None:
     """An entry that drew random numbers draws others the next time."""
-    if "rng/step" not in context.trace.state:
+    if DRAWS_STATE not in context.trace.state:
         return
-    step = context.generator_state("step")
+    step = context.generator_state(DRAWS_STATE)
     now = context.trace.read(step)
     one = context.constant(1, "u32")
     context.trace.write(step, context.emit("add", now, one, dims=(), dtype="u32"))

@@ -30,6 +30,7 @@ from wgcc.elaborate.work_limits import MODEL
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
+from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.syntax import ast
 
 LARGEST_SEED = 2**32 - 1
@@ -164,7 +165,7 @@ def _program(
     for optimizer in parts.optimizers.values():
         ref = step_state(optimizer)
         known[ref.path] = _tensor(ref)
-    for key, first in (("rng/seed", float(seed)), ("rng/step", 0.0)):
+    for key, first in ((SEED_STATE, float(seed)), (DRAWS_STATE, 0.0)):
         init = Init("value", values=(first,))
         known[key] = Tensor(key, TensorType((), "u32"), init, span=name.span)
     reached = {value.name for graph in graphs.values() for value in graph.state}

@@ -35,6 +35,7 @@ from wgcc.elaborate.work_limits import Budget
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
 from wgcc.ir.program import Init
+from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.ops import OPS, ShapeError
 from wgcc.syntax import ast
 
@@ -180,9 +181,9 @@ class Tracer:
         step = (
             self.constant(0, "u32")
             if seed is not None
-            else self.trace.read(self.generator_state("step"))
+            else self.trace.read(self.generator_state(DRAWS_STATE))
         )
-        key = seed if seed is not None else self.trace.read(self.generator_state("seed"))
+        key = seed if seed is not None else self.trace.read(self.generator_state(SEED_STATE))
         return self.emit("random", key, step, dims=dims, dtype="f32", site=self.sites, kind=kind)
 
     def read(self, value: AnyValue) -> AnyValue:
@@ -274,9 +275,9 @@ class Tracer:
         self.here = place(at)
         return self.constant(number, dtype)
 
-    def generator_state(self, part: str) -> StateRef:
-        """`rng/seed` and `rng/step`; an entry that draws counts `rng/step` up when it ends."""
-        return StateRef(f"rng/{part}", "u32", (), Init("value"), self.here, self.here)
+    def generator_state(self, path: str) -> StateRef:
+        """`SEED_STATE` or `DRAWS_STATE`; an entry that draws counts the latter when it ends."""
+        return StateRef(path, "u32", (), Init("value"), self.here, self.here)
 
 
 @cache
