@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,10 @@ from wgcc.lazy_numpy import Array
 from wgcc.reading import read_text
 from wgcc.schedule.budget import lower
 from wgcc.schedule.kernel import Schedule
+from wgcc.wasm.twin import Twin
+
+# Writes the WebAssembly twin of a schedule. None: bundles have no twin.
+WRITE_TWIN: Callable[[Schedule], Twin] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +59,17 @@ def compile_file(
     entries: Sequence[str] | None = None,
     candidates: bool = False,
     memory: int | None = None,
+    twin: bool = True,
 ) -> Compiled:
     """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
-    may need.
+    may need. `twin`: with the WebAssembly form that runs where there is no GPU.
     """
     source, program, diagnostics = read_program(
         path, sizes=sizes, model=model, seed=seed, entries=entries
     )
-    return compile_program(source, program, diagnostics, candidates, memory)
+    return compile_program(source, program, diagnostics, candidates, memory, twin)
 
 
 def read_program(
@@ -91,11 +96,14 @@ def compile_program(
     diagnostics: Diagnostics,
     candidates: bool = False,
     memory: int | None = None,
+    twin: bool = True,
 ) -> Compiled:
-    """Passes, schedule and plan of a traced program."""
+    """Passes, schedule, twin and plan of a traced program."""
     lowered = lower(program, candidates, memory)
     done, scheduled = lowered.program, lowered.schedule
-    planned = make_plan(done, scheduled, source.name, source.text, f"wgcc {__version__}")
+    written = WRITE_TWIN(scheduled) if WRITE_TWIN and twin else None
+    generator = f"wgcc {__version__}"
+    planned = make_plan(done, scheduled, source.name, source.text, generator, written)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.segments)
 
 

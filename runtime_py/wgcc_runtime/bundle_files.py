@@ -10,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import Kernel
+from wgcc_runtime.plan import Kernel, Twin
 
 MAX_KERNEL_BYTES = 1 << 20
+MAX_TWIN_BYTES = 16 << 20
+# How a WebAssembly module starts, and the flag of a memory that has a limit and is not shared.
+WASM, UNSHARED = b"\0asm\1\0\0\0", b"\1"
 
 # RuntimeError stands for an encrypted member, NotImplementedError for an unknown compression.
 _ZIP_ERRORS = (
@@ -40,20 +43,35 @@ def open_bundle(path: str | Path) -> Read:
 
 def read_kernel(read: Read, kernel: Kernel) -> str:
     """The WGSL text of a kernel, refused when it is not what the plan was written with."""
-    data = read(f"kernels/{kernel.file}", MAX_KERNEL_BYTES)
-    if data is None:
-        raise WgccError("bundle", f"the bundle lacks kernels/{kernel.file}", kernel.file)
-    if hashlib.sha256(data).hexdigest() != kernel.sha256:
-        raise WgccError(
-            "bundle",
-            f"kernels/{kernel.file} was changed after the bundle was built (its SHA-256 differs "
-            "from plan.json): build the model again",
-            kernel.file,
-        )
+    data = _read_unchanged(read, f"kernels/{kernel.file}", MAX_KERNEL_BYTES, kernel.sha256)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         raise WgccError("bundle", f"kernels/{kernel.file} is not UTF-8 text", kernel.file) from None
+
+
+def read_twin(read: Read, twin: Twin) -> bytes:
+    """The WebAssembly module, refused when it is not what the plan was written with."""
+    data = _read_unchanged(read, twin.file, MAX_TWIN_BYTES, twin.sha256)
+    if data[: len(WASM)] != WASM or data[twin.memory_flag :][:1] != UNSHARED:
+        text = f"{twin.file} is no WebAssembly module as plan.json describes it"
+        raise WgccError("bundle", f"{text}: build the model again", twin.file)
+    return data
+
+
+def _read_unchanged(read: Read, name: str, limit: int, digest: str) -> bytes:
+    field = PurePosixPath(name).name
+    data = read(name, limit)
+    if data is None:
+        raise WgccError("bundle", f"the bundle lacks {name}", field)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise WgccError(
+            "bundle",
+            f"{name} was changed after the bundle was built (its SHA-256 differs from plan.json): "
+            "build the model again",
+            field,
+        )
+    return data
 
 
 def _read_in_folder(root: Path, name: str, limit: int) -> bytes | None:

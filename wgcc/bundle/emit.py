@@ -8,7 +8,7 @@ from typing import Any
 
 from wgcc.bundle.first_values import initial_weights, tensors_of
 from wgcc.bundle.owned import WEIGHTS
-from wgcc.bundle.plan import Plan, Planned, plan_text
+from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import STORED, safetensors_bytes
 from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.web import web_files
@@ -31,6 +31,8 @@ def bundle_files(
     files[WEIGHTS] = weights
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)
+    if planned.twin:
+        files[TWIN] = planned.twin
     files[source] = text.encode("utf-8")
     return {**files, **web_files(plan, files)}
 

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from wgcc.bundle.plan import FORMAT, SOURCE_NAME
+from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TWIN
 from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
-# In every bundle, or in every one that has constants.
+# In every bundle, or in every one that has constants or a twin.
 FIXED = (
     "plan.json", WEIGHTS, "constants.safetensors", "index.js", "index.d.ts", "index.html",
-    "wgcc.js", "package.json", "README.md",
+    "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
 _RUNTIME = re.compile(r"\w+\.js")

@@ -29,8 +29,10 @@ from wgcc.schedule.kernel import (
     Schedule,
 )
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.wasm.twin import Twin
 
 FORMAT, VERSION = "wgcc-bundle", 1
+TWIN = "twin.wasm"
 # What a bundle may keep its source as, beside its other files; surrogates stand for broken names.
 SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 # Characters of source that an error at run time shows.
@@ -41,15 +43,21 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The plan and the kernel files it names."""
+    """The plan and the files it names: kernels, constants and, where there is one, the twin."""
 
     plan: Plan
     kernels: tuple[KernelFile, ...]
     constants: Mapping[str, Constant] = field(default_factory=dict)
+    twin: bytes | None = None
 
 
 def make_plan(
-    program: Program, schedule: Schedule, source: str, text: str, generator: str
+    program: Program,
+    schedule: Schedule,
+    source: str,
+    text: str,
+    generator: str,
+    twin: Twin | None = None,
 ) -> Planned:
     """`source` and `text` are the name and content of the model file."""
     files = kernel_files(schedule)
@@ -76,9 +84,10 @@ def make_plan(
         "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
         "optimizer": _optimizers(program),
         "memory": _memory(schedule),
+        **({"twin": _twin(twin)} if twin else {}),
     }
     constants = {name: constant for name, (constant, _) in schedule.constants.items()}
-    return Planned(plan, files, constants)
+    return Planned(plan, files, constants, twin.code if twin else None)
 
 
 def check_file_name(name: str) -> None:
@@ -318,3 +327,14 @@ def _memory(schedule: Schedule) -> Plan:
         for name, roles in _MEMORY.items()
     }
     return {**found, "peak": sum(found.values())}
+
+
+def _twin(twin: Twin) -> Plan:
+    return {
+        "file": TWIN,
+        "sha256": hashlib.sha256(twin.code).hexdigest(),
+        "memory_flag": twin.memory_flag,
+        "buffers": dict(twin.buffers),
+        "bytes": twin.bytes,
+        "scratch": twin.scratch,
+    }

@@ -41,16 +41,19 @@ def seal_text(files: Files) -> str:
 
 
 def _is_sound(files: Files) -> bool:
-    """Whether the runtimes would take the plan and its kernels."""
+    """Whether the runtimes would take the plan, its kernels and its twin."""
     # Only here, because it takes time to import.
-    from wgcc_runtime.bundle_files import read_kernel
+    from wgcc_runtime.bundle_files import read_kernel, read_twin
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import read_plan
     from wgcc_runtime.wgsl_guard import guard_wgsl
 
     try:
-        for kernel in read_plan(files["plan.json"]).kernels:
+        plan = read_plan(files["plan.json"])
+        for kernel in plan.kernels:
             guard_wgsl(read_kernel(lambda name, _: files.get(name), kernel), kernel.file)
+        if plan.twin:
+            read_twin(lambda name, _: files.get(name), plan.twin)
     except WgccError:
         return False
     return True
