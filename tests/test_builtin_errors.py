@@ -46,12 +46,12 @@ x[:, 1 : 1] | 1 : 1 | WG0413 | this slice is empty
 x[: : 0] | 0 | WG0413 | the step of a slice must be at least 1, but it is 0
 x[0 : k] | k | WG0414 | a slice needs bounds known at compile time, but this is a scalar i32 | for a fixed-size window at a run-time position write `x[start +: length]`
 x[k +: 9] | k +: 9 | WG0413 | a window of 9 does not fit in an axis of A = 2
-x[1 +: 2] | 1 +: 2 | WG0413 | a window of 2 from 1 leaves an axis of A = 2
+x[1 +: 2] | 1 +: 2 | WG0413 | a window of 2 from 1 is outside an axis of A = 2
 x[s +: 1] | s | WG0413 | a window starts at one whole number, but this is a scalar f32
 x[k +: k] | k | WG0414 | the length of a window must be known at compile time, but this is a scalar i32
 x[i] | i | WG0413 | an index must be one number | to look up many rows use `gather(x, ids)`
 x[s] | s | WG0413 | an index must be a whole number, but this is a scalar f32
-x[.., 0, ..] | .. | WG0413 | `..` can stand only once
+x[.., 0, ..] | .. | WG0413 | `..` can be used only once
 (1.5)[0] | (1.5)[0] | WG0413 | the number 1.5 cannot be indexed
 split(x, 2, axis = C)[2] | 2 | WG0413 | index 2 is outside this list of 2
 rearrange(w, "C (A K) -> A C K") | K | WG0416 | D = 5 is not a multiple of A = 2

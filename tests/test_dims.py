@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wgcc.elaborate.tracing.dims import DIFF, LUCK, SAME, Dim, compare, product, sizes_note
+from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, SAME, Dim, compare, product, sizes_note
 
 B, D, H = Dim.declared("B", 32), Dim.declared("D", 64), Dim.declared("H", 8)
 F = Dim.declared("F", 64)
@@ -25,7 +25,7 @@ def test_equal_by_construction() -> None:
 
 def test_a_number_is_any_size_of_that_value() -> None:
     assert compare(D, Dim.literal(64)) is SAME
-    assert compare(D, F) is LUCK
+    assert compare(D, F) is COINCIDENCE
     assert compare(D, H) is DIFF
     assert compare(Dim.literal(3), Dim.literal(3)) is SAME
 
@@ -39,11 +39,11 @@ def test_a_number_may_stand_for_a_name_within_a_product() -> None:
     assert compare(Dim.literal(8) * D, (f + Dim.literal(1)) * D) is SAME
     assert compare(whole((H * f).divided_by(f)), H) is SAME
     assert compare(H + Dim.literal(7), H + f) is SAME
-    assert compare(H * Dim.literal(8), D) is LUCK
-    assert compare(f * D, f * F) is LUCK
-    assert compare(f * D, Dim.literal(7) * F) is LUCK
+    assert compare(H * Dim.literal(8), D) is COINCIDENCE
+    assert compare(f * D, f * F) is COINCIDENCE
+    assert compare(f * D, Dim.literal(7) * F) is COINCIDENCE
     one = Dim.declared("One", 1)
-    assert compare(one * D, D) is LUCK, "nobody wrote a 1"
+    assert compare(one * D, D) is COINCIDENCE, "nobody wrote a 1"
     nothing = Dim.declared("Zero", 0)
     assert compare(nothing * D, D - D) is SAME
 
@@ -51,7 +51,7 @@ def test_a_number_may_stand_for_a_name_within_a_product() -> None:
 def test_equal_names_of_different_declarations_differ() -> None:
     other = Dim.declared("D", 16, "parts.wg:5")
     assert compare(D, other) is DIFF
-    assert compare(D, Dim.declared("D", 64, "parts.wg:5")) is LUCK
+    assert compare(D, Dim.declared("D", 64, "parts.wg:5")) is COINCIDENCE
     assert (D - other).size == 48
 
 
@@ -61,8 +61,8 @@ def test_division_is_exact() -> None:
     assert whole(D.divided_by(Dim.literal(4))).size == 16
 
 
-def test_made_up_sizes_never_agree_and_always_divide() -> None:
-    a, b = Dim.made_up("N"), Dim.made_up("N")
+def test_placeholder_sizes_never_agree_and_always_divide() -> None:
+    a, b = Dim.placeholder("N"), Dim.placeholder("N")
     assert compare(a, b) is DIFF
     third = whole(a.divided_by(b))
     assert third.generic and compare(third * b, a) is SAME
@@ -82,7 +82,7 @@ def test_made_up_sizes_never_agree_and_always_divide() -> None:
         (D * D, "D**2 = 4096"),
         (D - D, "0"),
         ((Dim.literal(3) * D).named("W"), "W = 192"),
-        (Dim.made_up("N"), "N"),
+        (Dim.placeholder("N"), "N"),
     ],
 )
 def test_text(dim: Dim, text: str) -> None:

@@ -117,4 +117,4 @@ def test_chains_of_imports_have_an_end(tmp_path: Path) -> None:
 
     assert chain(40) == []
     (problem,) = chain(300)
-    assert problem == "m49.wg:1 WG0702 files import one another more than 50 deep"
+    assert problem == "m49.wg:1 WG0702 imports are nested more than 50 levels deep"

@@ -1,4 +1,4 @@
-"""The whole of a program: load its files, then every model, test, and whatever nothing uses."""
+"""Checks a whole program: its files, its models, its tests, and the code that nothing uses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def elaborate(
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
-    None where there are errors. `sizes` are values for dims; `seed` wins over the model's own.
+    None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
     """
     programs = check(root, diagnostics, sizes=sizes, seed=seed)
     if diagnostics.errors:
@@ -58,10 +58,10 @@ def check(
     seed: int | None = None,
     prepare: Prepare | None = None,
 ) -> dict[str, Program]:
-    """Check everything in a file, tests included; the programs of its models without errors.
+    """Check everything in a file, tests included; returns the programs of models without errors.
 
-    Facts about values in tests are computed only with `prepare`, which turns a graph with `grad`
-    into one that can be evaluated.
+    Assertions about values in tests are computed only with `prepare`, which turns a graph with
+    `grad` into one that can be evaluated.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")

@@ -1,4 +1,4 @@
-"""What names of PyTorch are called in `.wg`: hints of diagnostics, and a table for newcomers.
+"""PyTorch names and what to write in `.wg` instead: for hints in diagnostics and for the docs.
 
 Names that both have (`exp`, `softmax`, `Linear`) are not listed. An entry is code, for tensors
 `x, y: f32[2, 3, 4]`, `m: f32[3, 4]`, `ids: i32[2]` and `mask: bool[2, 3, 4]`, or a member of a
@@ -73,7 +73,7 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     autograd = grad(sum(x), x)
     zero_grad = - nothing to reset: every call computes fresh gradients
     step = - `minimize loss with opt` makes the step
-    item = - entries return numbers; outputs are read at the end of the call
+    item = - entries return numbers; outputs are read back at the end of the call
     to = f32(ids) ; the element type is called like a function, devices are chosen at `load`
     cuda = - devices are chosen when a bundle is loaded
     cpu = - devices are chosen when a bundle is loaded

@@ -1,4 +1,4 @@
-"""Reporting of problems: whom to blame, when to stay silent, and what the user may have meant."""
+"""Reports errors: at which line, when not to report again, and what the user may have meant."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SYNONYMS = {
     "input": "x",
 }  # fmt: skip
 
-# Nobody reads more. Each looks through every name there is, and is compared with many.
+# Suggestions per run: each of them compares a name with all visible names, which takes time.
 MOST_GUESSES, MOST_COMPARED = 100, 200_000
 
 
 class Stop(Exception):
     """Abandons one expression or statement whose error has been reported.
 
-    `raise Stop(report.error(…).help(…))` reads well, so a diagnostic may be given; it is not used.
+    It takes a diagnostic only so that one can write `raise Stop(report.error(…).help(…))`.
     """
 
 
@@ -46,7 +46,7 @@ class Report:
         self._damaged: tuple[int, set[tuple[Source, int]]] = (0, set())
 
     def error(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
-        """A line that did not parse has had its error: nothing more is said about it."""
+        """Report an error, unless its line did not parse: then it has its error already."""
         span = place(at)
         if (span.source, span.line) in self._damaged_lines():
             return Diagnostic("error", code, message, span, label)
@@ -81,7 +81,7 @@ class Report:
 
     @contextmanager
     def inside(self, call: Span) -> Iterator[None]:
-        """What happens inside was caused by the call at this place."""
+        """Errors inside are caused by the call at this place."""
         self._calls.append(call)
         try:
             yield
@@ -89,7 +89,7 @@ class Report:
             self._calls.pop()
 
     def user_span(self, span: Span) -> Span:
-        """The place to blame: `span`, or the nearest call in the user's files that led there."""
+        """Where to report: `span`, or the innermost call in the user's files that led there."""
         if span.source not in self.library:
             return span
         users = (call for call in reversed(self._calls) if call.source not in self.library)

@@ -1,18 +1,18 @@
-"""How much checking one program may take: what asks for more is refused, so that `check` ends."""
+"""Limits on the work of checking one program, so that `check` always ends soon."""
 
 from __future__ import annotations
 
 from wgcc.elaborate.report import Place, Report
 
-# Expressions that are evaluated, each as often as it is reached: seconds.
+# Evaluations of expressions: this many take seconds.
 MOST_STEPS = 400_000
-# Operations of all graphs, before gradients. A language model of 48 layers has a few thousand.
+# Nodes of all graphs, before gradients. A language model of 48 layers has a few thousand.
 MOST_NODES = 30_000
-# What numpy may do for tests and first values: about a second.
+# Element operations in numpy, for tests and initial values: this many take about a second.
 MOST_EFFORT = 40_000_000
 
 
-# A model or entry takes as long as so many operations, before its first one.
+# The cost of a model or an entry itself, in nodes.
 MODEL = ENTRY = 10
 
 
@@ -28,7 +28,7 @@ class Budget:
         self._effort = 0
 
     def step(self, at: Place, is_silent: bool, cost: int = 1) -> None:
-        """One more expression. Code that nobody uses may end unchecked, without a word."""
+        """Count an expression. With `is_silent` (unused code) the check just ends at the limit."""
         self._steps += cost
         if self._steps > MOST_STEPS:
             raise self._exhausted(f"more than {MOST_STEPS:,} expressions", at, is_silent)
@@ -39,7 +39,7 @@ class Budget:
             raise self._exhausted(f"more than {MOST_NODES:,} operations", at, is_silent)
 
     def afford(self, effort: int) -> bool:
-        """Whether numpy may still do so much; then it is counted."""
+        """Whether numpy may still do this much; if so, it is counted."""
         if self._effort + effort > MOST_EFFORT:
             return False
         self._effort += effort
@@ -48,6 +48,8 @@ class Budget:
     def _exhausted(self, what: str, at: Place, is_silent: bool) -> Exhausted:
         if not is_silent:
             text = f"this program unrolls to {what}"
-            found = self._report.error("WG0804", text, at, "it was left here")
-            found.help("loops are unrolled and functions inlined: fewer rounds, or smaller models")
+            found = self._report.error("WG0804", text, at, "the check stopped here")
+            found.help(
+                "loops are unrolled and functions inlined: use fewer iterations or smaller models"
+            )
         return Exhausted()

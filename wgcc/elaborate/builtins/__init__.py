@@ -1,8 +1,8 @@
 """The built-in functions. Every module of this folder adds those in its `FUNCTIONS`.
 
 A function is `BuiltinFunction(name, parameters, call)`; `call(tracer, args, at)` checks its
-arguments, reports what is wrong (`raise Stop(tracer.report.error(…))`) and returns a value, usually
-a `Tensor` made by `tracer.emit`.
+arguments, reports errors (`raise Stop(tracer.report.error(…))`) and returns a value, usually a
+`Tensor` from `tracer.emit`.
 """
 
 from __future__ import annotations

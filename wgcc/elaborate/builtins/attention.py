@@ -1,10 +1,10 @@
-"""`attention(q, k, v, causal, offset, scale, mask, window)`: one op, whatever the sizes."""
+"""`attention(q, k, v, causal, offset, scale, mask, window)`: one op for all sizes."""
 
 from __future__ import annotations
 
 import math
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.report import Stop
@@ -20,20 +20,20 @@ from wgcc.ops.attention_rule import HIDDEN
 def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """softmax(q kᵀ · scale + mask) v for `[.., heads, rows, head size]`.
 
-    With `causal` row i sees the rows up to `offset` + i, with `window` only those less than so
-    many positions away; a row that sees nothing gives zeros. Where q has more heads than k and v,
-    neighbouring heads of q share one of theirs.
+    With `causal` row i attends to rows up to `offset` + i, with `window` only to rows less than
+    `window` positions away; a row that attends to nothing gives zeros. Where q has more heads than
+    k and v, neighbouring heads of q share a head of k and v.
     """
-    q, k, v = (parameters.tensor(tracer, args, name, FLOATS) for name in ("q", "k", "v"))
+    q, k, v = (expect.tensor(tracer, args, name, FLOATS) for name in ("q", "k", "v"))
     _check(tracer, args, at, q, k, v)
     _check_sharing(tracer, args, q, k)
     stack = product(q.dims[:-3])
     scale, queries = _scaled(tracer, args, q)
     inputs = [_four_axes(x, stack) for x in (queries, Term(tracer, k), Term(tracer, v))]
-    window = None if args["window"] is None else parameters.whole(tracer, args, "window").size
-    causal = parameters.flag(tracer, args, "causal")
+    window = None if args["window"] is None else expect.whole(tracer, args, "window").size
+    causal = expect.flag(tracer, args, "causal")
     if args["offset"] is not None and (causal or window is not None):
-        inputs.append(parameters.scalar(tracer, args, "offset", "i32"))
+        inputs.append(expect.scalar(tracer, args, "offset", "i32"))
     if args["mask"] is not None:
         inputs.append(_mask(tracer, args, q, k, stack))
     dims = (stack, *q.dims[-3:-1])
@@ -54,17 +54,17 @@ def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, Term]:
     if args["scale"] is None:
         return 1.0 / math.sqrt(q.dims[-1].size), queries
     if isinstance(args["scale"], (Dim, Number)):
-        return parameters.number(tracer, args, "scale"), queries
-    factor = Term(tracer, parameters.scalar(tracer, args, "scale", "f32"))
+        return expect.number(tracer, args, "scale"), queries
+    factor = Term(tracer, expect.scalar(tracer, args, "scale", "f32"))
     return 1.0, queries.cast("f32") * factor
 
 
 def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> Tensor:
     """What is added to the scores; a mask of bools hides the keys where it is false."""
-    mask = parameters.tensor(tracer, args, "mask", (*FLOATS, "bool"))
+    mask = expect.tensor(tracer, args, "mask", (*FLOATS, "bool"))
     dims = (*q.dims[:-1], k.dims[-2])
-    scores = Tensor(q.value, dims)  # stands for the scores, which are never kept
-    given = parameters.given(args, "mask")
+    scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
+    given = expect.given(args, "mask")
     found = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
     if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"

@@ -1,8 +1,8 @@
-"""Gradients by hand, order of loops, comparison in tests: `stop_grad grad reversed close`."""
+"""Explicit gradients, order of loops, comparison in tests: `stop_grad grad reversed close`."""
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.numbers import plain
@@ -13,11 +13,11 @@ from wgcc.elaborate.tracing.sequences import as_sequence
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     ListValue,
     Number,
     RangeValue,
     Tensor,
-    Truth,
     TupleValue,
     describe,
 )
@@ -26,24 +26,24 @@ from wgcc.ir.graph import FLOATS
 
 
 def stop_grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-    """x itself, but nothing is learned through it."""
+    """x itself, but with a gradient of zero."""
     if isinstance(args["x"], (Dim, Number)):
         return args["x"]
-    x = parameters.tensor(tracer, args, "x")
+    x = expect.tensor(tracer, args, "x")
     return tracer.emit("stop_grad", x, dims=x.dims, dtype=x.dtype)
 
 
 def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """The derivative of one number with respect to a tensor, or to each of several."""
-    value = parameters.tensor(tracer, args, "value", FLOATS)
+    value = expect.tensor(tracer, args, "value", FLOATS)
     if value.dims:
         text = f"`grad` differentiates one number, but this is {value}"
         found = tracer.report.error("WG0305", text, args.span("value"), str(value))
         raise Stop(found.help(f"reduce it first, e.g. `sum({args.text('value')})`"))
-    wrt = parameters.given(args, "wrt")
+    wrt = expect.given(args, "wrt")
     several = isinstance(wrt.value, (ListValue, TupleValue))
     items = wrt.value.items if isinstance(wrt.value, (ListValue, TupleValue)) else (wrt.value,)
-    tensors = [parameters.checked(tracer, Given(item, wrt.span), "wrt", FLOATS) for item in items]
+    tensors = [expect.checked(tracer, Given(item, wrt.span), "wrt", FLOATS) for item in items]
     outputs = [(tensor.dims, tensor.dtype) for tensor in tensors]
     results = tracer.emit_many("grad", value, *tensors, outputs=outputs)
     return TupleValue(results) if several else results[0]
@@ -51,10 +51,10 @@ def grad(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
 
 def close(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """Whether no two elements differ by more than `tol`."""
-    tolerance = parameters.number(tracer, args, "tol")
-    a, b = parameters.given(args, "a"), parameters.given(args, "b")
+    tolerance = expect.number(tracer, args, "tol")
+    a, b = expect.given(args, "a"), expect.given(args, "b")
     if isinstance(a.value, (Dim, Number)) and isinstance(b.value, (Dim, Number)):
-        return Truth(abs(plain(a.value) - plain(b.value)) <= tolerance)
+        return BoolValue(abs(plain(a.value) - plain(b.value)) <= tolerance)
     a, b = _in_floats(tracer, a), _in_floats(tracer, b)
     difference = Term(tracer, elementwise(tracer, "close", "sub", a, b, at))
     return difference.apply("abs").compare("le", tolerance).reduce("all").tensor

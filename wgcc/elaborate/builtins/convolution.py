@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.image_windows import MOST_PLACES, windows_over
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
@@ -15,13 +15,13 @@ from wgcc.ir.graph import FLOATS
 
 
 def conv2d(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """x `[N, H, W, I]` with kernels w `[KH, KW, I / groups, O]`; no kernel is flipped."""
-    x = parameters.tensor(tracer, args, "x", FLOATS, rank=4)
-    w = parameters.tensor(tracer, args, "w", (x.dtype,), rank=4)
-    stride = parameters.pair(tracer, args, "stride")
-    dilation = parameters.pair(tracer, args, "dilation")
-    pad = parameters.pair(tracer, args, "pad", least=0)
-    groups = parameters.whole(tracer, args, "groups")
+    """x `[N, H, W, I]` with kernels w `[KH, KW, I / groups, O]`; as in PyTorch not flipped."""
+    x = expect.tensor(tracer, args, "x", FLOATS, rank=4)
+    w = expect.tensor(tracer, args, "w", (x.dtype,), rank=4)
+    stride = expect.pair(tracer, args, "stride")
+    dilation = expect.pair(tracer, args, "dilation")
+    pad = expect.pair(tracer, args, "pad", least=0)
+    groups = expect.whole(tracer, args, "groups")
     _check_channels(tracer, args, at, x, w, groups)
     windows = windows_over(tracer, at, x.dims, w.dims[:2], stride, pad, dilation)
     dims = (x.dims[0], *windows.out, w.dims[3])
@@ -49,9 +49,9 @@ def _check_channels(
 
 
 def causal_conv1d(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """y_t = Σ_i w_i x_{t - K + 1 + i}, each channel for itself; before the beginning x is zero."""
-    x = parameters.tensor(tracer, args, "x", FLOATS)
-    w = parameters.tensor(tracer, args, "w", (x.dtype,), rank=2)
+    """y_t = Σ_i w_i x_{t - K + 1 + i}, for each channel; x is zero before the beginning."""
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    w = expect.tensor(tracer, args, "w", (x.dtype,), rank=2)
     if x.rank < 2 or compare(x.dims[-1], w.dims[1]) is DIFF:
         channels = x.dims[-1].full if x.dims else "no"
         text = f"causal_conv1d: {x} has {channels} channels, the window has {w.dims[1].full}"
@@ -64,7 +64,7 @@ def causal_conv1d(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _columns(x: Term, w: Term) -> Term:
-    """Time runs down the rows of an image one pixel wide; the last places see the present."""
+    """Time as the rows of an image one pixel wide; the last kernel row is at the present."""
     time, channels, one = x.dims[-2], x.dims[-1], Dim.literal(1)
     image = x.reshape([product(x.dims[:-2]), time, one, channels])
     kernel = w.reshape([w.dims[0], one, one, channels])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import aligned
@@ -15,7 +15,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import AnyValue, Number, Tensor, Truth, describe
+from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, TensorType
 from wgcc.ops import OPS, ShapeError
@@ -53,7 +53,7 @@ def _takes(op: str, dtype: str) -> bool:
 
 
 def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
-    x = parameters.tensor(tracer, args, "x")
+    x = expect.tensor(tracer, args, "x")
     if not _takes(op, x.dtype):
         text = f"`{op}` works on floats, but this is {x}"
         found = tracer.report.error("WG0501", text, args.span("x"), str(x))
@@ -65,11 +65,11 @@ def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
 
 def gelu(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """x times the normal distribution function of x; `approximate` uses tanh, as GPT-2 does."""
-    rough = parameters.flag(tracer, args, "approximate")
+    rough = expect.flag(tracer, args, "approximate")
     value = args["x"]
     if isinstance(value, (Dim, Number)):
         return _of_number(tracer, "gelu", value, _gelu_tanh if rough else _gelu, at)
-    x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
+    x = Term(tracer, expect.tensor(tracer, args, "x", FLOATS))
     if not rough:
         return x.apply("gelu").tensor
     inner = (x + x * x.apply("square") * 0.044715) * math.sqrt(2.0 / math.pi)
@@ -86,7 +86,7 @@ def _gelu_tanh(x: float) -> float:
 
 def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-        a, b = parameters.given(args, "a"), parameters.given(args, "b")
+        a, b = expect.given(args, "a"), expect.given(args, "b")
         x, y = a.value, b.value
         if isinstance(x, (Dim, Number)) and isinstance(y, (Dim, Number)):
             return x if rule(plain(x), plain(y)) == plain(x) else y
@@ -97,7 +97,7 @@ def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
 
 def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """`low` where x is below it, `high` where x is above it, else x."""
-    x, low, high = (parameters.given(args, name) for name in ("x", "low", "high"))
+    x, low, high = (expect.given(args, name) for name in ("x", "low", "high"))
     values = x.value, low.value, high.value
     if all(isinstance(value, (Dim, Number)) for value in values):
         return (
@@ -116,15 +116,15 @@ def _order(value: AnyValue) -> float:
 
 def where(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """`a` where the condition holds, else `b`, element by element."""
-    condition, a, b = (parameters.given(args, name) for name in ("condition", "a", "b"))
-    if isinstance(condition.value, Truth):
+    condition, a, b = (expect.given(args, name) for name in ("condition", "a", "b"))
+    if isinstance(condition.value, BoolValue):
         return a.value if condition.value.value else b.value
-    parameters.checked(tracer, condition, "condition", ("bool",))
+    expect.checked(tracer, condition, "condition", ("bool",))
     return _choose(tracer, "where", condition, a, b, at)
 
 
 def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at: Span) -> Tensor:
-    """The `where` op with three operands that line up."""
+    """The `where` op with three operands that broadcast."""
     a, b = adapted(tracer, op, yes, no, at, bools=True)
     dims = aligned(tracer, op, Given(a, yes.span), Given(b, no.span), at)
     both = Given(Tensor(a.value, dims), yes.span)

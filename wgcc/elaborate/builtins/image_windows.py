@@ -1,4 +1,4 @@
-"""Where a kernel lies over an image: how often it fits, and what is refused. `[N, H, W, C]`."""
+"""Positions of a kernel over an image `[N, H, W, C]`: their number, and checks of the sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.errors import Span
 
-# More than anyone needs, and few enough to go through one by one.
+# Far more than networks use, and few enough for a loop over all of them.
 MOST_PLACES = 65_536
 
 Pair = tuple[int, int]
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """A kernel of `kernel` pixels lies over an image once for each pixel of `out`."""
+    """A kernel of `kernel` pixels is placed over an image once for each pixel of `out`."""
 
     kernel: Pair
     stride: Pair
@@ -28,7 +28,7 @@ class Windows:
     out: tuple[Dim, Dim]
 
     def attrs(self) -> dict[str, Any]:
-        """What ops call these numbers, but for the kernel's size."""
+        """The attributes of ops, without the kernel's size."""
         out = (self.out[0].size, self.out[1].size)
         return {"stride": self.stride, "pad": self.pad, "out": out}
 
@@ -52,7 +52,7 @@ def windows_over(
 def _count(
     tracer: Tracer, at: Span, size: Dim, kernel: Dim, stride: Dim, pad: Dim, dilation: Dim
 ) -> Dim:
-    """How often a kernel fits along an axis; the axis itself if that is its own size."""
+    """How often a kernel fits along an axis; the axis's own dim if that is its size."""
     room = size.size + 2 * pad.size - dilation.size * (kernel.size - 1) - 1
     count = max(room, 0) // stride.size + 1
     if room < 0 and not tracer.generic:

@@ -1,10 +1,10 @@
-"""Losses and the accuracy: each is one number, the mean over everything it compares."""
+"""Losses and the accuracy: each is one number, a mean over all elements or labels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
@@ -40,7 +40,7 @@ def bce_logits(x: Term, target: Term) -> Term:
 def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Squared (and halved) for small errors, linear beyond `delta`."""
     prediction, target = _pair(tracer, "huber", args, at)
-    delta = parameters.number(tracer, args, "delta")
+    delta = expect.number(tracer, args, "delta")
     if delta <= 0:
         text = f"`delta` must be positive, but it is {delta:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("delta")))
@@ -51,9 +51,9 @@ def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Term, Term]:
-    """Two float tensors of one shape: a loss never stretches, because that hides mistakes."""
-    a = parameters.tensor(tracer, args, "prediction", FLOATS)
-    b = parameters.tensor(tracer, args, "target", (a.dtype,))
+    """Two float tensors of one shape: losses do not broadcast, because that hides mistakes."""
+    a = expect.tensor(tracer, args, "prediction", FLOATS)
+    b = expect.tensor(tracer, args, "target", (a.dtype,))
     differs = a.rank != b.rank or any(
         compare(x, y) is DIFF for x, y in zip(a.dims, b.dims, strict=True)
     )
@@ -72,7 +72,7 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
     logits, labels = _scores(tracer, "cross_entropy", args, at)
     ignore = _ignored(tracer, args)
-    smoothing = parameters.number(tracer, args, "smoothing")
+    smoothing = expect.number(tracer, args, "smoothing")
     if not 0 <= smoothing < 1:
         text = f"`smoothing` must be at least 0 and below 1, but it is {smoothing:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("smoothing")))
@@ -104,19 +104,19 @@ def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 def _ignored(tracer: Tracer, args: BoundArgs) -> int | None:
     if args["ignore"] is None:
         return None
-    return parameters.whole(tracer, args, "ignore", least=-(2**31)).size
+    return expect.whole(tracer, args, "ignore", least=-(2**31)).size
 
 
 def _scores(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Tensor, Tensor]:
     """`logits [.., C]` and i32 `labels [..]`."""
-    logits = parameters.tensor(tracer, args, "logits", FLOATS)
+    logits = expect.tensor(tracer, args, "logits", FLOATS)
     labels = args["labels"]
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
         found = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
         one_hot = "for one-hot rows take `argmax(labels, axis = -1)` first"
         raise Stop(found.help(one_hot) if labels.rank == logits.rank else found)
-    whole = parameters.tensor(tracer, args, "labels", INTEGERS)
+    whole = expect.tensor(tracer, args, "labels", INTEGERS)
     if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
         text = f"{name}: `labels` must have the shape of `logits` without the last axis"
         found = tracer.report.error("WG0419", text, at)

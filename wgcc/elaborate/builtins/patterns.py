@@ -48,14 +48,14 @@ class Pattern:
     span: Span
 
     def own_names(self) -> set[str]:
-        """Names that are an axis of a tensor by themselves, so that its size is theirs."""
+        """Names that are a whole axis of a tensor (not in parentheses), which gives their size."""
         groups = (group for side in self.inputs for group in side if not group.merged)
         return {axis.name for group in groups for axis in group.axes}
 
 
 @dataclass
 class Sizes:
-    """What each axis name stands for: given as an argument, found, or visible in the scope.
+    """The size of each axis name: given as an argument, found, or visible in the scope.
 
     The pattern's `own` names are local to it, whatever dims the scope may have.
     """
@@ -77,7 +77,7 @@ class Sizes:
 
 
 def read_pattern(tracer: Tracer, text: Text) -> Pattern:
-    """Split `a b (c d), e -> a e`; reports what is no pattern."""
+    """Split `a b (c d), e -> a e`; reports syntax errors."""
     tokens = _tokens(text)
     arrows = [number for number, (word, _) in enumerate(tokens) if word == "->"]
     if len(arrows) > 1:
@@ -122,7 +122,7 @@ def expanded(tracer: Tracer, side: Side, x: Tensor, at: Span) -> Side:
     rest = [group for group in side if group.axes and group.axes[0].name == REST]
     left = x.rank - len(side) + len(rest)
     if len(rest) > 1:
-        raise _wrong(tracer, "`..` can stand only once on a side", rest[1].span)
+        raise _wrong(tracer, "`..` can be used only once on a side", rest[1].span)
     if left < 0 or (left > 0 and not rest):
         axes = "1 axis" if len(side) == 1 else f"{len(side) - len(rest)} axes"
         raise _wrong(tracer, f"the pattern has {axes}, but the tensor is {x}", at)
@@ -155,7 +155,7 @@ def check_output(tracer: Tracer, side: Side, known: Sequence[str]) -> None:
 
 
 def axes_of(side: Side) -> Iterator[Axis]:
-    """All axes of a side, without those of size 1, which carry nothing."""
+    """All axes of a side but those of size 1."""
     return (axis for group in side for axis in group.axes if axis.name != "1")
 
 
@@ -185,7 +185,7 @@ def _match_one(tracer: Tracer, axis: Axis, dim: Dim, sizes: Sizes) -> None:
         text = f"`{axis.name}` is {known.size} in this pattern, but the axis is {dim.full}"
         raise _wrong(tracer, text, axis.span)
     if not axis.name.isdigit():
-        # A plain number knows less than the name the axis came with.
+        # Keep the axis's own dim, which has a name, rather than a plain number.
         sizes.found[axis.name] = dim if known.is_literal else known
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.image_windows import windows_over
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
@@ -16,10 +16,10 @@ from wgcc.ir.graph import FLOATS
 
 def _pool(name: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = parameters.tensor(tracer, args, "x", FLOATS, rank=4)
-        kernel = parameters.pair(tracer, args, "k")
-        stride = kernel if args["stride"] is None else parameters.pair(tracer, args, "stride")
-        pad = parameters.pair(tracer, args, "pad", least=0)
+        x = expect.tensor(tracer, args, "x", FLOATS, rank=4)
+        kernel = expect.pair(tracer, args, "k")
+        stride = kernel if args["stride"] is None else expect.pair(tracer, args, "stride")
+        pad = expect.pair(tracer, args, "pad", least=0)
         _check_pad(tracer, args, kernel, pad)
         one = (Dim.literal(1),) * 2
         windows = windows_over(tracer, at, x.dims, kernel, stride, pad, one)
@@ -34,7 +34,7 @@ def _pool(name: str) -> BuiltinFunction:
 def _check_pad(
     tracer: Tracer, args: BoundArgs, kernel: tuple[Dim, Dim], pad: tuple[Dim, Dim]
 ) -> None:
-    """With more than half of a kernel, some windows would see nothing."""
+    """With more than half of a kernel, some windows would contain padding only."""
     for size, zeros in zip(kernel, pad, strict=True):
         if 2 * zeros.size > size.size and not tracer.generic:
             text = f"`pad` may be half of the kernel, {size.size // 2}, but it is {zeros.size}"
@@ -43,8 +43,8 @@ def _check_pad(
 
 def upsample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Each pixel of `[N, H, W, C]` as a block of `factor` equal ones (nearest neighbour)."""
-    x = parameters.tensor(tracer, args, "x", rank=4)
-    down, right = parameters.pair(tracer, args, "factor")
+    x = expect.tensor(tracer, args, "x", rank=4)
+    down, right = expect.pair(tracer, args, "factor")
     batch, rows, columns, channels = x.dims
     one = Dim.literal(1)
     blocks = Term(tracer, x).reshape([batch, rows, one, columns, one, channels])

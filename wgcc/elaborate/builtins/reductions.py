@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -24,10 +24,10 @@ Rule = Callable[[Term, Sequence[int]], Term]
 
 def _reduction(name: str, dtypes: Sequence[str], rule: Rule) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = Term(tracer, parameters.tensor(tracer, args, "x", dtypes))
-        axes = parameters.axes(tracer, args, x.tensor)
+        x = Term(tracer, expect.tensor(tracer, args, "x", dtypes))
+        axes = expect.axes(tracer, args, x.tensor)
         result = rule(x, axes)
-        keep = parameters.flag(tracer, args, "keep")
+        keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
     return BuiltinFunction(name, PARAMETERS, call)
@@ -57,10 +57,10 @@ def logsumexp(x: Term, axes: Sequence[int]) -> Term:
 
 def _arg_reduction(op: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = Term(tracer, parameters.tensor(tracer, args, "x", parameters.NUMBERS))
-        axes = parameters.axes(tracer, args, x.tensor)
+        x = Term(tracer, expect.tensor(tracer, args, "x", expect.NUMBERS))
+        axes = expect.axes(tracer, args, x.tensor)
         result = _position(tracer, args, op, x, axes)
-        keep = parameters.flag(tracer, args, "keep")
+        keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
     return BuiltinFunction(op, PARAMETERS, call)
@@ -85,8 +85,8 @@ def arg_reduce(op: str, x: Term, axis: int) -> Term:
 FUNCTIONS = (
     _reduction("sum", SUMMABLE, _plain("sum")),
     _reduction("prod", SUMMABLE, _plain("prod")),
-    _reduction("max", parameters.NUMBERS, _plain("max")),
-    _reduction("min", parameters.NUMBERS, _plain("min")),
+    _reduction("max", expect.NUMBERS, _plain("max")),
+    _reduction("min", expect.NUMBERS, _plain("min")),
     _reduction("any", ("bool",), _plain("any")),
     _reduction("all", ("bool",), _plain("all")),
     _reduction("mean", FLOATS, mean),

@@ -1,8 +1,8 @@
-"""`sample`: draws a class number from scores, by the largest of scores plus Gumbel noise."""
+"""`sample`: draws a class number from scores, as the argmax of scores plus Gumbel noise."""
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
@@ -13,19 +13,19 @@ from wgcc.elaborate.tracing.values import Number, Tensor, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS
 
-# Half a step of the generator: keeps the logarithm of an exponential draw finite.
+# Half the generator's resolution: keeps the logarithm of an exponential draw finite.
 SMALLEST_DRAW = 2.0**-25
-# Dividing by this is as good as taking the largest score, and overflows for no sensible score.
+# Dividing by this gives the argmax, and does not overflow for realistic scores.
 COLDEST = 1e-6
 
 
 def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """A class number per row, with probability softmax(logits / temperature).
 
-    `top_k` leaves only the k largest scores, `top_p` only the largest ones that together reach
-    this probability. `seed` makes the draw depend on that number alone.
+    `top_k` keeps only the k largest scores, `top_p` only the largest ones that together reach
+    this probability. With `seed` the draw depends on that number alone.
     """
-    logits = parameters.tensor(tracer, args, "logits", FLOATS)
+    logits = expect.tensor(tracer, args, "logits", FLOATS)
     if not logits.dims:
         text = f"`logits` needs an axis of classes, but this is {describe(logits)}"
         raise Stop(tracer.report.error("WG0415", text, args.span("logits")))
@@ -41,18 +41,18 @@ def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 def _cooled(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
     value = args["temperature"]
     if isinstance(value, (Dim, Number)):
-        number = parameters.number(tracer, args, "temperature")
+        number = expect.number(tracer, args, "temperature")
         if number < 0:
             text = f"`temperature` must not be negative, but it is {number:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("temperature")))
         return scores if number == 1 else scores / max(number, COLDEST)
-    heat = Term(tracer, parameters.scalar(tracer, args, "temperature", "f32"))
+    heat = Term(tracer, expect.scalar(tracer, args, "temperature", "f32"))
     return scores / heat.apply("maximum", COLDEST)
 
 
 def _limited(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
     classes = scores.dims[-1]
-    count = parameters.whole(tracer, args, "top_k") if args["top_k"] is not None else None
+    count = expect.whole(tracer, args, "top_k") if args["top_k"] is not None else None
     if count is not None and count.size < classes.size:
         kept = tracer.emit("keep_top_k", scores.tensor, dims=scores.dims, dtype="f32", k=count.size)
         scores = Term(tracer, kept)
@@ -68,8 +68,8 @@ def _mass(tracer: Tracer, args: BoundArgs) -> Tensor | None:
     if value is None:
         return None
     if not isinstance(value, (Dim, Number)):
-        return parameters.scalar(tracer, args, "top_p", "f32")
-    number = parameters.number(tracer, args, "top_p")
+        return expect.scalar(tracer, args, "top_p", "f32")
+    number = expect.number(tracer, args, "top_p")
     if not 0 < number <= 1:
         text = f"`top_p` must be above 0 and at most 1, but it is {number:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("top_p")))
@@ -80,8 +80,8 @@ def _seed(tracer: Tracer, args: BoundArgs) -> Tensor | None:
     if args["seed"] is None:
         return None
     if isinstance(args["seed"], Dim):
-        return parameters.scalar(tracer, args, "seed", "u32")
-    seed = parameters.tensor(tracer, args, "seed", INTEGERS, rank=0)
+        return expect.scalar(tracer, args, "seed", "u32")
+    seed = expect.tensor(tracer, args, "seed", INTEGERS, rank=0)
     return tracer.cast(seed, "u32")
 
 

@@ -1,6 +1,6 @@
-"""Formulas over tensors, for built-ins that are made of several ops: `(x - y).square().mean()`.
+"""Formulas over tensors, for built-ins that consist of several ops: `(x - y).square().mean()`.
 
-A term has been checked already: shapes line up, with 1 stretching, and dtypes agree.
+Terms have been checked before: shapes broadcast, and dtypes agree.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _common_dims(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
 
 
 def _joined(a: Dim, b: Dim) -> Dim:
-    """Here any axis of size 1 stretches: the sizes have been checked where users can err."""
+    """Here any axis of size 1 stretches, because arguments of users were checked before."""
     if a.size != b.size:
         return b if a.size == 1 else a
     return common_dim(a, b)

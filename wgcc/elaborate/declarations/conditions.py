@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.values import Truth, describe
+from wgcc.elaborate.tracing.values import BoolValue, describe
 from wgcc.syntax import ast
 
 
 def is_true(context: Context, condition: ast.Expr) -> bool:
     value = context.evaluate(condition)
-    if isinstance(value, Truth):
+    if isinstance(value, BoolValue):
         return value.value
     text = f"this condition must be known at compile time, but it is {describe(value)}"
     found = context.report.error("WG0306", text, condition)

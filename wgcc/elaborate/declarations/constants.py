@@ -1,4 +1,4 @@
-"""Dims, constants and facts (`assert`), at the top of a file or inside a layer."""
+"""Dims, constants and assertions (`assert`), at the top of a file or inside a layer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from wgcc.elaborate.tracing.context import FAILED, Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     DtypeValue,
     Failed,
     ListValue,
     Number,
     Tensor,
     Text,
-    Truth,
     TupleValue,
     describe,
 )
@@ -26,7 +26,7 @@ LARGEST_DIM = 2**31 - 1
 
 
 def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -> AnyValue:
-    """The size a `dim` stands for; `given` (from outside) wins over what is written."""
+    """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
         found = report.error("WG0205", f"dim `{name}` has no value", decl.name)
@@ -70,23 +70,23 @@ def declare_const(context: Context, decl: ast.Const) -> AnyValue:
     return value
 
 
-def check_fact(context: Context, node: ast.Assert) -> None:
-    """`assert`. A fact about values at run time can only be checked in a test."""
+def check_assertion(context: Context, node: ast.Assert) -> None:
+    """`assert`. An assertion about values at run time can only be checked in a test."""
     value = context.evaluate(node.condition)
-    if isinstance(value, Truth):
+    if isinstance(value, BoolValue):
         if not value.value and not context.generic:
-            raise Stop(report_broken_fact(context, node))
+            raise Stop(report_failed_assertion(context, node))
         return
     if isinstance(value, Tensor) and value.dtype == "bool" and not value.dims and context.in_test:
-        context.facts.append((node, value))
+        context.assertions.append((node, value))
         return
     text = f"`assert` needs a condition known at compile time, but this is {describe(value)}"
     found = context.report.error("WG0403", text, node.condition)
     if isinstance(value, Tensor) and value.dtype == "bool":
-        found.help("facts about values are checked in a `test`; reduce them with `all(...)`")
+        found.help("assertions about values belong in a `test`; reduce them with `all(...)`")
 
 
-def report_broken_fact(context: Context, node: ast.Assert) -> Diagnostic:
+def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
     text = node.text.value if node.text is not None else "this assertion does not hold"
     found = context.report.error("WG0403", text, node.condition, "does not hold")
     if found.span is not node.condition.span and context.building:
@@ -110,4 +110,4 @@ def _sizes_in(context: Context, condition: ast.Expr) -> str:
 def _is_known(value: AnyValue) -> bool:
     if isinstance(value, (TupleValue, ListValue)):
         return all(_is_known(item) for item in value.items)
-    return isinstance(value, (Dim, Number, Truth, Text, DtypeValue))
+    return isinstance(value, (Dim, Number, BoolValue, Text, DtypeValue))

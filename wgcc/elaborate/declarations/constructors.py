@@ -1,4 +1,4 @@
-"""`module.Layer[sizes](options)`: which layer is meant, and with what, before it is created."""
+"""`module.Layer[sizes](options)`: which layer it names, with which sizes and options."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _named_layer(context: Context, constructor: ast.Constructor) -> LayerType:
 def with_arguments(
     context: Context, layer: LayerType, arguments: Arguments, sizes_given: bool
 ) -> LayerType:
-    """`Layer[…](arguments)`: options by name, on top of those the type carries already."""
+    """`Layer[…](arguments)`: options by name, in addition to those the type already has."""
     node = layer.definition.node
     names = [value.name.text for value in node.values]
     if len(arguments.positional) > len(names):

@@ -1,4 +1,4 @@
-"""First values of parameters and state: a distribution, a number, or a constant tensor."""
+"""Initial values of parameters and state: a distribution, a number, or a constant tensor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
 from wgcc.elaborate.tracing.context import FAILED, Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
-from wgcc.elaborate.tracing.values import AnyValue, Number, Tensor, Truth, describe
+from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
 from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
@@ -30,10 +30,10 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "orthogonal": "gain=1.0",
     "external": "",
 }
-# What each argument must at least be; `low`, `high` and `mean` may be anything.
+# The least value of each argument; `low`, `high` and `mean` have no bound.
 LOWER_BOUNDS = {"std": 0.0, "fan": 1.0, "fan_in": 1.0, "fan_out": 1.0, "gain": 0.0}
 
-# The effort for a number that is written into the plan.
+# The cost of a number that is written into the plan.
 WRITTEN = 20
 FROM_FILE = "write `~ external`, and give them in a file of weights"
 
@@ -54,7 +54,7 @@ def value_init(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim, ..
     with context.scratch() as trace:
         value = context.evaluate(expr)
         tensor = context.fit(value, dtype, dims, expr)
-        if isinstance(value, (Dim, Number, Truth)):
+        if isinstance(value, (Dim, Number, BoolValue)):
             return Init("value", values=(float(_number(value)),))
         return Init(
             "value", values=() if context.generic else _computed(context, trace, tensor, expr)
@@ -71,7 +71,7 @@ def _computed(
     graph = trace.finish("initial value", {"value": tensor.value})
     asked = effort(graph)
     if not context.budget.afford(asked):
-        text = f"this initial value asks for about {asked:,} steps of computation"
+        text = f"this initial value needs about {asked:,} steps of computation"
         found = context.report.error("WG0220", text, expr)
         raise Stop(found.note(f"all of them together may take {MOST_EFFORT:,}").help(FROM_FILE))
     try:
@@ -131,7 +131,7 @@ def _setting(context: Context, bound: BoundArgs, key: str) -> float:
     return number
 
 
-def _number(value: Dim | Number | Truth) -> float | int | bool:
+def _number(value: Dim | Number | BoolValue) -> float | int | bool:
     return value.size if isinstance(value, Dim) else value.value
 
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_fact, declare_const, declare_dim
+from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
 from wgcc.elaborate.declarations.constructors import constructed
 from wgcc.elaborate.declarations.inits import param_init, value_init
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
@@ -44,7 +44,7 @@ def instantiate(
     at: Span,
     remat: bool = False,
 ) -> LayerValue:
-    """A new instance at `path`; `at` is the place that asks for it."""
+    """A new instance at `path`; `at` is the place where it is created."""
     definition = layer.definition
     context.spend(at)
     _refuse_nesting(context, layer, at)
@@ -143,7 +143,7 @@ class _Members:
                 self._fail(member)
 
     def _announce(self, member: ast.LayerMember) -> None:
-        """What must be known before any member is built."""
+        """Declare what must be known before any member is built."""
         scope = self.layer.scope
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
@@ -181,8 +181,8 @@ class _Members:
     def const(self, member: ast.Const) -> None:
         self._put(member.name, declare_const(self.context, member))
 
-    def fact(self, member: ast.Assert) -> None:
-        check_fact(self.context, member)
+    def assertion(self, member: ast.Assert) -> None:
+        check_assertion(self.context, member)
 
     def setting(self, member: ast.Setting) -> None:
         report, name = self.context.report, member.name
@@ -272,7 +272,7 @@ class _Members:
     def _replaced(
         self, old: LayerType, replacement: Replacement, path: str, remat: bool
     ) -> AnyValue:
-        """Sizes and options of the old layer carry over; its own `frozen` marks decide."""
+        """Keeps sizes and options of the old layer; `frozen` is as the new layer declares it."""
         context = self.context
         with context.within(replacement.scope, context.prefix):
             new = constructed(context, replacement.constructor)
@@ -305,13 +305,13 @@ class _Members:
                 self.layer.scope.bind(name, FAILED)
 
     def nothing(self, member: ast.LayerMember) -> None:
-        """Announced already."""
+        """Declared by `_announce`."""
 
 
 _BUILDERS: Mapping[type, Callable[[_Members, Any], None]] = {
     ast.Dims: _Members.dims,
     ast.Const: _Members.const,
-    ast.Assert: _Members.fact,
+    ast.Assert: _Members.assertion,
     ast.Setting: _Members.setting,
     ast.Param: _Members.param,
     ast.State: _Members.state,

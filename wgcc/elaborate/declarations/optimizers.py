@@ -1,4 +1,4 @@
-"""Optimizers as declared in a model: their settings are checked, and which group has which."""
+"""Optimizers as declared in a model: checks their settings and those of parameter groups."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     ListValue,
     Number,
     OptimizerValue,
     StateRef,
     Tensor,
-    Truth,
     TupleValue,
     describe,
 )
@@ -49,7 +49,7 @@ class Settings:
 
 
 def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
-    """Everything about an optimizer that does not depend on the entry that uses it."""
+    """Check everything about an optimizer that does not depend on the entry that uses it."""
     node, report = optimizer.node, context.report
     before = len(report.diagnostics.errors)
     if node.kind.text not in OPTIMIZERS:
@@ -74,7 +74,7 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
 
 
 def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
-    """The settings, evaluated in the current graph; mistakes are reported and left out."""
+    """The settings, evaluated in the current graph; wrong ones are reported and left out."""
     settings, scope = Settings(), Scope(optimizer.scope)
     with context.within(scope, optimizer.name):
         if any(
@@ -157,7 +157,7 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
 def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
     form = SETTINGS[name].form
     if form == "truth":
-        if not isinstance(value, Truth):
+        if not isinstance(value, BoolValue):
             text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value

@@ -1,4 +1,4 @@
-"""Selectors of parameters and layers by path: `"blocks.*.attn.wq"`. A `*` also crosses dots."""
+"""Selectors of parameters and layers by path: `"blocks.*.attn.wq"`. A `*` also matches dots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 6
 
 
 def select(context: Context, selector: ast.String) -> frozenset[str]:
-    """The parameters that a selector names; none is an error."""
+    """The parameters that a selector matches; it is an error if there are none."""
     names = list(context.parts.params)
     found = frozenset(name for name in names if fnmatchcase(name, selector.value))
     if not found:
@@ -25,7 +25,7 @@ def select(context: Context, selector: ast.String) -> frozenset[str]:
 
 
 def report_unmatched(context: Context, replacement: Replacement) -> None:
-    """A `replace` that found no layer."""
+    """Report a `replace` that matched no layer."""
     selector = replacement.selector
     found = context.report.error("WG0219", f'no layer matches "{selector.value}"', selector)
     names = (name for name in [*context.parts.params, *context.parts.states] if "." in name)
@@ -57,7 +57,7 @@ def _no_parameter(context: Context, selector: ast.String, names: list[str]) -> D
 
 
 def _meant(pattern: str, names: list[str]) -> str:
-    """A sibling whose name begins like the last word (`bias` for `b`), or a similar path."""
+    """A member of the same layer whose name begins alike (`bias` for `b`), or a similar path."""
     stem, _, leaf = pattern.rpartition(".")
     siblings = [name for name in names if fnmatchcase(name.rpartition(".")[0], stem)]
     near = [name for name in siblings if leaf.startswith(name.rpartition(".")[2])]

@@ -1,4 +1,4 @@
-"""Types as written: what they mean, and whether a value is of that type.
+"""Types as written: their meaning, and whether a value has such a type.
 
 A size of a function that is not known yet is bound by the first argument that has it (`N` in
 `fn f[N](x: f32[N])`); `..` stands for the same leading axes everywhere in one signature.
@@ -12,9 +12,18 @@ from itertools import chain
 
 from wgcc.elaborate.report import Place, Stop, place
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.dims import DIFF, LUCK, Dim, compare, shape_text, sizes_note, sizes_of
+from wgcc.elaborate.tracing.dims import (
+    COINCIDENCE,
+    DIFF,
+    Dim,
+    compare,
+    shape_text,
+    sizes_note,
+    sizes_of,
+)
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     Builtin,
     DtypeValue,
     FunctionValue,
@@ -22,7 +31,6 @@ from wgcc.elaborate.tracing.values import (
     LayerValue,
     Number,
     Tensor,
-    Truth,
     describe,
     type_text,
 )
@@ -39,7 +47,7 @@ FOREIGN_DTYPES = {
 
 @dataclass
 class Signature:
-    """The sizes of one call: `unbound` are to be worked out, `rest` is what `..` stands for."""
+    """The sizes of one call: `unbound` are still to be inferred, `rest` are the axes of `..`."""
 
     name: str
     unbound: set[str] = field(default_factory=set)
@@ -82,7 +90,7 @@ def size_of(context: Context, expr: ast.Expr) -> Dim:
 
 
 def type_of(context: Context, type_: ast.TypeExpr) -> tuple[str, tuple[Dim, ...]]:
-    """A type without anything to infer: of parameters, state, inputs, local names."""
+    """A type that is fully known: of parameters, state, inputs, local names."""
     dims = []
     for item in type_.dims:
         if isinstance(item, ast.Rest):
@@ -115,7 +123,7 @@ _OPTION_KINDS: dict[str, type | tuple[type, ...]] = {
     "dim": Dim,
     "layer": LayerType,
     "fn": (FunctionValue, Builtin),
-    "bool": Truth,
+    "bool": BoolValue,
     **{dtype: Number for dtype in FLOATS},
     **{dtype: Dim for dtype in INTEGERS},
 }
@@ -154,10 +162,10 @@ def match_argument(
 
 
 def adapt_number(value: AnyValue, dtype: str) -> AnyValue | None:
-    """A compile-time number or truth stays one where a scalar of `dtype` is wanted."""
+    """A compile-time number or bool stays one where a scalar of `dtype` is expected."""
     if dtype in FLOATS and isinstance(value, Dim):
         return Number(float(value.size))
-    wanted = Number if dtype in FLOATS else Truth if dtype == "bool" else Dim
+    wanted = Number if dtype in FLOATS else BoolValue if dtype == "bool" else Dim
     return value if isinstance(value, wanted) else None
 
 
@@ -169,7 +177,7 @@ def _match_dims(
     at: Span,
     what: str,
 ) -> tuple[str, tuple[Dim, ...]]:
-    """What is wrong with the axes (nothing: empty), and the dims they have from now on."""
+    """What is wrong with the axes (empty if nothing), and their dims inside the function."""
     fixed = [item for item in kind.dims if not isinstance(item, ast.Rest)]
     has_rest = len(fixed) < len(kind.dims)
     extra = value.rank - len(fixed)
@@ -219,7 +227,7 @@ def _match_axis(
 
 
 def _declared_at(context: Context, signature: Signature, kind: ast.TypeExpr) -> tuple[Span, str]:
-    """Where the user reads what is expected: the library's own lines say little to them."""
+    """Where to show what is expected: for the library, the user's line that creates the layer."""
     layer, library = signature.layer, context.report.library
     if layer is None or kind.span.source not in library or layer.span.source in library:
         return kind.span, "declared here"
@@ -260,7 +268,7 @@ def _result_dims(
 ) -> tuple[Dim, ...]:
     dims = []
     for have, dim in zip(value.dims, wanted, strict=True):
-        if dim is not None and compare(have, dim) is LUCK:
+        if dim is not None and compare(have, dim) is COINCIDENCE:
             context.same_size(have, dim, at, what)
         dims.append(have if dim is None or dim.is_literal else dim)
     return tuple(dims)

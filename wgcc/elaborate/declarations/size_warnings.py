@@ -1,4 +1,4 @@
-"""Sizes that nothing uses, or that a function's own size hides: usually slips."""
+"""Warns of sizes that nothing uses, or that a function's own size hides: usually mistakes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wgcc.syntax.walk import walk
 
 
 def lint_sizes(context: Context, definition: LayerDefinition) -> None:
-    """Once per layer of the user's own files; nothing is said about a layer that did not parse."""
+    """Once per layer of the user's own files; not for a layer that did not parse."""
     node = definition.node
     if id(node) in context.linted or definition.file.source in context.report.library:
         return

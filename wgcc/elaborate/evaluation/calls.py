@@ -1,4 +1,4 @@
-"""Calls and members: finds out what is called, gathers the arguments, and hands over."""
+"""Calls and members: finds what is called, collects the arguments, and calls it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
         return _convert(context, function.name, arguments, at)
     found = context.report.error("WG0217", f"{describe(function)} cannot be called", at)
     if isinstance(function, ListValue):
-        found.help("go through it: `for block in blocks { x = block(x) }`")
+        found.help("iterate over it: `for block in blocks { x = block(x) }`")
     raise Stop(found)
 
 
@@ -91,7 +91,7 @@ def member(context: Context, value: AnyValue, name: ast.Identifier) -> AnyValue:
     if isinstance(value, ListValue):
         text = f"this is a list of {len(value.items)}, which has no member `{name.text}`"
         found = report.error("WG0213", text, name)
-        raise Stop(found.help("pick one with `[0]`, or go through them with `for`"))
+        raise Stop(found.help("select one with `[0]`, or iterate over them with `for`"))
     tensor = context.read(value)
     whose = "a tensor" if isinstance(tensor, Tensor) else describe(value)
     found = report.error("WG0213", f"{whose} has no member `{name.text}`", name)
@@ -162,7 +162,7 @@ def _call_layer(context: Context, layer: LayerValue, arguments: Arguments, at: S
 
 
 def _create(context: Context, layer: LayerType, arguments: Arguments, at: Span) -> AnyValue:
-    """Only a test may create a layer in passing."""
+    """Only a test may create a layer inside an expression."""
     name = layer.definition.name
     if not context.in_test:
         text = f"layer `{name}` is created in the middle of a computation"

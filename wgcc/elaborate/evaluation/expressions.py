@@ -1,4 +1,4 @@
-"""What each kind of expression means. Operators and tensor indexing have files of their own."""
+"""Evaluates each kind of expression. Operators and indexing are in `operators/`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from wgcc.elaborate.tracing.context import FAILED, Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     DtypeValue,
     LayerType,
     ListValue,
     Number,
     Text,
     TrainingFlag,
-    Truth,
     TupleValue,
     TypeValue,
 )
 from wgcc.errors import Diagnostic
 from wgcc.syntax import ast
 
-# Sizes and counts stay far below; what is larger would only make the compiler slow.
+# Sizes and counts stay far below; larger numbers would only make the compiler slow.
 LARGEST_WHOLE = 2**62
 NAMES_OF_OTHER_LANGUAGES = {
     "self": "members are named directly: write `w`, not `self.w`",
@@ -77,7 +77,7 @@ def _if(context: Context, node: ast.IfExpr) -> AnyValue:
 
 
 def _binary(context: Context, node: ast.Binary) -> AnyValue:
-    """A long sum is a deep tree on its left side, so that side is walked, not recursed into."""
+    """A long sum is a deep tree on its left side, so a loop follows that side, not recursion."""
     chain = [node]
     while isinstance(chain[-1].left, ast.Binary):
         chain.append(chain[-1].left)
@@ -165,7 +165,7 @@ _RULES: dict[type, Callable[[Context, Any], AnyValue]] = {
     ast.Int: lambda context, node: _bounded(context, Dim.literal(node.value), node),
     ast.Float: lambda context, node: Number(node.value),
     ast.String: lambda context, node: Text(node.value, node.span),
-    ast.Bool: lambda context, node: Truth(node.value),
+    ast.Bool: lambda context, node: BoolValue(node.value),
     ast.Dtype: lambda context, node: DtypeValue(node.name),
     ast.TupleExpr: lambda context, node: TupleValue(tuple(map(context.value, node.items))),
     ast.ListExpr: lambda context, node: ListValue(tuple(map(context.value, node.items))),

@@ -1,4 +1,4 @@
-"""Calls of functions written in `.wg`: their bodies are traced in place, with sizes worked out."""
+"""Calls of functions written in `.wg`: sizes are inferred, and the body is inlined."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call_function(
     shown: str,
     layer: LayerValue | None = None,
 ) -> AnyValue:
-    """`shown` is what messages call it; `layer` is given when a layer itself is called."""
+    """`shown` is its name in messages; `layer` is given when a layer itself is called."""
     node = function.node
     context.spend(at)
     _refuse_recursion(context, function, at)
@@ -58,7 +58,7 @@ def match_results(
     value: AnyValue,
     at: Place,
 ) -> AnyValue:
-    """What a function or entry returns, as its declaration has it."""
+    """The results of a function or entry, matched with its declaration."""
     name = signature.name
     values = value.items if isinstance(value, TupleValue) else (value,)
     if isinstance(result, ast.TypeExpr):
@@ -74,8 +74,8 @@ def match_results(
             for field in result.fields
         )
     if len(values) != len(fields):
-        promised = "one result" if len(fields) == 1 else f"{len(fields)} results"
-        text = f"`{name}` promises {promised} but returns {len(values)}"
+        declared = "one result" if len(fields) == 1 else f"{len(fields)} results"
+        text = f"`{name}` declares {declared} but returns {len(values)}"
         found = context.report.error("WG0602", text, at)
         raise Stop(found.also(result.span, "declared here"))
     results = tuple(
@@ -158,7 +158,7 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
         if node.result is not None:
             text = f"`{function.name}` never returns its result"
             found = context.report.error("WG0601", text, node.name)
-            raise Stop(found.also(node.result.span, "a result is promised here"))
+            raise Stop(found.also(node.result.span, "a result is declared here"))
         return TupleValue()
     if isinstance(returned.value, Failed):
         raise Stop

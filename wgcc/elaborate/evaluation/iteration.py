@@ -17,7 +17,7 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Diagnostic
 from wgcc.syntax import ast
 
-MOST_ROUNDS = 4096
+MOST_ITERATIONS = 4096
 
 
 def range_value(context: Context, node: ast.Range) -> RangeValue:
@@ -52,16 +52,16 @@ def _step(context: Context, node: ast.Range) -> int:
     return step.size
 
 
-def rounds(context: Context, node: ast.For) -> Sequence[AnyValue]:
-    """What the loop's name stands for, round by round."""
+def iterations(context: Context, node: ast.For) -> Sequence[AnyValue]:
+    """The values of the loop's name, one for each iteration."""
     value = context.require(context.value(node.iterable))
     sequence = as_sequence(context, value, node.iterable)
     if sequence is None:
-        text = f"`for` goes over a list of layers, a range or a dim, but this is {describe(value)}"
+        text = f"`for` needs a list of layers, a range or a dim, but this is {describe(value)}"
         raise Stop(context.report.error("WG0308", text, node.iterable))
     count = sequence.count if isinstance(sequence, RangeValue) else len(sequence.items)
-    if count > MOST_ROUNDS:
-        limit = f"loops are unrolled, so at most {MOST_ROUNDS} are allowed"
+    if count > MOST_ITERATIONS:
+        limit = f"loops are unrolled, so at most {MOST_ITERATIONS} are allowed"
         text = f"this loop runs {count} times; {limit}"
         raise Stop(context.report.error("WG0308", text, node.iterable))
     context.spend(node.iterable.span, count)

@@ -1,4 +1,4 @@
-"""`minimize loss with optimizer over "…"`: what is trained, and the node that stands for it."""
+"""`minimize loss with optimizer over "…"`: which parameters it trains, and its `minimize` node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
 from wgcc.syntax import ast
 
-# Halves go from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
+# f16 ranges from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
 F16_LOSS_SCALE = 1024.0
 
 
@@ -97,7 +97,7 @@ def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef
 
 
 def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> None:
-    """Steps of an optimizer would vanish in the rounding of an f16 parameter."""
+    """The steps of an optimizer would be lost in the rounding of an f16 parameter."""
     if not paths:
         return
     text = f"an optimizer trains f32 parameters, but this one would change f16 {listing(paths)}"
@@ -107,7 +107,7 @@ def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> No
 
 
 def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
-    """Every value a gradient of the loss reaches."""
+    """Every value that the loss depends on by differentiable ops."""
     makers = {output: node for node in nodes for output in node.outputs}
     reached, waiting = {loss}, [loss]
     while waiting:
@@ -193,7 +193,7 @@ def _emit(
 
 
 def _with_scale(context: Context, settings: Settings) -> dict[str, Any]:
-    """Gradients that are kept in f16 would vanish without a scale."""
+    """Gradients that are stored as f16 would underflow without a loss scale."""
     known = dict(settings.known)
     if context.precision == "f16" and "loss_scale" not in {*known, *settings.dynamic}:
         known["loss_scale"] = F16_LOSS_SCALE
@@ -211,7 +211,7 @@ def _rate(settings: Settings) -> AnyValue:
 def _groups(
     optimizer: OptimizerValue, chosen: list[ParamRef]
 ) -> tuple[tuple[tuple[int, ...], Mapping[str, Any]], ...]:
-    """Every parameter in exactly one group; a later group's settings win over an earlier one's."""
+    """Every parameter in exactly one group; settings of later groups override earlier ones."""
     members: dict[tuple[tuple[str, float], ...], list[int]] = {}
     for position, ref in enumerate(chosen):
         merged: dict[str, float] = {}

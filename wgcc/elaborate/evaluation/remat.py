@@ -1,4 +1,4 @@
-"""Marks what a `remat` layer computes: where arguments come in, and where results go out."""
+"""Marks the arguments and results of `remat` layers, between which gradients recompute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wgcc.elaborate.tracing.values import AnyValue, FunctionValue, ListValue, Te
 
 
 class Region:
-    """`number` is None where nothing is marked."""
+    """`number` is None if nothing is marked."""
 
     def __init__(self, context: Context, number: int | None) -> None:
         self.context = context
@@ -46,7 +46,7 @@ class Region:
 
 @contextmanager
 def recomputed(context: Context, function: FunctionValue) -> Iterator[Region]:
-    """The call of a `remat` layer with its arguments bound. Inside one, others do not count."""
+    """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
     wanted = function.owner is not None and function.owner.remat
     if not wanted or context.in_region:
         yield Region(context, None)

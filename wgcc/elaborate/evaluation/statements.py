@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_fact
+from wgcc.elaborate.declarations.constants import check_assertion
 from wgcc.elaborate.declarations.signatures import type_of
-from wgcc.elaborate.evaluation.iteration import rounds
+from wgcc.elaborate.evaluation.iteration import iterations
 from wgcc.elaborate.evaluation.minimize import minimize
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
@@ -17,12 +17,12 @@ from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     ListValue,
     Number,
     ParamRef,
     StateRef,
     Tensor,
-    Truth,
     TupleValue,
     describe,
     type_text,
@@ -33,7 +33,7 @@ from wgcc.syntax import ast
 
 @dataclass(frozen=True)
 class Returned:
-    """What a `return` gave (FAILED after an error), and where it stands."""
+    """The value of a `return` (FAILED after an error), and its place."""
 
     value: AnyValue
     at: Span
@@ -52,7 +52,7 @@ def run_block(context: Context, block: ast.Block) -> Returned | None:
 
 
 def _give_up(context: Context, statement: ast.Statement) -> Returned | None:
-    """Names that a failed statement would have bound must not cause more errors."""
+    """Bind the names of a failed statement to FAILED, so that they cause no more errors."""
     if isinstance(statement, ast.Bind):
         for target in statement.targets:
             if isinstance(target, ast.Name) and not _is_stored(context.scope.find(target.text)):
@@ -124,7 +124,7 @@ def _checked(
 ) -> AnyValue:
     """`name: type = value`."""
     dtype, dims = type_of(context, type_)
-    if isinstance(value, (Dim, Number, Truth)):
+    if isinstance(value, (Dim, Number, BoolValue)):
         return context.fit(value, dtype, dims, at)
     tensor = value if isinstance(value, Tensor) else None
     fits = tensor is not None and tensor.dtype == dtype and tensor.rank == len(dims)
@@ -189,7 +189,7 @@ def _return(context: Context, node: ast.Return) -> Returned:
 
 
 def _for(context: Context, node: ast.For) -> Returned | None:
-    for position, item in enumerate(rounds(context, node)):
+    for position, item in enumerate(iterations(context, node)):
         if node.index is not None:
             context.scope.bind(node.index.text, Dim.literal(position))
         context.scope.bind(node.item.text, item)
@@ -226,6 +226,6 @@ _RULES: dict[type, Callable[[Context, Any], Returned | None]] = {
     ast.Minimize: minimize,
     ast.For: _for,
     ast.If: _if,
-    ast.Assert: check_fact,
+    ast.Assert: check_assertion,
     ast.Broken: _broken,
 }

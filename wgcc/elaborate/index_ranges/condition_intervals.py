@@ -1,4 +1,4 @@
-"""What a value holds where a condition on it is known to be true, or false."""
+"""The interval of a value where a condition on it is known to be true, or false."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_branch(
     made: Mapping[str, Node],
     found: Mapping[str, Interval],
 ) -> Interval:
-    """The interval of `value` where `condition` has this truth; empty if that never happens."""
+    """The interval of `value` where `condition` is true (or false); empty if that never happens."""
     known, pending = found[value.name], [(condition, truth)]
     while pending:
         fact, holds = pending.pop()

@@ -1,7 +1,7 @@
 """Which numbers the inputs of an entry may hold, so that every index and label is in range.
 
-A GPU clamps an index that is out of range and goes on. Runtimes refuse an input that leads to one;
-what depends on several inputs, on state or on floats is left to the entry's range guard.
+A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one;
+what depends on several inputs, on state or on floats is checked by the entry's range guard.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Numbers that index something; `what` is one of them: an id, a label, a position.
+    """Numbers that index something; `what` names one of them: an id, a label, a position.
 
-    `takes_padding`: what other lookups of the same numbers ignore may be among them.
+    `takes_padding`: the numbers may include those that other lookups of them ignore.
     """
 
     value: Value
@@ -48,7 +48,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a lookup asks of an input, of all its elements (`whole`) or of some."""
+    """What a lookup requires of an input: of all its elements (`whole`) or of some."""
 
     source: str
     allowed: Allowed
@@ -56,7 +56,7 @@ class Demand:
 
 
 def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
-    """`graph` with the ranges of its inputs, and a guard for what they do not ensure."""
+    """`graph` with the ranges of its inputs, and a guard for what the ranges do not ensure."""
     live, same = _live(graph), same_numbers(graph)
     found = [
         replace(lookup, value=same.get(lookup.value, lookup.value))
@@ -72,7 +72,7 @@ def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Gra
 
 
 def _live(graph: Graph) -> set[str]:
-    """The values that something wanted depends on."""
+    """The values that outputs and writes depend on."""
     live = {value.name for value in graph.results}
     for node in reversed(graph.nodes):
         if any(value.name in live for value in node.outputs):
@@ -101,7 +101,7 @@ class _Analysis:
     def __init__(
         self, graph: Graph, lookups: Sequence[Lookup], same: Mapping[Value, Value]
     ) -> None:
-        """`lookups` are of values that repeat no other; `same` says which do."""
+        """`lookups` have no duplicate values; `same` maps duplicates to the first of them."""
         self.graph = graph
         self.lookups = lookups
         self.same = same
@@ -129,7 +129,7 @@ class _Analysis:
     def unproven(self) -> list[Lookup]:
         """Lookups that can be out of range although the inputs are in theirs.
 
-        A number that is checked needs no second check, nor does what is computed from it.
+        A number that is checked needs no second check, and neither do numbers computed from it.
         """
         pending: dict[Value, list[Lookup]] = defaultdict(list)
         for lookup, demands in zip(self.lookups, self.demands, strict=True):
@@ -143,7 +143,7 @@ class _Analysis:
             if first not in settled:
                 if value.name in self.ranges:
                     known = overlap(known, self.ranges[value.name].hull)
-                # The narrowest first, because it often makes the others needless.
+                # The narrowest first, because it often makes the other checks unnecessary.
                 for lookup in sorted(pending.get(first, ()), key=lambda one: one.allowed.width):
                     if not within(known, (lookup.allowed.low, lookup.allowed.high)):
                         found.append(lookup)
@@ -172,16 +172,16 @@ class _Analysis:
         return found
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
-        """What must be asked of the operands of a value; nothing where it is in range anyway."""
+        """What is required of the operands of a value; nothing where it is in range anyway."""
         node = self.facts.made.get(value.name)
-        is_fine = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
-        if node is None or (is_fine and not carries(node)):
-            return [] if is_fine else None
+        in_range = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
+        if node is None or (in_range and not carries(node)):
+            return [] if in_range else None
         operands = preimage(node, allowed, self.facts)
-        return [] if operands is None and is_fine else operands
+        return [] if operands is None and in_range else operands
 
     def _ranges(self) -> dict[str, Allowed]:
-        """By input. A range that holds all numbers of i32 or u32 says nothing."""
+        """By input. A range with all numbers of i32 or u32 is left out."""
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)
@@ -197,7 +197,7 @@ class _Analysis:
         return found
 
     def _is_ensured(self, demand: Demand) -> bool:
-        """Whether the range of an input, which serves other lookups too, is as narrow as asked."""
+        """Whether the range of an input, shared by all its lookups, is as narrow as required."""
         everything = Allowed(*limits(self.inputs[demand.source]))
         found, asked = self.ranges.get(demand.source, everything), demand.allowed
         ignored = found.ignore is None or asked.holds(found.ignore)
@@ -207,8 +207,8 @@ class _Analysis:
 def _joined(demands: Sequence[Demand]) -> Allowed:
     """What an input may hold for several lookups.
 
-    All lookups of the whole input must take a number. Of those that take some elements each, one
-    is enough: it may be the only one that gets this element, and the range guard looks closer.
+    A number must be allowed by all lookups of the whole input. Of lookups of some elements, one is
+    enough: it may be the only one that gets this element, and the range guard checks exactly.
     """
     groups = [[demand.allowed] for demand in demands if demand.whole]
     some = [demand.allowed for demand in demands if not demand.whole]
@@ -224,5 +224,5 @@ def _joined(demands: Sequence[Demand]) -> Allowed:
     }
     if len(extra) < 2:
         return Allowed(low, high, next(iter(extra), None))
-    # A plan has room for one exception; several of them widen the range.
+    # A plan can store one exception; several of them widen the range.
     return Allowed(min(low, *extra), max(high, *extra))

@@ -1,4 +1,4 @@
-"""The numbers from a least to a greatest one."""
+"""Intervals of whole numbers, both ends included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least and the greatest number that integer values can hold, op by op.
+"""Interval analysis: the least and the greatest number that each integer value can hold.
 
 An interval may be wider than what really occurs, never narrower. Arithmetic that may overflow
 gives the whole range of the dtype, because integers wrap around.
@@ -22,7 +22,7 @@ LIMITS: dict[str, Interval] = {
     "u8": (0, 255),
     "bool": (0, 1),
 }
-# Of floats, which are not looked at: wider than any integer's, so casts give the whole dtype.
+# For floats, which are not analysed: wider than any integer, so that casts give the whole dtype.
 UNKNOWN: Interval = (-(2**70), 2**70)
 
 
@@ -31,7 +31,7 @@ def limits(value: Value) -> Interval:
 
 
 def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapping[str, Interval]:
-    """Of all values, by name; `narrow` may know better what a value holds."""
+    """The intervals of all values, by name; `narrow` may return a narrower one."""
     made: dict[str, Node] = {}
     found = {value.name: narrow(value, limits(value)) for value in graph.sources}
     for node in graph.nodes:
@@ -73,7 +73,7 @@ def _corners(rule: Callable[[int, int], int]) -> Rule:
 
 
 def _monotone(rule: Callable[..., int]) -> Rule:
-    """For functions that grow with each operand."""
+    """For functions that increase with each operand."""
 
     def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
         return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))
@@ -86,14 +86,14 @@ def _first(node: Node, inputs: Sequence[Interval]) -> Interval:
 
 
 def _with_zero(node: Node, inputs: Sequence[Interval]) -> Interval:
-    """Elements of the input among zeros."""
+    """The output has elements of the input, and zeros."""
     return hull(inputs[0], (0, 0))
 
 
 def _divide(node: Node, inputs: Sequence[Interval]) -> Interval:
     x, z = inputs
     if z[0] <= 0 <= z[1]:
-        # By zero it gives zero; no quotient is larger in magnitude than x.
+        # x / 0 is 0, and no quotient is larger in magnitude than x.
         most = max(abs(x[0]), abs(x[1]))
         return -most, most
     return _corners(lambda a, b: a // b)(node, inputs)

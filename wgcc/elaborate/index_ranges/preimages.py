@@ -1,7 +1,7 @@
-"""What the operand of an op must hold, so that its result holds only what is allowed.
+"""Which numbers an operand may hold so that the result of an op has only allowed numbers.
 
-Only where that is exact: an input is refused for this, and must never be refused without need.
-Numbers whose arithmetic would overflow are not looked for.
+Only where the answer is exact, because inputs are refused by it, and no valid input may be refused.
+Numbers whose arithmetic would overflow are not considered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of the values of a graph, by name: which node makes them, what they can hold."""
+    """About the values of a graph, by name: their nodes and their intervals."""
 
     made: Mapping[str, Node]
     intervals: Mapping[str, Interval]
@@ -77,7 +77,7 @@ def leaves_out(node: Node) -> bool:
 
 
 def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """Operands with what they must hold for the output to be `allowed`; None: cannot be said."""
+    """What each operand must hold for the output to be `allowed`; None if that is unknown."""
     if node.op == "concat":
         return [(value, allowed) for value in node.inputs]
     if node.op == "cast":
@@ -93,7 +93,7 @@ def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 
 
 def _of_cast(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """Where the cast changes no number that could be allowed: i32 and u32 only swap ends."""
+    """Where the cast changes no allowed number; between i32 and u32 it changes negative ones."""
     (x,) = node.inputs
     if x.dtype not in INTEGERS:
         return None
@@ -113,7 +113,7 @@ def _of_constant_and_other(node: Node, allowed: Allowed, facts: Facts) -> Demand
 
 
 def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """`at + arange(n)`: one number, to which everything in an interval is added."""
+    """`at + arange(n)`: one number, to which every number of an interval is added."""
     if node.op != "add" or allowed.ignore is not None:
         return None
     for one, row in (node.inputs, node.inputs[::-1]):
@@ -138,7 +138,7 @@ def ends_occur(value: Value, facts: Facts) -> bool:
 
 
 def _of_abs(allowed: Allowed) -> Allowed | None:
-    """Two intervals, unless they meet at zero."""
+    """The preimage would be two intervals, unless they meet at zero."""
     simple = allowed.low <= 0 and allowed.ignore is None
     return Allowed(-allowed.high, allowed.high) if simple else None
 
@@ -162,7 +162,7 @@ def _of_quotient(allowed: Allowed, divisor: int) -> Allowed | None:
 
 
 def _of_maximum(allowed: Allowed, least: int) -> Allowed | None:
-    """max(x, least): what is below `least` does not matter, if that is allowed."""
+    """max(x, least): if `least` is allowed, so is everything below it."""
     if allowed.ignore is not None or least > allowed.high:
         return None
     return replace(allowed, low=UNKNOWN[0]) if least >= allowed.low else allowed

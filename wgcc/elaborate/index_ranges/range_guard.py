@@ -1,6 +1,7 @@
-"""The nodes that test indices which no check of inputs can promise, and tell the first bad one.
+"""Adds nodes that check indices at run time, where checks of the inputs are not enough.
 
-They are part of the entry like any other node: each call gives one number more, 0 if all is well.
+They are part of the entry like any other node: each call returns one more number, which is 0, or
+says which check failed first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Checks = Sequence[tuple[Value, RangeCheck]]
 
 
 def with_range_guard(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> Graph:
-    """`graph`, which also computes which of the `checks` fails first; as it is without checks.
+    """`graph` with nodes that compute which of the `checks` fails first, if there are any.
 
     `same` maps values to others that hold the same numbers.
     """
@@ -53,8 +54,8 @@ def _failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> 
 def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tuple[str, ...]:
     """What a failed call may have changed.
 
-    A window out of range is not written. So where all the windows of a tensor fail with the only
-    check of the entry, nothing has to be put back.
+    A window out of range is not written. So a tensor whose windows all depend on the only check of
+    the entry need not be restored.
     """
     made = {value.name: node for node in graph.nodes for value in node.outputs}
 

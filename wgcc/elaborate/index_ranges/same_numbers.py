@@ -1,4 +1,4 @@
-"""Integer values that hold the same numbers, because they are computed in the same way."""
+"""Integer values that hold the same numbers, because the same expression computes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wgcc.ir.graph import FLOATS, Graph, Value
 
 
 def same_numbers(graph: Graph) -> Mapping[Value, Value]:
-    """For each integer value that repeats another one: the first of them."""
+    """Maps each integer value that duplicates an earlier one to the first such value."""
     first: dict[tuple[object, ...], Value] = {}
     found: dict[Value, Value] = {}
     for node in graph.nodes:

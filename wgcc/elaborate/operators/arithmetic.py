@@ -1,7 +1,7 @@
 """Operators: `+ - * / % ** @`, comparisons, `and or not`, and conversions such as `f32(x)`.
 
-Operands come with their places; which expression they are is not known here. How whole numbers
-divide stands in `wgcc/ops/binary.py`; those known at compile time divide exactly or not at all.
+Operands are values with their places; their syntax is not used here. `wgcc/ops/binary.py` defines
+integer division at run time; at compile time a division must be exact.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     DtypeValue,
     ListValue,
     Number,
     Tensor,
     Text,
-    Truth,
     TupleValue,
     describe,
 )
@@ -33,11 +33,11 @@ ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 LOGIC = {"and": "logical_and", "or": "logical_or"}
 
-KNOWN = (Dim, Number, Truth, Text, ListValue, TupleValue, DtypeValue)
+KNOWN = (Dim, Number, BoolValue, Text, ListValue, TupleValue, DtypeValue)
 
 
 def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at: Span) -> AnyValue:
-    """`left op right`; `op_span` is where the operator stands, `at` the whole expression."""
+    """`left op right`; `op_span` is the place of the operator, `at` of the whole expression."""
     tracer.here = at
     if op in LOGIC:
         return _logic(tracer, op, left, right, op_span)
@@ -45,7 +45,7 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
     if isinstance(a, (Dim, Number)) and isinstance(b, (Dim, Number)):
         return numbers.fold(tracer, op, left, right, at)
     if op in COMPARISONS and isinstance(a, KNOWN) and isinstance(b, KNOWN):
-        return Truth(numbers.compare_known(tracer, op, a, b, op_span))
+        return BoolValue(numbers.compare_known(tracer, op, a, b, op_span))
     if op == "@":
         return matmul(tracer, left, right, op_span)
     if op == "**":
@@ -58,7 +58,7 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
 
 
 def _check_divisor(tracer: Tracer, op: str, left: Given, right: Given, at: Span) -> None:
-    """A whole number divided by a known 0 is a mistake; by one found at run time it has a rule."""
+    """Integer division by a known 0 is an error; by a 0 found at run time it has a result."""
     a, b = left.value, right.value
     if isinstance(b, Dim) and b.size == 0 and isinstance(a, Tensor) and a.dtype in INTEGERS:
         raise Stop(tracer.report.error("WG0402", "division by zero", at))
@@ -83,12 +83,12 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
 
 
 def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
-    """`f32(x)` and its like: a tensor is cast, a compile-time number stays one."""
+    """`f32(x)` etc.: a tensor is cast, a compile-time number stays one."""
     tracer.here = at
     value = operand.value
     if isinstance(value, Tensor):
         return tracer.cast(value, dtype)
-    if isinstance(value, (Dim, Number, Truth)):
+    if isinstance(value, (Dim, Number, BoolValue)):
         return numbers.converted(tracer, value, dtype, at)
     text = f"cannot convert {describe(value)} to {dtype}"
     raise Stop(tracer.report.error("WG0501", text, operand.span))
@@ -97,7 +97,7 @@ def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
 def elementwise(
     tracer: Tracer, op: str, ir_op: str, left: Given, right: Given, at: Span, result: str = ""
 ) -> Tensor:
-    """Apply a pointwise op to two operands that line up; `op` is how messages call it."""
+    """Apply a pointwise op to two operands that broadcast; messages call it `op`."""
     a, b = adapted(tracer, op, left, right, at, bools=op in ("==", "!="))
     dims = aligned(tracer, op, Given(a, left.span), Given(b, right.span), at)
     a, b = tracer.broadcast(a, dims), tracer.broadcast(b, dims)
@@ -108,9 +108,9 @@ def _logic(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span) ->
     for operand in (left, right):
         _condition(tracer, "`and`/`or` combine conditions", operand)
     a, b = left.value, right.value
-    if isinstance(a, Truth):
+    if isinstance(a, BoolValue):
         return _short_circuit(tracer, op, a, b)
-    if isinstance(b, Truth):
+    if isinstance(b, BoolValue):
         return _short_circuit(tracer, op, b, a)
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     dims = aligned(tracer, op, left, right, op_span)
@@ -118,7 +118,7 @@ def _logic(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span) ->
     return tracer.emit(LOGIC[op], a, b, dims=dims, dtype="bool")
 
 
-def _short_circuit(tracer: Tracer, op: str, known: Truth, other: AnyValue) -> AnyValue:
+def _short_circuit(tracer: Tracer, op: str, known: BoolValue, other: AnyValue) -> AnyValue:
     decided = known.value == (op == "or")
     if not decided:
         return other
@@ -130,15 +130,15 @@ def _short_circuit(tracer: Tracer, op: str, known: Truth, other: AnyValue) -> An
 def _negated(tracer: Tracer, operand: Given) -> AnyValue:
     value = operand.value
     _condition(tracer, "`not` needs a condition", operand)
-    if isinstance(value, Truth):
-        return Truth(not value.value)
+    if isinstance(value, BoolValue):
+        return BoolValue(not value.value)
     assert isinstance(value, Tensor)
     return tracer.emit("logical_not", value, dims=value.dims, dtype="bool")
 
 
 def _condition(tracer: Tracer, rule: str, operand: Given) -> None:
     value = operand.value
-    if isinstance(value, Truth) or (isinstance(value, Tensor) and value.dtype == "bool"):
+    if isinstance(value, BoolValue) or (isinstance(value, Tensor) and value.dtype == "bool"):
         return
     found = tracer.report.error("WG0501", f"{rule}, but this is {describe(value)}", operand.span)
     if isinstance(value, (Tensor, Dim, Number)):

@@ -1,4 +1,4 @@
-"""How the shapes of two operands line up: from the last axis, and only a literal 1 stretches."""
+"""Broadcasting of two operands: shapes align from the last axis, and only a literal 1 stretches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def aligned(
 
 
 def common_dim(x: Dim | None, y: Dim | None) -> Dim:
-    """What two axes that agree make together: the one that is there, is not 1, or has a name."""
+    """The dim of two axes that agree: the one that exists, is not 1, or has a name."""
     if x is None or y is None:
         found = x or y
         assert found is not None
@@ -53,7 +53,7 @@ def _do_not_line_up(
 
 
 def _suggest_new_axis(found: Diagnostic, left: Given, right: Given) -> Diagnostic:
-    """If the smaller shape is a run of the larger one's axes, say how to line it up."""
+    """If the smaller shape is a run of the larger one's axes, say how to align it."""
     a, b = left.value, right.value
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     large, small, operand = (a, b, right) if a.rank >= b.rank else (b, a, left)

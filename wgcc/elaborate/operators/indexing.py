@@ -1,6 +1,6 @@
-"""Indexing: what `x[..., …]` reads, and what `state[…] := value` makes of the state.
+"""Indexing: the value of `x[…]`, and the new state after `state[…] := value`.
 
-Each axis gets a selection; which ops take them out of a tensor, or put them in, is decided here.
+`selections.py` gives a selection for each axis; here they become ops that read or write it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def index(tracer: Tracer, base: AnyValue, node: ast.Index) -> AnyValue:
 def index_write(
     tracer: Tracer, base: Tensor, node: ast.Index, value: AnyValue, value_span: Span
 ) -> Tensor:
-    """What `base` becomes by `base[items] := value`."""
+    """The new value of `base` after `base[items] := value`."""
     chosen = select(tracer, base, node)
     update = tracer.fit(value, base.dtype, chosen.dims, value_span)
     tracer.here = node.span
@@ -45,7 +45,7 @@ def index_write(
 
 
 def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
-    """First everything known at compile time in one box, then what is found at run time."""
+    """First one slice for everything known at compile time, then indices known at run time."""
     tracer.here = at
     starts = [axis.start for axis in chosen.axes]
     steps = [axis.step for axis in chosen.axes]
@@ -71,7 +71,7 @@ def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:
 def _written(
     tracer: Tracer, base: Tensor, axes: Sequence[Selection], update: Tensor, first: int
 ) -> Tensor:
-    """Put `update` into `base`, one axis after another: inside the part of one axis, the next."""
+    """Put `update` into `base`, axis by axis: recursively inside the selected part."""
     axis = next((n for n in range(first, base.rank) if not axes[n].whole), None)
     if axis is None:
         return Tensor(update.value, base.dims)
@@ -98,7 +98,7 @@ def _taken(tracer: Tracer, base: Tensor, axis: int, chosen: Selection) -> Tensor
 def _write_steps(
     tracer: Tracer, base: Tensor, update: Tensor, axis: int, chosen: Selection
 ) -> Tensor:
-    """Every `step`-th element: the update among zeros, chosen where it was placed."""
+    """Every `step`-th element: the update is spread among zeros, then selected by a mask."""
     starts, steps = [0] * base.rank, [1] * base.rank
     starts[axis], steps[axis] = chosen.start, chosen.step
     spread = place(tracer, update, starts, base.dims, steps)
@@ -108,7 +108,7 @@ def _write_steps(
 
 
 def _item(tracer: Tracer, base: ListValue | TupleValue, node: ast.Index) -> AnyValue:
-    """One item of a list, which has no axes: the number must be known."""
+    """One item of a list or tuple: the index must be known at compile time."""
     found = [tracer.evaluate(item) for item in node.items if not isinstance(item, NOT_A_NUMBER)]
     if len(node.items) != 1 or not found or not isinstance(found[0], Dim):
         text = "a list is indexed with one number known at compile time"

@@ -19,7 +19,7 @@ ONE = Dim.literal(1)
 
 
 def matmul(tracer: Tracer, left: Given, right: Given, at: Span) -> Tensor:
-    """Vectors count as one row on the left, one column on the right; that axis vanishes again."""
+    """A vector is one row on the left, one column on the right; that axis is then removed."""
     a, b = numeric(tracer, left, "@", bools=True), numeric(tracer, right, "@", bools=True)
     _check(tracer, left, right, at)
     rows = reshape(tracer, a, (ONE, *a.dims)) if a.rank == 1 else a
@@ -38,7 +38,7 @@ def matmul(tracer: Tracer, left: Given, right: Given, at: Span) -> Tensor:
 
 
 def batched(tracer: Tracer, a: Tensor, b: Tensor, lead: Sequence[Dim]) -> Tensor:
-    """`[lead, M, K] @ [lead, K, N]` as one product of stacks of matrices."""
+    """`[lead, M, K] @ [lead, K, N]` as one batched product."""
     stack = product(lead)
     m, k, n = a.dims[-2], a.dims[-1], b.dims[-1]
     x = reshape(tracer, tracer.broadcast(a, (*lead, m, k)), (stack, m, k))

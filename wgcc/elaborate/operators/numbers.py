@@ -13,11 +13,11 @@ from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     DtypeValue,
     ListValue,
     Number,
     Text,
-    Truth,
     TupleValue,
     describe,
 )
@@ -49,7 +49,7 @@ def fold(tracer: Tracer, op: str, left: Given, right: Given, at: Span) -> AnyVal
     a, b = left.value, right.value
     assert isinstance(a, (Dim, Number)) and isinstance(b, (Dim, Number))
     if op in COMPARISONS:
-        return Truth(COMPARISONS[op](plain(a), plain(b)))
+        return BoolValue(COMPARISONS[op](plain(a), plain(b)))
     if op == "@":
         found = tracer.report.error("WG0412", "`@` multiplies tensors, but these are numbers", at)
         raise Stop(found.help("use `*` to multiply numbers"))
@@ -70,12 +70,12 @@ def plain(value: Dim | Number) -> float | int:
 
 
 def converted(
-    tracer: Tracer, value: Dim | Number | Truth, dtype: str, at: Span
-) -> Dim | Number | Truth:
+    tracer: Tracer, value: Dim | Number | BoolValue, dtype: str, at: Span
+) -> Dim | Number | BoolValue:
     """`f32(D)` is a fraction, `i32(2.5)` the whole number 2, `bool(1)` true."""
     number = value.size if isinstance(value, Dim) else value.value
     if dtype == "bool":
-        return Truth(bool(number))
+        return BoolValue(bool(number))
     if dtype in FLOATS:
         return Number(float(number))
     if isinstance(value, Dim):
@@ -89,7 +89,7 @@ def converted(
 def compare_known(tracer: Tracer, op: str, a: AnyValue, b: AnyValue, at: Span) -> bool:
     """Compare what is known at compile time: numbers, bools, strings, types and lists of them."""
     if isinstance(a, (ListValue, TupleValue)) and isinstance(b, (ListValue, TupleValue)):
-        _warn_of_luck(tracer, a, b, at)
+        _warn_of_coincidence(tracer, a, b, at)
     left, right = _comparable(a), _comparable(b)
     try:
         return COMPARISONS[op](left, right)
@@ -139,7 +139,7 @@ def _whole_power(tracer: Tracer, a: Dim, b: Dim, at: Span) -> Dim:
 def _comparable(value: AnyValue) -> object:
     if isinstance(value, (Dim, Number)):
         return plain(value)
-    if isinstance(value, (Truth, Text)):
+    if isinstance(value, (BoolValue, Text)):
         return value.value
     if isinstance(value, DtypeValue):
         return value.name
@@ -148,7 +148,7 @@ def _comparable(value: AnyValue) -> object:
     return value
 
 
-def _warn_of_luck(
+def _warn_of_coincidence(
     tracer: Tracer, a: ListValue | TupleValue, b: ListValue | TupleValue, at: Span
 ) -> None:
     for x, y in zip(a.items, b.items, strict=False):

@@ -7,43 +7,43 @@ from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
+    BoolValue,
     Builtin,
     FunctionValue,
     LayerType,
     LayerValue,
     Number,
     Tensor,
-    Truth,
     describe,
 )
 from wgcc.errors import Span
 from wgcc.ir.graph import INTEGERS
 
 CALLABLE = (LayerValue, LayerType, FunctionValue, Builtin)
-Known = Dim | Number | Truth
+Known = Dim | Number | BoolValue
 
 
 def adapted(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, bools: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Two tensors of one dtype: a compile-time number takes the dtype of the tensor it meets."""
+    """Two tensors of one dtype: a compile-time number takes the dtype of the tensor."""
     a, b = left.value, right.value
     if isinstance(a, Known) and isinstance(b, Known):
         dtype = _common_dtype(a, b)
         return as_scalar(tracer, left, dtype), as_scalar(tracer, right, dtype)
     if isinstance(a, Known):
         tensor = numeric(tracer, right, op, bools)
-        return _meeting(tracer, op, left, right, tensor), tensor
+        return _number_with_tensor(tracer, op, left, right, tensor), tensor
     tensor = numeric(tracer, left, op, bools)
     if isinstance(b, Known):
-        return tensor, _meeting(tracer, op, right, left, tensor)
+        return tensor, _number_with_tensor(tracer, op, right, left, tensor)
     other = numeric(tracer, right, op, bools)
     same_dtype(tracer, op, left, right, at)
     return tensor, other
 
 
 def as_scalar(tracer: Tracer, operand: Given, dtype: str) -> Tensor:
-    """A compile-time number as a tensor; what is emitted next still belongs to where we were."""
+    """A compile-time number as a tensor; `tracer.here` is restored afterwards."""
     here = tracer.here
     result = tracer.fit(operand.value, dtype, (), operand.span)
     tracer.here = here
@@ -78,18 +78,20 @@ def same_dtype(tracer: Tracer, op: str, left: Given, right: Given, at: Span) -> 
 
 
 def _common_dtype(a: Known, b: Known) -> str:
-    if isinstance(a, Truth):
+    if isinstance(a, BoolValue):
         return "bool"
     return "i32" if isinstance(a, Dim) and isinstance(b, Dim) else "f32"
 
 
-def _meeting(tracer: Tracer, op: str, number: Given, operand: Given, tensor: Tensor) -> Tensor:
+def _number_with_tensor(
+    tracer: Tracer, op: str, number: Given, operand: Given, tensor: Tensor
+) -> Tensor:
     value = number.value
     if isinstance(value, Number) and tensor.dtype in INTEGERS:
         text = f"`{op}` mixes {tensor.dtype} with the fraction {value.value:g}"
         found = tracer.report.error("WG0501", text, tracer.here)
         raise Stop(found.help(f"convert first: `f32({operand.span.text})`"))
-    if isinstance(value, Truth) != (tensor.dtype == "bool"):
+    if isinstance(value, BoolValue) != (tensor.dtype == "bool"):
         text = f"`{op}` mixes {tensor.dtype} and {describe(value)}"
         raise Stop(tracer.report.error("WG0501", text, number.span))
     return as_scalar(tracer, number, tensor.dtype)

@@ -1,4 +1,4 @@
-"""`x ** y` with the cheapest ops that give it: known small exponents become products and roots."""
+"""`x ** y` by the cheapest ops: known small exponents become products and roots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
 ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
-# Beyond this a chain of products is neither faster nor more exact than `pow`.
+# Beyond this a chain of products is neither faster nor more accurate than `pow`.
 LARGEST_CHAIN = 16
 
 

@@ -20,7 +20,7 @@ ZERO = Dim.literal(0)
 class Selection:
     """`dim.size` elements of an axis, from `start` (or, at run time, from `at`) in steps of `step`.
 
-    `kept` is false for a single index, whose axis vanishes; `whole` marks an axis left alone.
+    `kept` is false for a single index, whose axis is removed; `whole` marks an unindexed axis.
     """
 
     dim: Dim
@@ -40,7 +40,7 @@ class Selections:
 
 
 def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
-    """Match the items with the axes of `x`; `..` (or the end) stands for all that are left."""
+    """Match the items with the axes of `x`; `..` (or the end) stands for all other axes."""
     items = list(node.items)
     used = sum(not isinstance(item, (ast.Rest, ast.NewAxis)) for item in items)
     rests = [item for item in items if isinstance(item, ast.Rest)]
@@ -49,7 +49,7 @@ def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
         text = f"{used} indices for {axes}"
         raise Stop(tracer.report.error("WG0413", text, node.span, str(x)))
     if len(rests) > 1:
-        raise Stop(tracer.report.error("WG0413", "`..` can stand only once", rests[1].span))
+        raise Stop(tracer.report.error("WG0413", "`..` can be used only once", rests[1].span))
     if not rests:
         items.append(ast.Rest(node.span))
     axes_left = iter(x.dims)
@@ -129,7 +129,7 @@ def _window(tracer: Tracer, axis: Dim, item: ast.Window) -> Selection:
         )
         raise Stop(tracer.report.error("WG0414", text, item.length))
     if length.size < 1:
-        text = f"a window must hold something, but its length is {length.size}"
+        text = f"the length of a window must be at least 1, but it is {length.size}"
         raise Stop(tracer.report.error("WG0413", text, item.length))
     if length.size > axis.size and not tracer.generic:
         text = f"a window of {length.full} does not fit in an axis of {axis.full}"
@@ -137,7 +137,7 @@ def _window(tracer: Tracer, axis: Dim, item: ast.Window) -> Selection:
     if isinstance(start, Dim):
         first = _from_end(start, axis).size
         if not 0 <= first <= axis.size - length.size and not tracer.generic:
-            text = f"a window of {length.full} from {start.size} leaves an axis of {axis.full}"
+            text = f"a window of {length.full} from {start.size} is outside an axis of {axis.full}"
             raise Stop(tracer.report.error("WG0413", text, item))
         return Selection(length, first)
     if not isinstance(start, Tensor) or start.dims or start.dtype not in INTEGERS:

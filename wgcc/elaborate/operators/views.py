@@ -1,4 +1,4 @@
-"""Ops that only say where elements are: nothing is emitted where nothing would change."""
+"""Views: ops that only change where elements are found. No node is emitted for an identity."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def part(tracer: Tracer, x: Tensor, axis: int, start: int, dim: Dim, step: int =
 def cut(
     tracer: Tracer, x: Tensor, starts: Sequence[int], dims: Sequence[Dim], steps: Sequence[int]
 ) -> Tensor:
-    """A box of `x`; every axis has its start, length and step."""
+    """A slice of `x` in all axes, each with its start, length and step."""
     sizes = sizes_of(dims)
     if sizes == sizes_of(x.dims):
         return Tensor(x.value, tuple(dims))
@@ -53,7 +53,7 @@ def cut(
 def place(
     tracer: Tracer, x: Tensor, starts: Sequence[int], dims: Sequence[Dim], steps: Sequence[int]
 ) -> Tensor:
-    """The opposite of `cut`: `x` as a box of a tensor of `dims` that is zero elsewhere."""
+    """The opposite of `cut`: `x` as a slice of a tensor of `dims` that is zero elsewhere."""
     if sizes_of(dims) == sizes_of(x.dims):
         return Tensor(x.value, tuple(dims))
     return tracer.emit(
@@ -63,5 +63,5 @@ def place(
 
 
 def new_axis(tracer: Tracer, x: Tensor, axis: int) -> Tensor:
-    """A literal 1 put in before `axis`."""
+    """Insert an axis of size 1 before `axis`."""
     return reshape(tracer, x, [*x.dims[:axis], Dim.literal(1), *x.dims[axis:]])

@@ -1,6 +1,6 @@
-"""Checks layers and functions that nobody uses, for sizes that nobody has chosen.
+"""Checks layers and functions that nothing uses, with placeholder sizes.
 
-So libraries get checked too. What depends on actual numbers (divisibility, bounds) is not.
+So libraries are checked, too, but for what depends on actual numbers (divisibility, bounds).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     FunctionValue,
     LayerDefinition,
     LayerType,
     LoadedFile,
     Number,
     Tensor,
-    Truth,
 )
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType, Value
 from wgcc.syntax import ast
@@ -45,7 +45,7 @@ def _check_layer(context: Context, definition: LayerDefinition) -> None:
     options = _options(node.values)
     if options is None:
         return
-    sizes = tuple(Dim.made_up(size.text) for size in node.sizes)
+    sizes = tuple(Dim.placeholder(size.text) for size in node.sizes)
     layer = LayerType(definition, sizes, options)
     with context.separate(Parts(), TracedGraph(dry=True), definition.file.scope):
         try:
@@ -59,35 +59,35 @@ def _check_layer(context: Context, definition: LayerDefinition) -> None:
 
 
 def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
-    """Made-up options where there is no default; None if one cannot be made up."""
+    """Placeholder options where there is no default; None if one has no placeholder."""
     options = {}
     for parameter in parameters:
         if parameter.default is not None and parameter.kind != "dim":
             continue
-        value = _made_up_option(parameter)
+        value = _placeholder_option(parameter)
         if value is None:
             return None
         options[parameter.name.text] = Given(value, parameter.name.span)
     return options
 
 
-def _made_up_option(parameter: ast.ValueParam) -> AnyValue | None:
+def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
     kind = parameter.kind
     word = kind if isinstance(kind, str) else kind.name.text
     if word == "dim" or word in INTEGERS:
-        return Dim.made_up(parameter.name.text)
+        return Dim.placeholder(parameter.name.text)
     if word in FLOATS:
         return Number(0.5)
-    return Truth(True) if word == "bool" else None
+    return BoolValue(True) if word == "bool" else None
 
 
 def _check_function(context: Context, function: FunctionValue) -> None:
     scope = Scope(function.scope)
     for size in function.node.sizes:
-        scope.bind(size.text, Dim.made_up(size.text))
+        scope.bind(size.text, Dim.placeholder(size.text))
     try:
         with context.within(scope, ""):
-            given = _made_up_arguments(context, function.node)
+            given = _placeholder_arguments(context, function.node)
         if given is not None:
             at = function.node.name.span
             call_function(context, function, Arguments(given), at, function.name)
@@ -95,9 +95,9 @@ def _check_function(context: Context, function: FunctionValue) -> None:
         return
 
 
-def _made_up_arguments(context: Context, node: ast.Function) -> list[Given] | None:
-    """Tensors for the arguments up to the first that has a default and is no tensor."""
-    rest = Dim.made_up("..")
+def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] | None:
+    """Tensors for the arguments, up to the first that has a default and is not a tensor."""
+    rest = Dim.placeholder("..")
     given: list[Given] = []
     for parameter in node.values:
         kind = parameter.kind

@@ -28,10 +28,10 @@ from wgcc.syntax.walk import walk
 
 
 def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Graph | None:
-    """None where an error was reported.
+    """None if an error was reported.
 
-    `training` decides what is traced, and what is traced decides whether the entry trains: where
-    the first guess was wrong and something asked for it, the entry is traced again.
+    `training` decides what is traced, and what is traced decides whether the entry trains: if the
+    first guess was wrong and something depended on it, the entry is traced again.
     """
     guess, attempt = _may_train(entry), Attempt(context)
     graph = _traced(context, model, entry, guess)
@@ -183,11 +183,11 @@ def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
     assert entry.result is not None
     text = f"entry `{entry.name.text}` never returns its outputs"
     found = context.report.error("WG0601", text, entry.name)
-    return found.also(entry.result.span, "promised here")
+    return found.also(entry.result.span, "declared here")
 
 
 def _count_draws(context: Context) -> None:
-    """An entry that drew random numbers draws others the next time."""
+    """An entry that draws random numbers draws different ones in its next call."""
     if DRAWS_STATE not in context.trace.state:
         return
     step = context.generator_state(DRAWS_STATE)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-from wgcc.elaborate.declarations.constants import check_fact, declare_const, declare_dim
+from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.scope import Scope
@@ -27,7 +27,7 @@ from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
 PRELUDE = "nn.wg"
-# Files that import one another in a row: each takes some of the stack.
+# Nested imports: each level takes some of the stack.
 MOST_NESTED = 50
 MOST_FILES = 1000
 
@@ -121,7 +121,7 @@ class Loader:
         elif isinstance(item, ast.Const):
             self._define(file, item.name, declare_const(context, item))
         elif isinstance(item, ast.Assert):
-            check_fact(context, item)
+            check_assertion(context, item)
 
     def _given(self, file: LoadedFile, dim: ast.DimDecl) -> int | None:
         name = dim.name.text
@@ -154,7 +154,7 @@ class Loader:
             self._define(file, name, value)
 
     def _import(self, file: LoadedFile, at: ast.String) -> LoadedFile | None:
-        """None where the error has been reported."""
+        """None if an error was reported."""
         try:
             return self._load(file, at)
         except Stop:
@@ -166,11 +166,15 @@ class Loader:
             return self._load_standard(at)
         try:
             path = _resolved(file.path.parent / at.value)
-        except (OSError, ValueError, RuntimeError) as error:  # a null byte, half a letter, a circle
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # a null byte, half a character, a cycle of links
             text = f"cannot read `{at.value}`"
-            raise Stop(report.error("WG0701", text, at, "no name of a file")) from error
+            raise Stop(report.error("WG0701", text, at, "not a file name")) from error
         if Path(at.value).is_absolute() or not path.is_relative_to(self._root):
-            text = f"`{at.value}` lies outside the folder of the program"
+            text = f"`{at.value}` is outside the folder of the program"
             found = report.error("WG0704", text, at)
             raise Stop(found.help("copy the file next to the model, or into a folder beside it"))
         if path in self._files:
@@ -178,11 +182,11 @@ class Loader:
         if path in self._loading:
             circle = [*self._loading[self._loading.index(path) :], path]
             found = report.error(
-                "WG0702", f"`{path.name}` imports itself", at, "this import closes the circle"
+                "WG0702", f"`{path.name}` imports itself", at, "this import closes the cycle"
             )
             raise Stop(found.note(" -> ".join(step.name for step in circle)))
         if len(self._loading) > MOST_NESTED:
-            text = f"files import one another more than {MOST_NESTED} deep"
+            text = f"imports are nested more than {MOST_NESTED} levels deep"
             raise Stop(report.error("WG0702", text, at))
         name = path.relative_to(self._root).as_posix()
         try:
@@ -193,7 +197,7 @@ class Loader:
         return self._declare(parse(source, self.context.report.diagnostics), path)
 
     def _counted(self, path: Path, text: str) -> str:
-        """A program of many files is not larger than one of a single file."""
+        """The limit on the size of a program holds for all its files together."""
         self._length += len(text)
         self._read += 1
         if self._length > LARGEST_TEXT:
@@ -216,7 +220,7 @@ class Loader:
 
 @functools.cache
 def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
-    """The library's tree, read once in a process, because it is the same for every program."""
+    """The library's tree, parsed once per process, because it is the same for every program."""
     diagnostics = Diagnostics()
     source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
     return parse(source, diagnostics), diagnostics.items

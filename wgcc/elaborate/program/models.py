@@ -40,7 +40,7 @@ LARGEST_VOCAB = 2**16
 def elaborate_model(
     context: Context, definition: LayerDefinition, seed: int | None
 ) -> Program | None:
-    """The program of a model; None where an error was reported."""
+    """The program of a model; None if an error was reported."""
     parts = Parts()
     context.budget.node(definition.node.name, False, MODEL)
     with context.separate(parts, TracedGraph(), definition.file.scope):
@@ -67,7 +67,7 @@ def elaborate_model(
 
 
 def _read_settings(context: Context, model: LayerValue) -> tuple[int, str]:
-    """The model's seed and vocabulary; its precision is noted in the context."""
+    """The model's seed and vocabulary; its precision is stored in the context."""
     seed, vocab, context.precision = 0, "", "f32"
     for name, expr in context.parts.settings.items():
         try:

@@ -1,6 +1,6 @@
-"""What of a model its callers see by name: those names must be possible in every runtime.
+"""Names that callers of a model use: they must be possible in every runtime.
 
-The bounds are those of plan.json; a bundle beyond them would build and then be refused.
+The limits are those of plan.json: runtimes would refuse a bundle that exceeds them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ RESERVED = {
         ("__proto__", "constructor", "prototype"),
         "every object of JavaScript has something of that name already",
     ),
-    "__metadata__": "in files of weights and data, something else has that name",
+    "__metadata__": "files of weights and data use that name for something else",
 }
-# What loaded models can do by themselves, in Python, in JavaScript, or as any object there.
+# Methods and properties of loaded models, in Python, in JavaScript, or of any object there.
 METHODS = frozenset((
     "adapter", "call", "checkFinite", "check_finite", "close", "compile_ms", "device",
     "device_name", "dispose", "entry", "fit", "load", "loadParams", "load_params", "lost",
@@ -38,7 +38,7 @@ MOST_PORTS, MOST_ENTRIES, MOST_OPTIMIZERS, MOST_TENSORS = 256, 256, 64, 5_000
 def check_public_names(
     context: Context, definition: LayerDefinition, graphs: Mapping[str, Graph]
 ) -> None:
-    """Report names that no bundle can have, and numbers of things that no plan holds."""
+    """Report names that a bundle cannot have, and numbers of things beyond a plan's limits."""
     node, parts, report = definition.node, context.parts, context.report
     entries = [m for m in node.members if isinstance(m, ast.Function) and m.is_entry]
     for what, name in _names(context, node, entries):
@@ -85,12 +85,12 @@ def _fields(entry: ast.Function) -> list[ast.Identifier]:
 
 
 def _check_entry_name(context: Context, name: ast.Identifier) -> None:
-    """Every entry becomes a method of the loaded model, where that is possible."""
+    """Warn if an entry cannot be a method of the loaded model in Python or in JavaScript."""
     text = name.text
     reasons = {
         "loaded models have a method or property of that name": text in METHODS,
         "JavaScript takes what has a method `then` for a promise": text == "then",
-        "it is a word of Python": keyword.iskeyword(text),
+        "it is a keyword of Python": keyword.iskeyword(text),
         "Python takes a name that begins with `_` for a private one": text.startswith("_"),
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)

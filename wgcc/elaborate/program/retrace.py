@@ -1,4 +1,4 @@
-"""Tracing that may have to be done again."""
+"""Undoes the tracing of an entry, so that it can be traced again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from wgcc.elaborate.tracing.context import Context
 
 
 class Attempt:
-    """Begins when it is made; `undo` takes back what has been traced and reported since."""
+    """Begins when it is created; `undo` discards what has been traced and reported since."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""`test` blocks: facts about shapes are checked while tracing, facts about values in numpy."""
+"""`test` blocks: assertions about shapes are checked while tracing, those about values in numpy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from wgcc.effort import effort
-from wgcc.elaborate.declarations.constants import report_broken_fact
+from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
 from wgcc.elaborate.report import Stop
@@ -25,12 +25,12 @@ TEST_SEED = 0
 
 
 def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prepare | None) -> None:
-    """`prepare` replaces what has no value of its own (`grad`) before a graph is evaluated; without
-    it facts about values are not computed."""
+    """`prepare` replaces markers (`grad`) by nodes that can be evaluated; without it assertions
+    about values are not computed."""
     parts, trace = Parts(), TracedGraph()
     before = len(context.report.diagnostics.errors)
     with context.separate(parts, trace, Scope(file.scope)):
-        context.in_test, context.facts = True, []
+        context.in_test, context.assertions = True, []
         try:
             with context.bounded(test.name.span):
                 run_block(context, test.body)
@@ -43,9 +43,9 @@ def check_test(context: Context, file: LoadedFile, test: ast.Test, prepare: Prep
 
 
 def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
-    if not context.facts:
+    if not context.assertions:
         return
-    outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.facts)}
+    outputs = {str(i): tensor.value for i, (_, tensor) in enumerate(context.assertions)}
     traced = context.trace.finish(f"test {test.name.value}", outputs)
     graph = prepare(check_ranges(traced, context.trace.lookups, context.report))
     asked = effort(graph) + sum(_drawing_effort(context, value) for value in graph.sources)
@@ -56,23 +56,23 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     try:
         results = evaluate(graph, sources).outputs
     except ValueError as error:
-        text = f"the facts of this test cannot be computed: {error}"
+        text = f"the assertions of this test cannot be computed: {error}"
         context.report.error("WG0421", text, test.name)
         return
-    for i, (fact, _) in enumerate(context.facts):
+    for i, (assertion, _) in enumerate(context.assertions):
         if not bool(results[str(i)]):
-            report_broken_fact(context, fact)
+            report_failed_assertion(context, assertion)
 
 
 def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
-    text = f"this test asks for about {asked:,} steps of computation"
+    text = f"this test needs about {asked:,} steps of computation"
     found = context.report.error("WG0421", text, test.name)
     found.note(f"all tests together may take {MOST_EFFORT:,}")
-    found.help("facts hold for small sizes as well as for large ones")
+    found.help("test with smaller sizes")
 
 
 def _drawing_effort(context: Context, value: Value) -> int:
-    """Of first values; an orthogonal matrix takes a decomposition."""
+    """The cost of initial values; an orthogonal matrix needs a decomposition."""
     ref = context.parts.params.get(value.name)
     if ref is not None and ref.init.kind == "orthogonal":
         return value.type.size * min(value.shape)

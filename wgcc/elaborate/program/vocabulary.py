@@ -1,4 +1,4 @@
-"""Whether a model has as many ids as its `vocab` has characters."""
+"""Checks that a model has as many ids as its `vocab` has characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wgcc.syntax import ast
 
 @dataclass(frozen=True)
 class Ids:
-    """`text` says who has so many ids: "table `tok.w` has V = 66 rows"."""
+    """A number of ids; `text` says where it comes from: "table `tok.w` has V = 66 rows"."""
 
     count: int
     text: str
@@ -26,14 +26,14 @@ class Ids:
 def check_vocabulary(
     context: Context, vocab: str, at: ast.Expr, graphs: Mapping[str, Graph]
 ) -> None:
-    """Entries that write text must agree with `vocab`, and at least one table of the model."""
+    """Entries that generate text must agree with `vocab`, and so must one table of the model."""
     wrong = [ids for graph in graphs.values() for ids in _written(graph) if ids.count != len(vocab)]
     tables = [ids for graph in graphs.values() for ids in _tables(context, graph)]
     if all(ids.count != len(vocab) for ids in tables):
         wrong += tables
     if not wrong:
         return
-    # A table is a line of the program that can be named.
+    # A table can be reported with its line in the program.
     odd = next((ids for ids in tables if ids.count == wrong[0].count), wrong[0])
     text = f"`vocab` has {len(vocab)} characters, but {odd.text}"
     found = context.report.error("WG0210", text, at)
@@ -43,7 +43,7 @@ def check_vocabulary(
 
 
 def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
-    """Parameters in which something is looked up."""
+    """Parameters that are indexed by ids."""
     for node in graph.nodes:
         ref = context.parts.params.get(node.inputs[0].name) if node.op == "gather" else None
         if ref is not None:
@@ -52,13 +52,13 @@ def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
 
 
 def _written(graph: Graph) -> Iterator[Ids]:
-    """Of an entry that takes one id and gives the next: the ids on both sides."""
+    """For an entry that takes an id and returns the next one: the numbers of both."""
     taken = [value for value in graph.inputs if _is_id(value)]
     given = [value for value in graph.outputs.values() if _is_id(value)]
     if len(taken) != 1 or len(given) != 1:
         return
     low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
-    # Ids that are moved, or cut off at one end, do not tell how many there are.
+    # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < LIMITS["i32"][1]:
         yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
@@ -71,7 +71,7 @@ def _is_id(value: Value) -> bool:
 
 
 def _classes(graph: Graph, value: Value) -> int | None:
-    """Among how many an `argmax` has chosen; None where none has."""
+    """The number of classes of an `argmax`; None if `value` does not come from one."""
     makers: dict[Value, Node] = {out: node for node in graph.nodes for out in node.outputs}
     node = makers.get(value)
     while node is not None and carries(node):

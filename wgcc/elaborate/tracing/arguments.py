@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wgcc.elaborate.report import Report, Stop
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.values import AnyValue, Number, Truth
+from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number
 from wgcc.errors import Span
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Arguments:
     named: Mapping[str, Given] = field(default_factory=dict)
 
     def after(self, first: Given) -> Arguments:
-        """The same with one more in front: `x |> f(a)`, `x.f(a)`."""
+        """The same with one more argument in front: `x |> f(a)`, `x.f(a)`."""
         return Arguments((first, *self.positional), self.named)
 
 
@@ -66,7 +66,7 @@ class BoundArgs:
         return name in self.spans
 
     def text(self, name: str) -> str:
-        """The source text of an argument, for advice that can be pasted."""
+        """The source text of an argument, for suggestions that can be pasted."""
         return self.span(name).text
 
 
@@ -135,7 +135,7 @@ def _default(
         text = f"`{function.name}` needs the argument `{name}`"
         raise Stop(report.error("WG0208", text, at).note(function.signature))
     if default in ("none", "true", "false"):
-        return None if default == "none" else Truth(default == "true")
+        return None if default == "none" else BoolValue(default == "true")
     fraction = "." in default or "e" in default
     return Number(float(default)) if fraction else Dim.literal(int(default))
 

@@ -1,4 +1,4 @@
-"""The state of elaborating one program: the tracer, the model being built, and where we are."""
+"""The state of elaborating one program: the tracer, the model being built, the current place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_UNROLLED = 20_000
 
 @dataclass
 class Replacement:
-    """`replace "glob" with …`: `scope` is where its constructor is read."""
+    """`replace "glob" with …`: its constructor is evaluated in `scope`."""
 
     pattern: str
     selector: ast.String
@@ -42,7 +42,7 @@ class Replacement:
 
 @dataclass
 class Parts:
-    """What instantiating a model makes, by path."""
+    """What instantiating a model creates, by path."""
 
     params: dict[str, ParamRef] = field(default_factory=dict)
     states: dict[str, StateRef] = field(default_factory=dict)
@@ -59,8 +59,8 @@ class Parts:
 class Context(Tracer):
     """A tracer with everything that user-written layers, functions and entries need.
 
-    `value(expr)` is the soft form of `evaluate`: it gives FAILED where an error was reported, and
-    leaves parameters and state unread.
+    `value(expr)` is `evaluate` without exceptions: it returns FAILED if an error was reported, and
+    parameters and state as references.
     """
 
     def __init__(self, report: Report, here: Span, base: Scope) -> None:
@@ -70,11 +70,11 @@ class Context(Tracer):
         self.value: Callable[[ast.Expr], AnyValue]
         self.evaluate = self._evaluate
         self.in_test = False
-        self.facts: list[tuple[ast.Assert, Tensor]] = []
+        self.assertions: list[tuple[ast.Assert, Tensor]] = []
         self.entry: ast.Function | None = None
         self.functions: list[FunctionValue] = []
         self.precision = "f32"
-        # Calls of `remat` layers are numbered; inside one, others do not count.
+        # Calls of `remat` layers are numbered; calls nested inside one are not marked again.
         self.regions = 0
         self.in_region = False
         self.building: list[LayerDefinition] = []
@@ -86,7 +86,7 @@ class Context(Tracer):
 
     @contextmanager
     def separate(self, parts: Parts, trace: TracedGraph, scope: Scope) -> Iterator[None]:
-        """Work on another model or graph; what belongs to the current one comes back afterwards."""
+        """Work on another model or graph; the state of the current one is restored afterwards."""
         saved = self.parts, self.trace, self.training
         stacks = self.functions, self.building, self._spent
         self.parts, self.trace, self.training = parts, trace, False
@@ -100,7 +100,7 @@ class Context(Tracer):
 
     @contextmanager
     def scratch(self) -> Iterator[TracedGraph]:
-        """A graph of its own for an expression whose nodes must not stay in the current one."""
+        """A temporary graph, for an expression whose nodes must not stay in the current one."""
         saved = self.trace
         self.trace = TracedGraph(dry=saved.dry)
         try:
@@ -109,9 +109,9 @@ class Context(Tracer):
             self.trace = saved
 
     def spend(self, at: Span, amount: int = 1) -> None:
-        """Everything is unrolled and inlined, so what a program asks for must stay within reason.
+        """Count calls, layers and iterations: all are unrolled or inlined, so they are limited.
 
-        All checks of unused code share one account; when that is used up they end silently.
+        All checks of unused code share one limit; beyond it they end silently.
         """
         if self.generic:
             self._spent_unused += amount
@@ -120,12 +120,12 @@ class Context(Tracer):
             return
         self._spent += amount
         if self._spent > MOST_UNROLLED:
-            text = f"this unrolls to more than {MOST_UNROLLED:,} calls, layers and rounds of loops"
+            text = f"this unrolls to more than {MOST_UNROLLED:,} calls, layers and loop iterations"
             raise Stop(self.report.error("WG0804", text, at))
 
     @contextmanager
     def bounded(self, at: Span) -> Iterator[None]:
-        """What nests too deeply for the stack is an error of the program, reported at `at`."""
+        """Report nesting that is too deep for the stack as an error of the program, at `at`."""
         try:
             yield
         except RecursionError:
@@ -133,12 +133,12 @@ class Context(Tracer):
             raise Stop(self.report.error("WG0803", text, at)) from None
 
     def fresh_path(self, name: str) -> str:
-        """A path for a layer that a test creates in passing."""
+        """A path for a layer that a test creates inside an expression."""
         count = self.parts.created[name] = self.parts.created.get(name, 0) + 1
         return name if count == 1 else f"{name}_{count}"
 
     def require(self, value: AnyValue) -> AnyValue:
-        """`value`, or `Stop` if it failed, wholly or in part."""
+        """`value`; raises `Stop` if it or a part of it failed."""
         if has_failed(value):
             raise Stop
         return value

@@ -1,4 +1,4 @@
-"""Compile-time sizes: whole numbers that remember how they were made. Knows nothing of tensors.
+"""Compile-time sizes: whole numbers that record how they were computed. Independent of tensors.
 
 A `Dim` carries a polynomial over the declared dims, so `D / H * H` is `D`, while two unrelated dims
 that both happen to be 64 stay different.
@@ -13,37 +13,37 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-# A declared dim: its name, and where and as what it was declared, because two files may both have
-# a `D`, and a layer's own dim may differ from instance to instance.
+# A declared dim: its name, and the place and value of its declaration, because two files may both
+# have a `D`, and a layer's own dim may differ from instance to instance.
 Atom = tuple[str, str]
 Monomial = tuple[tuple[Atom, int], ...]
 Polynomial = Mapping[Monomial, Fraction]
 
-# Beyond these the origin of a size is forgotten: no real program needs it, and time is bounded.
+# Beyond these limits the origin of a size is dropped, so that comparing sizes stays cheap.
 MOST_TERMS = 64
 MOST_PRODUCTS = 256
 LARGEST_FACTOR = 2**64
 
-_made_up = itertools.count(1)
+_placeholders = itertools.count(1)
 
 
 class Match(Enum):
-    """How two sizes compare: equal by construction, equal by luck, or different."""
+    """How two sizes compare: equal by construction, equal by coincidence, or different."""
 
     SAME = "same"
-    LUCK = "luck"
+    COINCIDENCE = "coincidence"
     DIFF = "diff"
 
 
-SAME, LUCK, DIFF = Match.SAME, Match.LUCK, Match.DIFF
+SAME, COINCIDENCE, DIFF = Match.SAME, Match.COINCIDENCE, Match.DIFF
 
 
 @dataclass(frozen=True, eq=False)
 class Dim:
     """A whole number known at compile time (it may be negative or zero: `-1`, `i - 1`).
 
-    `polynomial` is None where the origin is lost (`%`, rounding). `generic` marks sizes made up to
-    check a layer that nobody uses yet: such a number means nothing and is never shown.
+    `polynomial` is None where the origin is lost (`%`, rounding). `generic` marks placeholder
+    sizes, for the check of a layer that nothing uses: such a number is never shown.
     """
 
     size: int
@@ -57,12 +57,12 @@ class Dim:
 
     @staticmethod
     def declared(name: str, size: int, place: str = "") -> Dim:
-        """`place` tells apart the dims that several declarations call `name`."""
+        """`place` distinguishes dims of the same name with different declarations."""
         return Dim(size, {(((name, f"{place}:{size}"), 1),): Fraction(1)}, name)
 
     @staticmethod
-    def made_up(name: str) -> Dim:
-        """A size no program would use, so that no two of them agree by accident."""
+    def placeholder(name: str) -> Dim:
+        """A placeholder size: one that no program uses, so that two never agree by coincidence."""
         return replace(Dim.declared(name, _fresh_size()), generic=True)
 
     @property
@@ -75,7 +75,7 @@ class Dim:
         return self.size == 1 and self.is_literal
 
     def work_with(self, other: Dim) -> int:
-        """About how many terms it takes to compute with both."""
+        """Roughly the number of terms in a computation with both."""
         terms = [len(dim.polynomial or ()) for dim in (self, other)]
         return terms[0] * terms[1]
 
@@ -115,7 +115,7 @@ class Dim:
 
     @property
     def full(self) -> str:
-        """`D = 128`, or `128` for a literal, or `D` where the number is made up."""
+        """`D = 128`, or `128` for a literal, or `D` for a placeholder."""
         text = str(self)
         return text if self.generic or text == str(self.size) else f"{text} = {self.size}"
 
@@ -124,7 +124,7 @@ class Dim:
 
 
 def compare(a: Dim, b: Dim) -> Match:
-    """A plain number is the same as any size of that value; different dims agree only by luck."""
+    """A plain number equals any size of that value; different dims agree only by coincidence."""
     if a.polynomial is not None and a.polynomial == b.polynomial:
         return SAME
     if a.size != b.size:
@@ -132,7 +132,7 @@ def compare(a: Dim, b: Dim) -> Match:
     if a.is_literal or b.is_literal or a.polynomial is None or b.polynomial is None:
         return SAME
     pairs = (a.polynomial, b.polynomial), (b.polynomial, a.polynomial)
-    return SAME if any(_has_numbers_for_names(*pair) for pair in pairs) else LUCK
+    return SAME if any(_has_numbers_for_names(*pair) for pair in pairs) else COINCIDENCE
 
 
 def _has_numbers_for_names(numbers: Polynomial, names: Polynomial) -> bool:
@@ -148,7 +148,7 @@ def _has_numbers_for_names(numbers: Polynomial, names: Polynomial) -> bool:
         factor *= math.prod(Fraction(size) ** power for size, power in others)
         found[kept] = found.get(kept, Fraction(0)) + factor
         replaced |= {kept} if others else set()
-    # A factor of 1 is no number that anyone wrote.
+    # A factor of 1 was not written by the user.
     return found == numbers and all(found[monomial] != 1 for monomial in replaced if monomial)
 
 
@@ -180,7 +180,7 @@ def sizes_note(*lists: Iterable[Dim]) -> str:
 
 def _fresh_size() -> int:
     # A multiple of 5040, so that small divisors divide it.
-    return 5040 * (1_000_003 + 2 * next(_made_up))
+    return 5040 * (1_000_003 + 2 * next(_placeholders))
 
 
 def _add(a: Polynomial | None, b: Polynomial | None, sign: int) -> Polynomial | None:

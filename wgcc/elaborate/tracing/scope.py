@@ -1,4 +1,4 @@
-"""Which name means what, at one place of a program."""
+"""Scopes: what a name means at one place of a program."""
 
 from __future__ import annotations
 

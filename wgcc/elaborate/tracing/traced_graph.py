@@ -18,7 +18,7 @@ from wgcc.ops.markers import DIFFERENTIATING
 class TracedGraph:
     """`taken` are names that values of the graph must not get: those of parameters and state.
 
-    With `dry` set no node is recorded: sizes are made up, and only the checks matter.
+    With `dry` set no node is recorded: sizes are placeholders, and only the checks matter.
     """
 
     def __init__(self, taken: Iterable[str] = (), dry: bool = False) -> None:
@@ -39,7 +39,7 @@ class TracedGraph:
         return Tensor(value, dims)
 
     def read(self, ref: ParamRef | StateRef) -> Tensor:
-        """The tensor as it stands now: what was written last in this graph, or the stored one."""
+        """The current tensor: the last one written in this graph, or the stored one."""
         if ref.path not in self._current:
             value = Value(ref.path, TensorType(sizes_of(ref.dims), ref.dtype))
             (self.params if isinstance(ref, ParamRef) else self.state)[ref.path] = value
@@ -67,12 +67,12 @@ class TracedGraph:
         return values
 
     def look_up(self, lookup: Lookup) -> None:
-        """Note that something is indexed with a value."""
+        """Record that something is indexed with a value."""
         if not self.dry:
             self.lookups.append(lookup)
 
     def name(self, value: Value, name: str) -> None:
-        """Call a value by the name the source binds it to; the first name stays."""
+        """Give a value the name that the source binds it to; the first name is kept."""
         if self.dry:
             return
         stored = self.params.get(value.name) or self.state.get(value.name)
@@ -81,12 +81,13 @@ class TracedGraph:
         self._names[value] = self.builder.fresh(name)
 
     def trains(self) -> bool:
-        """Whether a parameter is written that a gradient reaches: by `minimize` or by hand."""
-        learned: set[Value] = set()
+        """Whether a parameter is updated from a gradient, by `minimize` or by explicit `grad`."""
+        from_gradients: set[Value] = set()
         for node in self.builder.nodes:
-            if node.op in DIFFERENTIATING or not learned.isdisjoint(node.inputs):
-                learned.update(node.outputs)
-        return any(self.writes[path] in learned for path in self.params if path in self.writes)
+            if node.op in DIFFERENTIATING or not from_gradients.isdisjoint(node.inputs):
+                from_gradients.update(node.outputs)
+        written = (self.writes[path] for path in self.params if path in self.writes)
+        return any(value in from_gradients for value in written)
 
     def finish(self, name: str, outputs: Mapping[str, Value]) -> Graph:
         renamed = {old: replace(old, name=new) for old, new in self._names.items()}

@@ -1,6 +1,6 @@
-"""What built-ins and operators are written against: reporting, and appending nodes to the graph.
+"""The interface for built-ins and operators: reporting errors, and appending nodes to the graph.
 
-It knows neither the syntax of programs nor any single op.
+It depends neither on the syntax of programs nor on any single op.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.report import Place, Report, Stop, place
-from wgcc.elaborate.tracing.dims import DIFF, LUCK, Dim, compare, sizes_note, sizes_of
+from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
 from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     ListValue,
     Number,
     ParamRef,
     StateRef,
     Tensor,
     TrainingFlag,
-    Truth,
     TupleValue,
     describe,
     type_text,
@@ -58,9 +58,9 @@ class Tracer:
     - `report`: errors and warnings; `raise Stop(report.error(…))` abandons an expression
     - `scope`: the names visible at the place being traced (`scope.find("B")`)
     - `training`: true inside an entry that trains; read it with `is_training`
-    - `generic`: true while a layer nobody uses is checked with made-up sizes: what depends on
-      actual numbers (divisibility, bounds) cannot be checked, and `emit` records nothing
-    - `here`: the place whose nodes are being made; `prefix`: what their names begin with
+    - `generic`: true while a layer that nothing uses is checked with placeholder sizes: what
+      depends on actual numbers (divisibility, bounds) cannot be checked, and `emit` records nothing
+    - `here`: the source place of the nodes being appended; `prefix`: the prefix of their names
     - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
       raises `Stop` if it failed (for index items, which are handed over as syntax)
     """
@@ -83,11 +83,11 @@ class Tracer:
         return self.trace.dry
 
     def repetitions(self, count: Dim) -> int:
-        """How often to repeat: twice stands for any number while sizes are made up."""
+        """How often to repeat: at most twice while sizes are placeholders."""
         return min(count.size, 2) if self.generic else count.size
 
     def is_training(self) -> bool:
-        """Asking is noted: the graph depends on the answer."""
+        """Also records that it was asked, because the graph then depends on the answer."""
         self.asked_for_training = True
         return self.training
 
@@ -142,12 +142,12 @@ class Tracer:
         ignore: int | None = None,
         takes_padding: bool = False,
     ) -> None:
-        """Note that `ids` must be 0 to `count - 1` (or `ignore`); see `Lookup`."""
+        """Record that `ids` must be 0 to `count - 1` (or `ignore`); see `Lookup`."""
         span, allowed = self.report.user_span(self.here), Allowed(0, count - 1, ignore)
         self.trace.look_up(Lookup(ids.value, allowed, what, span, takes_padding))
 
     def constant(self, number: float | int | bool, dtype: str) -> Tensor:
-        """A scalar; the number must fit into its dtype (kernels have no infinities either)."""
+        """A scalar; the number must fit into its dtype (WGSL has no infinities)."""
         low, high = RANGES[dtype]
         if not self.generic and not low <= number <= high:
             text = f"{number} does not fit into {dtype} ({low} to {high})"
@@ -159,7 +159,7 @@ class Tracer:
         return self.emit("const", dims=(), dtype=dtype, value=kind(number))
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
-        """Stretch to `dims`, which the caller has checked; nothing is emitted if they are equal."""
+        """Broadcast to `dims`, which the caller has checked; no node if they are equal."""
         if sizes_of(tensor.dims) == sizes_of(dims):
             return Tensor(tensor.value, tuple(dims))
         return self.emit("broadcast", tensor, dims=dims, dtype=tensor.dtype)
@@ -191,7 +191,7 @@ class Tracer:
         if isinstance(value, (ParamRef, StateRef)):
             return self.trace.read(value)
         if isinstance(value, TrainingFlag):
-            return Truth(self.is_training())
+            return BoolValue(self.is_training())
         if isinstance(value, TupleValue):
             return TupleValue(tuple(self.read(item) for item in value.items))
         if isinstance(value, ListValue):
@@ -199,9 +199,9 @@ class Tracer:
         return value
 
     def same_size(self, a: Dim, b: Dim, at: Place, why: str) -> bool:
-        """Whether two sizes agree; warns where they agree by luck. `why` begins the warning."""
+        """Whether two sizes agree; warns if only by coincidence. `why` begins the warning."""
         match = compare(a, b)
-        if match is LUCK:
+        if match is COINCIDENCE:
             text = f"{why}: `{a}` and `{b}` are different dims that both happen to be {a.size}"
             self.report.warning("WG0410", text, at).help(
                 "if they are meant to be the same, declare one in terms of the other"
@@ -209,12 +209,12 @@ class Tracer:
         return match is not DIFF
 
     def fit(self, value: AnyValue, dtype: str, dims: tuple[Dim, ...], at: Place) -> Tensor:
-        """`value` as a tensor of exactly this type: numbers adapt and repeat, axes stretch.
+        """`value` as a tensor of exactly this type: numbers are converted, axes broadcast.
 
-        For whatever is stored: initial values, state, windows of state.
+        For everything that is stored: initial values, state, windows of state.
         """
         want = type_text(dtype, dims)
-        if isinstance(value, (Dim, Number, Truth)):
+        if isinstance(value, (Dim, Number, BoolValue)):
             return self.broadcast(self._adapted(value, dtype, at), dims)
         if not isinstance(value, Tensor):
             text = f"a tensor {want} is expected here, but this is {describe(value)}"
@@ -238,13 +238,13 @@ class Tracer:
         return self._adapted(value, dtype, at) if isinstance(value, (Dim, Number)) else None
 
     def check_axes(self, dims: Sequence[Dim], what: str, at: Place) -> None:
-        """Plans, and numpy, have tensors with so many axes only."""
+        """Refuse tensors with more axes than a plan allows."""
         if len(dims) > MOST_AXES:
             text = f"`{what}` has {len(dims)} axes; at most {MOST_AXES} are possible"
             raise Stop(self.report.error("WG0608", text, at))
 
     def check_size(self, type_: TensorType, text: str, at: Place) -> None:
-        """Refuse what no buffer can hold."""
+        """Refuse a tensor that is too large for one buffer."""
         if self.generic or type_.size <= LARGEST_TENSOR:
             return
         message = f"{text} has {type_.size:,} values, too many for one GPU buffer"
@@ -258,7 +258,7 @@ class Tracer:
 
     @contextmanager
     def within(self, scope: Scope, prefix: str) -> Iterator[None]:
-        """Trace in another scope; place, names and prefix come back afterwards."""
+        """Trace in another scope; scope, place and prefix are restored afterwards."""
         saved = self.scope, self.prefix, self.here
         self.scope, self.prefix = scope, prefix
         try:
@@ -266,17 +266,17 @@ class Tracer:
         finally:
             self.scope, self.prefix, self.here = saved
 
-    def _adapted(self, value: Dim | Number | Truth, dtype: str, at: Place) -> Tensor:
+    def _adapted(self, value: Dim | Number | BoolValue, dtype: str, at: Place) -> Tensor:
         number = value.size if isinstance(value, Dim) else value.value
         fraction = isinstance(value, Number) and dtype in INTEGERS
-        if fraction or isinstance(value, Truth) != (dtype == "bool"):
+        if fraction or isinstance(value, BoolValue) != (dtype == "bool"):
             text = f"{dtype} expected, but this is {describe(value)}"
             raise Stop(self.report.error("WG0501", text, at))
         self.here = place(at)
         return self.constant(number, dtype)
 
     def generator_state(self, path: str) -> StateRef:
-        """`SEED_STATE` or `DRAWS_STATE`; an entry that draws counts the latter when it ends."""
+        """`SEED_STATE` or `DRAWS_STATE`; an entry that draws increments the latter when it ends."""
         return StateRef(path, "u32", (), Init("value"), self.here, self.here)
 
 

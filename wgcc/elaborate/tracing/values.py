@@ -46,13 +46,13 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Number:
-    """A compile-time number with a fraction; it takes the dtype of the tensor it meets."""
+    """A compile-time number with a fraction; it takes the dtype of the tensor it is used with."""
 
     value: float
 
 
 @dataclass(frozen=True)
-class Truth:
+class BoolValue:
     value: bool
 
 
@@ -76,13 +76,13 @@ class ListValue:
 
 @dataclass(frozen=True, eq=False)
 class RangeValue:
-    """The whole numbers of `low..high`, with or without a step, in the order they are taken."""
+    """The whole numbers of `low..high`, with or without a step, in order of iteration."""
 
     numbers: range
 
     @property
     def count(self) -> int:
-        """How many there are; Python's own `len` of a range stops at 2**63."""
+        """How many there are; Python's `len` of a range fails beyond 2**63."""
         numbers = self.numbers
         return (numbers[-1] - numbers[0]) // numbers.step + 1 if numbers else 0
 
@@ -102,7 +102,7 @@ class TypeValue:
 
 @dataclass(frozen=True, eq=False)
 class ParamRef:
-    """A parameter; `Tracer.read` gives its current tensor. `user_span` is the line to blame."""
+    """A parameter; `Tracer.read` gives its current tensor. Errors are reported at `user_span`."""
 
     path: str
     dtype: str
@@ -127,7 +127,7 @@ class StateRef:
 
 @dataclass(eq=False)
 class LoadedFile:
-    """`places` are the names it defines or imports, with where; `scope` holds their values."""
+    """A file: `places` has the names it defines or imports, `scope` their values."""
 
     source: Source
     path: Path
@@ -142,7 +142,7 @@ class LoadedFile:
 
 @dataclass(frozen=True, eq=False)
 class LayerDefinition:
-    """A `layer` or `model` as written, with the file it stands in."""
+    """A `layer` or `model` as written, with its file."""
 
     name: str
     node: ast.Layer
@@ -162,7 +162,7 @@ class LayerType:
 class LayerValue:
     """An instance of a layer: `scope` holds its sizes, options and members.
 
-    What a `remat` layer computes is computed again for gradients instead of kept.
+    What a `remat` layer computes is recomputed for gradients instead of stored.
     """
 
     definition: LayerDefinition
@@ -198,8 +198,8 @@ class ModuleValue:
 class OptimizerValue:
     """An optimizer; `usable` once it has been checked without an error.
 
-    `groups` are (paths of parameters, settings), in order: later ones win. `results` holds
-    `grad_norm` and `lr` of the entry being traced, once it minimized.
+    `groups` are (paths of parameters, settings), in order: later ones override. `results` holds
+    `grad_norm` and `lr` of the entry being traced, after its `minimize`.
     """
 
     name: str
@@ -215,7 +215,7 @@ class TrainingFlag:
 
 
 class Failed:
-    """The value of what has an error that was reported: everything that uses it stays silent."""
+    """The value of an expression whose error was reported: its uses report no further error."""
 
     def __repr__(self) -> str:
         return "FAILED"
@@ -224,7 +224,7 @@ class Failed:
 FAILED = Failed()
 
 AnyValue = (
-    Tensor | Number | Dim | Truth | Text | TupleValue | ListValue | RangeValue | DtypeValue
+    Tensor | Number | Dim | BoolValue | Text | TupleValue | ListValue | RangeValue | DtypeValue
     | TypeValue | ParamRef | StateRef | LayerType | LayerValue | FunctionValue | Builtin
     | ModuleValue | OptimizerValue | TrainingFlag | Failed
 )  # fmt: skip
@@ -253,7 +253,7 @@ def describe(value: Any) -> str:
 
 
 _KINDS: dict[type, str] = {
-    Truth: "a bool",
+    BoolValue: "a bool",
     TrainingFlag: "a bool",
     Text: "a string",
     TupleValue: "a tuple",

@@ -1,4 +1,4 @@
-"""What built-ins ask of their arguments, and the errors for what they do not get."""
+"""Checks arguments of built-ins: `expect.tensor(tracer, args, "x")` returns it or raises `Stop`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from wgcc.elaborate.tracing.dims import SAME, Dim, compare
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
+    BoolValue,
     ListValue,
     Number,
     Tensor,
-    Truth,
     TupleValue,
     describe,
 )
@@ -42,7 +42,7 @@ def checked(
     tracer: Tracer, got: Given, name: str, dtypes: Sequence[str] = (), rank: int | None = None
 ) -> Tensor:
     value = got.value
-    if isinstance(value, (Number, Dim, Truth)) and rank in (None, 0):
+    if isinstance(value, (Number, Dim, BoolValue)) and rank in (None, 0):
         value = as_scalar(tracer, got, _own_dtype(value, dtypes))
     if not isinstance(value, Tensor):
         text = f"`{name}` must be a tensor, but this is {describe(value)}"
@@ -58,9 +58,9 @@ def checked(
     return value
 
 
-def _own_dtype(value: Number | Dim | Truth, dtypes: Sequence[str]) -> str:
-    """The dtype a number takes where no tensor tells it."""
-    if isinstance(value, Truth):
+def _own_dtype(value: Number | Dim | BoolValue, dtypes: Sequence[str]) -> str:
+    """The dtype of a number that is not combined with a tensor."""
+    if isinstance(value, BoolValue):
         return "bool"
     whole = isinstance(value, Dim) and tuple(dtypes) != FLOATS
     return "i32" if whole else "f32"
@@ -71,7 +71,7 @@ def plural_axes(count: int) -> str:
 
 
 def axes(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> list[int]:
-    """Positions of the axes meant by a position, a dim's name or several; all, if not given."""
+    """The axes given by a position, a dim's name or several of them; all axes if not given."""
     value = args[name]
     if value is None:
         return list(range(x.rank))
@@ -97,7 +97,7 @@ def same_axis(
 
 
 def axis(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> int:
-    """The one axis meant by a position or a dim's name."""
+    """The axis given by a position or a dim's name."""
     value = args[name]
     assert value is not None
     return _position(tracer, x, value, args.span(name))
@@ -127,7 +127,7 @@ def _position(tracer: Tracer, x: Tensor, value: AnyValue, at: Span) -> int:
 
 def flag(tracer: Tracer, args: BoundArgs, name: str) -> bool:
     value = args[name]
-    if not isinstance(value, Truth):
+    if not isinstance(value, BoolValue):
         text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
         raise Stop(tracer.report.error("WG0209", text, args.span(name)))
     return value.value

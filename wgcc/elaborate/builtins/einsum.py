@@ -1,11 +1,11 @@
-"""`einsum`: sums of products of tensors, as a pattern says, by matrix products."""
+"""`einsum`: sums of products of tensors, given by a pattern, computed by matrix products."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wgcc.elaborate.builtins import parameters, patterns
+from wgcc.elaborate.builtins import expect, patterns
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.operators.matmul import batched
 from wgcc.elaborate.report import Stop
@@ -66,7 +66,7 @@ def _factors(tracer: Tracer, pattern: patterns.Pattern, args: BoundArgs) -> list
     sizes = patterns.Sizes(tracer, pattern.own_names())
     factors: list[Factor] = []
     for side, got in zip(pattern.inputs, args.rest, strict=True):
-        x = parameters.checked(tracer, got, "tensor", FLOATS)
+        x = expect.checked(tracer, got, "tensor", FLOATS)
         if factors and x.dtype != factors[0].term.dtype:
             text = f"`einsum` mixes {factors[0].term.dtype} and {x.dtype}"
             raise Stop(tracer.report.error("WG0501", text, got.span, str(x)))
@@ -112,7 +112,7 @@ def _multiply(tracer: Tracer, a: Factor, b: Factor, needed: Sequence[str]) -> Fa
 
 
 def _outer(a: Factor, b: Factor, names: Sequence[str]) -> Factor:
-    """Nothing to sum: the elementwise product of the two, stretched to all axes."""
+    """Nothing to sum: the elementwise product of the two, broadcast to all axes."""
     terms = []
     for factor in (a, b):
         own = [name for name in names if name in factor.names]

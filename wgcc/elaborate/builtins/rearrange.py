@@ -1,8 +1,8 @@
-"""`rearrange`: axes split, moved and merged as a pattern says."""
+"""`rearrange`: axes split, moved and merged as given by a pattern."""
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters, patterns
+from wgcc.elaborate.builtins import expect, patterns
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -14,7 +14,7 @@ from wgcc.errors import Span
 
 def rearrange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """`rearrange(x, "B T (H K) -> B H T K")`; sizes may be given by name: `H = 4`."""
-    x = parameters.tensor(tracer, args, "x")
+    x = expect.tensor(tracer, args, "x")
     pattern = patterns.read_pattern(tracer, _text(tracer, args))
     sizes = patterns.Sizes(tracer, pattern.own_names(), _given_sizes(tracer, args))
     if len(pattern.inputs) != 1:
@@ -48,7 +48,7 @@ def _text(tracer: Tracer, args: BoundArgs) -> Text:
 
 def _given_sizes(tracer: Tracer, args: BoundArgs) -> dict[str, Dim]:
     return {
-        name: parameters.checked_whole(tracer, given.value, name, given.span)
+        name: expect.checked_whole(tracer, given.value, name, given.span)
         for name, given in args.extra.items()
     }
 

@@ -1,8 +1,8 @@
-"""Pieces of networks with a rule of their own: `gather rms_norm layer_norm dropout`."""
+"""Functions of network layers: `gather rms_norm layer_norm dropout`."""
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
@@ -16,14 +16,14 @@ from wgcc.ir.graph import FLOATS, INTEGERS
 
 def gather(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The rows of a table that `ids` name."""
-    table = parameters.tensor(tracer, args, "table")
+    table = expect.tensor(tracer, args, "table")
     if not table.dims:
         text = "`table` must have rows, but this is a single number"
         raise Stop(tracer.report.error("WG0415", text, args.span("table"), str(table)))
     ids = args["ids"]
     if isinstance(ids, Dim):
         return _row(tracer, args, table, ids)
-    places = tracer.cast(parameters.tensor(tracer, args, "ids", INTEGERS), "i32")
+    places = tracer.cast(expect.tensor(tracer, args, "ids", INTEGERS), "i32")
     tracer.look_up(places, table.dims[0].size, "an id")
     dims = (*places.dims, *table.dims[1:])
     return tracer.emit("gather", table, places, dims=dims, dtype=table.dtype)
@@ -49,17 +49,17 @@ def layer_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> Tensor:
-    x = parameters.tensor(tracer, args, "x", FLOATS)
+    x = expect.tensor(tracer, args, "x", FLOATS)
     if not x.dims:
         text = f"`{op}` needs at least one axis, but this is {describe(x)}"
         raise Stop(tracer.report.error("WG0415", text, args.span("x")))
-    scales = [parameters.tensor(tracer, args, name, (x.dtype,), rank=1) for name in names]
+    scales = [expect.tensor(tracer, args, name, (x.dtype,), rank=1) for name in names]
     for name, scale in zip(names, scales, strict=True):
         if not tracer.same_size(scale.dims[0], x.dims[-1], args.span(name), f"`{op}`"):
             text = f"{op}: `{name}` must be as long as the last axis of `x`, {x.dims[-1].full}"
             found = tracer.report.error("WG0406", text, args.span(name), str(scale))
             raise Stop(found.also(args.span("x"), str(x)))
-    eps = parameters.number(tracer, args, "eps")
+    eps = expect.number(tracer, args, "eps")
     if eps < 0:
         text = f"`eps` must not be negative, but it is {eps:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("eps")))
@@ -67,16 +67,16 @@ def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> T
 
 
 def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """While training each element is zero with probability p; the others make up for it."""
-    x = Term(tracer, parameters.tensor(tracer, args, "x", FLOATS))
+    """While training each element is zero with probability p; the others are scaled by 1/(1-p)."""
+    x = Term(tracer, expect.tensor(tracer, args, "x", FLOATS))
     if isinstance(args["p"], (Dim, Number)):
-        rate = parameters.number(tracer, args, "p")
+        rate = expect.number(tracer, args, "p")
         if not 0 <= rate < 1:
             text = f"the dropout rate must be at least 0 and below 1, but it is {rate:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("p")))
         if rate == 0 or not tracer.is_training():
             return x.tensor
-    p = Term(tracer, parameters.scalar(tracer, args, "p", "f32"))
+    p = Term(tracer, expect.scalar(tracer, args, "p", "f32"))
     if not tracer.is_training():
         return x.tensor
     kept = Term(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)

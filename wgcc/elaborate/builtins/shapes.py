@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
@@ -11,29 +11,29 @@ from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import AnyValue, ListValue, Tensor, TupleValue
 from wgcc.errors import Span
 
-# As often as a loop may run: every part is a value of its own.
+# The same limit as for iterations of a loop: every part is a separate value.
 MOST_PARTS = 4096
 
 
 def shape(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     """The sizes of all axes, as a list."""
-    return ListValue(parameters.tensor(tracer, args, "x").dims)
+    return ListValue(expect.tensor(tracer, args, "x").dims)
 
 
 def axes(tracer: Tracer, args: BoundArgs, at: Span) -> Dim:
     """The number of axes."""
-    return Dim.literal(parameters.tensor(tracer, args, "x").rank)
+    return Dim.literal(expect.tensor(tracer, args, "x").rank)
 
 
 def size(tracer: Tracer, args: BoundArgs, at: Span) -> Dim:
     """The number of elements."""
-    return product(parameters.tensor(tracer, args, "x").dims)
+    return product(expect.tensor(tracer, args, "x").dims)
 
 
 def reshape(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The same elements in order, in another shape; one size may be -1."""
-    x = parameters.tensor(tracer, args, "x")
-    wanted = parameters.dims(tracer, args, "shape")
+    x = expect.tensor(tracer, args, "x")
+    wanted = expect.dims(tracer, args, "shape")
     total = product(x.dims)
     holes = [dim for dim in wanted if dim.is_literal and dim.size == -1]
     known = product(dim for dim in wanted if dim not in holes)
@@ -66,29 +66,29 @@ def _other_count(tracer: Tracer, args: BoundArgs, x: Tensor, wanted: list[Dim]) 
 
 def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Two axes exchanged, the last two if none are named."""
-    x = parameters.tensor(tracer, args, "x")
+    x = expect.tensor(tracer, args, "x")
     if x.rank < 2:
         text = f"`transpose` needs at least two axes, but this is {x}"
         raise Stop(tracer.report.error("WG0415", text, args.span("x"), str(x)))
-    a, b = parameters.axis(tracer, args, x, "a"), parameters.axis(tracer, args, x, "b")
+    a, b = expect.axis(tracer, args, x, "a"), expect.axis(tracer, args, x, "b")
     if a == b:
-        values = parameters.given(args, "a").value, parameters.given(args, "b").value
+        values = expect.given(args, "a").value, expect.given(args, "b").value
         place = args.span("a") if args.span("b") == args.call else args.span("b")
-        raise parameters.same_axis(tracer, x, a, values, place)
+        raise expect.same_axis(tracer, x, a, values, place)
     order = list(range(x.rank))
     order[a], order[b] = b, a
     return views.transpose(tracer, x, order)
 
 
 def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """Tensors joined along an axis they have in common."""
+    """Tensors joined along an axis."""
     value = args["tensors"]
     if not isinstance(value, (ListValue, TupleValue)) or not value.items:
         text = "`concat` joins a list of tensors: `concat([a, b], axis = -1)`"
         raise Stop(tracer.report.error("WG0415", text, args.span("tensors")))
     place = args.span("tensors")
-    tensors = [parameters.checked(tracer, Given(item, place), "tensors") for item in value.items]
-    axis = parameters.axis(tracer, args, tensors[0])
+    tensors = [expect.checked(tracer, Given(item, place), "tensors") for item in value.items]
+    axis = expect.axis(tracer, args, tensors[0])
     total = tensors[0].dims[axis]
     for other in tensors[1:]:
         _check_joins(tracer, tensors[0], other, axis, place)
@@ -106,7 +106,7 @@ def _check_joins(tracer: Tracer, first: Tensor, other: Tensor, axis: int, at: Sp
         found = report.error("WG0501", f"`concat` mixes {first} and {other}", at)
         raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
     if first.rank != other.rank:
-        counts = f"{first} has {parameters.plural_axes(first.rank)}, {other} has {other.rank}"
+        counts = f"{first} has {expect.plural_axes(first.rank)}, {other} has {other.rank}"
         text = f"`concat` joins tensors with equally many axes, but {counts}"
         raise Stop(report.error("WG0415", text, at).help("`x[new]` gives x one more axis"))
     for number, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
@@ -116,9 +116,9 @@ def _check_joins(tracer: Tracer, first: Tensor, other: Tensor, axis: int, at: Sp
 
 
 def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
-    """Parts of a tensor along an axis: so many equal ones, or of the sizes given."""
-    x = parameters.tensor(tracer, args, "x")
-    axis = parameters.axis(tracer, args, x)
+    """Parts of a tensor along an axis: a number of equal ones, or parts of given sizes."""
+    x = expect.tensor(tracer, args, "x")
+    axis = expect.axis(tracer, args, x)
     parts: list[AnyValue] = []
     start = 0
     for dim in _part_sizes(tracer, args, x.dims[axis]):
@@ -129,7 +129,7 @@ def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
 
 def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
     if isinstance(args["parts"], Dim):
-        parts = parameters.whole(tracer, args, "parts")
+        parts = expect.whole(tracer, args, "parts")
         if parts.size > MOST_PARTS and not parts.generic:
             text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
             raise Stop(tracer.report.error("WG0308", text, args.span("parts")))
@@ -138,7 +138,7 @@ def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
             text = f"{axis.full} cannot be split into {parts.size} equal parts"
             raise Stop(tracer.report.error("WG0402", text, args.span("parts")))
         return [each] * (parts.size if not parts.generic else 2)
-    sizes = parameters.dims(tracer, args, "parts")
+    sizes = expect.dims(tracer, args, "parts")
     total = Dim.literal(0)
     for dim in sizes:
         total = total + dim

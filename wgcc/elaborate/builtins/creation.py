@@ -1,8 +1,8 @@
-"""Functions that make tensors: `zeros ones arange rand randn one_hot`."""
+"""Functions that create tensors: `zeros ones arange rand randn one_hot`."""
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -45,15 +45,15 @@ def _type(tracer: Tracer, name: str, args: BoundArgs) -> tuple[str, tuple[Dim, .
 
 def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """0, 1, … n - 1 as i32."""
-    n = parameters.whole(tracer, args, "n")
+    n = expect.whole(tracer, args, "n")
     tracer.check_size(TensorType((n.size,), "i32"), type_text("i32", (n,)), at)
     return iota(tracer, n).tensor
 
 
 def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """f32 rows of `size` numbers: 1 at the id, 0 elsewhere."""
-    ids = Term(tracer, parameters.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
-    size = parameters.whole(tracer, args, "size")
+    ids = Term(tracer, expect.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
+    size = expect.whole(tracer, args, "size")
     tracer.look_up(ids.tensor, size.size, "an id")
     classes = iota(tracer, size)
     return ids.new_axis(-1).compare("eq", classes).cast("f32").tensor

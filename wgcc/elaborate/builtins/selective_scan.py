@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.builtins import parameters
+from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.terms import Term
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -25,7 +25,7 @@ EQUAL = {
 def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """h_t = exp(dt_t a) h_{t-1} + dt_t u_t b_t and y_t = Σ_n c_t h_t, from h = 0."""
     tensors = {
-        name: parameters.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
+        name: expect.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
     }
     _check(tracer, tensors, at)
     operands = [Term(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
