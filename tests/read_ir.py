@@ -12,6 +12,7 @@ from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, TensorType, Value
+from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ops import infer_types
 
 HEAD = re.compile(r"entry (\S+) \{(.*?)^\}", re.DOTALL | re.MULTILINE)
@@ -23,6 +24,18 @@ NODE = re.compile(r"(%.+?) = (\w+)\((.*)\)")
 def read_graphs(text: str) -> dict[str, Graph]:
     plain = re.sub(r"[ ]*//.*", "", text)
     return {name: _graph(name, body) for name, body in HEAD.findall(plain)}
+
+
+def program_of(graph: Graph, precision: str = "f32") -> Program:
+    """A program whose only entry is this graph."""
+    zero = Init("value", values=(0.0,))
+    return Program(
+        "file",
+        params={v.name: Tensor(v.name, v.type, zero) for v in graph.params},
+        state={v.name: Tensor(v.name, v.type, zero) for v in graph.state},
+        entries={graph.name: graph},
+        precision=precision,
+    )
 
 
 def _graph(name: str, body: str) -> Graph:

@@ -34,19 +34,18 @@ ROWS = (
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
-# The same inside wgcc/schedule, in the order of its flow.
+# The same inside wgcc/schedule, in the order of its flow; the compiler alone calls preparation.
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("dataflow", "limits"),
+    ("dataflow", "limits", "budget"),
     ("updates",),
     ("layout",),
-    ("prepare",),
     ("fuse",),
     ("memory",),
     ("plan_entry", "kernels"),
     ("schedule",),
-    ("budget",),
+    ("prepare",),
 )
 SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for part in row}
 # And inside wgcc/elaborate: what a folder works with comes before it.

@@ -147,6 +147,7 @@ class TestShow:
             ("opt", "sgd_update("),
             ("expanded", "matmul("),
             ("simplified", "matmul("),
+            ("prepared", "%d.g.w.copy: f32[3, 1] = copy("),
             ("fused", "workgroups of"),
             ("plan", '"format": "wgcc-bundle"'),
         ],

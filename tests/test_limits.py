@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wgcc.schedule.schedule as scheduling
+import wgcc.compiler as compiler
 import wgcc_runtime
 from building import build
 from wgcc.compiler import compile_file
@@ -63,7 +63,7 @@ def test_parameters_beyond_one_buffer(tmp_path: Path, monkeypatch: pytest.Monkey
     def never(*_: object) -> None:
         raise AssertionError("nothing must be planned for a model that is refused")
 
-    monkeypatch.setattr(scheduling, "prepare", never)
+    monkeypatch.setattr(compiler, "prepare", never)
     message = str(refusal(tmp_path, text))
     assert "params would take 384 MiB" in message
     assert "a.w" in message

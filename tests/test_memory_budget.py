@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import wgcc.schedule.budget as budgeting
+import wgcc.compiler as compiler
 import wgcc_runtime
 from cli_runs import run
 from deep_models import GPT, MLP, batch_for, write
@@ -73,13 +73,13 @@ def test_too_little_for_parameters_is_refused_at_once(
 ) -> None:
     """Segments do not save what they take, so none are tried."""
     scheduled: list[Any] = []
-    schedule = budgeting.schedule
+    schedule = compiler.schedule
 
     def counted(*arguments: Any) -> Any:
         scheduled.append(arguments)
         return schedule(*arguments)
 
-    monkeypatch.setattr(budgeting, "schedule", counted)
+    monkeypatch.setattr(compiler, "schedule", counted)
     with pytest.raises(WgError) as caught:
         compile_file(write(tmp_path, MLP, depth=2), memory=100_000)
     assert "MB of GPU memory without any activations, more than the 0.1 MB" in str(caught.value)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from filecheck import filecheck
-from read_ir import read_graphs
+from read_ir import program_of, read_graphs
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import FLOATS, Graph
 from wgcc.ir.program import Program
@@ -21,6 +21,8 @@ from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
 from wgcc.passes.optimizer import optimizer
 from wgcc.passes.simplify import simplify
+from wgcc.schedule.layout import lay_out
+from wgcc.schedule.prepare.prepare import prepare
 
 FOLDER = Path(__file__).parent / "filetests"
 
@@ -29,10 +31,16 @@ def optimizer_of_entry(graph: Graph) -> Graph:
     return optimizer(Program("file", entries={"only": graph})).entries["only"]
 
 
+def prepare_entry(graph: Graph) -> Graph:
+    program = program_of(graph)
+    return prepare(program, lay_out(program)).entries[graph.name]
+
+
 GRAPH_PASSES: Mapping[str, Callable[[Graph], Graph]] = {
     "autograd": autograd,
     "expand": expand,
     "optimizer": optimizer_of_entry,
+    "prepare": prepare_entry,
     "simplify": simplify,
 }
 CASES = sorted(case for name in GRAPH_PASSES for case in (FOLDER / name).glob("*.ir"))

@@ -11,11 +11,9 @@ import pytest
 import wgcc_runtime
 from adapters import ROOT
 from building import build
-from wgcc.compiler import compile_file, read_program
+from wgcc.compiler import compile_file, lower, read_program
 from wgcc.errors import WgError
 from wgcc.evaluate import evaluate
-from wgcc.passes.pipeline import run_passes
-from wgcc.schedule.schedule import schedule
 
 PITCH = ROOT / "tests" / "filetests" / "programs" / "pitch.wg"
 SMALL = {"B": 3, "Wide": 6, "Narrow": 4, "More": 5, "Most": 3, "Pitches": 7, "Next": 8}
@@ -26,7 +24,7 @@ def test_a_pitch_tracker_of_22_million_parameters(batch: int) -> None:
     """Up to the batch whose first activations fill a buffer: 128 x 256 x 1024 of them."""
     _, program, _ = read_program(PITCH, sizes={"B": batch})
     assert sum(tensor.type.size for tensor in program.params.values()) == 22_239_976
-    largest = max(buffer.words for buffer in schedule(run_passes(program)).buffers)
+    largest = max(buffer.words for buffer in lower(program).schedule.buffers)
     assert largest <= 2**26
 
 

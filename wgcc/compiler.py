@@ -1,4 +1,7 @@
-"""The pipeline, as one readable list: model file → program → passes → schedule → bundle."""
+"""The pipeline: model file → traced program → passes → preparation → schedule → bundle.
+
+`compile_file` is all of it; `lower` is its middle, one line for each step.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,14 @@ from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
+from wgcc.passes.checkpoint import checkpoint
+from wgcc.passes.pipeline import PASSES, run_passes, verify_after
 from wgcc.reading import read_text
-from wgcc.schedule.budget import lower
+from wgcc.schedule.budget import SEGMENTS, Lowered, first_within
 from wgcc.schedule.kernel import Schedule
+from wgcc.schedule.layout import Layout, lay_out
+from wgcc.schedule.prepare.prepare import prepare
+from wgcc.schedule.schedule import schedule
 from wgcc.wasm.twin import Twin
 
 # Writes the WebAssembly twin of a schedule. None: bundles have no twin.
@@ -98,13 +106,48 @@ def compile_program(
     memory: int | None = None,
     twin: bool = True,
 ) -> Compiled:
-    """Passes, schedule, twin and plan of a traced program."""
-    lowered = lower(program, candidates, memory)
+    """Passes, schedule, twin and plan of a traced program.
+
+    Where it needs more than `memory` bytes, activations are computed again in more and more
+    segments.
+    """
+    attempts = (lower(program, segments, candidates) for segments in SEGMENTS)
+    lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     written = WRITE_TWIN(scheduled) if WRITE_TWIN and twin else None
     generator = f"wgcc {__version__}"
     planned = make_plan(done, scheduled, source.name, source.text, generator, written)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.segments)
+
+
+def lower(program: Program, segments: int = 1, candidates: bool = False) -> Lowered:
+    """A traced program as kernels, its activations computed in so many segments."""
+    cut = _in_segments(program, segments)
+    done = run_passes(cut)
+    layout = lay_out(done)
+    prepared = _prepared(done, layout)
+    return Lowered(done, schedule(prepared, layout, candidates), segments)
+
+
+def program_at(stage: str, program: Program) -> Program:
+    """A traced program at one of the stages that are graphs, the last of them `prepared`."""
+    if stage != "prepared":
+        return run_passes(program, until=stage)
+    done = run_passes(program)
+    return _prepared(done, lay_out(done))
+
+
+def _prepared(program: Program, layout: Layout) -> Program:
+    prepared = prepare(program, layout)
+    verify_after([name for _, name, _ in PASSES], prepared)
+    return prepared
+
+
+def _in_segments(program: Program, segments: int) -> Program:
+    if segments == 1:
+        return program
+    entries = {name: checkpoint(graph, segments) for name, graph in program.entries.items()}
+    return replace(program, entries=entries)
 
 
 def _only(program: Program, entries: Sequence[str] | None) -> Program:

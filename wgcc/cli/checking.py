@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wgcc.bundle.plan import check_file_name
+from wgcc.compiler import lower
 from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
-from wgcc.passes.pipeline import run_passes
-from wgcc.schedule.schedule import schedule
 
 
 @dataclass(slots=True)
@@ -42,7 +41,7 @@ def check_file(
         for name, program in found.items():
             if model in (None, name) and not result.diagnostics.errors:
                 # Limits of WebGPU are only known when there are kernels.
-                schedule(run_passes(program))
+                lower(program)
                 result.programs[name] = program
     except WgError as error:
         if error.diagnostics.errors:

@@ -13,7 +13,7 @@ from wgcc.cli.printing import show, show_json
 if TYPE_CHECKING:
     from wgcc.cli.subject import Subject
 
-IR_STAGES = ("ir", "grad", "opt", "expanded", "simplified")
+IR_STAGES = ("ir", "grad", "opt", "expanded", "simplified", "prepared")
 STAGES = ("ast", *IR_STAGES, "fused", "plan")
 
 
@@ -23,7 +23,8 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, gradients added, "
-    "optimizer added, composite ops expanded, simplified, fused kernels, plan.json.",
+    "optimizer added, composite ops expanded, simplified, prepared for kernels (split-K, "
+    "two-step reductions), fused kernels, plan.json.",
 )
 @click.option(
     "--kernel",

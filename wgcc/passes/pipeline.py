@@ -56,16 +56,19 @@ STAGES = ("ir", *(stage for stage, _, _ in PASSES))
 
 def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = None) -> Program:
     """`program` at stage `until`. Every pass is verified if `check` (or WGCC_VERIFY=1) says so."""
-    checked = os.environ.get("WGCC_VERIFY") == "1" if check is None else check
+    verify_after([], program, check)
     done: list[str] = []
-    if checked:
-        verify_program(program, infer_types)
     for _, name, run in PASSES[: STAGES.index(until)]:
         program = run(program)
         done.append(name)
-        if checked:
-            verify_program(program, infer_types, _gone_after(done))
+        verify_after(done, program, check)
     return program
+
+
+def verify_after(done: list[str], program: Program, check: bool | None = None) -> None:
+    """Verify what passes made, if `check` (or WGCC_VERIFY=1) says so."""
+    if os.environ.get("WGCC_VERIFY") == "1" if check is None else check:
+        verify_program(program, infer_types, _gone_after(done))
 
 
 def _gone_after(done: list[str]) -> set[str]:

@@ -1,15 +1,13 @@
-"""Schedule a program within a budget of GPU memory, computing activations again where needed."""
+"""A budget of GPU memory: how often to try with fewer activations in memory, and when to stop."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from wgcc.errors import WgError
 from wgcc.ir.program import Program
-from wgcc.passes.checkpoint import checkpoint
-from wgcc.passes.pipeline import run_passes
 from wgcc.schedule.kernel import WORD, Schedule
-from wgcc.schedule.schedule import schedule
 
 # More segments keep less between them, and hold less at once, up to a point.
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -35,26 +33,16 @@ class Lowered:
         return sum(b.words for b in self.schedule.buffers if b.role != "temp") * WORD
 
 
-def lower(program: Program, candidates: bool = False, memory: int | None = None) -> Lowered:
-    """With as few segments as will do so that it needs no more than `memory` bytes."""
-    if memory is None:
-        return _lowered(program, candidates, 1)
+def first_within(memory: int, attempts: Iterable[Lowered]) -> Lowered:
+    """The first that needs no more than `memory` bytes; stops where no later one can."""
     tried: list[Lowered] = []
-    for segments in SEGMENTS:
-        tried.append(_lowered(program, candidates, segments))
-        if tried[-1].bytes <= memory:
-            return tried[-1]
-        if tried[-1].fixed > memory:
+    for attempt in attempts:
+        if attempt.bytes <= memory:
+            return attempt
+        tried.append(attempt)
+        if attempt.fixed > memory:
             break
     raise _too_small(min(tried, key=lambda found: found.bytes), memory)
-
-
-def _lowered(program: Program, candidates: bool, segments: int) -> Lowered:
-    if segments > 1:
-        entries = {name: checkpoint(graph, segments) for name, graph in program.entries.items()}
-        program = replace(program, entries=entries)
-    done = run_passes(program)
-    return Lowered(done, schedule(done, candidates), segments)
 
 
 def _too_small(best: Lowered, memory: int) -> WgError:

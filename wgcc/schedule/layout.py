@@ -1,6 +1,6 @@
 """Where persistent tensors are stored: parameters, gradients, moments, state; for all entries.
 
-Parameters that are updated together lie side by side, each on a 256-byte boundary: one dispatch
+Parameters that are updated together are side by side, each on a 256-byte boundary: one dispatch
 updates a whole group, and a kernel can bind any single tensor.
 """
 
@@ -14,6 +14,7 @@ from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.kernel import ALIGNMENT, Buffer, Place
+from wgcc.schedule.limits import check_buffers
 from wgcc.schedule.updates import is_update, lists_of, partners
 
 PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
@@ -59,7 +60,10 @@ class Layout:
 
 
 def lay_out(program: Program) -> Layout:
-    """Places for every parameter and state tensor of a program."""
+    """Places for every parameter and state tensor of a program.
+
+    What does not fit into WebGPU's buffers is refused before any work is done for it.
+    """
     layout = Layout(port_keys(program))
     updates: list[list[str]] = []
     for graph in program.entries.values():
@@ -71,6 +75,7 @@ def lay_out(program: Program) -> Layout:
     starts = _arena_starts(layout)
     for name, tensor in program.state.items():
         layout.places[name] = _state_place(layout, starts, name, tensor.type.size)
+    check_buffers(program, layout.buffers())
     return layout
 
 

@@ -11,12 +11,12 @@ from wgcc.schedule.fuse.fuse import Fused, Group, fuse
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
 from wgcc.schedule.memory.halves import halves_of
+from wgcc.schedule.memory.keep_old import keep_old
 from wgcc.schedule.memory.order import Memory, best_order
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
 from wgcc.schedule.memory.unfuse import unfuse
 from wgcc.schedule.memory.write_plan import plan_writes
-from wgcc.schedule.prepare.keep_old import keep_old
 from wgcc.schedule.updates import is_update, lists_of, partners, replaced_by, span
 
 

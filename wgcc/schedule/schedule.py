@@ -47,11 +47,10 @@ from wgcc.schedule.kernels.state_space import (
 )
 from wgcc.schedule.kernels.update import update_code
 from wgcc.schedule.kernels.window_update import window_update_code
-from wgcc.schedule.layout import CONSTANTS, Layout, lay_out
-from wgcc.schedule.limits import check_buffers, check_limits, too_many_positions
+from wgcc.schedule.layout import CONSTANTS, Layout
+from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.memory.slots import Slots
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
-from wgcc.schedule.prepare.prepare import prepare
 
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
@@ -79,15 +78,12 @@ CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
 }
 
 
-def schedule(program: Program, candidates: bool = False) -> Schedule:
-    """Schedule every entry of a program whose graphs have been through all passes.
+def schedule(program: Program, layout: Layout, candidates: bool = False) -> Schedule:
+    """Schedule every entry of a prepared program; its other buffers are added to `layout`.
 
     `candidates`: dispatches have other launches too, for tuning to choose from.
     """
-    layout, slots = lay_out(program), Slots(precision=program.precision)
-    # Parameters and state that do not fit are refused before any work is done for them.
-    check_buffers(program, layout.buffers())
-    graphs = {name: prepare(graph, layout) for name, graph in program.entries.items()}
+    graphs, slots = program.entries, Slots(precision=program.precision)
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
     writer = _Writer(layout, candidates)

@@ -7,11 +7,13 @@ result gets a node of its own whose value can be put in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from math import prod
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.program import Program
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Reduce, ReduceMany, Update
 from wgcc.passes.rewrite import Rewrite
@@ -25,7 +27,7 @@ from wgcc.schedule.prepare.random_sites import sites_in_memory
 from wgcc.schedule.prepare.split_k import split_k
 from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
 
-# One thread or workgroup folds at most about this many elements alone.
+# One thread or workgroup reduces at most about this many elements alone.
 LONG_REDUCTION = 2048
 # With this many results the machine is busy even if each of them takes long.
 MANY_RESULTS = 1024
@@ -35,7 +37,13 @@ MAX_PIECES = 5
 Rule = Callable[[Builder, Node], Sequence[Value] | None]
 
 
-def prepare(graph: Graph, layout: Layout) -> Graph:
+def prepare(program: Program, layout: Layout) -> Program:
+    """Every entry as kernels can best compute it; `layout` says which tensors are side by side."""
+    entries = {name: _prepared(graph, layout) for name, graph in program.entries.items()}
+    return replace(program, entries=entries)
+
+
+def _prepared(graph: Graph, layout: Layout) -> Graph:
     graph = simplify(_once_more(_rewritten(graph, _RULES)))
     if any(isinstance(lowering(node), Update) for node in graph.nodes):
         # Gradients get places when they have their final form, which nothing changes any more.
@@ -135,7 +143,7 @@ _RULES: dict[str, Rule] = {
 
 
 def _arena_rules(graph: Graph, layout: Layout) -> dict[str, Rule]:
-    """Ops over many tensors become one per run of tensors that lie side by side."""
+    """Ops over many tensors become one per run of tensors that are side by side."""
     owners = partners(graph.nodes)
 
     def cut(values: Sequence[Value]) -> list[list[int]]:
