@@ -25,12 +25,12 @@ def test_the_plan_stays_within_it(text: str, depth: int, tmp_path: Path) -> None
     path = write(tmp_path, text, depth=depth)
     plain = compile_file(path)
     free = plain.planned.plan["memory"]
-    assert plain.segments == 1
+    assert plain.remat_parts == 1
     budget = free["peak"] - free["temps"] // 2
     saving = compile_file(path, memory=budget)
     found = saving.planned.plan["memory"]
     assert found["peak"] <= budget and found["temps"] <= free["temps"] // 2
-    assert saving.segments > 1
+    assert saving.remat_parts > 1
     # What fits is left as it is, to the byte.
     assert compile_file(path, memory=free["peak"]).files() == plain.files()
 
@@ -55,7 +55,7 @@ def test_marks_of_layers_give_way(tmp_path: Path) -> None:
     marked = compile_file(path).planned.plan["memory"]
     budget = marked["peak"] - marked["temps"] // 2
     saving = compile_file(path, memory=budget)
-    assert saving.planned.plan["memory"]["peak"] <= budget and saving.segments > 1
+    assert saving.planned.plan["memory"]["peak"] <= budget and saving.remat_parts > 1
 
 
 def test_too_little_is_refused(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_too_little_is_refused(tmp_path: Path) -> None:
 def test_too_little_for_parameters_is_refused_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Segments do not save what they take, so none are tried."""
+    """Rematerialisation does not save it, so more parts are not tried."""
     scheduled: list[Any] = []
     schedule = compiler.schedule
 

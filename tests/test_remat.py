@@ -104,7 +104,7 @@ def test_only_gradients_are_computed_with_the_second_values() -> None:
     # One tensor comes into each block, two go out.
     assert count(program, "train", "remat") == 5 * 3
     done = run_passes(program, check=True)
-    assert count(done, "train", "remat") == 0 and count(done, "predict", "again") == 0
+    assert count(done, "train", "remat") == 0 and count(done, "predict", "remat_barrier") == 0
     # Of each block one product is made again; nothing needs the other one's result.
     products = count(done, "train", "matmul")
     plain = run_passes(elaborated(DEEP.format(mark="")))

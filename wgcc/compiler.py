@@ -17,10 +17,10 @@ from wgcc.elaborate import elaborate
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
-from wgcc.passes.checkpoint import checkpoint
+from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.pipeline import PASSES, run_passes, verify_after
 from wgcc.reading import read_text
-from wgcc.schedule.budget import SEGMENTS, Lowered, first_within
+from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
 from wgcc.schedule.kernel import Schedule
 from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
@@ -35,7 +35,7 @@ WRITE_TWIN: Callable[[Schedule], Twin] | None = None
 class Compiled:
     """A model on its way to a bundle. `diagnostics` holds its warnings.
 
-    `segments` is in how many parts its activations are computed, all but the last of them twice.
+    `remat_parts`: activations are computed in so many parts, and all but the last rematerialised.
     """
 
     source: Source
@@ -43,7 +43,7 @@ class Compiled:
     schedule: Schedule
     planned: Planned
     diagnostics: Diagnostics
-    segments: int = 1
+    remat_parts: int = 1
 
     def plan(self) -> Plan:
         """plan.json of a bundle that no weights are given for."""
@@ -108,25 +108,25 @@ def compile_program(
 ) -> Compiled:
     """Passes, schedule, twin and plan of a traced program.
 
-    Where it needs more than `memory` bytes, activations are computed again in more and more
-    segments.
+    Where it needs more than `memory` bytes, activations of more and more parts are
+    rematerialised.
     """
-    attempts = (lower(program, segments, candidates) for segments in SEGMENTS)
+    attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     written = WRITE_TWIN(scheduled) if WRITE_TWIN and twin else None
     generator = f"wgcc {__version__}"
     planned = make_plan(done, scheduled, source.name, source.text, generator, written)
-    return Compiled(source, done, scheduled, planned, diagnostics, lowered.segments)
+    return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)
 
 
-def lower(program: Program, segments: int = 1, candidates: bool = False) -> Lowered:
-    """A traced program as kernels, its activations computed in so many segments."""
-    cut = _in_segments(program, segments)
-    done = run_passes(cut)
+def lower(program: Program, remat_parts: int = 1, candidates: bool = False) -> Lowered:
+    """A traced program as kernels, with all but the last of so many parts rematerialised."""
+    marked = _marked_for_remat(program, remat_parts)
+    done = run_passes(marked)
     layout = lay_out(done)
     prepared = _prepared(done, layout)
-    return Lowered(done, schedule(prepared, layout, candidates), segments)
+    return Lowered(done, schedule(prepared, layout, candidates), remat_parts)
 
 
 def program_at(stage: str, program: Program) -> Program:
@@ -143,10 +143,10 @@ def _prepared(program: Program, layout: Layout) -> Program:
     return prepared
 
 
-def _in_segments(program: Program, segments: int) -> Program:
-    if segments == 1:
+def _marked_for_remat(program: Program, parts: int) -> Program:
+    if parts == 1:
         return program
-    entries = {name: checkpoint(graph, segments) for name, graph in program.entries.items()}
+    entries = {name: mark_remat(graph, parts) for name, graph in program.entries.items()}
     return replace(program, entries=entries)
 
 

@@ -32,7 +32,7 @@ def facts(
         "parameters": sum(tensor.type.size for tensor in params),
         "trainable": sum(tensor.type.size for tensor in params if tensor.trainable),
         "memory": plan["memory"],
-        "segments": compiled.segments,
+        "segments": compiled.remat_parts,
         "entries": {
             name: {"dispatches": len(entry.dispatches), "ops": entry.naive_dispatches}
             for name, entry in compiled.schedule.entries.items()
@@ -56,7 +56,7 @@ def summary(found: Mapping[str, Any]) -> str:
         f"{found['folder']}: {found['model']}",
         listing,
         f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
-        *_recomputed(found["segments"]),
+        *_rematerialised(found["segments"]),
         *_dispatches(found["entries"]),
         f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
         f"built in {found['seconds']:.2f} s",
@@ -91,10 +91,10 @@ def _parts(memory: Mapping[str, int]) -> str:
     return ", ".join(parts)
 
 
-def _recomputed(segments: int) -> list[str]:
-    if segments == 1:
+def _rematerialised(parts: int) -> list[str]:
+    if parts == 1:
         return []
-    return [f"to save memory, activations of all but the last of {segments} parts are recomputed"]
+    return [f"to save memory, activations of all but the last of {parts} parts are recomputed"]
 
 
 def _dispatches(entries: Mapping[str, Mapping[str, int]]) -> list[str]:

@@ -3,8 +3,8 @@
 - grad(value, *wrt) -> one gradient per wrt; autograd replaces it.
 - minimize(loss, *dynamic, *params; optimizer, kind, settings, dynamic, groups) -> (*new params,
   grad_norm); autograd turns it into `update`.
-- remat(x; region, is_end) -> x where a `remat` layer begins and ends; autograd computes what lies
-  between again for gradients, and takes the marks away.
+- remat(x; region, is_end) -> x where a `remat` layer begins and ends; autograd rematerialises what
+  is between them, and removes the marks.
 - update(*dynamic, *params, *grads; the same attributes) -> (*new params, grad_norm); the optimizer
   pass replaces it.
 

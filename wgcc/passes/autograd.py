@@ -15,7 +15,7 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.differentiate import differentiate
 from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.prune import prune
-from wgcc.passes.recompute import without_marks
+from wgcc.passes.rematerialise import without_marks
 from wgcc.passes.rewrite import Rewrite
 
 

@@ -8,7 +8,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
 from wgcc.passes.missing_gradients import Missing
-from wgcc.passes.recompute import Recompute
+from wgcc.passes.rematerialise import Rematerialise
 from wgcc.passes.rewrite import renamed
 
 
@@ -21,7 +21,7 @@ def differentiate(
     its value: `d.NAME`. Ops without a gradient are noted in `missing`.
     """
     tape = tuple(builder.nodes)
-    backward = _Backward(builder, value, seed, Recompute(builder, tape), missing)
+    backward = _Backward(builder, value, seed, Rematerialise(builder, tape), missing)
     for node in reversed(_between(tape, wrt, value)):
         backward.through(node)
     found = [backward.gradients.get(place.name) for place in wrt]
@@ -34,10 +34,10 @@ class _Backward:
     """The gradients known so far, by the name of the forward value."""
 
     def __init__(
-        self, builder: Builder, value: Value, seed: Value, recompute: Recompute, missing: Missing
+        self, builder: Builder, value: Value, seed: Value, remat: Rematerialise, missing: Missing
     ) -> None:
         self.builder = builder
-        self.recompute = recompute
+        self.remat = remat
         self.gradients: dict[str, Value] = {value.name: seed}
         self.missing = missing
 
@@ -52,7 +52,7 @@ class _Backward:
                 self._go_on_after(node)
                 return
             after = next(gradient for gradient in incoming if gradient is not None)
-            same = self.recompute.again(node, after)
+            same = self.remat.copy_of(node, after)
             for value, gradient in zip(
                 node.inputs, rule(self.builder, same, incoming), strict=True
             ):

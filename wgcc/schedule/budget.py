@@ -9,19 +9,20 @@ from wgcc.errors import WgError
 from wgcc.ir.program import Program
 from wgcc.schedule.kernel import WORD, Schedule
 
-# More segments keep less between them, and hold less at once, up to a point.
-SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-# The memory that no segments save.
+# In how many parts activations are computed, of which all but the last are rematerialised: more
+# parts store less between them, and hold less at once, up to a point.
+REMAT_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+# The memory that rematerialisation does not save.
 FIXED = {"params": "parameters", "state": "state", "grads": "gradients"}
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A program after all passes, its schedule, and in how many segments it is differentiated."""
+    """A program after all passes, its schedule, and in how many parts its activations are."""
 
     program: Program
     schedule: Schedule
-    segments: int = 1
+    remat_parts: int = 1
 
     @property
     def bytes(self) -> int:
@@ -29,7 +30,7 @@ class Lowered:
 
     @property
     def fixed(self) -> int:
-        """The bytes that no number of segments saves."""
+        """The bytes that rematerialisation does not save."""
         return sum(b.words for b in self.schedule.buffers if b.role != "temp") * WORD
 
 
@@ -51,7 +52,7 @@ def _too_small(best: Lowered, memory: int) -> WgError:
         if buffer.role in roles:
             roles[buffer.role] += buffer.words * WORD
     fixed = ", ".join(f"{FIXED[name]} {_megabytes(n)}" for name, n in roles.items() if n)
-    again = " even when activations are computed again" if best.segments > 1 else ""
+    again = " even when activations are computed again" if best.remat_parts > 1 else ""
     needed, how = best.bytes, again
     if best.fixed > memory:
         needed, how = best.fixed, " without any activations"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.declarations.signatures import Signature, match_argument, match_result
-from wgcc.elaborate.evaluation.remat import recomputed
+from wgcc.elaborate.evaluation.remat import remat_region
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
@@ -45,7 +45,7 @@ def call_function(
         ):
             _bind_parameters(context, node, given, signature, at)
             _require_sizes(context, node, signature)
-            with recomputed(context, function) as region:
+            with remat_region(context, function) as region:
                 return region.results(_run(context, function, signature))
     finally:
         context.functions.pop()

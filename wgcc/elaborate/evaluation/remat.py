@@ -9,7 +9,7 @@ from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.values import AnyValue, FunctionValue, ListValue, Tensor, TupleValue
 
 
-class Region:
+class RematRegion:
     """`number` is None if nothing is marked."""
 
     def __init__(self, context: Context, number: int | None) -> None:
@@ -45,17 +45,17 @@ class Region:
 
 
 @contextmanager
-def recomputed(context: Context, function: FunctionValue) -> Iterator[Region]:
+def remat_region(context: Context, function: FunctionValue) -> Iterator[RematRegion]:
     """The call of a `remat` layer, after its arguments are bound. Nested ones are not marked."""
     wanted = function.owner is not None and function.owner.remat
-    if not wanted or context.in_region:
-        yield Region(context, None)
+    if not wanted or context.in_remat:
+        yield RematRegion(context, None)
         return
-    context.regions += 1
-    context.in_region = True
+    context.remat_regions += 1
+    context.in_remat = True
     try:
-        region = Region(context, context.regions)
+        region = RematRegion(context, context.remat_regions)
         region.arguments(function)
         yield region
     finally:
-        context.in_region = False
+        context.in_remat = False

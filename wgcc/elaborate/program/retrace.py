@@ -11,7 +11,7 @@ class Attempt:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._problems = len(context.report.diagnostics.items)
-        self._counters = context.sites, context.regions
+        self._counters = context.sites, context.remat_regions
         self._called = set(context.called)
         context.asked_for_training = False
 
@@ -28,5 +28,5 @@ class Attempt:
     def undo(self) -> None:
         context = self._context
         context.report.diagnostics.forget(self._problems)
-        context.sites, context.regions = self._counters
+        context.sites, context.remat_regions = self._counters
         context.called = self._called

@@ -75,8 +75,8 @@ class Context(Tracer):
         self.functions: list[FunctionValue] = []
         self.precision = "f32"
         # Calls of `remat` layers are numbered; calls nested inside one are not marked again.
-        self.regions = 0
-        self.in_region = False
+        self.remat_regions = 0
+        self.in_remat = False
         self.building: list[LayerDefinition] = []
         self.called: set[int] = set()
         self.instantiated: set[int] = set()

@@ -1,6 +1,6 @@
-"""again(x, after): x, for what is to be computed a second time, once `after` is there.
+"""remat_barrier(x, after): x, but what is computed from it is computed once `after` is there.
 
-What is made from it is not the same as what was made from x before, so it need not be kept.
+What is made from it differs from what was made from x before, so that need not stay in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
 
 OPS = (
     Op(
-        "again",
+        "remat_barrier",
         infer,
         reference,
         View(lambda node, index: index),

@@ -1,7 +1,7 @@
-"""Computes the values of `remat` layers a second time where gradients need them.
+"""Rematerialisation: values are computed a second time for gradients instead of stored.
 
-Between the marks of a region (see wgcc/ops/markers.py) nothing is kept for the way back: when its
-first gradient arrives, its nodes are written once more, from the region's arguments.
+Between the marks of a region (see wgcc/ops/markers.py) nothing is stored for the backward pass:
+when its first gradient arrives, its nodes are written once more, from the region's arguments.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from wgcc.passes.rewrite import Rewrite
 MARK = "remat"
 
 
-class Recompute:
-    """The regions of a tape, and the second writing of those that were reached."""
+class Rematerialise:
+    """The regions of a tape, and the second copy of those that gradients have reached."""
 
     def __init__(self, builder: Builder, tape: Sequence[Node]) -> None:
         self.builder = builder
         self.tape = tape
         self._region_of: dict[str, int] = {}
         self._spans: dict[int, tuple[int, int]] = {}
-        self._again: dict[str, Value] = {}
+        self._copies: dict[str, Value] = {}
         self._written: set[int] = set()
         for at, node in enumerate(tape):
             if node.op == MARK:
@@ -34,34 +34,35 @@ class Recompute:
             inside = (node for node in tape[first:last] if node.op != MARK)
             self._region_of.update((v.name, region) for node in inside for v in node.outputs)
 
-    def again(self, node: Node, after: Value) -> Node:
-        """`node` itself, or what stands for it once its region is computed again."""
+    def copy_of(self, node: Node, after: Value) -> Node:
+        """`node`, or its rematerialised copy where it is in a region."""
         region = self._region_of.get(node.outputs[0].name)
         if region is None:
             return node
         if region not in self._written:
             self._written.add(region)
             self._write(region, after)
-        return self._second(node)
+        return self._copied(node)
 
     def _write(self, region: int, after: Value) -> None:
         first, last = self._spans[region]
         for node in self.tape[first:last]:
             if node.op == MARK and not node.attrs["is_end"]:
-                self._again[node.output.name] = self.builder.apply("again", node.inputs[0], after)
-            elif any(value.name in self._again for value in node.inputs):
+                start = self.builder.apply("remat_barrier", node.inputs[0], after)
+                self._copies[node.output.name] = start
+            elif any(value.name in self._copies for value in node.inputs):
                 outputs = tuple(self._fresh(value) for value in node.outputs)
-                self._again.update(zip((v.name for v in node.outputs), outputs, strict=True))
-                self.builder.nodes.append(self._second(node))
+                self._copies.update(zip((v.name for v in node.outputs), outputs, strict=True))
+                self.builder.nodes.append(self._copied(node))
 
     def _fresh(self, value: Value) -> Value:
-        return Value(self.builder.fresh(f"{value.name}.again"), value.type)
+        return Value(self.builder.fresh(f"{value.name}.remat"), value.type)
 
-    def _second(self, node: Node) -> Node:
+    def _copied(self, node: Node) -> Node:
         return replace(
             node,
-            inputs=tuple(self._again.get(value.name, value) for value in node.inputs),
-            outputs=tuple(self._again.get(value.name, value) for value in node.outputs),
+            inputs=tuple(self._copies.get(value.name, value) for value in node.inputs),
+            outputs=tuple(self._copies.get(value.name, value) for value in node.outputs),
         )
 
 

@@ -1,7 +1,7 @@
-"""Cuts what is differentiated into segments whose values are computed again on the way back.
+"""Cuts what is differentiated into parts, and marks all but the last for rematerialisation.
 
-Only what crosses from one segment into the next is kept. The cuts are made where that is little;
-the marks are those of `remat` layers (see wgcc/ops/markers.py), which autograd understands.
+Only what crosses from one part into the next is stored. The cuts are made where that is little; the
+marks are those of `remat` layers (see wgcc/ops/markers.py), which autograd understands.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Join, Source, View
-from wgcc.passes.recompute import MARK, without_marks
+from wgcc.passes.rematerialise import MARK, without_marks
 from wgcc.passes.rewrite import Rewrite
 
 
-def checkpoint(graph: Graph, segments: int) -> Graph:
-    """`graph` with marks around all but the last of `segments`; as it is if nothing is trained."""
+def mark_remat(graph: Graph, parts: int) -> Graph:
+    """`graph` with marks around all but the last of `parts`; as it is if nothing is trained."""
     end = next((i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING), 0)
     if not end:
         return graph
     graph = without_marks(graph)
     end = next(i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING)
-    return _Marking(graph).run(_cuts(graph.nodes[:end], segments))
+    return _Marking(graph).run(_cuts(graph.nodes[:end], parts))
 
 
 class _Marking:
@@ -42,7 +42,7 @@ class _Marking:
         return self.rewrite.finish()
 
     def _mark(self, region: int, start: int, end: int) -> None:
-        """What the nodes of a segment read and what they leave behind goes through marks."""
+        """What the nodes of a region read and what they leave behind goes through marks."""
         nodes, rest = self.graph.nodes[start:end], self.graph.nodes[end:]
         inside = {value.name for node in nodes for value in node.outputs}
         entering = [value for value in _read(nodes) if self._varies(value) - inside]
@@ -75,12 +75,12 @@ def _read(nodes: Sequence[Node], results: Iterable[Value] = ()) -> list[Value]:
     return list(dict.fromkeys((*found, *results)))
 
 
-def _cuts(tape: Sequence[Node], segments: int) -> list[int]:
+def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
     """Near each of the places that part the tape evenly, the one that least crosses."""
     made = [0, *accumulate(_kept(node) for node in tape)]
     crossing = _crossing(tape)
-    share, cuts = made[-1] / segments, [0]
-    for k in range(1, segments):
+    share, cuts = made[-1] / parts, [0]
+    for k in range(1, parts):
         near = [p for p in range(1, len(tape)) if abs(made[p] - k * share) <= share / 2]
         near = [p for p in near if p > cuts[-1]]
         if near:
