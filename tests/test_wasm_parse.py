@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wgcc.ops.functions import FOLDER
 
 from op_samples import build
 from wgcc.ops import OPS
 from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
+from wgcc.ops.wgsl_functions import FOLDER
 from wgcc.wasm.parse import WgslError, parse_expression, parse_functions, parse_statements
 from wgcc.wasm.wgsl_tree import (
     Assign,

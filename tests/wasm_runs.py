@@ -1,0 +1,100 @@
+"""Run expressions of WGSL as WebAssembly, one element or four at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import wasmtime
+
+from wgcc.wasm.encoder import F32, I32, V128
+from wgcc.wasm.evaluate import Constant, Local
+from wgcc.wasm.function import Function
+from wgcc.wasm.lanes import Code
+from wgcc.wasm.library import Library
+from wgcc.wasm.module import PAGE, Module
+from wgcc.wasm.parse import parse_expression
+
+Array = np.ndarray[Any, Any]
+KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool"}
+DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}
+ENGINE = wasmtime.Engine()
+
+
+def run(
+    expression: str, operands: Sequence[Array | np.generic], lanes: int, kind: str | None = None
+) -> Array:
+    """`{0}`, `{1}`… are the operands: arrays, or scalars that all elements share.
+
+    `{i}` is the index. The result has the expression's type.
+    """
+    size = max(operand.size for operand in operands if isinstance(operand, np.ndarray))
+    room = -(-size // 4) * 16
+    module = Module(((len(operands) + 1) * room // PAGE + 1,) * 2)
+    got = kernel(module, expression, operands, lanes, room)
+    store = wasmtime.Store(ENGINE)
+    memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(*module.pages)))
+    compiled = wasmtime.Module(ENGINE, module.encode())
+    exports = wasmtime.Instance(store, compiled, [memory]).exports(store)
+    for at, operand in enumerate(operands):
+        if isinstance(operand, np.ndarray):
+            words = operand.astype(np.uint32) if operand.dtype == bool else operand
+            memory.write(store, words.tobytes(), (at + 1) * room)
+    exports["run"](store, size)
+    raw = np.frombuffer(memory.read(store, 0, 4 * size), np.uint32)
+    return raw != 0 if got == "bool" else raw.view(DTYPES[got])
+
+
+def kernel(
+    module: Module, expression: str, operands: Sequence[Array | np.generic], lanes: int, room: int
+) -> str:
+    f = Function("run", [("size", I32)])
+    code, names = Code(f, Library(module)), {}
+    at = f.local("at", I32)
+    again = f.loop()
+    for n, operand in enumerate(operands):
+        kind = KINDS[operand.dtype.name]
+        if isinstance(operand, np.ndarray):
+            names[f"{{{n}}}"] = load(f, at, (n + 1) * room, kind, lanes)
+        else:
+            names[f"{{{n}}}"] = uniform(f, operand, kind)
+    names["{i}"] = index(f, at, lanes)
+    f.get(at)
+    got = code.expression(parse_expression(expression), names, lanes)
+    f.emit("v128.store" if lanes > 1 else "f32.store" if got.kind == "f32" else "i32.store")
+    f.get(at).i32(4 * lanes).emit("i32.add").tee(at)
+    f.get(0).i32(4).emit("i32.mul").emit("i32.lt_u").br_if(again).end()
+    module.add(f, export="run")
+    return got.kind
+
+
+def load(f: Function, at: int, offset: int, kind: str, lanes: int) -> Local:
+    if lanes > 1:
+        local = f.local(kind, V128)
+        f.get(at).emit("v128.load", offset=offset)
+        if kind == "bool":
+            f.splat(0).emit("i32x4.ne")
+    else:
+        local = f.local(kind, F32 if kind == "f32" else I32)
+        f.get(at).emit("f32.load" if kind == "f32" else "i32.load", offset=offset)
+    f.set(local)
+    return Local(local, kind, lanes)
+
+
+def uniform(f: Function, operand: Any, kind: str) -> Local | Constant:
+    local = f.local(kind, F32 if kind == "f32" else I32)
+    f.f32(float(operand)) if kind == "f32" else f.i32(int(operand))
+    f.set(local)
+    return Local(local, kind)
+
+
+def index(f: Function, at: int, lanes: int) -> Local:
+    f.get(at).i32(2).emit("i32.shr_u")
+    if lanes == 1:
+        local = f.local("i", I32)
+    else:
+        local = f.local("i", V128)
+        f.emit("i32x4.splat").v128(np.arange(4, dtype=np.int32).tobytes()).emit("i32x4.add")
+    f.set(local)
+    return Local(local, "u32", lanes)
