@@ -151,6 +151,9 @@ SPECIAL = [
     ),
     *((f"{name}(x)", math.nan, math.nan) for name in ("wg_sigmoid", "wg_gelu", "wg_softplus")),
     *((f"f32(wg_finite({sign}x))", math.inf, 0.0) for sign in ("", "-")),
+    *((f"wg_round_f16({sign}x)", math.nan, math.nan) for sign in ("", "-")),
+    ("wg_round_f16(x)", -math.inf, -math.inf),
+    ("wg_round_f16(x)", 65_520.0, math.inf),
     ("wg_finite(x)", math.nan, 0.0),
     ("wg_finite(x)", 3e38, 1.0),
 ]

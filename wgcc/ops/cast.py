@@ -19,8 +19,22 @@ def infer(x: TensorType, dtype: str) -> TensorType:
 
 def reference(x: Array, dtype: str) -> Array:
     # A float64 evaluation stays in float64.
-    stays = dtype == "f32" and x.dtype == np.float64
-    return x if stays else x.astype(numpy_dtype(dtype))
+    if dtype == "f32" and x.dtype == np.float64:
+        return x
+    if x.dtype.kind == "f" and dtype in LIMITS:
+        return _whole(x, dtype)
+    return x.astype(numpy_dtype(dtype))
+
+
+# What is beyond the ends of a type becomes the float that is next to them, as in WGSL.
+_NATURAL = (0.0, 2.0**32 - 256)
+LIMITS = {"i32": (-(2.0**31), 2.0**31 - 128), "u32": _NATURAL, "u8": _NATURAL}
+
+
+def _whole(x: Array, dtype: str) -> Array:
+    """u8 keeps the last 8 bits of what u32 would be. What NaN becomes is not defined."""
+    inside = np.clip(x.astype(np.float64), *LIMITS[dtype])
+    return inside.astype(np.int64).astype(numpy_dtype(dtype))
 
 
 def wgsl(node: Node) -> str:

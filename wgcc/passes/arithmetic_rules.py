@@ -3,7 +3,7 @@ sums, no `x * 0`, which would hide a NaN. (`x + 0` turns -0 into 0, which no mod
 
 from __future__ import annotations
 
-from math import frexp
+from math import copysign, frexp, inf, isfinite, nan
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
@@ -47,16 +47,25 @@ def _mul(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _div(b: Builder, known: Known, node: Node) -> Value | None:
-    """x / 1 = x;  1 / y by reciprocal;  x / 2^k = x · 2^-k"""
+    """x / 1 = x;  1 / y by reciprocal;  x / 2^k = x · 2^-k;  x / 0 = x · infinity"""
     x, y = node.inputs
     divisor = known.number(y)
     if divisor == 1:
         return x
+    if x.dtype in FLOATS and divisor == 0:
+        # Some drivers take x / 0 for 0.
+        return b.apply("mul", x, filled(b, copysign(inf, divisor), x))
     if x.dtype in FLOATS and divisor is not None and _is_power_of_two(float(divisor)):
         return b.apply("mul", x, filled(b, 1.0 / float(divisor), x))
     if x.dtype in FLOATS and known.number(x) == 1:
         return b.apply("reciprocal", y)
     return None
+
+
+def _mod(b: Builder, known: Known, node: Node) -> Value | None:
+    """x % 0 is NaN"""
+    x, y = node.inputs
+    return filled(b, nan, x) if x.dtype in FLOATS and known.number(y) == 0 else None
 
 
 def _is_power_of_two(number: float) -> bool:
@@ -69,7 +78,7 @@ def _pow(b: Builder, known: Known, node: Node) -> Value | None:
     """Powers by multiplication, square roots and reciprocals, where the exponent is known."""
     x, exponent = node.inputs
     number = known.number(exponent)
-    if number is None or x.dtype not in FLOATS:
+    if number is None or x.dtype not in FLOATS or not isfinite(number):
         return None
     if number in ROOTS:
         return b.apply(ROOTS[number], x)
@@ -145,6 +154,7 @@ ARITHMETIC_RULES: dict[str, Rule] = {
     "sub": _sub,
     "mul": _mul,
     "div": _div,
+    "mod": _mod,
     "pow": _pow,
     "neg": _undo("neg"),
     "logical_not": _undo("logical_not"),

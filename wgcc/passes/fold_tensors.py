@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from wgcc.effort import nodes_effort
 from wgcc.evaluate import evaluate, to_words
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Graph, Node, Value
+from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Source, View
 
@@ -31,9 +32,20 @@ def fold_tensors(graph: Graph) -> Graph:
     if not chosen:
         return graph
     computed = evaluate(_cone(chosen, fixed), {}).outputs
-    constants = tuple(to_words(computed[name], value) for name, value in chosen.items())
-    nodes = tuple(node for node in graph.nodes if node.outputs[0].name not in chosen)
+    constants = tuple(
+        to_words(computed[name], value)
+        for name, value in chosen.items()
+        if _can_be_stored(computed[name], value)
+    )
+    done = {constant.value.name for constant in constants}
+    nodes = tuple(node for node in graph.nodes if node.outputs[0].name not in done)
     return replace(graph, nodes=nodes, constants=(*graph.constants, *constants))
+
+
+def _can_be_stored(array: Array, value: Value) -> bool:
+    """Bundles hold finite numbers only: what has others is left to the GPU."""
+    with np.errstate(all="ignore"):
+        return value.dtype not in FLOATS or bool(np.isfinite(array.astype(np.float32)).all())
 
 
 def _fixed(graph: Graph) -> dict[str, Node]:

@@ -4,13 +4,15 @@ which of them hold one known number throughout."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import isfinite
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
 from wgcc.ops import OPS
-from wgcc.ops.registry import View
+from wgcc.ops.registry import Indirect, View
 
 Number = float | int | bool
+NUMBERS = frozenset(("const", "not_finite"))
 
 
 class Known:
@@ -26,12 +28,17 @@ class Known:
         node = self._makers.get(value.name)
         return node if node and node.op == op else None
 
+    def is_number(self, value: Value) -> bool:
+        """Whether `value` itself is a scalar known now, not a view of one."""
+        node = self._makers.get(value.name)
+        return node is not None and node.op in NUMBERS
+
     def number(self, value: Value) -> Number | None:
         """The number that every element of `value` is, if there is one known now."""
         node = self._makers.get(value.name)
-        while node and is_plain_view(node):
+        while node and _has_only_elements(node):
             node = self._makers.get(node.inputs[0].name)
-        if node is None or node.op != "const":
+        if node is None or node.op not in NUMBERS:
             return None
         found: Number = node.attrs["value"]
         return found
@@ -43,10 +50,16 @@ def is_plain_view(node: Node) -> bool:
     return isinstance(op.lower, View) and op.moves_elements and len(node.inputs) == 1
 
 
+def _has_only_elements(node: Node) -> bool:
+    """Whether all elements are some of the first operand, as in a lookup."""
+    return is_plain_view(node) or isinstance(OPS[node.op].lower, Indirect)
+
+
 Rule = Callable[[Builder, Known, Node], Value | None]
 
 
 def filled(builder: Builder, number: Number, like: Value) -> Value:
     """A tensor of the type of `like`, every element `number`."""
-    scalar = builder.constant(number, like.dtype)
+    op = "const" if isfinite(number) else "not_finite"
+    scalar = builder.apply(op, value=number, dtype=like.dtype)
     return builder.apply("broadcast", scalar, shape=like.shape) if like.shape else scalar

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isnan
 
 from wgcc.evaluate import as_held
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
+from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.ops.registry import Pointwise, Reduce
 from wgcc.passes.known_values import Known, Number, filled, is_plain_view
 
 # Above this, counting through a reduction would cost more time than it saves.
 LARGEST = 2**20
-LARGEST_FLOAT = {"f32": 3.4028234e38, "f16": 65504.0}
 
 
 def fold_numbers(b: Builder, known: Known, node: Node) -> Value | None:
@@ -29,7 +29,7 @@ def fold_numbers(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _is_folded(known: Known, node: Node) -> bool:
-    return node.op == "broadcast" and known.maker(node.inputs[0], "const") is not None
+    return node.op == "broadcast" and known.is_number(node.inputs[0])
 
 
 def _result(node: Node, numbers: list[Number | None]) -> Number | None:
@@ -55,10 +55,10 @@ def _compute(
     ]
     with np.errstate(all="ignore"):
         found = OPS[node.op].reference(*arrays, **node.attrs)
-    result: Number = as_held(found, TensorType(shape, node.output.dtype)).flat[0].item()
-    return result if _can_be_written(result, node.output.dtype) else None
-
-
-def _can_be_written(number: Number, dtype: str) -> bool:
-    """WGSL has no infinite or NaN literals: what gives one is left to the GPU."""
-    return dtype not in FLOATS or (isfinite(number) and abs(number) <= LARGEST_FLOAT[dtype])
+        result: Number = as_held(found, TensorType(shape, node.output.dtype)).flat[0].item()
+        if node.output.dtype in FLOATS:
+            # As f32 holds it, which may be infinite.
+            return result if abs(result) <= LARGEST_FLOAT else float(np.float32(result))
+    # What NaN is as a whole number is up to the GPU.
+    has_nan = any(number is not None and isnan(number) for number in numbers)
+    return None if has_nan and node.output.dtype in INTEGERS else result

@@ -15,7 +15,7 @@ from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings
 from wgcc.schedule.codegen.index import Coordinates, Index, Variable, indices, linear, variable
-from wgcc.schedule.codegen.wgsl import literal, wgsl_type, zero
+from wgcc.schedule.codegen.wgsl import is_literal, literal, wgsl_type, zero
 
 
 def unchanged(index: Index) -> Index:
@@ -117,6 +117,9 @@ class Emitter:
         operands = [self.at(v, coordinates) for v in node.inputs]
         lower = OPS[node.op].lower
         assert isinstance(lower, Pointwise)
+        if lower.wgsl != "{0}" and all(is_literal(operand) for operand in operands):
+            # A constant expression must be finite; what is computed at run time need not.
+            operands = [self.let("number", operand, coordinates) for operand in operands]
         return self._expression(node, lower, operands, coordinates)
 
     def _source(self, node: Node, coordinates: Coordinates) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.ops.dtypes import literal, wgsl_type
 
-__all__ = ["element_type", "literal", "wgsl_type", "zero"]
+__all__ = ["element_type", "is_literal", "literal", "wgsl_type", "zero"]
 
 
 def element_type(dtype: str) -> str:
@@ -14,3 +14,8 @@ def element_type(dtype: str) -> str:
 
 def zero(dtype: str) -> str:
     return literal(0, dtype)
+
+
+def is_literal(text: str) -> bool:
+    """Whether the text of an operand is a number, as `literal` writes them, and no name."""
+    return text in ("true", "false") or text.startswith("i32(") or not text[0].isalpha()
