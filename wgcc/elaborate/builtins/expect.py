@@ -164,10 +164,12 @@ def pair(tracer: Tracer, args: BoundArgs, name: str, least: int = 1) -> tuple[Di
 
 
 def number(tracer: Tracer, args: BoundArgs, name: str) -> float:
-    """A number known at compile time."""
+    """A number known at compile time, which f32 can hold."""
     value = args[name]
     if isinstance(value, (Dim, Number)):
-        return float(value.size if isinstance(value, Dim) else value.value)
+        found = float(value.size if isinstance(value, Dim) else value.value)
+        tracer.check_fits(found, "f32", args.span(name))
+        return found
     text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
     raise Stop(tracer.report.error("WG0503", text, args.span(name)))
 

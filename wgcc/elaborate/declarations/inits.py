@@ -16,6 +16,8 @@ from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
 from wgcc.ir.program import Init
+from wgcc.lazy_numpy import np
+from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.syntax import ast
 
 DISTRIBUTIONS: Mapping[str, str] = {
@@ -79,6 +81,9 @@ def _computed(
     except ValueError as error:
         text = "this initial value cannot be computed at compile time"
         raise Stop(context.report.error("WG0220", text, expr)) from error
+    if (strange := array[~(np.abs(array) <= LARGEST_FLOAT)]).size:
+        text = f"an initial value must be finite, but this has {strange[0]}"
+        raise Stop(context.report.error("WG0220", text, expr))
     if (array == array[0]).all():
         return (float(array[0]),)
     if not context.budget.afford(WRITTEN * array.size):
@@ -125,6 +130,7 @@ def _setting(context: Context, bound: BoundArgs, key: str) -> float:
         text = f"`{key}` must be a number known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0212", text, bound.span(key)))
     number = float(_number(value))
+    context.check_fits(number, "f32", bound.span(key))
     if key in LOWER_BOUNDS and number < LOWER_BOUNDS[key]:
         text = f"`{key}` must be at least {LOWER_BOUNDS[key]:g}, but it is {number:g}"
         raise Stop(context.report.error("WG0503", text, bound.span(key)))

@@ -182,6 +182,7 @@ def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:
         text = f"`{name}` must be a number known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     number = float(value.size if isinstance(value, Dim) else value.value)
+    context.check_fits(number, "f32", at)
     bounds = SETTINGS[name].bounds
     if not bounds.allow(number):
         text = f"`{name}` must be {bounds}, but it is {number:g}"

@@ -147,16 +147,21 @@ class Tracer:
         self.trace.look_up(Lookup(ids.value, allowed, what, span, takes_padding))
 
     def constant(self, number: float | int | bool, dtype: str) -> Tensor:
-        """A scalar; the number must fit into its dtype (WGSL has no infinities)."""
-        low, high = RANGES[dtype]
-        if not self.generic and not low <= number <= high:
-            text = f"{number} does not fit into {dtype} ({low} to {high})"
-            found = self.report.error("WG0504", text, self.here)
-            if isinf(number):
-                found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
-            raise Stop(found)
+        """A scalar; the number must fit into its dtype."""
+        self.check_fits(number, dtype, self.here)
         kind: type = float if dtype in FLOATS else bool if dtype == "bool" else int
         return self.emit("const", dims=(), dtype=dtype, value=kind(number))
+
+    def check_fits(self, number: float | int | bool, dtype: str, at: Place) -> None:
+        """Refuse what `dtype` cannot hold, and infinities, which kernels cannot write."""
+        low, high = RANGES[dtype]
+        if self.generic or low <= number <= high:
+            return
+        text = f"{number} does not fit into {dtype} ({low} to {high})"
+        found = self.report.error("WG0504", text, at)
+        if isinf(number):
+            found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
+        raise Stop(found)
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
         """Broadcast to `dims`, which the caller has checked; no node if they are equal."""
