@@ -18,9 +18,9 @@ from op_bundles import gradient_graph, write_op_bundle
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 from wgcc.ops import OPS
+from wgcc.schedule.kernel import PROFILES
 
 Array = np.ndarray[Any, Any]
-PROFILES = ("gpu", "cpu")
 FORWARD, GRADIENT = 1e-5, 1e-4
 
 

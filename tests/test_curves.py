@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 
 import wgcc_runtime
 from building import build
+from wgcc.schedule.kernel import PROFILES
 
 FOLDER = Path(__file__).parent / "curves"
 MODELS = ("mlp", "tokens", "gpt", "mamba", "cnn")
@@ -31,7 +32,6 @@ RUNS = [
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
 # Both profiles of the kernels are right on every adapter.
-PROFILES = ("gpu", "cpu")
 
 Arrays = dict[str, np.ndarray]
 

@@ -12,6 +12,7 @@ from adapters import ROOT
 from web_stacks import run_node
 from wgcc.bundle.runtime_js import runtime_modules
 from wgcc.ir import state_names
+from wgcc.schedule.kernel import CPU, GPU, PROFILES, SUBGROUPS
 from wgcc_runtime import (
     arrays,
     device,
@@ -86,8 +87,14 @@ def test_names_of_state(facts: dict[str, Any]) -> None:
 
 
 def test_profiles(facts: dict[str, Any]) -> None:
-    """The best first, where threads can share values; what any adapter runs comes last."""
-    assert facts["profiles"] == [*device.software_profiles(128), "gpu"]
+    """The compiler writes the profiles that runtimes look for, the best first."""
+    best_first = sorted(SUBGROUPS.items(), key=lambda item: -item[1])
+    assert {**dict(best_first), CPU: 0} == device.SOFTWARE_PROFILES
+    assert facts["softwareProfiles"] == list(device.SOFTWARE_PROFILES)
+    assert facts["defaultProfile"] == device.DEFAULT_PROFILE == GPU
+    assert facts["tuned"] == device.TUNED
+    typed = re.search(r"profile\?: (.*) \|", (ROOT / "runtime_js/bundle/index.d.ts").read_text())
+    assert typed and re.findall(r"'(\w+)'", typed[1]) == list(PROFILES)
 
 
 def test_error_codes() -> None:

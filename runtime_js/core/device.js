@@ -23,6 +23,8 @@ const SOFTWARE_ADAPTER = /llvmpipe|swiftshader|basic render/i;
 /** The best first. */
 export const SOFTWARE_PROFILES = ['lavapipe', 'swiftshader', 'cpu'];
 export const DEFAULT_PROFILE = 'gpu';
+/** Begins the name of the profile that tuning makes for an adapter. */
+export const TUNED = 'tuned_';
 
 /**
  * @param {any} choice a GPU, adapter or device; default: the browser's
@@ -75,7 +77,7 @@ async function watchLoss(gpu, waiter) {
 
 /** The profile that holds what was measured on an adapter. @param {string} adapterName */
 export function tunedName(adapterName) {
-  return `tuned_${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
+  return `${TUNED}${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
 }
 
 /**

@@ -3,7 +3,7 @@
 // bundle more to choose from.
 
 import { checkPlan } from '../check/bundle.js';
-import { DEFAULT_PROFILE } from '../core/device.js';
+import { DEFAULT_PROFILE, TUNED } from '../core/device.js';
 import { open } from '../core/loader.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { inStorage } from '../files/storage.js';
@@ -79,7 +79,7 @@ class Tuning {
     const others = { [DEFAULT_PROFILE]: {}, ...this.plan.profiles };
     /** @type {Profile[]} */
     this.others = Object.entries(others)
-      .filter(([name]) => name !== suited && !name.startsWith('tuned_'))
+      .filter(([name]) => name !== suited && !name.startsWith(TUNED))
       .map(([, profile]) => profile);
   }
 

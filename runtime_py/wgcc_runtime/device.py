@@ -22,6 +22,11 @@ _SOFTWARE = re.compile("llvmpipe|swiftshader|basic render", re.IGNORECASE)
 _ADVICE = {"shader-f16": "; build the model with `precision = f32` for it"}
 # Other names people know the software adapters by.
 _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
+DEFAULT_PROFILE = "gpu"
+# For software adapters, the best first, by the threads that must share values.
+SOFTWARE_PROFILES = {"lavapipe": 8, "swiftshader": 4, "cpu": 0}
+# Begins the name of the profile that `wgcc tune` makes for an adapter.
+TUNED = "tuned_"
 NO_ADAPTER = (
     "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: a software one "
     "works too (Debian, Ubuntu: apt install mesa-vulkan-drivers). `wgcc doctor` shows what is there"
@@ -50,7 +55,7 @@ class Device:
         suited = software_profiles(self.subgroup) if self.is_software else ()
         wanted = (tuned_name(self.name), *suited)
         fitting = (name for name in wanted if name in plan.profiles and self.can_run(plan, name))
-        return next(fitting, "gpu")
+        return next(fitting, DEFAULT_PROFILE)
 
     def can_run(self, plan: Plan, profile: str) -> bool:
         return plan.subgroup(profile) <= self.subgroup
@@ -107,7 +112,7 @@ def adapter_name(adapter: Any) -> str:
 
 def tuned_name(adapter: str) -> str:
     """The profile that holds what was measured on an adapter."""
-    return re.sub(r"\W+", "_", f"tuned_{adapter}", flags=re.ASCII)[:99]
+    return re.sub(r"\W+", "_", f"{TUNED}{adapter}", flags=re.ASCII)[:99]
 
 
 def subgroup_of(adapter: str) -> int:
@@ -118,8 +123,7 @@ def subgroup_of(adapter: str) -> int:
 
 def software_profiles(subgroup: int) -> tuple[str, ...]:
     """What suits a software adapter whose threads can tell each other values, the best first."""
-    sharing = {8: "lavapipe", 4: "swiftshader"}
-    return (*(name for threads, name in sharing.items() if subgroup >= threads), "cpu")
+    return tuple(name for name, threads in SOFTWARE_PROFILES.items() if subgroup >= threads)
 
 
 def is_software(name: str, kind: str) -> bool:

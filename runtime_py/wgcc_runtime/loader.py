@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.bundle_files import open_bundle, read_kernel
-from wgcc_runtime.device import open_device
+from wgcc_runtime.device import DEFAULT_PROFILE, open_device
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.forked import check_process
 from wgcc_runtime.machine import Machine
@@ -52,8 +52,8 @@ def load(
     for kernel, source in zip(plan.kernels, sources, strict=True):
         guard_wgsl(source, kernel.file)
     values = StartValues(plan, read, weights)
-    if profile is not None and profile not in ("gpu", *plan.profiles):
-        known = ", ".join(sorted({"gpu", *plan.profiles}))
+    if profile is not None and profile not in (DEFAULT_PROFILE, *plan.profiles):
+        known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
     opened = open_device(device, plan)
     if profile is not None and not opened.can_run(plan, profile):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wgcc_runtime.device import open_device, tuned_name
+from wgcc_runtime.device import DEFAULT_PROFILE, TUNED, open_device, tuned_name
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.machine import Command, Machine
 from wgcc_runtime.plan import Dispatch, Plan, Replacement
@@ -21,7 +21,6 @@ ROUNDS = 3
 HOPELESS = 1.5
 # Less is noise, and not worth another kernel.
 WORTH = 0.95
-TUNED = "tuned_"
 
 Launch = tuple[int, tuple[int, int, int]]
 Watch = Callable[[int, int, str], None]
@@ -104,7 +103,7 @@ def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
 
 def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
     """The present launch comes first in the options of each case."""
-    names = [profile, "gpu", *(n for n in plan.profiles if not n.startswith(TUNED))]
+    names = [profile, DEFAULT_PROFILE, *(n for n in plan.profiles if not n.startswith(TUNED))]
     found: dict[tuple[Launch, ...], Case] = {}
     for entry in plan.entries:
         rows = [plan.dispatches(entry, name) for name in dict.fromkeys(names)]

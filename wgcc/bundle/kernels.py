@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wgcc.bundle.render import render
-from wgcc.schedule.kernel import Dispatch, Kernel, Schedule
+from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
 
 MAX_NAME = 48
 # No file of Windows has such a name, whatever its ending.
@@ -61,7 +61,7 @@ def _file_name(label: str, profile: str, taken: set[str]) -> str:
     stem = re.sub(r"[^A-Za-z0-9]+", "_", label).strip("_")[:MAX_NAME].rstrip("_") or "kernel"
     if not (stem[0].isalpha() or stem[0] == "_") or _DEVICE.fullmatch(stem):
         stem = f"k_{stem}"
-    name = stem if profile == "gpu" else f"{stem}_{profile}"
+    name = stem if profile == GPU else f"{stem}_{profile}"
     candidate, count = name, 1
     while candidate.lower() in taken:
         count += 1

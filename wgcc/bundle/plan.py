@@ -20,6 +20,8 @@ from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import STEP, optimizer_state
 from wgcc.schedule.kernel import (
+    CPU,
+    GPU,
     SUBGROUPS,
     WORD,
     Dispatch,
@@ -228,7 +230,7 @@ def _shown(check: RangeCheck) -> str:
 
 
 def _dispatch(dispatch: Dispatch, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
-    launch = dispatch.launches["gpu"]
+    launch = dispatch.launches[GPU]
     return {
         "kernel": numbers[launch.kernel],
         "bindings": [
@@ -257,7 +259,7 @@ def _range(low: int, high: int, ignore: int | None) -> Plan:
 def _profile_names(schedule: Schedule) -> list[str]:
     """All but gpu, which is the plan itself."""
     found = (name for dispatch in schedule.dispatches for name in dispatch.launches)
-    return sorted({"cpu", *found} - {"gpu"})
+    return sorted({CPU, *found} - {GPU})
 
 
 def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
@@ -267,15 +269,15 @@ def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Pl
         found[name] = [
             {"dispatch": i, "kernel": numbers[other.kernel], "grid": list(other.grid)}
             for i, dispatch in enumerate(entry.dispatches)
-            if (other := _launch(dispatch, profile)) != dispatch.launches["gpu"]
+            if (other := _launch(dispatch, profile)) != dispatch.launches[GPU]
         ]
     return found
 
 
 def _launch(dispatch: Dispatch, profile: str) -> Launch:
-    like = "cpu" if profile in SUBGROUPS else "gpu"
+    like = CPU if profile in SUBGROUPS else GPU
     launches = dispatch.launches
-    return launches.get(profile) or launches.get(like) or launches["gpu"]
+    return launches.get(profile) or launches.get(like) or launches[GPU]
 
 
 def _optimizers(program: Program) -> Plan:

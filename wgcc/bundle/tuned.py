@@ -12,7 +12,6 @@ from wgcc.bundle.plan import SOURCE_NAME, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
-TUNED = "tuned_"
 # No file of a bundle is larger; those that a plan says more about are checked when it is loaded.
 MOST_BYTES = 1 << 40
 

@@ -76,10 +76,16 @@ def _adapters() -> list[dict[str, Any]]:
 
 def _profile(adapter: Any, name: str) -> str:
     """The profile that a runtime prefers on this adapter, if the bundle has it."""
-    from wgcc_runtime.device import SUBGROUP, is_software, software_profiles, subgroup_of
+    from wgcc_runtime.device import (
+        DEFAULT_PROFILE,
+        SUBGROUP,
+        is_software,
+        software_profiles,
+        subgroup_of,
+    )
 
     if not is_software(name, adapter.info["adapter_type"]):
-        return "gpu"
+        return DEFAULT_PROFILE
     return software_profiles(subgroup_of(name) if SUBGROUP in adapter.features else 0)[0]
 
 

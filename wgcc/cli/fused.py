@@ -8,7 +8,7 @@ from math import prod
 from wgcc.cli.printing import plural
 from wgcc.cli.subject import Subject
 from wgcc.errors import WgError
-from wgcc.schedule.kernel import Dispatch, EntrySchedule
+from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule
 
 
 def fused_text(subject: Subject) -> str:
@@ -22,7 +22,7 @@ def fused_text(subject: Subject) -> str:
     for entry in compiled.schedule.entries.values():
         lines += [_title(entry)]
         for number, dispatch in enumerate(entry.dispatches):
-            launch = dispatch.launches["gpu"]
+            launch = dispatch.launches[GPU]
             lines += _dispatch(number, dispatch, names[launch.kernel])
         lines += [""]
     return "\n".join(lines)
@@ -34,7 +34,7 @@ def _title(entry: EntrySchedule) -> str:
 
 
 def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
-    launch = dispatch.launches["gpu"]
+    launch = dispatch.launches[GPU]
     grid = " x ".join(map(str, launch.grid))
     threads = prod(launch.kernel.workgroup)
     place = f"  // {dispatch.span.place}" if dispatch.span else ""

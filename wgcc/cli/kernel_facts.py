@@ -12,6 +12,7 @@ from typing import Any
 
 from wgcc.bundle.plan import all_dispatches
 from wgcc.cli.printing import size, table, thousands
+from wgcc.schedule.kernel import GPU
 
 WORD = 4
 _CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
@@ -98,7 +99,7 @@ def _operations_per_load(constants: Mapping[str, int]) -> float:
 def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
     found: dict[tuple[str, int], Facts] = {}
     for name, entry in plan["entries"].items():
-        for profile in ("gpu", *plan.get("profiles", {})):
+        for profile in (GPU, *plan.get("profiles", {})):
             changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
             replaced = {item["dispatch"]: item for item in changed}
             for i, dispatch in enumerate(all_dispatches(entry)):

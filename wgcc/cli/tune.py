@@ -16,6 +16,7 @@ from wgcc.cli.failures import failures
 from wgcc.cli.options import json_option, sizes_option
 from wgcc.cli.printing import say, show, show_json, table
 from wgcc.errors import WgError
+from wgcc.schedule.kernel import CANDIDATE
 
 if TYPE_CHECKING:
     from wgcc_runtime.tune import Case, Tuning
@@ -80,7 +81,7 @@ def _write_candidates(
 
     load_plan(bundle)
     plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
-    if any(name.startswith("candidate_") for name in plan["profiles"]):
+    if any(name.startswith(CANDIDATE) for name in plan["profiles"]):
         _write(read_files(bundle), folder)
         return
     path = source or bundle / plan["model"]["source"]

@@ -23,7 +23,8 @@ __all__ = [
     "WorkgroupVariable",
 ]
 
-PROFILES = ("gpu", "cpu")
+# The dispatches of a plan are its GPU profile; CPU is for software adapters.
+PROFILES = GPU, CPU = "gpu", "cpu"
 # Better ones for two software adapters, by the threads that run in step on them: there a load costs
 # far more than passing its result on. What they do not replace is as in `cpu`.
 SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
