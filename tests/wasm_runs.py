@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import wasmtime
 
 from wgcc.wasm.encoder import F32, I32, V128
-from wgcc.wasm.evaluate import Constant, Local
+from wgcc.wasm.evaluate import Local
 from wgcc.wasm.function import Function
 from wgcc.wasm.lanes import Code
 from wgcc.wasm.library import Library
 from wgcc.wasm.module import PAGE, Module
 from wgcc.wasm.parse import parse_expression
+from wgcc.wasm.wgsl_tree import FunctionDef
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool"}
@@ -23,16 +24,19 @@ ENGINE = wasmtime.Engine()
 
 
 def run(
-    expression: str, operands: Sequence[Array | np.generic], lanes: int, kind: str | None = None
+    expression: str,
+    operands: Sequence[Any],
+    lanes: int,
+    size: int,
+    own: Mapping[str, FunctionDef] | None = None,
 ) -> Array:
     """`{0}`, `{1}`… are the operands: arrays, or scalars that all elements share.
 
     `{i}` is the index. The result has the expression's type.
     """
-    size = max(operand.size for operand in operands if isinstance(operand, np.ndarray))
     room = -(-size // 4) * 16
     module = Module(((len(operands) + 1) * room // PAGE + 1,) * 2)
-    got = kernel(module, expression, operands, lanes, room)
+    got = kernel(module, Library(module, own), expression, operands, lanes, room)
     store = wasmtime.Store(ENGINE)
     memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(*module.pages)))
     compiled = wasmtime.Module(ENGINE, module.encode())
@@ -46,11 +50,26 @@ def run(
     return raw != 0 if got == "bool" else raw.view(DTYPES[got])
 
 
+def same_bits(a: Array, b: Array) -> bool:
+    """Any NaN is as good as another: engines choose its sign and payload."""
+    if a.dtype.kind != "f":
+        return bool((a == b).all())
+    equal = (a.view(np.uint32) == b.view(np.uint32)) | (np.isnan(a) & np.isnan(b))
+    return bool(equal.all())
+
+
 def kernel(
-    module: Module, expression: str, operands: Sequence[Array | np.generic], lanes: int, room: int
+    module: Module,
+    library: Library,
+    expression: str,
+    operands: Sequence[Any],
+    lanes: int,
+    room: int,
+    name: str = "run",
 ) -> str:
-    f = Function("run", [("size", I32)])
-    code, names = Code(f, Library(module)), {}
+    """Exports a loop over all elements; the type of its results."""
+    f = Function(name, [("size", I32)])
+    code, names = Code(f, library), {}
     at = f.local("at", I32)
     again = f.loop()
     for n, operand in enumerate(operands):
@@ -65,7 +84,7 @@ def kernel(
     f.emit("v128.store" if lanes > 1 else "f32.store" if got.kind == "f32" else "i32.store")
     f.get(at).i32(4 * lanes).emit("i32.add").tee(at)
     f.get(0).i32(4).emit("i32.mul").emit("i32.lt_u").br_if(again).end()
-    module.add(f, export="run")
+    module.add(f, export=name)
     return got.kind
 
 
@@ -82,7 +101,7 @@ def load(f: Function, at: int, offset: int, kind: str, lanes: int) -> Local:
     return Local(local, kind, lanes)
 
 
-def uniform(f: Function, operand: Any, kind: str) -> Local | Constant:
+def uniform(f: Function, operand: Any, kind: str) -> Local:
     local = f.local(kind, F32 if kind == "f32" else I32)
     f.f32(float(operand)) if kind == "f32" else f.i32(int(operand))
     f.set(local)

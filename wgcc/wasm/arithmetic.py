@@ -100,12 +100,23 @@ class Arithmetic(Values):
     def _folded(self, op: str, a: Value, b: Value) -> Value | None:
         fold = _FOLD.get(op)
         if fold is None or a.op != "const" or b.op != "const":
-            return None
+            return self._unchanged(op, a, b)
         x, z = a.number, b.number
         if a.kind == "f32" and not (isfinite(x) and isfinite(z)):
             return None
         # Sums and products of f32 are exact or rounded once in f64, then once more: the same bits.
         return self.constant(fold(x, z), "bool" if op in _COMPARED else a.kind)
+
+    def _unchanged(self, op: str, a: Value, b: Value) -> Value | None:
+        """The operand that the other one leaves as it is: 1 x, and n + 0 of integers."""
+        for known, other in ((a, b), (b, a)):
+            if known.op != "const":
+                continue
+            if op == "*" and known.number == 1:
+                return other
+            if op == "+" and known.data == 0 and known.kind != "f32":
+                return other
+        return None
 
     def _shift(self, op: str, a: Value, b: Value) -> Value:
         name = "shl" if op == "<<" else "shr_u" if a.kind == "u32" else "shr_s"
