@@ -129,7 +129,7 @@ def test_a_folder_is_never_replaced_by_a_file(
 def test_a_file_of_the_user_under_a_name_that_is_needed(both: dict[str, Files], old: Path) -> None:
     (old / "new.wg").write_text("model Mine {}")
     before = content(old)
-    with pytest.raises(WgError, match="move it away"):
+    with pytest.raises(WgError, match="move or rename it"):
         write_files(both["new.wg"], old)
     assert content(old) == before
     (old / "new.wg").write_bytes(both["new.wg"]["new.wg"])
@@ -278,7 +278,7 @@ def test_trained_weights_are_kept(model: Path, tmp_path: Path, capsys: Capsys) -
     checkpoint = (bundle / "ck.safetensors").read_bytes()
     said = build(capsys, model, bundle)
     kept = bundle / "weights.trained.safetensors"
-    assert f"it is {kept} now" in said and f"--weights {kept}" in said
+    assert f"kept as {kept}" in said and f"--weights {kept}" in said
     assert kept.read_bytes() == trained and (bundle / "ck.safetensors").read_bytes() == checkpoint
     assert (bundle / "weights.safetensors").read_bytes() == first
     # Once is enough; what was kept stays.

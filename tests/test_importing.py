@@ -67,7 +67,7 @@ def test_a_map_corrects_with_patterns(tmp_path: Path, capsys: pytest.CaptureFixt
     out = str(tmp_path / "w.safetensors")
     files = (str(FOLDER / "decoder.safetensors"), str(FOLDER / "decoder.wg"), "-o", out)
     code, shown, _ = run(capsys, "import", *files, "--map", str(map_file))
-    assert code == 0 and "norm.g  # [8] keeps its first values" in shown
+    assert code == 0 and "norm.g  # [8] keeps its initial values" in shown
     assert "# assumed: blocks.0.down.w, blocks.1.down.w: as the rule says, though usually" in shown
     given, made = load_file(FOLDER / "decoder.safetensors"), load_file(out)
     assert np.array_equal(made["blocks.1.up.w"], given["h.1.mlp.2.weight"].T)
@@ -83,7 +83,7 @@ def test_a_map_corrects_with_patterns(tmp_path: Path, capsys: pytest.CaptureFixt
             "tokk.w <- wte.weight",
             "map.txt:1: the model has no parameter tokk.w; did you mean tok.w",
         ),
-        ("tok.w <- wte.weight, upside down", "`upside down` is no way to change a tensor"),
+        ("tok.w <- wte.weight, upside down", "`upside down` is not a change of a tensor"),
         ("tok.w <-", "no tensor after `<-`"),
         ("tok.w <- h.*.ln_1.weight", "more `*` on the right"),
         (

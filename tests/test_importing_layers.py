@@ -49,7 +49,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def outputs(model: Path, weights: Arrays, x: np.ndarray) -> np.ndarray:
-    """Of `predict`, in numpy, with these weights and the model's own first values elsewhere."""
+    """Of `predict`, in numpy, with these weights and the model's own initial values elsewhere."""
     program = read_program(model)[1]
     entries = {name: autograd(graph) for name, graph in program.entries.items()}
     program = replace(program, entries=entries)
@@ -119,7 +119,7 @@ def test_state_is_filled_by_rules_only(tmp_path: Path, capsys: Capture) -> None:
     tensors["h"] = random(8) + 2
     code, shown, _, made = imported(STATEFUL, tensors, tmp_path, capsys)
     assert code == 0 and "h" not in made
-    assert "# not filled: h, state that the file has, too (`h <- h` would)" in shown
+    assert "# not filled: h, state that the file has, too (to fill: `h <- h`)" in shown
     (tmp_path / "map.txt").write_text("h <- h")
     code, _, _, made = imported(
         STATEFUL, tensors, tmp_path, capsys, "--map", str(tmp_path / "map.txt")
@@ -143,7 +143,7 @@ def test_equal_shapes_without_names_are_asked(tmp_path: Path, capsys: Capture) -
                for kind, shape in (("weight", (8, 8)), ("bias", (8,)))}  # fmt: skip
     code, shown, err, made = imported(TWO, tensors, tmp_path, capsys)
     assert code == 1 and not made and "not decided: left.w, left.b, right.w and 1 more" in err
-    assert "left.w  <- ?  # [8, 8]: apple.weight | pear.weight; the names do not tell" in shown
+    assert "left.w  <- ?  # [8, 8]: apple.weight | pear.weight; the names do not decide" in shown
     # The map as it is decides nothing more; not even --partial does.
     map_file = tmp_path / "map.txt"
     map_file.write_text(shown)
@@ -156,10 +156,10 @@ def test_equal_shapes_without_names_are_asked(tmp_path: Path, capsys: Capture) -
     assert np.array_equal(made["left.w"], tensors["pear.weight"].T)
     assert np.array_equal(made["left.b"], tensors["pear.bias"])
     assert np.array_equal(made["right.w"], tensors["apple.weight"].T)
-    # A name alone keeps the first values.
+    # A name alone keeps the initial values.
     map_file.write_text("left.w\nleft.b\nright.w\nright.b")
     code, shown, _, made = imported(TWO, tensors, tmp_path, capsys, *with_map)
-    assert code == 0 and not made and "left.w  # [8, 8] keeps its first values" in shown
+    assert code == 0 and not made and "left.w  # [8, 8] keeps its initial values" in shown
 
 
 def test_a_name_with_another_shape_is_not_replaced(tmp_path: Path, capsys: Capture) -> None:
@@ -240,7 +240,7 @@ UNCLEAR = {
     ),
     "a sum of products": (
         "f32[8, 8]", "(x: f32[2, 8]) -> (y: f32[2, 8]) = sum(x[.., new] * mix, axis = 1)", (8, 8),
-        "mix <- mix.weight, ?  # [8, 8]: transposed | as it is; its shape does not tell, and",
+        "mix <- mix.weight, ?  # [8, 8]: transposed | as it is; its shape does not show",
     ),
     "a kernel reordered by the model": (
         "f32[3, 3, 4, 6]",

@@ -1,11 +1,11 @@
-"""The same training steps in wgcc, jax-js, tfjs and PyTorch, measured in turns on this machine.
+"""The same training steps in wgcc, jax-js, tfjs and PyTorch, measured alternately on this machine.
 
     python tests/bench/run.py [--models a,b,c] [--json]
 
-Chromium on SwiftShader runs wgcc beside jax-js and tfjs, with the same shapes, first values, batch
-and Adam, the loss read every step; blocks of steps alternate, so that noise hits them alike. CPU
-time is of all processes of the browser and hardly depends on what else the machine does. Then
-wgcc through Python on lavapipe, and PyTorch on the CPU where it can be imported.
+Chromium on SwiftShader runs wgcc, jax-js and tfjs with the same shapes, initial values, batch and
+Adam, and reads the loss at every step. Blocks of steps of the libraries alternate, so that noise
+affects them alike. CPU time is the sum over all processes of the browser, so it hardly depends on
+other load. Then wgcc runs from Python on lavapipe, and PyTorch on the CPU if it is installed.
 """
 
 from __future__ import annotations

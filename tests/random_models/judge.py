@@ -15,7 +15,7 @@ import numpy as np
 
 import wgcc_runtime
 from building import profiles_of
-from wgcc.bundle.first_values import initial_weights
+from wgcc.bundle.initial_weights import initial_weights
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Evaluated, Session, as_held, from_words
 from wgcc.ir.graph import FLOATS, Graph, Value

@@ -1,8 +1,8 @@
-"""What a training entry must leave behind: part of the self-test, for losses hardly tell gradients.
+"""The expected changes of tensors that a training entry writes: part of the self-test.
 
-A loss after three steps hides a wrong gradient; the optimizer's averages of gradients show it. What
-an optimizer divides by its own size (the step of Adam) is left out: there rounding noise counts as
-much as a gradient.
+A loss after three steps can hide a wrong gradient; the optimizer's averages of gradients show it.
+Updates that are normalised by their own magnitude (the step of Adam) are left out: there rounding
+noise counts as much as a gradient.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from wgcc.ir.graph import FLOATS
 from wgcc.ir.state_names import AVERAGE, CALLS, STEP, is_random_state, optimizer_state
 from wgcc.lazy_numpy import Array, np
 
-# Relative to the mean magnitude of a tensor's changes. Halves have 11 bits, and small ones fewer.
+# Relative to the mean magnitude of a tensor's changes. f16 has 11 significant bits or fewer.
 TOLERANCE = {"f32": 1e-2, "f16": 0.25}
 SAMPLES = 4
-# What is smaller than this part of the largest of its kind may be nothing but rounding errors.
+# A change below this fraction of the largest of its kind may consist of rounding errors only.
 NEGLIGIBLE = 1e-3
-# Where few elements change (a row of a cache), their own size counts, not the mean over all.
+# Where few elements change (a row of a cache), the scale is their own magnitude, not the mean.
 PEAK = 0.05
 # Changes are differences of stored numbers, which are rounded.
 ROUNDING = 2e-5
 
 
 def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> dict[str, Any]:
-    """Facts about how the calls so far have changed what the entry writes."""
+    """Summarises how the calls so far have changed the tensors that the entry writes."""
     program = session.program
     written = {**session.params, **session.state}
     names = [name for name in watched(program.entries[entry].writes) if name in before]
@@ -49,20 +49,20 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
 
 
 def watched(written: Iterable[str]) -> list[str]:
-    """Of what an entry writes: averages of gradients, and what no optimizer has divided."""
+    """Of the written tensors: averages of gradients, and those that no optimizer has normalised."""
     names = list(written)
     owned = [state for name in names if (state := optimizer_state(name)) is not None]
-    divided = {state.parameter for state in owned if state.what == "exp_avg"}
-    left_out = ("exp_avg_sq", STEP, CALLS, AVERAGE)
+    normalised = {state.parameter for state in owned if state.what == "exp_avg"}
+    excluded = ("exp_avg_sq", STEP, CALLS, AVERAGE)
     return [
         name
         for name in names
-        if name not in divided and _kind(name) not in left_out and not is_random_state(name)
+        if name not in normalised and _kind(name) not in excluded and not is_random_state(name)
     ]
 
 
 def _kind(name: str) -> str:
-    """What an optimizer keeps, `exp_avg` for instance; nothing for what belongs to no optimizer."""
+    """The kind of optimizer state, such as `exp_avg`; empty for any other tensor."""
     state = optimizer_state(name)
     return state.what if state else ""
 
@@ -80,5 +80,5 @@ def _facts(change: Array, size: float, scale: float) -> dict[str, Any]:
 
 
 def _rounded(number: Any) -> float:
-    """Far finer than the tolerance, and short."""
+    """Much finer than the tolerance, and short in the plan."""
     return float(f"{float(number):.5g}")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from wgcc.bundle.first_values import initial_weights, tensors_of
+from wgcc.bundle.initial_weights import initial_weights, tensors_of
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import STORED, safetensors_bytes
@@ -23,7 +23,7 @@ def bundle_files(
     text: str,
     given: Mapping[str, Array] | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the bundle, in a fixed order. `given` replaces first values, by name."""
+    """Every file of the bundle, in a fixed order. `given` replaces initial values, by name."""
     plan, weights = complete_plan(planned, program, given)
     files = {"plan.json": plan_text(plan).encode("utf-8")}
     for kernel in planned.kernels:
@@ -40,9 +40,9 @@ def bundle_files(
 def complete_plan(
     planned: Planned, program: Program, given: Mapping[str, Array] | None = None
 ) -> tuple[Plan, bytes]:
-    """The plan with what depends on first values, and the file of these values.
+    """The plan with the parts that depend on initial values, and the weights file.
 
-    It records the digest of the file, and the seed that its values can be drawn from again.
+    The plan records the digest of the file and the seed that its values were drawn from.
     """
     values = {**initial_weights(program), **(given or {})}
     weights = _weights_bytes(program, values)

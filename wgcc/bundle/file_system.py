@@ -1,4 +1,4 @@
-"""What Python does not offer of file systems: swapping folders, and writing a whole one to disk."""
+"""Operations that Python lacks: swapping two folders atomically, and syncing a whole folder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from wgcc_runtime.replace_file import sync_folder
 
-# Of renameat2 and renamex_np: both names must exist, and each gets the other's file.
+# A flag of renameat2 and renamex_np: both names must exist, and each gets the other's file.
 SWAP = 2
 # Paths are relative to the working folder, as everywhere else.
 HERE = -100
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swaps two folders in one step, so that at no moment one of them is missing.
+    """Swaps two folders in one step, so that neither is missing at any moment.
 
-    Whether it was done: some systems cannot; a mount point stays where it is on all of them.
+    Returns whether it was done: some systems cannot, and a mount point can be moved on none.
     """
     if sys.platform not in ("linux", "darwin"):
         return False
@@ -34,9 +34,9 @@ def exchange(one: Path, other: Path) -> bool:
 
 
 def flush(folder: Path, names: Iterable[str]) -> None:
-    """Files of a folder are on the disk afterwards, so that no loss of power can take them back.
+    """Syncs files of a folder to disk, so that they survive a loss of power.
 
-    Linux writes a whole file system at once, far faster than file by file.
+    Linux can sync a whole file system at once, which is much faster than file by file.
     """
     if sys.platform == "linux" and _flush_at_once(folder):
         return

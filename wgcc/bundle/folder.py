@@ -15,11 +15,11 @@ Files = Mapping[str, bytes]
 
 
 def write_files(files: Files, folder: Path, force: bool = False) -> dict[str, str]:
-    """Write a bundle over an older one: all of it, or nothing where that fails.
+    """Write a bundle over an older one: all of it, or nothing if that fails.
 
-    Files that an older build wrote are replaced or deleted, all others stay. What was written over
-    a build's own file since is kept under another name; these names are returned, by the file's.
-    No link in the folder is followed. `force`: also into a folder of other files.
+    Files that an older build wrote are replaced or deleted, all others stay. A file of a build that
+    was changed since is kept under another name; the result maps its name to the new one.
+    No link in the folder is followed. `force`: also write into a folder with other files.
     """
     check_folder(folder, force)
     plan = read_old_plan(folder)
@@ -50,48 +50,48 @@ def _untouched(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         raise WgError(
-            f"cannot write {folder}: {error.strerror or error}{where}; it is as it was before"
+            f"cannot write {folder}: {error.strerror or error}{where}; nothing was changed"
         ) from error
 
 
 def check_folder(folder: Path, force: bool = False) -> None:
-    """Refuse a folder that is neither empty nor a bundle: what is there is not ours to replace."""
+    """Refuse a folder that is neither empty nor a bundle: its files are not ours to replace."""
     if folder.is_symlink():
         there = os.path.realpath(folder)
-        raise WgError(f"{folder} is a symbolic link; name the folder it leads to: {there}")
+        raise WgError(f"{folder} is a symbolic link; give the folder it points to: {there}")
     recover(folder)
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise WgError(f"{folder} is a file, so it cannot become the folder of a bundle")
+        raise WgError(f"{folder} is a file; a bundle needs a folder")
     if not force and any(folder.iterdir()) and read_old_plan(folder) is None:
         raise WgError(
-            f"{folder} is not empty and is not a bundle of wgcc (no plan.json there says so); "
-            "choose another folder, or give --force: then files of a bundle's names are replaced"
+            f"{folder} is not empty and is not a bundle of wgcc (it has no plan.json of one); "
+            "choose another folder, or give --force: then files with a bundle's names are replaced"
         )
 
 
 def _present(folder: Path, own: Collection[str]) -> set[str]:
-    """Without names that the user gave to folders."""
+    """The own files, without names under which the user made a folder."""
     return {n for n in own if (folder / n).is_symlink() or not (folder / n).is_dir()}
 
 
 def _check_free(files: Files, folder: Path, own: Collection[str], force: bool) -> None:
-    """No file of the user is where the bundle has one, and no folder of theirs in any case."""
+    """Refuse if a file or folder of the user has a name that the bundle needs."""
     for name, data in files.items():
-        standing = _standing(folder, name)
-        if standing is None or standing.is_symlink():
-            continue  # a link is replaced, and what it leads to is left alone
+        existing = _existing(folder, name)
+        if existing is None or existing.is_symlink():
+            continue  # a link is replaced, and its target is left alone
         is_theirs = name not in own and not force and not _holds(folder, name, data)
-        if standing != folder / name or standing.is_dir() or is_theirs:
+        if existing != folder / name or existing.is_dir() or is_theirs:
             raise WgError(
-                f"{standing} was not written by a build, and the bundle needs that name: "
-                "move it away"
+                f"{existing} was not written by a build, and the bundle needs that name: "
+                "move or rename it"
             )
 
 
-def _standing(folder: Path, name: str) -> Path | None:
-    """What is at the place of a file, or where one of its folders should be."""
+def _existing(folder: Path, name: str) -> Path | None:
+    """The path that exists where the file, or one of its parent folders, should be."""
     for part in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
         path = folder / part
         if path.is_symlink() or not path.is_dir():

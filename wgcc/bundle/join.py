@@ -1,8 +1,8 @@
 """Joins ES modules into the files that a bundle ships, one per folder of modules.
 
 The modules of one file are put into one scope, each after those it imports, so that the result
-reads as they do. That needs names that are declared once per file, and of JavaScript's ways to
-import and export only those below; anything else is a `JoinError` that names the module.
+reads like the modules. This requires that a name is declared once per file, and that modules use
+only the forms of import and export below; anything else is a `JoinError` that names the module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINE = 70
 
 
 class JoinError(Exception):
-    """A module that cannot be joined; a mistake in the runtime's own text."""
+    """A module that cannot be joined: a mistake in the source of the runtime."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Module:
 def join_modules(texts: Texts, files: Texts, data: Texts) -> dict[str, str]:
     """The text of each file. `texts`: modules by path; `data`: JSON texts by file name.
 
-    `files` maps each file to the module that says what it offers; all modules it imports in its
+    `files` maps each file to the module that defines its exports; all modules it imports in its
     own folder go into the file, others belong to the file of their folder.
     """
     joined = {name: _closure(texts, entry) for name, entry in files.items()}
@@ -155,7 +155,7 @@ def _check_exported(path: str, other: str, names: Iterable[str], exports: Export
 
 
 class _File:
-    """One file that is joined from modules, the last of which says what it offers."""
+    """One file that is joined from modules; the exports are those of the last."""
 
     def __init__(self, name: str, modules: list[_Module], targets: Texts, data: Texts) -> None:
         self._name, self._modules, self._targets, self._data = name, modules, targets, data
@@ -187,7 +187,7 @@ class _File:
         return f"import('{self._place(path)}')"
 
     def _imported(self) -> Iterator[str]:
-        """Imports of other files: of what runs, and of types, which are comments."""
+        """Imports from other files: of code, and of types, which are comments."""
         for form, groups in (
             ("import {} from '{}';", [module.imports for module in self._modules]),
             ("/** @import {} from '{}' */", [module.types for module in self._modules]),
@@ -201,7 +201,7 @@ class _File:
                 yield form.format(_braced(imported_names), place)
 
     def _place(self, path: str) -> str:
-        """Where the module's file is, seen from this one."""
+        """The path of the module's file, relative to this one."""
         target = self._targets[posixpath.dirname(path)]
         place = posixpath.relpath(target, posixpath.dirname(self._name) or ".")
         return place if place.startswith(".") else f"./{place}"
@@ -219,7 +219,7 @@ class _File:
 
 
 def _braced(names: Iterable[str]) -> str:
-    """Names in braces, on lines of their own where there are many."""
+    """Names in braces, each on its own line if there are many."""
     line = f"{{ {', '.join(sorted(names))} }}"
     if len(line) <= LINE:
         return line

@@ -1,4 +1,4 @@
-"""JSON as a JavaScript literal that a person can read: what fits into a line is on one."""
+"""JSON as a readable JavaScript literal: a value that fits into a line is written on one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def json_text(text: str) -> str:
-    """The same JSON, without what JSON Schema has for readers of the schema."""
+    """The same JSON without the titles and descriptions of a JSON Schema."""
     return _written(_without_prose(json.loads(text)), 0)
 
 
@@ -18,7 +18,7 @@ def _without_prose(value: Any) -> Any:
         return [_without_prose(item) for item in value]
     if not isinstance(value, dict):
         return value
-    # A property of the plan may have such a name too, but is described by an object.
+    # A property of the plan may have such a name, too, but then its value is an object.
     prose = ("$schema", "title", "description")
     kept = {k: v for k, v in value.items() if k not in prose or not isinstance(v, str)}
     return {key: _without_prose(item) for key, item in kept.items()}

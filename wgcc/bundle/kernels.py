@@ -11,7 +11,7 @@ from wgcc.bundle.render import render
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
 
 MAX_NAME = 48
-# No file of Windows has such a name, whatever its ending.
+# Windows reserves these file names, with any extension.
 _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)\d", re.IGNORECASE)
 # How many uses of a shared kernel its comment lists.
 LISTED_USES = 4

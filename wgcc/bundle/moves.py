@@ -1,8 +1,8 @@
-"""Replaces files of a folder one by one, where it cannot be exchanged: all of them, or none.
+"""Replaces files one by one, where the whole folder cannot be swapped: all of them, or none.
 
-New files are in a stage inside the folder before the first is moved. A journal in the stage says
-what was moved, so that it can be undone: at once if a move fails, by the next build if the process
-died. Between two moves the folder holds files of both.
+All new files are written to a staging folder inside the folder before the first is moved. A journal
+in it records each move, so that it can be undone: at once if a move fails, by the next build if the
+process died. Between two moves the folder holds a mixture of old and new files.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from pathlib import Path, PurePosixPath
 
 from wgcc.bundle.owned import is_own_name
 
-# In the stage: the folder of new files, the journal; old files are called `old-0`, `old-1`, …
+# In the staging folder: the folder of new files, the journal; old files are `old-0`, `old-1`, …
 NEW, JOURNAL = "new", "moves"
 _OLD = re.compile(r"old-\d+")
 
-# The place of a file, and where its old content is, if there was any.
+# The name of a file, and the name of its old content in the staging folder, if there was any.
 Move = tuple[str, str | None]
 
 
 class Moves:
-    """Moves files from a stage in `folder` to their places."""
+    """Moves files from a staging folder in `folder` to their places."""
 
     def __init__(self, folder: Path, stage: Path) -> None:
         self._folder, self._stage = folder, stage
         self._done: list[Move] = []
 
     def make(self, new: list[str], gone: list[str]) -> None:
-        """Put the new files in their places, and take away what is gone."""
+        """Put the new files in their places, and remove those in `gone`."""
         try:
             for name in new:
                 self._make_parents(name)
                 self._keep(name)
                 os.replace(self._stage / NEW / name, self._folder / name)
-            for name in filter(None, map(self._standing, gone)):
+            for name in filter(None, map(self._existing, gone)):
                 self._take(name)
         except BaseException:
             _undo(self._folder, self._stage, self._done)
             raise
         for parent in {PurePosixPath(name).parent for name in gone} - {PurePosixPath(".")}:
-            with contextlib.suppress(OSError):  # others may have files there
+            with contextlib.suppress(OSError):  # the user may have files there
                 (self._folder / parent).rmdir()
 
     def _make_parents(self, name: str) -> None:
@@ -54,8 +54,8 @@ class Moves:
                 self._take(str(parent))
                 path.mkdir()
 
-    def _standing(self, name: str) -> str:
-        """The file, if it is there, or the first link on the way to it."""
+    def _existing(self, name: str) -> str:
+        """The file, if it exists, or the first link on the path to it."""
         for part in (*reversed(PurePosixPath(name).parents[:-1]), PurePosixPath(name)):
             if (self._folder / part).is_symlink():
                 return str(part)
@@ -73,14 +73,14 @@ class Moves:
             os.rename(path, old)
 
     def _take(self, name: str) -> None:
-        """Moves away what is there: a link itself, not what it leads to."""
+        """Moves away what has this name: a link itself, not its target."""
         is_there = os.path.lexists(self._folder / name)
         old = self._note(name, is_there)
         if is_there:
             os.rename(self._folder / name, old)
 
     def _note(self, name: str, is_there: bool) -> Path:
-        """Into the journal, before it happens; the result is where the old file goes."""
+        """Records a move in the journal before it happens; returns where the old file goes."""
         old = f"old-{len(self._done)}" if is_there else None
         self._done.append((name, old))
         with open(self._stage / JOURNAL, "a", encoding="utf-8") as stream:
@@ -89,7 +89,7 @@ class Moves:
 
 
 def undo_moves(folder: Path, stage: Path) -> None:
-    """Puts back what a process that died has moved away, as the journal in its stage says."""
+    """Restores the files that a process moved before it died, by the journal in its folder."""
     _undo(folder, stage, _read_journal(stage))
 
 
@@ -97,7 +97,7 @@ def _undo(folder: Path, stage: Path, done: Sequence[Move]) -> None:
     for name, old in reversed(done):
         path = folder / name
         if path.parent.is_symlink() or (old is not None and not os.path.lexists(stage / old)):
-            continue  # it had not happened yet
+            continue  # this move was recorded but not made
         with contextlib.suppress(OSError):
             if path.is_dir() and not path.is_symlink():
                 path.rmdir()
@@ -108,7 +108,7 @@ def _undo(folder: Path, stage: Path, done: Sequence[Move]) -> None:
 
 
 def _read_journal(stage: Path) -> list[Move]:
-    """Only what could be ours: the folder, and so the journal, may come from somebody else."""
+    """Only names that a build could write: the folder may come from an untrusted source."""
     found = []
     try:
         lines = (stage / JOURNAL).read_text(encoding="utf-8").splitlines()

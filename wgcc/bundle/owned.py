@@ -1,7 +1,7 @@
-"""Which files of a folder a build wrote: the next one replaces or deletes these and no others.
+"""Which files of a folder a build wrote: the next build replaces or deletes these and no others.
 
-The plan in the folder says so. A bundle may come from somebody else, so nothing in it is believed
-that could name a file outside.
+The plan in the folder names them. A bundle may come from an untrusted source, so a name that could
+lead outside the folder is ignored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TWIN
 from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
-# In every bundle, or in every one that has constants or a twin.
+# Files of every bundle; constants.safetensors and twin.wasm only if there are any.
 FIXED = (
     "plan.json", WEIGHTS, "constants.safetensors", "index.js", "index.d.ts", "index.html",
     "wgcc.js", "package.json", "README.md", TWIN,
@@ -31,7 +31,7 @@ OldPlan = Mapping[str, Any]
 
 
 def read_old_plan(folder: Path) -> OldPlan | None:
-    """The plan of the bundle in a folder; None where there is none, whatever else is there."""
+    """The plan of the bundle in a folder; None if the folder holds no bundle."""
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import MAX_PLAN_BYTES
     from wgcc_runtime.strict_json import parse_json
@@ -51,7 +51,7 @@ def own_files(folder: Path, plan: OldPlan) -> set[str]:
     found = {*FIXED, *(f"kernels/{name}" for name in _kernels(plan))}
     runtime = folder / "wgcc"
     if runtime.is_dir() and not runtime.is_symlink():
-        # Another wgcc may have had other parts.
+        # Other versions of wgcc may have had other files here.
         names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
         found |= {f"wgcc/{name}" for name in names}
     return found | {name for name in (_source(plan),) if name}
@@ -69,7 +69,7 @@ def is_own_name(name: Any) -> bool:
 
 
 def is_plain(folder: Path, name: str) -> bool:
-    """Whether it is a regular file that no link leads to."""
+    """Whether it is a regular file, with no link on the path to it."""
     try:
         inner = folder
         for part in PurePosixPath(name).parts[:-1]:
@@ -82,7 +82,7 @@ def is_plain(folder: Path, name: str) -> bool:
 
 
 def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
-    """Own files that are not as they were built, and the names to keep them under."""
+    """Own files that changed since the build, and the names to keep them under."""
     if is_plain(folder, WEIGHTS) and _is_trained(folder / WEIGHTS, plan):
         yield WEIGHTS, "weights.trained.safetensors"
     source = _source(plan)

@@ -1,6 +1,6 @@
-"""Pages in one file: a template with runtime, bundle and data inlined.
+"""Self-contained pages: a template with runtime, bundle and data inlined.
 
-A page is opened by double click (file://), where a browser neither imports nor fetches other files.
+A page must work from a double click (file://), where a browser refuses to load other files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = ""
 
     `<!-- inline A.css -->` becomes a style. `<!-- inline runtime A.js B.js -->` becomes one module:
     the runtime, the bundle as `load(options)`, `data` as bytes by name in `files`, the scripts.
-    Files lie beside the page, or in the folder that all pages share.
+    Files are looked up beside the page, then in the folder that all pages share.
     """
 
     def inlined(match: re.Match[str]) -> str:
@@ -81,5 +81,5 @@ def _as_object(name: str, text: str) -> str:
 
 
 def _safe(script: str) -> str:
-    """A script may not contain what would end it."""
+    """Escapes text that would end the script element."""
     return re.sub(r"</(?=script)|<!--", lambda match: match[0][0] + "\\" + match[0][1:], script)

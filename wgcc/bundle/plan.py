@@ -35,7 +35,7 @@ from wgcc.wasm.twin import Twin
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
-# What a bundle may keep its source as, beside its other files; surrogates stand for broken names.
+# Names under which a bundle may store its source; surrogates stand for undecodable bytes.
 SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 # Characters of source that an error at run time shows.
 SHORT = 60
@@ -93,16 +93,16 @@ def make_plan(
 
 
 def check_file_name(name: str) -> None:
-    """A model file must be able to be a file of a bundle."""
+    """The model file is copied into the bundle, so its name must be allowed there."""
     if not SOURCE_NAME.fullmatch(name):
         raise WgError(
-            f"{name!r} is no name for a model file, of which a bundle keeps a copy: call it NAME.wg"
-            " (at most 128 characters, no control characters)"
+            f"{name!r} cannot be the name of a model file: the bundle keeps a copy of it, so call "
+            "it NAME.wg (at most 128 characters, no control characters)"
         )
 
 
 def all_dispatches(entry: Mapping[str, Any]) -> list[Plan]:
-    """What a record of an entry runs; after that what its guard runs."""
+    """The dispatches of an entry's record, then those of its guard."""
     return [*entry["dispatches"], *entry.get("guard", {}).get("dispatches", ())]
 
 
@@ -257,13 +257,13 @@ def _range(low: int, high: int, ignore: int | None) -> Plan:
 
 
 def _profile_names(schedule: Schedule) -> list[str]:
-    """All but gpu, which is the plan itself."""
+    """All profiles but gpu, whose launches are in the dispatches themselves."""
     found = (name for dispatch in schedule.dispatches for name in dispatch.launches)
     return sorted({CPU, *found} - {GPU})
 
 
 def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
-    """The dispatches that a profile does in another way than gpu."""
+    """The dispatches that a profile runs with another kernel or grid than gpu."""
     found = {}
     for name, entry in schedule.entries.items():
         found[name] = [
@@ -281,7 +281,7 @@ def _launch(dispatch: Dispatch, profile: str) -> Launch:
 
 
 def _optimizers(program: Program) -> Plan:
-    """Which optimizer counts its steps where, and which entries train with it."""
+    """For each optimizer the tensor that counts its steps, and the entries that use it."""
     found: Plan = {}
     for name in program.state:
         state = optimizer_state(name)
@@ -293,13 +293,13 @@ def _optimizers(program: Program) -> Plan:
 
 
 def _features(schedule: Schedule) -> list[str]:
-    """What an adapter must offer beyond the minimum."""
+    """Features that the adapter must support."""
     regions = (region for dispatch in schedule.dispatches for region in dispatch.regions)
     return ["shader-f16"] if any(region.half for region in regions) else []
 
 
 def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
-    """The most that any kernel or buffer of this bundle uses."""
+    """The largest value that any kernel or buffer of this bundle needs."""
     kernels = [file.kernels[0] for file in files]
     launches = [x for dispatch in schedule.dispatches for x in dispatch.launches.values()]
     regions = [b.bytes for kernel in kernels for b in kernel.bindings]

@@ -1,4 +1,4 @@
-"""Turn kernels into WGSL: a header with bindings and constants, then the template's body."""
+"""Renders kernels as WGSL: a header with bindings and constants, then the template's body."""
 
 from __future__ import annotations
 

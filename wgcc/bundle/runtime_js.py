@@ -1,7 +1,7 @@
 """The JavaScript runtime as bundles ship it: the modules of runtime_js, joined into a few files.
 
-wgcc.js is all that a page loads to train and predict. The files in wgcc/ come when something of
-them is first used, so that most pages never fetch them.
+wgcc.js is all that a page loads to train and predict. The files in wgcc/ are loaded when they are
+first needed, so most pages never fetch them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from wgcc.bundle.join import join_modules
 from wgcc.paths import data_dir
 
-# File -> the module that says what the file offers; each file after those it imports at once.
+# File -> the module that defines its exports; each file after those it imports statically.
 FILES = {
     "wgcc.js": "core/wgcc.js",
     "wgcc/check.js": "check/check.js",

@@ -24,7 +24,7 @@ def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
 
 
 def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:
-    """Where each tensor of a dtype and shape lies: one after the other, in this order."""
+    """The header of a file that stores these tensors one after the other, in this order."""
     header: dict[str, Any] = {}
     at = 0
     for name, (dtype, shape) in tensors.items():
@@ -35,7 +35,7 @@ def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, 
 
 
 def read_header(data: bytes) -> Any:
-    """The header of a file; nothing where it has none."""
+    """The header of a file; None if it has none."""
     try:
         (length,) = struct.unpack("<Q", data[:8])
         return json.loads(data[8 : 8 + length])

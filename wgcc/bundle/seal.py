@@ -1,8 +1,8 @@
-"""The seal of a bundle: by it the JavaScript runtime knows one that was checked when it was built.
+"""The seal of a bundle: it tells the JavaScript runtime that the bundle was checked when built.
 
-Here it is checked by what Python checks bundles with, so a page need not: any other bundle is
-checked there field by field. The seal protects against accidents (files that were cut, mixed or
-edited), not against whoever can write index.js, which is code.
+The build checks it with the Python runtime's code, so a page with a valid seal need not; any other
+bundle is checked in the page, field by field. The seal protects against accidents (files that were
+truncated, mixed or edited), not against somebody who can write index.js, which is code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Files = Mapping[str, bytes]
 
 
 def seal_text(files: Files) -> str:
-    """An object literal with the digests of the bundle and, where they are whole, its weights."""
+    """An object literal with the digests of the bundle and, if they are complete, its weights."""
     if not _is_sound(files):
         return "undefined"
     plan = json.loads(files["plan.json"])
@@ -35,13 +35,13 @@ def seal_text(files: Files) -> str:
     sealed = as_javascript([plan["version"], plan, kernels, constants])
     found = {"bundle": _digest(sealed.encode("utf-8"))}
     weights = files.get("weights.safetensors")
-    if weights and _is_whole(plan, weights):
+    if weights and _is_complete(plan, weights):
         found["weights"] = _digest(weights)
     return json.dumps(found)
 
 
 def _is_sound(files: Files) -> bool:
-    """Whether the runtimes would take the plan, its kernels and its twin."""
+    """Whether the runtimes would accept the plan, its kernels and its twin."""
     # Only here, because it takes time to import.
     from wgcc_runtime.bundle_files import read_kernel, read_twin
     from wgcc_runtime.errors import WgccError
@@ -60,7 +60,7 @@ def _is_sound(files: Files) -> bool:
 
 
 def as_javascript(value: Any) -> str:
-    """The text that JavaScript's JSON.stringify makes of a value."""
+    """The text that JavaScript's JSON.stringify gives for a value."""
     if isinstance(value, Mapping):
         items = (f"{as_javascript(key)}:{as_javascript(item)}" for key, item in value.items())
         return "{" + ",".join(items) + "}"
@@ -74,7 +74,7 @@ def as_javascript(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Python and JavaScript find the same digits, and differ in when they write an exponent."""
+    """Python and JavaScript print the same digits, but use an exponent in different cases."""
     if value == 0:
         return "0"
     mantissa, _, exponent = f"{abs(value)!r}e0".partition("e")
@@ -94,8 +94,8 @@ def _number(value: float) -> str:
     return f"{sign}{digits[0]}{tail}e{power - 1:+d}"
 
 
-def _is_whole(plan: Plan, weights: bytes) -> bool:
-    """Whether all first values lie in the file as words, are copies of what is there, or zero."""
+def _is_complete(plan: Plan, weights: bytes) -> bool:
+    """Whether each tensor is stored in the file as words, or starts as a copy of one or as zero."""
     lasting = {
         name: tensor
         for name, tensor in plan["tensors"].items()

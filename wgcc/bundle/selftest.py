@@ -1,8 +1,8 @@
-"""The self-test recorded in every bundle: what its entries must give for drawn inputs.
+"""The self-test recorded in every bundle: the expected outputs of its entries for random inputs.
 
-Expected outputs come from the numpy evaluator in float64, from the values that the bundle starts
-with. Entries whose evaluation would take too long for a build are left out, and those that need
-values which nobody has given yet.
+Expected outputs come from the numpy evaluator in float64, with the bundle's initial values. Entries
+whose evaluation would take too long for a build are left out, as are those that need `external`
+values that were not given.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ STEPS = 3
 # The effort of an evaluation, all steps together: about half a second of numpy.
 MOST_WORK = 40_000_000
 # f32 kernels against float64 over a few steps; sums are relative to the sum of magnitudes.
-# Halves have 11 bits.
+# f16 has 11 significant bits.
 TOLERANCE = {"f32": 1e-4, "f16": 2e-2}
 FIRST = 8
-# Of integers that may be any: what is drawn up to.
+# The largest drawn number for integer inputs without a range.
 HIGHEST = {"bool": 1, "u8": 255, "i32": 3, "u32": 3}
 
 
@@ -51,7 +51,7 @@ def make_selftest(
 def _first_in_range(
     program: Program, graph: Graph, values: Mapping[str, Array], keys: Mapping[str, str], steps: int
 ) -> dict[str, Any] | None:
-    """Where drawn numbers lead to an index out of range, zeros may not; else there is no test."""
+    """Tries random inputs, then zeros if an index gets out of range; if both fail, no test."""
     for highest in (HIGHEST, dict.fromkeys(HIGHEST, 0)):
         specs = {value.name: _spec(graph, value, highest) for value in graph.inputs}
         try:
@@ -62,7 +62,7 @@ def _first_in_range(
 
 
 def _missing(program: Program, values: Mapping[str, Array]) -> dict[str, Tensor]:
-    """What starts with values from outside that were not given, and what starts as their copy."""
+    """`external` tensors whose values were not given, and tensors that start as their copies."""
     tensors = {**program.params, **program.state}
 
     def is_missing(tensor: Tensor) -> bool:
@@ -80,7 +80,7 @@ def _test_entry(
     steps: int,
     specs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Inputs are drawn by the `keys` of their tensors, as runtimes do."""
+    """Inputs are drawn by the `keys` of their tensors, as in the runtimes."""
     from wgcc_runtime.drawn import drawn_input
 
     session = Session(program, values, values)
@@ -92,8 +92,8 @@ def _test_entry(
             for v in graph.inputs
         }
         results = session.call(graph.name, inputs)
-        telling = {n: array for n, array in results.items() if _tells(array, program.precision)}
-        outputs.append({name: _facts(array) for name, array in telling.items()})
+        usable = {n: array for n, array in results.items() if _is_usable(array, program.precision)}
+        outputs.append({name: _facts(array) for name, array in usable.items()})
     test = {
         "inputs": specs,
         "steps": steps,
@@ -104,10 +104,10 @@ def _test_entry(
     return {**test, "changes": changes} if changes["tensors"] else test
 
 
-def _tells(array: Array, precision: str) -> bool:
-    """What is not finite for drawn inputs (a log of something negative) says nothing.
+def _is_usable(array: Array, precision: str) -> bool:
+    """Not usable: an output that is not finite for random inputs (a log of a negative number).
 
-    Nor does a choice among classes (an argmax) that the rounding to halves may turn.
+    Neither is a choice among classes (an argmax) that rounding to f16 may change.
     """
     exact = precision == "f32" or array.dtype.kind == "f"
     return exact and bool(np.isfinite(array).all())
@@ -132,5 +132,5 @@ def _facts(array: Array) -> dict[str, Any]:
 
 
 def _rounded(number: Any) -> float:
-    """Nine digits hold an f32 and hide what differs between numpy builds."""
+    """Nine digits represent an f32 exactly and hide differences between numpy builds."""
     return float(f"{float(number):.9g}")

@@ -1,7 +1,7 @@
-"""Replaces files of a folder all at once: written beside, then exchanged in one step.
+"""Replaces a folder at once: a new one (the stage) is written beside it, then the two are swapped.
 
-A process that dies at any moment leaves the old folder or the new one, whole. Where a folder cannot
-be exchanged (a mount point, the working folder, no hard links), see `moves`.
+A process that dies at any moment leaves the complete old or the complete new folder. Where a folder
+cannot be swapped (a mount point, the working folder, no hard links), see `moves`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from wgcc_runtime.replace_file import sync_folder
 Files = Mapping[str, bytes]
 Kept = Mapping[str, str]
 
-# What says that this place or file system cannot do it, and not that something is wrong with it.
+# Errors that mean "not possible with this folder or file system", rather than a failure.
 _CANNOT = {
     errno.EACCES, errno.EBUSY, errno.EINVAL, errno.EMLINK, errno.ENOSYS, errno.ENOTSUP,
     errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.EXDEV,
 }  # fmt: skip
-# File systems allow 255 bytes; the rest is for what marks a stage.
+# File systems allow 255 bytes; the rest is for the suffix that marks a stage.
 LONGEST_LABEL = 200
 _MARK = r"wgcc-(\d+)-[0-9a-f]{8}"
 
 
 class _CannotError(Exception):
-    """This folder has to keep its place."""
+    """This folder cannot be swapped."""
 
 
 def replace_files(files: Files, folder: Path, own: Collection[str], kept: Kept) -> None:
-    """Afterwards `folder` holds `files`, none other of `own`, and all else that it held before.
+    """Afterwards `folder` holds `files`, no others of `own`, and all other files as before.
 
-    `kept` are names of files and the names under which their old content stays.
+    `kept` maps names of files to the names under which their old content is kept.
     """
     folder = _place(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def replace_files(files: Files, folder: Path, own: Collection[str], kept: Kept) 
 
 
 def recover(folder: Path) -> None:
-    """Puts in order what a process left here that died while it replaced files."""
+    """Repairs what a process left behind that died while it replaced files."""
     from wgcc_runtime.replace_file import is_left_behind
 
     folder = _place(folder)
@@ -75,7 +75,7 @@ def recover(folder: Path) -> None:
 
 
 def _place(folder: Path) -> Path:
-    """With its parents' links resolved, so that all names below are what they seem."""
+    """The path with the links of its parents resolved."""
     if folder.name in ("", ".."):
         return folder.resolve()
     return folder.parent.resolve() / folder.name
@@ -95,7 +95,7 @@ def _holds(folder: Path, name: str, data: bytes) -> bool:
     return path.read_bytes() == data
 
 
-# ---- the whole folder at once
+# ---- swapping the whole folder
 
 
 def _exchange_whole(files: Files, folder: Path, own: Collection[str], kept: Kept) -> None:
@@ -116,7 +116,7 @@ def _exchange_whole(files: Files, folder: Path, own: Collection[str], kept: Kept
 
 
 def _is_in_use(folder: Path) -> bool:
-    """Whether we are in it: a shell that started us there would see it no more."""
+    """Whether we run in it: the shell that started us would stay in the old folder."""
     try:
         here = Path.cwd()
     except OSError:
@@ -144,7 +144,7 @@ def _cannot() -> Iterator[None]:
 
 
 def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
-    """Writes a file, or gives an old one with the same content a second name."""
+    """Writes a file, or hard-links an old one with the same content."""
     target = stage / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if _holds(folder, name, data):
@@ -158,9 +158,9 @@ def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
 def _link_others(
     folder: Path, stage: Path, taken: Collection[str], kept: Kept
 ) -> dict[str, tuple[int, int]]:
-    """Gives what else is in the folder a second name in the stage, so that it is never missing.
+    """Hard-links all other files of the folder into the stage, so that they are never missing.
 
-    The result says by name which file that was.
+    Returns the identity of each linked file, by name.
     """
     linked = {}
     with _cannot():
@@ -181,7 +181,7 @@ def _others(folder: Path, taken: Collection[str]) -> Iterator[os.DirEntry[str]]:
         with os.scandir(pending.pop()) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 name, is_folder = _name(entry, folder), entry.is_dir(follow_symlinks=False)
-                # A link in the place of a bundle's own file or folder goes with them.
+                # A link with the name of a bundle's own file or folder is replaced with them.
                 if name not in taken and name not in parents:
                     yield entry
                 if is_folder and name not in taken:
@@ -208,7 +208,7 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 def _swap(stage: Path, folder: Path) -> None:
-    """The stage is the folder from now on, and what was there is the stage."""
+    """Swaps the two: the stage becomes the folder, and the old folder becomes the stage."""
     if not os.path.lexists(folder):
         os.rename(stage, folder)
         return
@@ -217,7 +217,7 @@ def _swap(stage: Path, folder: Path) -> None:
     old = stage.with_suffix(".old")
     with _cannot():
         os.rename(folder, old)
-        # Whoever dies here leaves the old folder under this name; `recover` brings it back.
+        # A process that dies here leaves the old folder under this name; `recover` restores it.
         try:
             os.rename(stage, folder)
         except BaseException:
@@ -229,7 +229,7 @@ def _swap(stage: Path, folder: Path) -> None:
 def _catch_up(
     old: Path, folder: Path, linked: Mapping[str, tuple[int, int]], taken: Collection[str]
 ) -> None:
-    """Brings over what somebody else saved into the old folder meanwhile, such as a checkpoint."""
+    """Moves what another process saved into the old folder meanwhile, such as a checkpoint."""
     for entry in _others(old, taken):
         name = _name(entry, old)
         target = folder / name
@@ -254,7 +254,7 @@ def _replace_each(files: Files, folder: Path, own: Collection[str], kept: Kept) 
             _put(stage / NEW, name, (folder / old).read_bytes(), folder)
         flush(stage, [f"{NEW}/{name}" for name in (*new, *kept.values())])
         gone = [name for name in own if name not in files]
-        # The plan comes last: until then no mixture of two bundles passes for one.
+        # The plan is replaced last, so that a mixture of two bundles never looks like a bundle.
         with held():
             Moves(folder, stage).make([*kept.values(), *sorted(new, key="plan.json".__eq__)], gone)
     finally:
@@ -263,12 +263,12 @@ def _replace_each(files: Files, folder: Path, own: Collection[str], kept: Kept) 
 
 
 def _label(folder: Path) -> str:
-    """The folder's name, or one that stands for it where there is no room for more letters."""
+    """The folder's name, or its digest if the name is too long to add a suffix."""
     name = folder.name
     is_short = len(os.fsencode(name)) <= LONGEST_LABEL
     return name if is_short else hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
 def _mark() -> str:
-    """Says whose stage it is."""
+    """The suffix of a stage; it names the process that made it."""
     return f"wgcc-{os.getpid()}-{secrets.token_hex(4)}"

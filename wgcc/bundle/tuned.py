@@ -1,4 +1,4 @@
-"""Writes into a bundle what was measured on one adapter: a profile, and the kernels it needs."""
+"""Adds the result of tuning for one adapter to a bundle: a profile, and the kernels it needs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wgcc.bundle.plan import SOURCE_NAME, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
-# No file of a bundle is larger; those that a plan says more about are checked when it is loaded.
+# No file of a bundle is larger; files whose size the plan gives are checked when it is loaded.
 MOST_BYTES = 1 << 40
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
     """A bundle's own files, as its plan names them, without those for the web.
 
-    They are read as the runtime reads them: none from outside the folder.
+    They are read as the runtime reads them: never from outside the folder.
     """
     from wgcc_runtime.bundle_files import open_bundle
 
@@ -34,7 +34,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
 
 def check_same_model(bundle: Plan, again: Plan) -> None:
-    """The bundle must be what compiling its source gives again."""
+    """The bundle must equal what compiling its source gives now."""
     count = len(again["kernels"])
     for key in ("buffers", "entries"):
         if bundle[key] != again[key] or bundle["kernels"][:count] != again["kernels"]:
@@ -76,7 +76,7 @@ def with_profile(
 
 
 def _used(plan: Plan) -> list[int]:
-    """Kernels that some dispatch of some profile runs, in their order."""
+    """Numbers of the kernels that some dispatch of some profile runs, in ascending order."""
     found = {d["kernel"] for entry in plan["entries"].values() for d in all_dispatches(entry)}
     for profile in plan["profiles"].values():
         found |= {item["kernel"] for items in profile.values() for item in items}
@@ -94,7 +94,7 @@ def _renumbered(profiles: Mapping[str, Any], numbers: Mapping[int, Any]) -> Plan
 
 
 def _named(kernel: Plan, taken: Iterable[str]) -> Plan:
-    """Under a name that is free, for candidates of two tunings may be called the same."""
+    """Under an unused name, because candidates of two tunings may have the same one."""
     known, name, count = {other.lower() for other in taken}, kernel["name"], 1
     while name.lower() in known:
         count += 1

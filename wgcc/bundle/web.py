@@ -1,6 +1,6 @@
-"""The files that make a bundle run on the web: ESM entry, types, npm package, card and page.
+"""The files that make a bundle run on the web: ES module, types, npm package, README and page.
 
-Everything is derived from the plan and the bundle's other files; nothing is known of schedules.
+Everything is derived from the plan and the bundle's other files, not from the schedule.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
 
 
 def _index(plan: Plan, files: Files, seal: str) -> str:
-    # Spelt out, because bundlers look for exactly this expression.
+    # Written out, because web bundlers look for exactly this expression.
     url = "() => new URL('./weights.safetensors', import.meta.url)"
     return fill(
         template("bundle/index.js"),
@@ -52,7 +52,7 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
 
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
-    # npm packs package.json and README.md unasked.
+    # npm always packs package.json and README.md.
     others = [name for name in files if name not in ("package.json", "README.md")]
     names = ["index.js", "index.d.ts", *runtime_files(), "index.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)

@@ -1,4 +1,4 @@
-"""README.md of a bundle: what the model takes and gives, and how to run it everywhere."""
+"""README.md of a bundle: inputs and outputs of the model, and how to run it on each platform."""
 
 from __future__ import annotations
 

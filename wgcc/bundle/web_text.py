@@ -1,4 +1,4 @@
-"""Texts of the web files: templates filled, kernels and bytes as JavaScript literals."""
+"""Text of the web files: fills templates, writes kernels and bytes as JavaScript literals."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
 
 
 def template(name: str) -> str:
-    """A file of runtime_js, which templates and the runtime itself are kept in."""
+    """A file of runtime_js, where templates and the runtime itself are stored."""
     return (data_dir("runtime_js") / name).read_text(encoding="utf-8")
 
 
 def fill(text: str, **values: str) -> str:
-    """Replaces `__NAME__` by its value. A name without value, or the other way, is a bug."""
+    """Replaces each `__NAME__` by its value; both must have exactly the same names."""
     wanted = set(_PLACE.findall(text))
     assert wanted == set(values), wanted ^ set(values)
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
 def kernels_literal(files: Mapping[str, bytes]) -> str:
-    """An object of the kernels' texts, as they stand in their files."""
+    """An object literal with the text of each kernel file."""
     lines = ["{"]
     for name, data in files.items():
         if name.startswith("kernels/"):
@@ -34,7 +34,7 @@ def kernels_literal(files: Mapping[str, bytes]) -> str:
 
 
 def bytes_literal(data: bytes | None) -> str:
-    """Bytes as text in base 64; `undefined` for none."""
+    """Bytes as a base64 string; `undefined` for none."""
     return f"'{base64_text(data)}'" if data else "undefined"
 
 
@@ -43,6 +43,6 @@ def base64_text(data: bytes | None) -> str | None:
 
 
 def package_name(model: str) -> str:
-    """The npm name of a bundle, in a scope that nobody publishes to by accident."""
+    """The npm name of a bundle, in a scope to which nobody publishes by accident."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_+", "-", model).lower().strip("-")
     return f"@my-models/{plain or 'model'}"

@@ -18,14 +18,14 @@ ARRAYS = {
     "u8": "Uint8Array",
     "bool": "Uint8Array",
 }
-# What every model has; an entry of the same name is reached by `call` alone.
+# Members of every model; an entry with such a name can only be reached through `call`.
 MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
     "profile", "dispose", "constructor", "then",
 }  # fmt: skip
 
-# Words of TypeScript that no type can be called, and types that this file writes.
+# Keywords of TypeScript, which cannot name a type, and types that this file declares.
 TAKEN = {
     "any", "as", "async", "await", "bigint", "boolean", "break", "case", "catch", "class", "const",
     "continue", "debugger", "declare", "default", "delete", "do", "else", "enum", "export",
@@ -93,7 +93,7 @@ def _meta(plan: Plan) -> Iterable[str]:
         ]
         return f"{{ {'; '.join(fields)} }}" if fields else "{}"
 
-    yield "/** What the model takes and gives. */"
+    yield "/** Inputs, outputs, parameters and memory of the model. */"
     yield "export declare const meta: {"
     yield f"  readonly name: '{plan['model']['name']}';"
     yield "  readonly generator: string;"
@@ -123,7 +123,7 @@ def _methods(plan: Plan) -> Iterable[str]:
         if spec.get("doc"):
             yield f"  /** {' '.join(spec['doc'].split()).replace('*/', '* /')} */"
         optional = "" if spec["inputs"] else "?"
-        # Without quotes, `new` would say how to construct one.
+        # Without quotes, `new` would declare a constructor.
         method = f"'{entry}'" if entry == "new" else entry
         yield f"  {method}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
     yield "}\n"
@@ -131,7 +131,7 @@ def _methods(plan: Plan) -> Iterable[str]:
 
 
 def _interface(model: str) -> str:
-    """A longer name for a model that is called like something that index.d.ts names itself."""
+    """The model's name, made longer if index.d.ts uses that name itself."""
     own = re.sub(r"/\*.*?\*/|//[^\n]*|'[^'\n]*'", "", template("bundle/index.d.ts"), flags=re.S)
     taken = TAKEN | set(re.findall(r"\w+", own))
     while model in taken:

@@ -157,7 +157,7 @@ def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:
     """Arrays by name. Every name and shape must be that of a tensor of the model."""
     if path is None:
         return None
-    from wgcc.bundle.first_values import read_weights
+    from wgcc.bundle.initial_weights import read_weights
 
     return read_weights(path, compiled.program)
 

@@ -1,4 +1,4 @@
-"""Makes the model's arrays out of a file's, by a map, and refuses what does not fit."""
+"""Converts a file's arrays to the model's, by a map, and refuses those that do not fit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wgcc.lazy_numpy import Array, np
 
 
 def own_tensors(program: Program) -> dict[str, Tensor]:
-    """What a file of weights can hold: parameters and the model's own state."""
+    """The tensors that a weights file can fill: parameters and the model's own state."""
     state = {n: t for n, t in program.state.items() if is_own_state(n)}
     return {**program.params, **state}
 

@@ -1,7 +1,7 @@
-"""In which order the axes of a file's tensor make a parameter: the use of the parameter decides.
+"""The order in which the axes of a file's tensor form a parameter; the parameter's use decides it.
 
 PyTorch stores [outputs, inputs, kernel …], transposed convolutions [inputs, outputs, kernel …],
-tables as they are used. Files of wgcc, Flax and Keras store matrices as they are used, too.
+and tables as they are used. Files of wgcc, Flax and Keras store matrices, too, as they are used.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from wgcc.importing.uses import (
 Order = tuple[int, ...]
 
 TORCH, OWN = "torch", "own"
-# No parameter has more; 720 orders are quickly tried.
+# No parameter has more; trying 720 orders is fast.
 _MOST_AXES = 6
 _TRANSPOSED_CONVOLUTION = re.compile(r"(?i)transpose|deconv|convt|conv_t\b|upconv|up_conv")
-AS_PYTORCH = "stored [outputs, inputs, …] as in PyTorch; its shape does not tell"
-AS_USED = "stored as the model uses it; its shape does not tell"
+AS_PYTORCH = "stored [outputs, inputs, …] as in PyTorch; its shape does not show it"
+AS_USED = "stored as the model uses it; its shape does not show it"
 CONVOLUTIONS = "of a convolution, not of a transposed convolution (ConvTranspose)"
 BOTH_WAYS = "the model uses it both as it is and transposed"
-ELEMENTWISE = "its shape does not tell, and it is used element by element"
+ELEMENTWISE = "its shape does not show the order, and it is used element by element"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`choices` has one transform if that is clear; `assumed` says what could be otherwise.
+    """`choices` has one transform if it is decided; `assumed` says what may be wrong about it.
 
     `stored`: whether only PyTorch's layout fits (TORCH) or only the model's own (OWN).
     """
@@ -57,7 +57,7 @@ class Layout:
 class Question:
     """How does `shape`, a tensor of the file named `source`, become `wanted`, used as `use`?
 
-    `stored`: TORCH or OWN if the tensor that this is a part of tells.
+    `stored`: TORCH or OWN if the tensor that this is a part of shows it.
     """
 
     target: str
@@ -69,7 +69,7 @@ class Question:
 
 
 class Layouts:
-    """Answers questions about one file, by what its other tensors show."""
+    """Answers questions about one file, using what its other tensors show."""
 
     def __init__(self, questions: Iterable[Question], own_file: bool) -> None:
         """`own_file`: it was saved by wgcc, so that it stores everything as models use it."""
@@ -99,7 +99,7 @@ class Layouts:
         return self._either(question, torch, own)
 
     def _either(self, question: Question, torch: list[Order], own: list[Order]) -> Layout:
-        """Both fit: other tensors of the file may tell, or the name."""
+        """Both fit: other tensors of the file, or the name, may decide."""
         if question.stored:
             return _layout(question, torch if question.stored == TORCH else own)
         if question.use.operation == WEIGHTED_SUM:
@@ -107,7 +107,7 @@ class Layouts:
         likely = TORCH if "weight" in last_word(question.source).lower() else OWN
         shown = self._shown(question)
         if len(shown) == 2:
-            reason = "other tensors of the file are stored in either way"
+            reason = "other tensors of the file are stored in both ways"
             return _layout(question, [*torch, *own], reason=reason)
         stored = next(iter(shown), likely)
         assumed = "" if shown == {likely} else AS_PYTORCH if stored == TORCH else AS_USED
@@ -116,13 +116,13 @@ class Layouts:
         return _convolution(question, _layout(question, torch, assumed))
 
     def _shown(self, question: Question) -> set[str]:
-        """How other tensors of this rank are stored, those of a like name first."""
+        """How other tensors of this rank are stored, those with a similar name first."""
         rank, word = len(question.shape), module_word(question.source)
         return self._stored.get((rank, word)) or self._stored.get((rank, ""), set())
 
 
 def _orders(question: Question) -> list[Order]:
-    """All orders of axes that give the shape that is wanted."""
+    """All orders of axes that give the wanted shape."""
     shape = question.shape
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     candidates = permutations(axes) if len(axes) <= _MOST_AXES else [tuple(axes)]
@@ -130,9 +130,9 @@ def _orders(question: Question) -> list[Order]:
 
 
 def _conventional(question: Question, orders: list[Order]) -> list[Order]:
-    """Orders that put outputs to outputs, inputs to inputs; kernels may be summed over, too."""
+    """Orders that map outputs to outputs and inputs to inputs; kernel axes may be inputs, too."""
     if question.use.operation == PRODUCT and _wanted_roles(question).count(OUTPUT) > 1:
-        # Each input makes a patch of outputs: a transposed convolution.
+        # Each input gives a patch of outputs: a transposed convolution.
         return _matching(question, orders, (INPUT, OUTPUT), {OUTPUT: {OUTPUT, KERNEL}})
     strict = _matching(question, orders, (OUTPUT, INPUT), {})
     return strict or _matching(question, orders, (OUTPUT, INPUT), {INPUT: {INPUT, KERNEL}})
@@ -144,7 +144,7 @@ def _matching(
     first: tuple[str, str],
     allowed: dict[str, set[str]],
 ) -> list[Order]:
-    """Orders that keep the places of kernels in order and give each axis a role it may have."""
+    """Orders that keep the kernel axes in order and give each axis a role it may have."""
     stored = (*first, *(KERNEL,) * (len(question.shape) - 2))
     if question.use.operation == CONVOLUTION:
         allowed = {}
@@ -166,7 +166,7 @@ def _wanted_roles(question: Question) -> list[str | None]:
 
 
 def _convolution(question: Question, layout: Layout) -> Layout:
-    """Where a transposed convolution would fit as well, that is said, or asked if it is likely."""
+    """If a transposed convolution fits as well, this is noted, or left undecided if likely."""
     use = question.use
     if use.operation != CONVOLUTION or use.adjoint or len(question.shape) < 3:
         return layout
@@ -180,7 +180,7 @@ def _convolution(question: Question, layout: Layout) -> Layout:
 
 
 def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Transform, ...]:
-    """[inputs, outputs, kernel …]; the kernel runs backward unless the model reorders it."""
+    """[inputs, outputs, kernel …]; the kernel is flipped unless the model reorders it."""
     each_alone = INPUT not in _wanted_roles(question)
     found = _matching(question, orders, (OUTPUT if each_alone else INPUT, OUTPUT), {})
     flipped = question.use.direct
@@ -191,7 +191,7 @@ def _unusual(question: Question, orders: list[Order]) -> Layout:
     """The shape fits, but neither as PyTorch stores such a tensor nor as the model uses it."""
     found = _transposed_convolution(question, orders)
     if question.use.operation != CONVOLUTION or not found:
-        return _layout(question, orders, assumed="stored as PyTorch stores no such tensor")
+        return _layout(question, orders, assumed="stored in an order that PyTorch does not use")
     if question.use.direct and len(found) == 1:
         return Layout(found, assumed="of a transposed convolution (ConvTranspose), to be flipped")
     flipped = tuple(replace(way, flipped=not way.flipped) for way in found)
@@ -208,7 +208,7 @@ def _layout(
 
 
 def _axes(question: Question, order: Order) -> Shape:
-    """The order with the axes of size 1, which come where the usual orders have them."""
+    """The order with the axes of size 1 added, where the usual orders have them."""
     shape = question.shape
     as_is = tuple(range(len(shape)))
     ones = tuple(axis for axis in as_is if shape[axis] == 1)

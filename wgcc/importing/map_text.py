@@ -1,7 +1,7 @@
-"""The text of a map from tensors of a file to parameters, one rule a line.
+"""The text of a map from tensors of a file to parameters, one rule per line.
 
 `PARAMETER <- TENSOR, CHANGES`; `*` stands for the same part of a name on both sides; `#` begins a
-comment; a parameter without `<- …` keeps its own first values; `?` stands for what is undecided.
+comment; a parameter without `<- …` keeps its initial values; `?` marks what is undecided.
 """
 
 from __future__ import annotations
@@ -16,23 +16,27 @@ from wgcc.importing.transforms import Shape, Transform, read_transform
 from wgcc.spelling import did_you_mean
 
 UNKNOWN = "?"
-# So many names are listed after an assumption.
+# How many names are listed after an assumption.
 _LISTED = 3
 _FOUND = {SHAPE: "; by its shape", ORDER: "; by order"}
 
 
 def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[str, Shape]) -> str:
-    """What was proposed, to be read, changed and given back."""
+    """The proposal as a map that users can read, edit and pass to --map."""
     rows = {pair.target: _pair_row(pair, targets, sources) for pair in proposal.pairs}
-    rows |= {item.target: _open_row(item, targets) for item in proposal.undecided}
+    rows |= {item.target: _undecided_row(item, targets) for item in proposal.undecided}
     lines = _aligned([rows[name] for name in targets if name in rows])
-    lines += [f"{name}  # {_shape(targets[name])} keeps its first values" for name in proposal.kept]
+    lines += [
+        f"{name}  # {_shape(targets[name])} keeps its initial values" for name in proposal.kept
+    ]
     for name, hint in proposal.missing.items():
         lines.append(f"# not found: {name} {_shape(targets[name])}" + (f"; {hint}" if hint else ""))
     lines += [f"# not used: {name} {_shape(sources[name])}" for name in proposal.unused]
     if idle := proposal.idle:
         rule = f"`{idle[0]} <- {idle[0]}`"
-        lines.append(f"# not filled: {listing(idle)}, state that the file has, too ({rule} would)")
+        lines.append(
+            f"# not filled: {listing(idle)}, state that the file has, too (to fill: {rule})"
+        )
     return "\n".join(lines + _assumptions(proposal))
 
 
@@ -70,8 +74,8 @@ def _pair_row(
     return pair.target, right_side(pair.source, pair.transform), shapes + _FOUND.get(pair.found, "")
 
 
-def _open_row(item: Undecided, targets: Mapping[str, Shape]) -> tuple[str, str, str]:
-    """`w <- ?`, or `w <- TENSOR, ?` if only the layout is open."""
+def _undecided_row(item: Undecided, targets: Mapping[str, Shape]) -> tuple[str, str, str]:
+    """`w <- ?`, or `w <- TENSOR, ?` if only the layout is undecided."""
     names = list(dict.fromkeys(source for source, _ in item.choices))
     only_layout = len(names) == 1 and len(item.choices) > 1
     shown = [
@@ -102,7 +106,7 @@ def listing(names: list[str]) -> str:
 
 
 def _matching(pattern: str, names: list[str], where: str) -> list[tuple[str, list[str]]]:
-    """Every parameter that a pattern names, with what each `*` stands for."""
+    """Every parameter that matches a pattern, with what each `*` stands for."""
     regex = re.compile(re.escape(pattern).replace(r"\*", "([^.]+)"))
     found = [(name, list(m.groups())) for name in names if (m := regex.fullmatch(name))]
     if not found:

@@ -1,7 +1,7 @@
-"""Which module of a file is which module of the model.
+"""Matches the modules of a file with the modules of the model.
 
-Names decide. Where they do not, a module that is the only one of its form is found by its shape,
-and lists of layers that are only numbered by their order. What is left is not guessed.
+Names decide. If they do not, a module that is the only one of its form is matched by its shape,
+and lists of layers that are only numbered are matched by their order. The rest is not guessed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from wgcc.importing.names import STATISTICS, WEIGHT, numbered
 from wgcc.importing.numbers import Numberings
 
 NAME, SHAPE, ORDER = "name", "shape", "order"
-# Likenesses of names that are closer than this decide nothing.
+# Two similarities that differ by less than this decide nothing.
 _MARGIN = 0.05
-# What words mean counts more than how they are written.
+# The meaning of words counts more than their spelling.
 _SPELLING = 0.25
 # A word that abbreviates another (`enc`, `encoder`) is nearly the same.
 _ABBREVIATED, _SHORTEST = 0.75, 3
@@ -33,11 +33,11 @@ class Matching:
         self._ours, self._theirs = ours, theirs
         self._numbers = Numberings(ours, theirs)
         self._likeness: Likeness = {}
-        self._settled: set[Module] = set()
+        self._decided: set[Module] = set()
 
     def match(self, said: Mapping[Module, Module], order: Callable[[Module], int]) -> None:
-        """`said` is what a user's rules say; `order` is the order in which modules are used."""
-        self._settled = {*said, *said.values()}
+        """`said` are the pairs of a user's rules; `order` gives the order of first use."""
+        self._decided = {*said, *said.values()}
         self._by_equal_names(said)
         for module, other in said.items():
             self.pairs[module] = other, NAME
@@ -47,7 +47,7 @@ class Matching:
         self._by_order(order)
 
     def rivals(self, module: Module) -> list[Module]:
-        """Modules of the file that might be this one, the likeliest only."""
+        """The most likely of the file's modules that might be this one."""
         free = self._free_theirs()
         likely = {o: score for o, score in self._likeness[module].items() if o in free}
         if likely:
@@ -58,7 +58,7 @@ class Matching:
         return near or fitting
 
     def _by_equal_names(self, said: Mapping[Module, Module]) -> None:
-        """Whatever their shapes: where those do not fit, no other tensor is taken instead."""
+        """Regardless of shapes: if those do not fit, no other tensor is used instead."""
         equal = {
             module: {
                 other: likeness(module.spelling, other.spelling)
@@ -72,7 +72,7 @@ class Matching:
             self.pairs[module] = other, NAME
 
     def _by_similar_names(self) -> None:
-        """Repeatedly the pairs that are closer to each other than to anything else."""
+        """Repeatedly takes the pairs that are more similar to each other than to any others."""
         while found := list(_closest(self._free_likeness())):
             for module, other in found:
                 self.pairs[module] = other, NAME if _related(module, other) else SHAPE
@@ -85,13 +85,13 @@ class Matching:
         }
 
     def _by_shape(self) -> None:
-        """The only one of its form in model and file, or of those that are in no list.
+        """The only module of its form in model and file, or among those that are in no list.
 
-        State is never found that way.
+        State is never matched this way.
         """
         for everywhere in (True, False):
             sides = [
-                [m for m in side if m not in self._settled and (everywhere or not m.in_list)]
+                [m for m in side if m not in self._decided and (everywhere or not m.in_list)]
                 for side in (self._ours, [m for m in self._theirs if not m.is_third])
             ]
             counts = [Counter(m.form for m in side) for side in sides]
@@ -104,13 +104,13 @@ class Matching:
                         self.pairs[module] = other, SHAPE
 
     def _by_order(self, order: Callable[[Module], int]) -> None:
-        """Modules of one form that differ by numbers only, as those of nn.Sequential do."""
+        """Modules of one form whose names differ only by numbers, as in nn.Sequential."""
         free = [m for m in self._free_theirs() if not m.is_third]
         for form in dict.fromkeys(m.form for m in self._free_ours() if m.main.kind == WEIGHT):
             mine = sorted((m for m in self._free_ours() if m.form == form), key=order)
             others = sorted((m for m in free if m.form == form), key=lambda m: m.numbers)
             pairs = list(zip(mine, others, strict=False))
-            # One that is left of a list needs something in common with ours.
+            # A single remaining module must share at least a word with ours.
             related = len(pairs) > 1 or all(likeness(a.letters, b.letters) > 0 for a, b in pairs)
             fitting = all(_has_all(module, other) for module, other in pairs)
             if len(mine) == len(others) and _is_list(others) and related and fitting:
@@ -126,7 +126,7 @@ class Matching:
         return [module for module in self._ours if module not in self.pairs]
 
     def _free_theirs(self) -> list[Module]:
-        """A tensor is used once, but each third of it may be."""
+        """A tensor is used once: as a whole, or each third of it."""
         taken = {other for other, _ in self.pairs.values()}
         whole = {part.tensor for other in taken if not other.is_third for part in other.parts}
         cut = {part.tensor for other in taken if other.is_third for part in other.parts}
@@ -145,7 +145,7 @@ def _is_list(side: Sequence[Module]) -> bool:
 
 
 def _closest(rows: Likeness) -> Iterator[tuple[Module, Module]]:
-    """Pairs that are closer to each other than to anything else."""
+    """Pairs that are more similar to each other than to any others."""
     columns: Likeness = {}
     for module, row in rows.items():
         for other, score in row.items():
@@ -157,7 +157,7 @@ def _closest(rows: Likeness) -> Iterator[tuple[Module, Module]]:
 
 
 def likeness(ours: Sequence[str], theirs: Sequence[str]) -> float:
-    """0 … 1: how many words two names share."""
+    """0 … 1: the fraction of words that two names share."""
     left, shared = list(theirs), 0.0
     for word in ours:
         if word in left:
@@ -193,7 +193,7 @@ def fits(module: Module, other: Module) -> bool:
 
 
 def _has_all(module: Module, other: Module) -> bool:
-    """Has the model's module a place for each tensor, such as the bias?"""
+    """Does the model's module have a tensor for each of the other's, such as the bias?"""
     return fits(module, other) and all(module.like(part) for part in other.parts)
 
 

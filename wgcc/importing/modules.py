@@ -1,4 +1,4 @@
-"""Modules: the tensors of a layer, on either side, under what their names say.
+"""Modules: the tensors of one layer, in the model or in the file, grouped by their names.
 
 PyTorch's attention stores queries, keys and values in one tensor; its thirds are modules, too.
 """
@@ -16,7 +16,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A tensor, or the rows or columns of it that `cut` says; `shape` is what is left."""
+    """A tensor, or the rows or columns of it that `cut` selects; `shape` is that of the part."""
 
     tensor: str
     shape: Shape
@@ -25,7 +25,7 @@ class Part:
 
     @property
     def sizes(self) -> Shape:
-        """What no order of its axes changes."""
+        """The sizes of its axes, sorted: the same for every order of the axes."""
         return tuple(sorted(without_ones(self.shape)))
 
 
@@ -40,7 +40,7 @@ class Module:
 
     @property
     def main(self) -> Part:
-        """The weight; what else there is, if it has none."""
+        """The weight, or the first tensor if there is none."""
         return next((part for part in self.parts if part.kind == WEIGHT), self.parts[0])
 
     @property
@@ -62,7 +62,7 @@ class Module:
 
     @property
     def form(self) -> tuple[str, Shape, bool]:
-        """Modules that are told apart by their names only have the same form."""
+        """Modules with the same form can only be distinguished by their names."""
         return self.main.kind, self.main.sizes, self.is_norm_of_batches
 
     def like(self, part: Part) -> list[Part]:
@@ -78,11 +78,11 @@ def modules(shapes: Mapping[str, Shape]) -> list[Module]:
         name = read_name(tensor, shape)
         module = found.setdefault((name.words, name.numbers), Module(name.words, name.numbers))
         module.parts.append(Part(tensor, shape, name.kind))
-    return [one for module in found.values() for one in _apart(module)]
+    return [one for module in found.values() for one in _separated(module)]
 
 
-def _apart(module: Module) -> list[Module]:
-    """Modules whose names mean the same (`bn`, `ln`) are told apart by how they are written."""
+def _separated(module: Module) -> list[Module]:
+    """Modules whose names mean the same (`bn`, `ln`) are distinguished by their spelling."""
     kinds = [part.kind for part in module.parts]
     if len(set(kinds)) == len(kinds):
         return [module]
@@ -93,7 +93,7 @@ def _apart(module: Module) -> list[Module]:
 
 
 def thirds(whole: Iterable[Module]) -> list[Module]:
-    """Queries, keys and values of the modules that store all three in one tensor."""
+    """Queries, keys and values as modules, where one tensor stores all three."""
     return [
         Module(
             tuple(word if old == "qkv" else old for old in module.words),

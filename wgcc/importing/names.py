@@ -1,6 +1,6 @@
-"""What the name of a tensor says: of which module it is, and which of the module's tensors.
+"""Reads the name of a tensor: to which module it belongs, and which of the module's tensors it is.
 
-`blocks.0.attn.wq.w` and `model.layers.0.self_attn.q_proj.weight` say the same.
+`blocks.0.attn.wq.w` and `model.layers.0.self_attn.q_proj.weight` are read alike.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _KINDS = {
     "weight": WEIGHT, "kernel": WEIGHT, "gamma": WEIGHT, "scale": WEIGHT, "w": WEIGHT, "g": WEIGHT,
     "bias": BIAS, "beta": BIAS, "b": BIAS, "mean": MEAN, "var": VAR,
 }  # fmt: skip
-# Words that say nothing about which tensor it is.
+# Words that do not help to identify a tensor.
 _EMPTY = {"module", "model", "transformer", "backbone", "net", "network", "orig", "mod"}
-# Tensors that are stored and nobody needs: counters and masks of PyTorch, tables that are computed,
-# the state of an optimizer of our own.
+# Tensors that no model needs: counters and masks of PyTorch, tables that are computed, the state of
+# wgcc's own optimizers.
 _NEVER_NEEDED = re.compile(
     r".*num_batches_tracked|.*inv_freq|.*position_ids|.*masked_bias|(opt|rng)/.*"
 )
 
-# How frameworks and people spell the same thing. Each rule sees what those before it made; `_`
-# stands between the words of a component, also before a number (`conv1` is `conv_1`).
+# Spellings of the same thing in different frameworks. Each rule applies to the result of those
+# before it; `_` separates the words of a component, also before a number (`conv1` is `conv_1`).
 _SPELLINGS = (
     (r"num_batches_tracked", ""),
     (r"(?:running|run|moving)_(mean|var)(?:iance)?", r"\1"),
@@ -89,7 +89,7 @@ class Name:
 
 
 def read_name(name: str, shape: Shape) -> Name:
-    """The shape tells a weight from a bias where the name does not."""
+    """Where the name does not show whether it is a weight or a bias, the shape does."""
     words, kind = _read(name)
     axes = len(without_ones(shape))
     if kind == BIAS and axes > 1:
@@ -137,7 +137,7 @@ def in_order(name: str) -> tuple[tuple[int, str], ...]:
 
 @lru_cache(maxsize=16384)
 def _read(name: str) -> tuple[tuple[str, ...], str]:
-    """All words of a name that say something, numbers among them, and the kind."""
+    """All words of a name that help to identify it, with numbers, and the kind."""
     text = _spelt(name)
     module, _, leaf = text.rpartition(".")
     words, kind = _kind(plain_words(leaf))
@@ -161,7 +161,7 @@ def _spelt(name: str) -> str:
 
 
 def _kind(words: list[str]) -> tuple[list[str], str]:
-    """`weight_ih` → ["ih"], WEIGHT; whole words are surer than letters."""
+    """`weight_ih` → ["ih"], WEIGHT; whole words are tried before single letters."""
     for letters in (False, True):
         for at in (-1, 0):
             if words and words[at] in _KINDS and (len(words[at]) == 1) == letters:

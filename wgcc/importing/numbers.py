@@ -1,4 +1,4 @@
-"""What the numbers in names say: `layers.3` is `blocks.3`, but nn.Sequential's 2 is not our 2."""
+"""Compares the numbers in names: `layers.3` is `blocks.3`, but nn.Sequential's 2 is not our 2."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from wgcc.importing.names import NUMBER
 
 Family = frozenset[Numbers]
 
-# How numbers can be read: as they are; from 0 where they are counted from 1; and both, without
-# those that all modules of such a name have, as in `rnn.weight_ih_l0`, if one side has fewer.
+# Ways to read numbers: 0 as they are; 1 counted from 0 if they start at 1; 2 and 3 the same without
+# numbers that all modules of that name have, as in `rnn.weight_ih_l0`, if one side has fewer.
 _READINGS = (0, 1, 2, 3)
 _SHORTENED = (2, 3)
 
@@ -75,8 +75,8 @@ class Numberings:
 def _readings(module: Module, values: dict[tuple[str, ...], set[int]]) -> tuple[Numbers, ...]:
     sets = [values[start] for start, _ in _starts(module)]
     counted = tuple(n - _from_one(found) for n, found in zip(module.numbers, sets, strict=True))
-    telling = [at for at, found in enumerate(sets) if len(found) > 1]
-    shortened = (tuple(numbers[at] for at in telling) for numbers in (module.numbers, counted))
+    varying = [at for at, found in enumerate(sets) if len(found) > 1]
+    shortened = (tuple(numbers[at] for at in varying) for numbers in (module.numbers, counted))
     return module.numbers, counted, *shortened
 
 
@@ -97,17 +97,17 @@ def _starts(module: Module) -> Iterator[tuple[tuple[str, ...], int]]:
 
 @lru_cache(maxsize=4096)
 def _agree(ours: Family, theirs: Family, same_words: bool) -> bool:
-    """Lists of layers count the same way, and one may be longer.
+    """Both lists of layers count in the same way; theirs may be longer.
 
-    nn.Sequential also counts what has no weights: its 0, 2, 4 are our 0, 1, 2. Numbers that are
-    parts of a name (`fc0`, `fc2`) are just that.
+    nn.Sequential also counts layers without weights: its 0, 2, 4 are our 0, 1, 2. Numbers that are
+    part of a name (`fc0`, `fc2`) are compared as they are.
     """
     part_of_name = same_words and not _no_gaps(ours)
     return ours <= theirs and (ours == theirs or _no_gaps(theirs) or part_of_name)
 
 
 def _no_gaps(family: Family) -> bool:
-    """At each place, numbers go from 0 or 1 up, one by one."""
+    """At each position, the numbers are consecutive from 0 or 1."""
     following: dict[Numbers, set[int]] = {}
     for numbers in family:
         for at, number in enumerate(numbers):

@@ -1,7 +1,7 @@
 """Proposes which tensor of a file is which parameter, and how it must be changed.
 
-A name decides the pair, the use of the parameter decides the layout. What neither decides is left
-undecided, with what it could be.
+A name decides the pair, the use of the parameter decides the layout. If neither decides, the
+parameter is left undecided, with the possible choices.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from wgcc.importing.transforms import Shape, Transform
 from wgcc.importing.uses import PLAIN, Use
 
 RULE = "rule"
-# So many possibilities are shown.
+# How many choices are shown.
 _SHOWN = 4
 
-# What a user says of the model's tensors: a tensor of the file and how to change it, or nothing.
+# A user's rules for the model's tensors: a tensor of the file and how to change it, or None.
 Rules = Mapping[str, tuple[str, Transform] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`target` comes from `source`. `found` is by what: NAME, SHAPE, ORDER or RULE.
+    """`target` comes from `source`. `found` says how it was matched: NAME, SHAPE, ORDER or RULE.
 
-    `assumed` says what is only likely about how the source is stored.
+    `assumed` says what is likely but not certain about how the source is stored.
     """
 
     target: str
@@ -51,7 +51,7 @@ class Undecided:
 
 @dataclass(slots=True)
 class Proposal:
-    """`missing` has a hint for each target, or ""; `kept` keep their first values by a rule.
+    """`missing` has a hint for each target, or ""; `kept` keep their initial values by a rule.
 
     `idle` are states of the model that the file has as well; only a rule fills them.
     """
@@ -66,7 +66,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The shapes of its parameters and its states, and how parameters are used."""
+    """The shapes of its parameters and state, and how parameters are used."""
 
     params: Mapping[str, Shape]
     states: Mapping[str, Shape] = field(default_factory=dict)
@@ -90,7 +90,7 @@ def propose(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Which tensor it is; how it is stored is another question."""
+    """A matched pair of tensors, before the layout is decided."""
 
     target: Part
     source: Part
@@ -131,7 +131,7 @@ class _Proposer:
         return result
 
     def _said(self) -> dict[Module, Module]:
-        """Where a rule says where a weight is, its bias is there, too."""
+        """If a rule gives the module of a weight, its bias comes from the same module."""
         places = {part.tensor: module for module in self._theirs for part in module.parts}
         said = {}
         for module in self._ours:
@@ -144,7 +144,7 @@ class _Proposer:
         return min(self._model.use(part.tensor).order for part in module.parts)
 
     def _parts(self, result: Proposal) -> Iterator[_Found]:
-        """Pairs of tensors; notes what is undecided or missing."""
+        """Yields pairs of tensors; records in `result` what is undecided or missing."""
         for module in self._ours:
             other, how = self._matching.pairs.get(module, (None, NAME))
             others = [other] if other else self._matching.rivals(module)
@@ -157,13 +157,13 @@ class _Proposer:
                 elif len(candidates) == 1 and other is not None:
                     yield _Found(part, candidates[0], how)
                 else:
-                    result.undecided.append(_open(part, candidates))
+                    result.undecided.append(_undecided(part, candidates))
 
     def _once(self, result: Proposal, found: list[_Found]) -> list[_Found]:
-        """Those whose source no other tensor of the model claims."""
+        """The pairs whose source is used only once; the others become undecided."""
         claims = Counter(item.source for item in found)
         result.undecided += [
-            _open(item.target, [item.source]) for item in found if claims[item.source] > 1
+            _undecided(item.target, [item.source]) for item in found if claims[item.source] > 1
         ]
         return [item for item in found if claims[item.source] == 1]
 
@@ -198,12 +198,12 @@ class _Proposer:
     def _question(self, item: _Found) -> Question:
         target, source = item.target, item.source
         use = self._model.use(target.tensor)
-        # Three matrices lie one after another along their outputs.
+        # Three matrices are stored one after another along their outputs.
         stored = OWN if source.cut.columns else TORCH if source.cut.rows else ""
         return Question(target.tensor, source.tensor, source.shape, target.shape, use, stored)
 
     def _ruled_question(self, target: str, source: str, way: Transform) -> Question | None:
-        """How the part of the source that a rule takes is usually stored, if that can be asked."""
+        """Asks how the part of the source that a rule selects is usually stored, if it can be."""
         cut = replace(way, axes=(), flipped=False, reshaped=False)
         shape, wanted = cut.shape(self._all_sources[source]), self._shapes[target]
         if shape is None or way.reshaped or not way.fits(self._all_sources[source], wanted):
@@ -211,7 +211,7 @@ class _Proposer:
         return Question(target, source, shape, wanted, self._model.use(target))
 
     def _complete(self, result: Proposal) -> None:
-        """In the order of the model, with what is left over."""
+        """Sorts by the order of the model, and lists what is left over."""
         place = {name: at for at, name in enumerate(self._shapes)}
         result.pairs.sort(key=lambda pair: place[pair.target])
         result.undecided.sort(key=lambda item: place[item.target])
@@ -223,20 +223,20 @@ class _Proposer:
 
 
 def _ruled(target: str, source: str, way: Transform, usual: tuple[Transform, ...]) -> Pair:
-    """What a rule says, with a word of doubt where it is not what is usual."""
+    """The pair of a rule, with a note if the rule is not what is usual."""
     if len(usual) != 1 or usual[0] == replace(way, rows=None, columns=None):
         return Pair(target, source, way, RULE)
     expected = usual[0].text() or "stored as it is used"
     return Pair(target, source, way, RULE, f"as the rule says, though usually {expected}")
 
 
-def _open(part: Part, candidates: list[Part]) -> Undecided:
+def _undecided(part: Part, candidates: list[Part]) -> Undecided:
     choices = tuple((found.tensor, found.cut) for found in candidates[:_SHOWN])
-    return Undecided(part.tensor, choices, "the names do not tell")
+    return Undecided(part.tensor, choices, "the names do not decide")
 
 
 def _candidates(part: Part, others: list[Module]) -> list[Part]:
-    """Tensors of these modules that a tensor may be: of its sizes; by its very name, if several."""
+    """Tensors of these modules with the sizes of `part`; of several, the one with its name."""
     found = [p for other in others for p in other.like(part) if p.sizes == part.sizes]
     same = [p for p in found if last_word(p.tensor) == last_word(part.tensor)]
     return same if len(same) == 1 and len(others) == 1 else found

@@ -1,6 +1,6 @@
-"""How a tensor of a file becomes a parameter: a part of it, its axes in another order.
+"""How a tensor of a file becomes a parameter: a part of it is selected, its axes are reordered.
 
-Knows shapes and arrays, not names. Axes of size 1 come and go as the parameter needs them.
+Knows shapes and arrays, not names. Axes of size 1 are added and removed as the parameter needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wgcc.lazy_numpy import Array
 Shape = tuple[int, ...]
 Range = tuple[int, int]
 
-# PyTorch stores kernels as [outputs, inputs, height, width]; here they are [height, width, inputs,
+# PyTorch stores kernels as [outputs, inputs, height, width], wgcc as [height, width, inputs,
 # outputs].
 HWIO = (2, 3, 1, 0)
 TRANSPOSED = (1, 0)
@@ -28,7 +28,7 @@ class Transform:
     """First `rows` and `columns` (of the first two axes, end excluded), then the order of `axes`.
 
     `flipped` reverses all axes of the source after its first two, as the kernel of a transposed
-    convolution needs it. `reshaped` ends with the elements in the shape of the parameter.
+    convolution needs it. `reshaped` then gives the elements the shape of the parameter.
     """
 
     axes: Shape = ()
@@ -38,7 +38,7 @@ class Transform:
     reshaped: bool = False
 
     def shape(self, shape: Shape) -> Shape | None:
-        """What becomes of a shape; None if it does not fit."""
+        """The resulting shape; None if the transform does not fit."""
         for axis, part in enumerate((self.rows, self.columns)):
             if part is not None:
                 if axis >= len(shape) or not 0 <= part[0] < part[1] <= shape[axis]:
@@ -83,12 +83,12 @@ def without_ones(shape: Shape) -> Shape:
 
 
 def same_but_ones(a: Shape, b: Shape) -> bool:
-    """Are two shapes equal, axes of size 1 left out?"""
+    """Are two shapes equal, ignoring axes of size 1?"""
     return without_ones(a) == without_ones(b)
 
 
 def read_transform(text: str, where: str) -> Transform:
-    """The opposite of `text()`."""
+    """The inverse of `text()`."""
     axes: Shape = ()
     parts: dict[str, Range] = {}
     words = re.split(r",\s*(?=[a-z])", text.strip()) if text.strip() else []
@@ -100,6 +100,6 @@ def read_transform(text: str, where: str) -> Transform:
         elif match := re.fullmatch(r"(rows|columns) (\d{1,12}):(\d{1,12})", word):
             parts[match[1]] = (int(match[2]), int(match[3]))
         elif word not in ("flipped", "reshaped"):
-            raise WgError(f"{where}: `{word}` is no way to change a tensor; there are {WORDS}")
+            raise WgError(f"{where}: `{word}` is not a change of a tensor; there are {WORDS}")
     rows, columns = parts.get("rows"), parts.get("columns")
     return Transform(axes, rows, columns, "flipped" in words, "reshaped" in words)

@@ -1,4 +1,4 @@
-"""How each parameter is used, read off the graph: what its axes mean decides how it is stored.
+"""How each parameter is used in the graph: the meaning of its axes decides how it is stored.
 
 The axes of a parameter are followed through views, casts and arithmetic among parameters to the
 operation that applies them to data.
@@ -15,18 +15,18 @@ from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise
 
-# What an axis means: summed over with the data, or an axis of the result; a place in a kernel; one
-# matrix of a stack; the row of a table that an id selects, and what is in that row.
+# What an axis means: summed over with the data, or an axis of the result; a position in a kernel;
+# one matrix of a stack; the row of a table that an id selects, and the contents of that row.
 INPUT, OUTPUT, KERNEL, STACK = "input", "output", "kernel", "stack"
 ROW, FEATURE = "row", "feature"
-# Operations that give axes a meaning. The first of these that uses a parameter decides.
+# Operations that give axes a meaning. If several use a parameter, the first of this list decides.
 CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN = (
     "convolution", "lookup", "product", "weighted sum", "plain",
 )  # fmt: skip
 _STRONGEST_FIRST = (CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN)
 
 Axis = tuple[str, int]
-# For each axis of a value: which axes of which parameters it is made of.
+# For each axis of a value: the axes of parameters it comes from.
 Origins = tuple[frozenset[Axis], ...]
 
 
@@ -34,10 +34,10 @@ Origins = tuple[frozenset[Axis], ...]
 class Use:
     """`axes` has the meaning of each axis, None where it is not known or not always the same.
 
-    `both_ways`: an axis has two meanings, as in `x @ w` and `x @ transpose(w)`. `direct`: nothing
-    reorders the elements of a kernel on its way. `adjoint`: a convolution used for its gradient,
-    which is a transposed convolution. `spread`: its image has zeros between the pixels, as for a
-    transposed convolution.
+    `both_ways`: an axis has two meanings, as in `x @ w` and `x @ transpose(w)`. `direct`: the
+    elements of a kernel are not reordered before use. `adjoint`: a convolution used for its
+    gradient, which is a transposed convolution. `spread`: its image has zeros between the pixels,
+    as in a transposed convolution.
     """
 
     operation: str
@@ -50,7 +50,7 @@ class Use:
 
 
 def uses(program: Program) -> dict[str, Use]:
-    """The use of each parameter that an entry reads; `order` is the order of first use."""
+    """The use of each parameter that an entry reads; `order` is its position by first use."""
     tracers = [_Tracer(graph) for graph in program.entries.values()]
     found: dict[str, Use] = {}
     names = list(dict.fromkeys(name for tracer in tracers for name in tracer.first_used))
@@ -96,7 +96,7 @@ class _Tracer:
         self.spread: set[str] = set()
         self._made_by = {value: node for node in graph.nodes for value in node.outputs}
         self._origins: dict[Value, Origins] = {}
-        # Parameters multiplied by data, element by element; a sum over them is a product.
+        # Parameters multiplied by data elementwise; a sum over them is a matrix product.
         self._weighted: dict[Value, Origins] = {}
         self._data: set[Value] = {*graph.inputs, *graph.state}
         grads = (node for node in graph.nodes if node.op == "grad")
@@ -134,7 +134,7 @@ class _Tracer:
             self._plain(node.inputs)
 
     def _passed_on(self, node: Node) -> Origins | None:
-        """What is still the parameter, its axes perhaps elsewhere."""
+        """The origins of a result that is still the parameter, perhaps with its axes moved."""
         origins = self._origins.get(node.inputs[0])
         if node.op == "concat":
             return self._merged(node.inputs)
@@ -162,7 +162,7 @@ class _Tracer:
         """`x @ w` sums over the second-last axis of w, `w @ x` over its last."""
         left, right = (self._origins.get(value) for value in node.inputs)
         if left is not None and right is not None:
-            # A product of parameters is a parameter: the axis summed over says nothing.
+            # A product of parameters counts as a parameter: the axis summed over has no meaning.
             self._origins[node.output] = (*_either(left, right), left[-2], right[-1])
             return
         lead = (STACK,) * (node.output.type.rank - 2)
@@ -182,7 +182,7 @@ class _Tracer:
                 self.spread |= _parameters(self._origins[kernel])
 
     def _has_zeros_between(self, image: Value) -> bool:
-        """Was it joined with constants, and axes merged after that?"""
+        """Was it concatenated with constants, and were axes merged after that?"""
         node, merged = self._made_by.get(image), False
         while node is not None and node.op in ("reshape", "transpose", "slice", "concat"):
             constant = [value not in self._data for value in node.inputs]
@@ -199,12 +199,12 @@ class _Tracer:
             return
         self._note(origins, LOOKUP, (ROW, *(FEATURE,) * (len(origins) - 1)))
         if ids not in self._data:
-            # Rows in another order that is known beforehand.
+            # Constant ids: the rows are only reordered.
             self.reordered |= _parameters(origins)
             self._origins[node.output] = (*(origins[0],) * ids.type.rank, *origins[1:])
 
     def _summed(self, node: Node) -> None:
-        """`sum(x * w, axis = …)` is a product, too."""
+        """`sum(x * w, axis = …)` is a matrix product, too."""
         origins, axes = self._weighted[node.inputs[0]], node.attrs["axes"]
         roles = [INPUT if axis in axes else OUTPUT for axis in range(len(origins))]
         self._note(origins, WEIGHTED_SUM, roles)
@@ -226,7 +226,7 @@ def _parameters(origins: Origins) -> set[str]:
 
 
 def _either(left: Origins, right: Origins) -> Iterator[frozenset[Axis]]:
-    """Leading axes of a product, which both sides have."""
+    """Leading axes of a product, which both operands have."""
     return (a | b for a, b in zip(left[:-2], right[:-2], strict=True))
 
 
@@ -241,7 +241,7 @@ def _reshaped(origins: Origins, old: Shape, new: Shape) -> Origins:
 
 
 def _blocks(old: Shape, new: Shape) -> Iterator[tuple[list[int], list[int]]]:
-    """The smallest runs of axes that hold as many elements before as after."""
+    """The smallest runs of axes that have the same number of elements before and after."""
     left = [axis for axis, size in enumerate(old) if size != 1]
     right = [axis for axis, size in enumerate(new) if size != 1]
     while left and right:

@@ -1,4 +1,4 @@
-// What every library gets: the same first values, the same batch; and the page's side of the
+// What every library gets: the same initial values, the same batch; and the page's side of the
 // measurement.
 
 /** Values below 1 that look random, the same everywhere. */
@@ -35,7 +35,7 @@ const BATCHES = {
 /** The batch of a model: name → [typed array, shape]. */
 export const batchOf = model => BATCHES[model]();
 
-/** The first values of a model, read from its bundle: name → [Float32Array, shape]. */
+/** The initial values of a model, read from its bundle: name → [Float32Array, shape]. */
 export async function weightsOf(model) {
   const bytes = await (await fetch(`/bundles/${model}/weights.safetensors`)).arrayBuffer();
   const start = 8 + Number(new DataView(bytes).getBigUint64(0, true));

@@ -1,4 +1,4 @@
-"""What parameters and state of a bundle start with: values drawn from the seed, or given ones."""
+"""The initial values of parameters and state: drawn from the seed, or read from a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def initial_weights(program: Program) -> dict[str, Array]:
 
     found = {}
     for name, tensor in {**program.params, **program.state}.items():
-        # What is `external` has no values until somebody gives them.
+        # An `external` tensor has no values until the caller gives them.
         if is_optimizer_state(name) or tensor.init.kind in ("copy", "external"):
             continue
         record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
@@ -31,7 +31,7 @@ def initial_weights(program: Program) -> dict[str, Array]:
 def read_weights(path: Path, program: Program) -> dict[str, Array]:
     """Arrays by the names of parameters and state; moments of optimizers are left out.
 
-    They are words as the GPU holds them, checked as runtimes check what they are given.
+    They are converted to 32-bit words as on the GPU, with the same checks as in the runtimes.
     """
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.weights import load_weights
@@ -56,7 +56,7 @@ def _named(path: Path, name: str, program: Program) -> Tensor:
     if tensor is None:
         near = did_you_mean(name, [*program.params, *program.state])
         advice = f"; did you mean {near[0]}?" if near else ""
-        raise WgError(f"{path} holds {name}, which is no parameter of {program.name}{advice}")
+        raise WgError(f"{path} holds {name}, which is not a parameter of {program.name}{advice}")
     return tensor
 
 
