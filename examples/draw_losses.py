@@ -1,4 +1,4 @@
-"""Draws the losses that a training run logged (`fit(log=…)`, `wgcc train --log`) as an SVG picture.
+"""Plots the losses that a training run logged (`fit(log=…)`, `wgcc train --log`) as SVG.
 
 python examples/draw_losses.py loss.jsonl curve.svg
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 640, 280, 56, 36, 16, 16
-# Colours that can be told apart on white and on black.
+# Colours that can be distinguished on white and on black.
 COLOURS = {"loss": "#3b82f6", "eval_loss": "#f97316"}
 NAMES = {"loss": "training loss", "eval_loss": "test loss"}
 

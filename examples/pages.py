@@ -1,4 +1,4 @@
-"""Builds the example pages: each one html file with model, kernels, data and runtime inside.
+"""Builds the example pages: each is one HTML file with model, kernels, data and runtime.
 
 python examples/pages.py                    all of them: examples/NAME/NAME.html
 python examples/pages.py sin -o folder      one, elsewhere
@@ -17,7 +17,7 @@ from wgcc.bundle.page import build_page
 from wgcc.compiler import compile_file
 
 HERE = Path(__file__).parent
-# The files of data that each page carries.
+# The data files that each page contains.
 PAGES: dict[str, tuple[str, ...]] = {
     "sin": (),
     "digits": ("train.safetensors", "test.safetensors"),

@@ -126,7 +126,7 @@ PLANS = [
     plan_case("zero in a shape", "tensors.w.shape", [0, 4]),
     plan_case("too many axes", "tensors.w.shape", [1] * 20),
     plan_case("unknown element type", "tensors.w.dtype", "f64"),
-    plan_case("unknown first values", "tensors.w.init.kind", "eval"),
+    plan_case("unknown initial values", "tensors.w.init.kind", "eval"),
     plan_case("copy of itself", "tensors.w.init", {"kind": "copy", "of": "w"}),
     plan_case("input that is a parameter", "entries.train.inputs.x", "w"),
     plan_case("output that is nothing", "entries.train.outputs.loss", "nothing"),

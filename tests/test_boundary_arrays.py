@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[Any, str, str]] = {
     "a number": (1.0, "shape", r"\[\], not"),
     "NaN": (np.where(X == 0, np.nan, X), "not-finite", r"nan at \[3, 3\]"),
     "infinity": (np.where(X == 0, -np.inf, X), "not-finite", "-inf"),
-    "beyond f32": (X.astype(np.float64) * 1e39, "not-finite", "no finite f32"),
+    "beyond f32": (X.astype(np.float64) * 1e39, "not-finite", "not a finite f32"),
     "complex": (X.astype(complex), "dtype", "complex"),
     "text": (X.astype(str), "dtype", "not numbers"),
     "bytes": (b"abc", "dtype", "not numbers"),

@@ -136,7 +136,7 @@ def test_settings_and_text_may_change(
     assert model.steps_done == int(model.state()["opt/opt/step"]) == 2
     assert [str(warning.message) for warning in recwarn] == list(found.notes)
     assert len(found.notes) == TAKEN[name]
-    assert all("another text of the model `Net`" in note for note in found.notes)
+    assert all("another version of the source of `Net`" in note for note in found.notes)
 
 
 def test_weights_of_another_model_start_the_optimizer_anew(
@@ -161,7 +161,7 @@ def test_weights_of_another_model_start_the_optimizer_anew(
 def test_checkpoints_from_before_optimizers_were_named(
     model: Model, checkpoints: dict[str, Path]
 ) -> None:
-    with pytest.warns(WgccWarning, match="does not say which kind of optimizer"):
+    with pytest.warns(WgccWarning, match="does not record its kind of optimizer"):
         model.load(checkpoints["old"])
     assert model.steps_done == 2
     with refused("mismatch", "it lacks `opt/opt/exp_avg/f.b`"):

@@ -109,7 +109,7 @@ class TestBuild:
         self, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         code, _, err = run(capsys, "build", model, "-o", str(tmp_path / "out"), "--weights", model)
-        assert code == 1 and "is no safetensors file" in err
+        assert code == 1 and "is not a safetensors file" in err
 
     def test_watch_builds_again_when_a_file_is_saved(
         self,

@@ -54,7 +54,7 @@ def test_lost_after_each_step(
             lose(model)
             lost_at.append(time.monotonic())
 
-    with refused("device-lost", "go on from the last checkpoint"):
+    with refused("device-lost", "continue from the last checkpoint"):
         model.fit(data(), steps=STEPS, every=1, seed=4, callbacks=[callback], checkpoint=path,
                   checkpoint_every=3)  # fmt: skip
     assert time.monotonic() - lost_at[0] < 5  # no waiting for results that never come
@@ -213,6 +213,6 @@ def test_out_of_memory(adapter: str, tmp_path: Path) -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.startswith(
-        "memory: the GPU has not enough memory for a buffer of 268,435,456"
+        "memory: the GPU does not have enough memory for a buffer of 268,435,456"
     )
     assert "smaller batch" in done.stdout

@@ -25,8 +25,8 @@ from wgcc_runtime.weights import save_weights
 
 FOLDER = ROOT / "tests" / "importing"
 CLOSE = 1e-5
-# Models that are twins of the same recorded one.
-TWINS = {
+# Models that are compared with the same recorded PyTorch model.
+RECORDED_AS = {
     "lstm_cell_own": "lstm_cell",
     "linear_square_transposed": "linear_square",
     "conv_transpose_spread": "conv_transpose",
@@ -62,7 +62,7 @@ def outputs(model: Path, weights: Arrays, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_those_of_pytorch(name: str, tmp_path: Path, capsys: Capture) -> None:
-    recorded, out = TWINS.get(name, name), tmp_path / "out.safetensors"
+    recorded, out = RECORDED_AS.get(name, name), tmp_path / "out.safetensors"
     files = (str(FOLDER / f"{recorded}.safetensors"), str(FOLDER / f"{name}.wg"))
     code, shown, err = run(capsys, "import", *files, "-o", str(out))
     assert code == 0, shown + err

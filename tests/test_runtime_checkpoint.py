@@ -122,7 +122,7 @@ def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: 
     damage(path)
     with refused("weights", "checksum"):
         model.load(path)
-    said = f"{path} is damaged: .*; went back to {previous(path)}, saved at step 10 of `train`"
+    said = f"{path} is damaged: .*; used {previous(path)} instead, saved at step 10 of `train`"
     with pytest.warns(WgccWarning, match=said):
         history = model.fit(data(), steps=20, every=10, checkpoint=path, resume=True)
     assert len(history.notes) == 1
@@ -180,10 +180,10 @@ def test_log_is_lines_of_json_and_survives_resuming(model: Model, tmp_path: Path
 # A name of 243 bytes has room for nothing in front of it; one of 250 not for `.previous` behind it.
 LONG, LONGER, LONGEST = "x" * 243, "x" * 250, "x" * 256
 BAD_PLACES = {
-    "": "names no file",
-    ".": "names no file",
+    "": "not the name of a file",
+    ".": "not the name of a file",
     "folder": "folder",
-    "pipe": "no ordinary file",
+    "pipe": "not a regular file",
     "file/ck": "Not a directory|File exists|file",
     LONGEST: "name too long",
     "nul\0": "null",
@@ -230,7 +230,7 @@ def test_places_that_cannot_be_written(
 @pytest.mark.parametrize("place", [5, b"ck", ["ck"], True])
 def test_places_that_are_none(model: Model, place: Any) -> None:
     for option in ("checkpoint", "log"):
-        with refused("data", f"`{option}` is .*which names no file"):
+        with refused("data", f"`{option}` is .*not the name of a file"):
             model.fit(data(), steps=5, **{option: place})
 
 

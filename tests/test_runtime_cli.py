@@ -71,7 +71,7 @@ def test_resuming_from_a_damaged_checkpoint_says_so(
     result = train(bundle, data, "--steps", 60, "--out", out, "--resume", "--json")
     assert result.exit_code == 0, result.stderr
     (said,) = json.loads(result.stdout)["warnings"]
-    assert said.endswith(f"went back to {out}.previous, saved at step 20 of `train`")
+    assert said.endswith(f"used {out}.previous instead, saved at step 20 of `train`")
     lines = result.stderr.splitlines()
     assert f"warning: {said}" in lines
     assert lines.index(f"warning: {said}") < len(lines) - 2  # before the training, not after it

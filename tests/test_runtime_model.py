@@ -258,9 +258,9 @@ WRONG_WEIGHTS: list[tuple[Any, str]] = [
     ({"v": np.zeros(4)}, "no `v`"),
     ({"w": np.zeros(5)}, r"shape \[5\]; the model has \[4\]"),
     ({"rng/seed": np.uint32(1)}, "lack `w`"),
-    (b"nonsense", "no safetensors file"),
-    (b"", "no safetensors file"),
-    (b"\xff" * 64, "no safetensors file"),
+    (b"nonsense", "not a safetensors file"),
+    (b"", "not a safetensors file"),
+    (b"\xff" * 64, "not a safetensors file"),
     ("nowhere.safetensors", "cannot read"),
     (7, "not int"),
 ]
@@ -276,7 +276,7 @@ def test_external_weights_must_be_given(adapter: str, tmp_path: Path) -> None:
     plan = line_bundle.make_plan()
     plan["tensors"]["w"]["init"] = {"kind": "external"}
     bundle = line_bundle.write_bundle(tmp_path / "outside", tensors=plan["tensors"])
-    with refused("weights", "`w` must come from outside"):
+    with refused("weights", "`w` is external and must be given"):
         wgcc_runtime.load(bundle, device=adapter)
     with wgcc_runtime.load(bundle, device=adapter, weights={"w": np.ones(4)}) as model:
         assert model.params()["w"].sum() == 4

@@ -86,7 +86,7 @@ def test_in_javascript(bundle: Path, stack: str, tmp_path: Path) -> None:
 
 
 def test_too_small_a_subgroup_is_refused(bundle: Path) -> None:
-    with refused("feature", "the lavapipe kernels need 8 threads that run in step; SwiftShader"):
+    with refused("feature", "the lavapipe kernels need subgroups of 8 threads; SwiftShader"):
         wgcc_runtime.load(bundle, device="SwiftShader", profile="lavapipe")
 
 

@@ -107,7 +107,7 @@ def test_numbers_are_written_as_javascript_writes_them() -> None:
         *draw.normal(size=50).astype(np.float32).astype(float).tolist(),
     ]
     value = {"numbers": numbers, "text": 'ä "quoted" \n\\ \u2028 \x7f', "none": None, "yes": True}
-    (found,) = run_node("twin.mjs", data={"texts": [json.dumps(value)]})["texts"]
+    (found,) = run_node("mirror.mjs", data={"texts": [json.dumps(value)]})["texts"]
     assert as_javascript(value) == found
 
 
@@ -118,6 +118,6 @@ def test_halves_are_rounded_as_numpy_rounds_them() -> None:
         *(draw.normal(size=500) * 2.0 ** draw.integers(-26, 15, 500)).tolist(),
         *(1 + draw.integers(0, 4096, 100) / 4096).tolist(),
     ]
-    words = bytes.fromhex(run_node("twin.mjs", data={"halves": numbers})["halves"])
+    words = bytes.fromhex(run_node("mirror.mjs", data={"halves": numbers})["halves"])
     expected = np.asarray(numbers).astype(np.float16).astype(np.float32)
     assert words == expected.tobytes()

@@ -69,9 +69,9 @@ def test_names_and_shapes_of_the_ids_are_free(counting: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "options", "code", "says"),
     [
-        ("score", ["--prompt", "a"], 1, "`score` does not write text"),
+        ("score", ["--prompt", "a"], 1, "`score` cannot write text"),
         ("score", ["--prompt", "a"], 1, "`decode` is such an entry"),
-        ("follow", ["--prompt", "a"], 1, "`follow` does not write text"),
+        ("follow", ["--prompt", "a"], 1, "`follow` cannot write text"),
         ("decode", ["--prompt", "x"], 1, "holds 'x', which is not in the model's vocabulary"),
         ("decode", ["--prompt", ""], 1, "at least one character"),
         ("decode", ["--prompt", "a", "-n", "0"], 2, "0 is not in the range"),

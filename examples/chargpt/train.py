@@ -1,4 +1,4 @@
-"""Trains the GPT on passages of Genesis, checks that the cache changes nothing, and writes.
+"""Trains the GPT on passages of Genesis, compares scores with and without cache, and writes.
 
 wgcc build examples/chargpt/model.wg -o bundle
 python examples/chargpt/train.py bundle
@@ -42,7 +42,7 @@ def show(report: wg.Report) -> None:
 
 
 def difference(model: wg.Model, letters: np.ndarray) -> float:
-    """Between the scores of a stretch read at once and of the same letters read one by one."""
+    """The largest difference between scores of a sequence at once and of its letters one by one."""
     ids = letters[:-1].astype(np.int32)
     at_once = model.score(ids=ids[None])["scores"][0]
     model.forget()

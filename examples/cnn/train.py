@@ -1,4 +1,4 @@
-"""Trains the convolutional reader of digits, and shows where it looks.
+"""Trains the convolutional classifier of digits, and shows which pixels matter.
 
 wgcc build examples/cnn/model.wg -o bundle
 python examples/cnn/train.py bundle
@@ -31,7 +31,9 @@ def main(bundle: str) -> int:
     )  # fmt: skip
     image = test["image"][:1]
     guess = int(model.predict(image=image)["probs"].argmax())
-    print(f"this is a {test['label'][0]}, the model says {guess}; on the right, where it looks")
+    print(
+        f"this is a {test['label'][0]}, the model says {guess}; on the right, which pixels matter"
+    )
     draw(image[0] / 16, model.looks(image=image.astype(np.float32))["map"])
     return 0 if history.reports[-1].eval["acc"] >= GOOD_ENOUGH else 1
 

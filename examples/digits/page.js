@@ -31,7 +31,7 @@ load().then(
   },
 );
 
-/** Learns from 1,437 digits that others wrote. */
+/** Trains on the 1,437 images of the training set. */
 async function learn() {
   busy = true;
   corrections = [];
@@ -59,7 +59,7 @@ async function show({ step, loss }) {
   if (step % 50 === 0 || step === STEPS) $('acc').textContent = percent(await accuracy());
 }
 
-/** Shows what the network makes of the drawing. */
+/** Shows the network's prediction for the drawing. */
 async function read() {
   image = pixels();
   const context = $('seen').getContext('2d');
@@ -138,7 +138,7 @@ function drawDisc(dots, centreX, centreY) {
 }
 
 /**
- * Fine-tunes on the corrections so far, among digits it knows, so that it does not forget those.
+ * Fine-tunes on the corrections so far, mixed with training images so as not to forget those.
  */
 async function correct(digit) {
   if (busy || !strokes.length) return;
@@ -146,7 +146,7 @@ async function correct(digit) {
   $('status').textContent = `Learning that this is a ${digit}…`;
   const before = { probs: await read(), accuracy: await accuracy() };
   corrections.push({ image: image.slice(), label: digit });
-  // The learning rate follows a schedule; this puts it where it still moves.
+  // The learning rate follows a schedule; this sets the step to where it is not yet zero.
   await model.loadParams({ 'opt/opt/step': 380 }, { strict: false });
   for await (const report of model.fit(lesson, { steps: LESSON, every: 10 })) await show(report);
   const after = { probs: await read(), accuracy: await accuracy() };
@@ -155,7 +155,7 @@ async function correct(digit) {
   body.replaceChildren();
   for (const [what, a, b] of [
     [`this is a ${digit}`, before.probs[digit], after.probs[digit]],
-    ['right on 360 others', before.accuracy, after.accuracy],
+    ['correct on the 360 test images', before.accuracy, after.accuracy],
   ]) {
     const row = make('tr', '', body);
     for (const text of [what, percent(a), percent(b)]) make('td', text, row);

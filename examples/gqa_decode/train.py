@@ -1,4 +1,4 @@
-"""Trains the decoder to repeat, then lets it repeat by its cache: prompt in chunks, then tokens.
+"""Trains the decoder to repeat, then decodes with the cache: the prompt in chunks, then tokens.
 
 wgcc build examples/gqa_decode/model.wg -o bundle
 python examples/gqa_decode/train.py bundle
@@ -29,15 +29,15 @@ def main(bundle: str) -> int:
     start = time.perf_counter()
     answers = np.stack([repeat(model, prompt) for prompt in prompts])
     rate = answers.size / (time.perf_counter() - start)
-    right = float((answers == prompts).mean())
+    correct = float((answers == prompts).mean())
     print("shown   ", *prompts[0])
     print("repeated", *answers[0])
-    print(f"{right:.1%} of {answers.size} symbols are right; {rate:.0f} symbols a second")
-    return 0 if right >= GOOD_ENOUGH else 1
+    print(f"{correct:.1%} of {answers.size} symbols are correct; {rate:.0f} symbols a second")
+    return 0 if correct >= GOOD_ENOUGH else 1
 
 
 def batch(step: int) -> dict[str, np.ndarray]:
-    """Symbols, the sign, the same symbols again; new ones in every step."""
+    """Symbols, the separator, the same symbols again; new ones in every step."""
     symbols = np.random.default_rng(step).integers(0, SIGN, (BATCH, SYMBOLS)).astype(np.int32)
     sign = np.full((BATCH, 1), SIGN, np.int32)
     return {"ids": np.concatenate([symbols, sign, symbols], axis=1)}
@@ -48,7 +48,7 @@ def show(report: wg.Report) -> None:
 
 
 def read(model: wg.Model, ids: np.ndarray) -> np.ndarray:
-    """Fills the cache chunk by chunk; gives the scores of all tokens."""
+    """Fills the cache chunk by chunk; returns the scores of all tokens."""
     chunks = range(0, len(ids), CHUNK)
     return np.concatenate([model.prefill(ids=ids[at : at + CHUNK])["scores"] for at in chunks])
 
@@ -64,7 +64,7 @@ def repeat(model: wg.Model, prompt: np.ndarray) -> np.ndarray:
 
 
 def difference(model: wg.Model, prompt: np.ndarray) -> float:
-    """Between a sequence scored at once, and read in chunks and then token by token."""
+    """Of scores of a sequence at once, and read in chunks and then token by token."""
     ids = np.concatenate([prompt, [SIGN], prompt[:-1]]).astype(np.int32)
     at_once = model.score(ids=ids[None])["scores"][0]
     model.forget()

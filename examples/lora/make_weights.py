@@ -1,4 +1,4 @@
-"""Makes base.safetensors, the GPT to start from, of what examples/chargpt/train.py trained.
+"""Makes base.safetensors, the GPT to start from, from the result of examples/chargpt/train.py.
 
 python examples/lora/make_weights.py trained.safetensors
 """

@@ -1,4 +1,4 @@
-"""Teaches the GPT of examples/chargpt to write sonnets by small corrections, then merges them.
+"""Fine-tunes the GPT of examples/chargpt on sonnets with LoRA, then merges the corrections.
 
 wgcc build examples/lora/model.wg --weights examples/lora/base.safetensors -o bundle
 python examples/lora/train.py bundle
@@ -39,7 +39,7 @@ def main(bundle: str, steps: int = STEPS) -> int:
     merged = model.score(ids=ids)["scores"]
     error = float((np.abs(merged - corrected) / (1 + np.abs(corrected))).max())
     print(f"merged or not: scores differ by {error:.1e}")
-    # Under their first names: weights for the plain model of examples/chargpt.
+    # Under their original names: weights for the plain model of examples/chargpt.
     save_file(
         {name.removeprefix("base."): w for name, w in base_of(model).items()}, "merged.safetensors"
     )

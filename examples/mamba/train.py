@@ -1,4 +1,4 @@
-"""Trains the Mamba model on passages of Genesis; writes by state, which is checked to be the same.
+"""Trains the Mamba model on passages of Genesis, compares its two functions, and writes.
 
 wgcc build examples/mamba/model.wg -o bundle
 python examples/mamba/train.py bundle
@@ -41,7 +41,7 @@ def show(report: wg.Report) -> None:
 
 
 def difference(model: wg.Model, letters: np.ndarray) -> float:
-    """Between the scores of a line read at once and those of the line read letter by letter."""
+    """The largest difference between scores of a line at once and of its letters one by one."""
     ids = letters[:-1].astype(np.int32)
     at_once = model.score(ids=ids[None])["scores"][0]
     model.forget()

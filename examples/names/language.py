@@ -1,7 +1,7 @@
 """The rules that names follow: how to make one, and whether a word is one.
 
-A name has two or three syllables, each a consonant or two and a vowel. All its vowels are bright
-(a, e, i) or all dark (a, o, u). The last syllable may be closed by n, r, l or th.
+A name has two or three syllables, each a consonant or two and a vowel. Its vowels are all from
+(a, e, i) or all from (a, o, u). The last syllable may end with n, r, l or th.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def windows(name: str) -> list[list[int]]:
-    """The letters before each letter, and the letter; 0 stands before and after the name."""
+    """The letters before each letter, and the letter; 0 marks the start and end of the name."""
     ids = [0] * BACK + [ord(letter) - ord("a") + 1 for letter in name] + [0]
     return [ids[at : at + BACK + 1] for at in range(len(name) + 1)]
 

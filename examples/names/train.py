@@ -1,4 +1,4 @@
-"""Trains the speller for some seconds, then spells names and says how many follow the rules.
+"""Trains the model for some seconds, then makes names and reports how many follow the rules.
 
 wgcc build examples/names/model.wg -o bundle
 python examples/names/train.py bundle
@@ -18,7 +18,7 @@ import wgcc_runtime as wg
 FOLDER = Path(__file__).parent
 STEPS = 500
 LONGEST = 14
-# Of words spelled at random letters, about one in a thousand is a name.
+# Of words of random letters, about one in a thousand follows the rules.
 GOOD_ENOUGH = 0.7
 
 
@@ -29,11 +29,11 @@ def main(bundle: str) -> int:
     model.fit(train, steps=STEPS, every=STEPS // 20, eval=test, callbacks=[show], log="loss.jsonl")
     names = [name for _ in range(8) for name in spell(model, temperature=0.8)]
     print(" ".join(names[:16]))
-    right = sum(map(is_name, names)) / len(names)
+    valid = sum(map(is_name, names)) / len(names)
     known = known_names(train["letters"])
     new = sum(name not in known for name in names) / len(names)
-    print(f"{right:.0%} of {len(names)} names follow the rules, {new:.0%} were not in the data")
-    return 0 if right >= GOOD_ENOUGH else 1
+    print(f"{valid:.0%} of {len(names)} names follow the rules, {new:.0%} were not in the data")
+    return 0 if valid >= GOOD_ENOUGH else 1
 
 
 def show(report: wg.Report) -> None:

@@ -113,7 +113,7 @@ function draw() {
   }
 }
 
-/** A batch of the points as they are now. */
+/** A batch of the current points. */
 function sample() {
   const point = new Float32Array(2 * BATCH);
   const label = new Int32Array(BATCH);

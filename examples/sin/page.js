@@ -1,4 +1,4 @@
-// A curve that morphs onto its target. `load` and `plan` are defined above: see examples/pages.py.
+// A curve that moves to its target. `load` and `plan` are defined above: see examples/pages.py.
 
 const $ = id => document.getElementById(id);
 const [count] = plan.tensors[plan.entries.predict.inputs.x].shape;
@@ -9,7 +9,7 @@ const targets = {
   steps: x => Math.round(1.2 * Math.sin(x * 1.5)) * 0.7,
   chirp: x => Math.sin(x * (2 + x / 2)),
 };
-/** What the picture shows of the y axis, up and down. */
+/** The range of the y axis: from -REACH to REACH. */
 const REACH = 1.6;
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
 let model;
@@ -31,14 +31,14 @@ load().then(
   },
 );
 
-/** The target between its drawn points. */
+/** The target, interpolated between its drawn points. */
 function at(x) {
   const place = ((x / Math.PI + 1) / 2) * (count - 1);
   const i = Math.min(count - 2, Math.max(0, Math.floor(place)));
   return target[i] + (target[i + 1] - target[i]) * (place - i);
 }
 
-/** A batch of noisy points of the target as it is now. */
+/** A batch of noisy points of the current target. */
 function sample() {
   const x = Float32Array.from({ length: batch }, () => (2 * Math.random() - 1) * Math.PI);
   const noise = +$('noise').value;

@@ -14,7 +14,7 @@ import numpy as np
 import wgcc_runtime as wg
 
 STEPS = 1000
-GOOD_ENOUGH = 0.05  # largest error of a prediction; below the eye's notice in a plot
+GOOD_ENOUGH = 0.05  # largest error of a prediction; not visible in a plot
 
 
 def main(bundle: str) -> int:

@@ -12,9 +12,9 @@ from safetensors.numpy import save_file
 
 FOLDER = Path(__file__).parent
 LENGTH, APART = 64, 16
-# How many passages, all over a text, are kept for testing, and how long each is.
+# How many passages, spread over a text, are kept for testing, and how many sequences each has.
 PASSAGES = {"chargpt": ("genesis.txt", 8), "lora": ("sonnets.txt", 4)}
-STRETCHES = 4
+SEQUENCES = 4
 
 
 def main() -> None:
@@ -27,21 +27,21 @@ def main() -> None:
 
 
 def read_ids(text: bytes) -> np.ndarray:
-    """A line's end is 0, then come the characters from space to ~: `letters` in the models."""
+    """A newline is 0, then come the characters from space to ~: `letters` in the models."""
     letters = np.frombuffer(text, np.uint8)
     return np.where(letters == ord("\n"), 0, letters - 31).astype(np.uint8)
 
 
 def stretches(count: int, passages: int) -> dict[str, list[int]]:
-    """Where the stretches begin; those for training share no letter with those for testing."""
-    size = STRETCHES * LENGTH + 1
+    """Where the sequences begin; those for training share no letter with those for testing."""
+    size = SEQUENCES * LENGTH + 1
     kept = [(2 * i + 1) * count // (2 * passages) for i in range(passages)]
     train = [
         at
         for at in range(0, count - LENGTH, APART)
         if all(at + LENGTH < start or at >= start + size for start in kept)
     ]
-    return {"train": train, "test": [at + LENGTH * i for at in kept for i in range(STRETCHES)]}
+    return {"train": train, "test": [at + LENGTH * i for at in kept for i in range(SEQUENCES)]}
 
 
 if __name__ == "__main__":

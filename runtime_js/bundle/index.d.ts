@@ -48,7 +48,7 @@ export interface LoadOptions {
   device?: Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
   /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights. */
   weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
-  /** Draws other first values, and seeds dropout and other random numbers. */
+  /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
   /** Which kernels to run. Default: what suits the adapter. */
   profile?: 'gpu' | 'cpu' | (string & {});
@@ -82,7 +82,7 @@ export interface Loaded {
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
   loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
-  /** First values, no steps made; a seed draws other first values. */
+  /** Initial values, no steps made; a seed draws other initial values. */
   reset(seed?: number, options?: { own?: boolean }): Promise<void>;
   /** A safetensors file, the same as Python's; with `optimizer` (the default) it can be continued to the bit. */
   save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;

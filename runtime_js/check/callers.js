@@ -128,7 +128,7 @@ function checkNumbers(value, tensor, field, allowed) {
     if (convert([list[i]], dtype, allowed)) continue;
     const number = Number(list[i]);
     const found = `holds ${number} at ${i}, `;
-    if (isFloat(tensor)) fail('not-finite', field, `${found}no finite ${dtype}`);
+    if (isFloat(tensor)) fail('not-finite', field, `${found}not a finite ${dtype}`);
     if (!Number.isInteger(number)) fail('dtype', field, `${found}no ${dtype}`);
     fail('range', field, `${found}not within ${allowed ? within(list, rangeOf(allowed)) : dtype}`);
   }
@@ -167,7 +167,7 @@ function columnOf(plan, entryName, port, value) {
     fail(
       'shape',
       field,
-      `has ${length} numbers; the model takes [${tensor.shape}], or more rows of that`,
+      `has ${length} numbers; the model takes [${tensor.shape}], or the same with more rows`,
     );
   return { port, size, rows };
 }

@@ -1,5 +1,5 @@
-// Checks a JSON value against the part of JSON Schema that plan.schema.json uses: the twin of
-// schema.py. The schema is the one source of the plan's form; this names the field that breaks it.
+// Checks a JSON value against the part of JSON Schema that plan.schema.json uses; mirrors schema.py.
+// The schema is the only definition of the plan's form; errors name the field that violates it.
 
 import { fail } from '../core/errors.js';
 

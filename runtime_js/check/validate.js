@@ -1,5 +1,5 @@
-// Checks of a plan that a schema cannot express: indices, ranges, overlaps, aliases and totals. The
-// twin of validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver
+// Checks of a plan that a schema cannot express: indices, ranges, overlaps, aliases and totals.
+// Mirrors validate.py. Runs before any GPU call, so that a bad bundle can neither crash a driver
 // nor corrupt a tensor.
 
 import { rangeOf } from '../core/arrays.js';

@@ -1,5 +1,5 @@
 // Refuses WGSL so deeply nested that a shader compiler (Deno's, for one) would crash instead of
-// complaining. The twin of wgsl_guard.py, which says where the bounds come from.
+// reporting an error. Mirrors wgsl_guard.py, which explains the limits.
 
 import { fail } from '../core/errors.js';
 

@@ -18,7 +18,7 @@ import { randomWords } from './threefry.js';
  *   its rows, and how many of them the model takes at a time
  */
 
-/** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of first values. */
+/** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of initial values. */
 const SHUFFLE_KEY = 0x33fe5971;
 
 /**

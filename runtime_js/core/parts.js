@@ -6,7 +6,7 @@ import { fail } from './errors.js';
 export const loadCheck = () => part(import('../check/check.js'));
 /** Weights from elsewhere, checkpoints. */
 export const loadFiles = () => part(import('../files/files.js'));
-/** First values drawn from a seed. */
+/** Initial values drawn from a seed. */
 export const loadDraw = () => part(import('../draw/draw.js'));
 /** The self-test, where a NaN came from, times per kernel. */
 export const loadInspect = () => part(import('../inspect/inspect.js'));

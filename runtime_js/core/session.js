@@ -167,8 +167,8 @@ export class Session {
   }
 
   /**
-   * Back to the start: first values, no steps made.
-   * @param {number | null} [seed] draws other first values
+   * Back to the start: initial values, no steps made.
+   * @param {number | null} [seed] draws other initial values
    * @param {boolean} [own] as the bundle was built
    */
   async reset(seed, own) {

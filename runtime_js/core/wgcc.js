@@ -1,6 +1,6 @@
 // The runtime of wgcc bundles for browsers, Deno and Node: loads a bundle, trains and predicts on
-// WebGPU, without any dependency. The twin of wgcc_runtime in Python: same checks and error codes,
-// same first values, same checkpoint files. It knows plan.json and nothing of the compiler. What a
+// WebGPU, without any dependency. It mirrors wgcc_runtime in Python: same checks and error codes,
+// same initial values, same checkpoint files. It knows plan.json and nothing of the compiler. What a
 // page that trains does not need is in other files, which are loaded when first used: see parts.js.
 
 export { CALLER_TYPES, INTEGER_RANGES, rangeOf } from './arrays.js';

@@ -1,5 +1,5 @@
-// First values of parameters and state: the twin of initial.py. All arithmetic is float64 with
-// `+ - * /` and `sqrt`, which IEEE 754 fixes, so that both give equal bits.
+// Initial values of parameters and state; mirrors initial.py. All arithmetic is float64 with
+// `+ - * /` and `sqrt`, which IEEE 754 defines exactly, so that both give the same bits.
 
 import { convert } from '../core/arrays.js';
 import { fail } from '../core/errors.js';

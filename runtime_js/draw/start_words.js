@@ -1,4 +1,4 @@
-// Which first values are drawn, and which are there already.
+// Which initial values are drawn, and which are there already.
 
 import { fail } from '../core/errors.js';
 import { ownOf } from '../core/records.js';

@@ -67,11 +67,11 @@ export function notesOn({ model }, { steps, optimizer, source = model.sha256 }) 
   const notes = [];
   if (steps && !optimizer)
     notes.push(
-      'The checkpoint does not say which kind of optimizer it is of; it is taken for the same.',
+      'The checkpoint does not record its kind of optimizer; it is assumed to be the same.',
     );
   if (source !== model.sha256)
     notes.push(
-      `The checkpoint was saved by another text of ${model.name}; names, shapes and optimizers are the same.`,
+      `The checkpoint was saved with another version of the source of ${model.name}; names, shapes and optimizers are the same.`,
     );
   return notes;
 }

@@ -50,7 +50,7 @@ export function readTensors(source, field) {
   try {
     file = parse(bytes);
   } catch (error) {
-    return fail('weights', field, `is no safetensors file: ${error}`);
+    return fail('weights', field, `is not a safetensors file: ${error}`);
   }
   const crc = crcOf(file.stored);
   const { format, version, steps = {}, data, optimizer = {}, crc32: expected = crc } = file.facts;

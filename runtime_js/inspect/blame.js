@@ -38,7 +38,7 @@ export async function blameCalls(session, entryName, batches, guard, outcome, on
   const step = session.stepsOf(entryName) + batches.length;
   const after = guard.canRestore
     ? 'the model is as it was before'
-    : 'there was no memory to undo that: restore the last checkpoint';
+    : 'there was not enough memory to undo that: restore the last checkpoint';
   if (failedCheck) {
     const when = session.plan.entries[entryName].training ? `at step ${step} ` : '';
     fail('range', entryName, `${when}has ${outside(failedCheck)}; ${after}`);

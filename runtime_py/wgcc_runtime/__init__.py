@@ -1,6 +1,6 @@
 """Runs wgcc bundles: `load` one, call its entries, train it, save it.
 
-Needs numpy, safetensors and (once a bundle is loaded) wgpu; knows nothing of the compiler.
+Needs numpy, safetensors and (once a bundle is loaded) wgpu, but not the compiler.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from wgcc_runtime.selftest import run_selftest
     from wgcc_runtime.writing import write
 
-# The one place of the version: both Python packages and every bundle take it from here.
+# The only place of the version: both Python packages and every bundle take it from here.
 __version__ = "0.1.0"
 
-# Imported at their first use, so that the compiler can take `wgcc_runtime.initial` alone.
-_HOMES = {
+# Imported at first use, so that the compiler can import `wgcc_runtime.initial` alone.
+_MODULES = {
     "History": "history",
     "Model": "model",
     "Report": "history",
@@ -38,6 +38,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"wgcc_runtime has no `{name}`")
-    return getattr(importlib.import_module(f"wgcc_runtime.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"wgcc_runtime.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Turns what callers pass into the words a tensor holds on the GPU, and back into numpy arrays."""
+"""Converts callers' arrays to the words a tensor holds on the GPU, and back to numpy arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None
 
 
 def from_words(words: bytes | memoryview, tensor: Tensor) -> Array:
-    """A numpy array of the tensor's shape, in the dtype a caller expects; its own memory."""
+    """A new numpy array of the tensor's shape, in the dtype a caller expects."""
     array = np.frombuffer(words, WORD_TYPES[tensor.dtype], tensor.size)
     return array.astype(CALLER_TYPES[tensor.dtype]).reshape(tensor.shape)
 
@@ -43,10 +43,10 @@ def as_array(value: Any, what: str) -> Array:
             array = np.from_dlpack(value)
         else:
             array = np.asarray(value)
-    except Exception as error:  # what foreign array types raise is theirs to choose
+    except Exception as error:  # other libraries' array types may raise anything
         raise WgccError("dtype", f"{what} cannot be read as an array: {error}", what) from None
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise WgccError("dtype", f"{what} is masked in places; fill them first", what)
+        raise WgccError("dtype", f"{what} has masked elements; fill them first", what)
     if array.dtype.kind not in "fiub":
         kind = type(value).__name__ if array.dtype == object else array.dtype.name
         raise WgccError("dtype", f"{what} holds {kind}, not numbers", what)
@@ -75,7 +75,7 @@ def _floats(array: Array, dtype: str, what: str) -> Array:
     if not np.isfinite(words).all():
         where = [int(i) for i in np.argwhere(~np.isfinite(words))[0]]
         bad = array[tuple(where)]
-        raise WgccError("not-finite", f"{what} holds {bad} at {where}, no finite {dtype}", what)
+        raise WgccError("not-finite", f"{what} holds {bad} at {where}, not a finite {dtype}", what)
     return words
 
 
@@ -92,7 +92,7 @@ def _check_range(array: Array, allowed: Range, what: str, why: str) -> None:
 
 
 def _counted_from_one(array: Array, allowed: Range) -> str:
-    """A hint where the numbers run from 1 to N, and 0 to N - 1 are meant."""
+    """A hint if the numbers go from 1 to N where 0 to N - 1 is expected."""
     kept = array if allowed.ignore is None else array[array != allowed.ignore]
     shifted = allowed.low == 0 < allowed.high and (kept.min(), kept.max()) == (1, allowed.high + 1)
     return "; they seem to count from 1, but wgcc counts from 0: subtract 1" if shifted else ""

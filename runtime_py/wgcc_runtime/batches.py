@@ -1,6 +1,6 @@
-"""Where training data comes from: arrays (shuffled by seed), an iterable, a function of the step.
+"""Sources of training data: arrays (shuffled by seed), an iterable, a function of the step.
 
-Each source yields batches as words, knows how many it has given, and can start at any position.
+Each source yields batches as words, counts them, and can start at any position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONVERT_BYTES = 256 << 20
 
 
 class Source(ABC):
-    """`position` counts the batches that were given."""
+    """`position` counts the batches taken so far."""
 
     def __init__(self, entry: Entry, position: int) -> None:
         self.entry = entry
@@ -44,8 +44,8 @@ def open_source(
 ) -> Source:
     """The source for what a caller passed as `batches`.
 
-    Arrays and functions go on at `step` (the model's own count); an iterable starts anew, after
-    skipping `position` batches that a resumed run has seen. It is cycled if it can be.
+    Arrays and functions continue at `step` (the model's own count); an iterable starts over, after
+    skipping `position` batches that a resumed run has seen. With `cycle` it repeats if it can.
     """
     if isinstance(data, Mapping):
         return ArraySource(data, entry, seed, step)
@@ -59,7 +59,7 @@ def open_source(
 
 
 def check_batch(batch: Any, entry: Entry) -> Batch:
-    """One call's arguments as words: every input there, of the right shape, type and range."""
+    """One call's arguments as words, after checks of names, shapes, types and ranges."""
     if not isinstance(batch, Mapping):
         kind = type(batch).__name__
         raise WgccError("data", f"{entry.name}: a batch is a dict of arrays, not {kind}")
@@ -113,7 +113,7 @@ class ArraySource(Source):
             raise WgccError(
                 "shape",
                 f"{what} has shape {list(array.shape)}; the model takes {list(tensor.shape)}, or "
-                "more rows of that",
+                "the same with more rows",
                 what,
             )
 
@@ -125,7 +125,7 @@ class ArraySource(Source):
         rows = {name: len(words) for name, words in self._rows.items()}
         sizes = {name: self.entry.inputs[name].shape[0] for name in rows}
         for name, words in self._fixed.items():
-            # One batch of labels beside a thousand rows of inputs is a mistake, not a constant.
+            # One batch of labels with a thousand rows of inputs is a mistake, not a constant.
             if words.ndim and len(words) in sizes.values():
                 rows[name] = len(words)
         if len(set(rows.values())) > 1 or len(set(sizes.values())) > 1:
@@ -153,7 +153,7 @@ class ArraySource(Source):
 
 
 class IterableSource(Source):
-    """Any iterable of dicts. Lists and loaders start over at their end; generators just end."""
+    """Any iterable of dicts. Lists and data loaders start over at their end; generators do not."""
 
     def __init__(self, data: Iterable[Any], entry: Entry, position: int, cycle: bool) -> None:
         super().__init__(entry, 0)
@@ -162,7 +162,7 @@ class IterableSource(Source):
         self._cycle = cycle and self._iterator is not data
         while self.position < position:
             if self._raw() is None:
-                text = f"the data ended before batch {position}, where the training is to go on"
+                text = f"the data ended before batch {position}, where the training should continue"
                 raise WgccError("data", text)
             self.position += 1
 

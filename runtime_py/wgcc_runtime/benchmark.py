@@ -16,14 +16,14 @@ from wgcc_runtime.plan import WORD, Entry, Range, Tensor
 LIMITS = {"bool": (0, 1), "u8": (0, 255)}
 
 
-# Steps in one submit, where the results are wanted only now and then.
+# Steps in one submit, when results are read only from time to time.
 TOGETHER = 10
 FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds per call. `first_ms` includes what the driver compiles late.
+    """Milliseconds per call. `first_ms` includes what the driver compiles at the first call.
 
     `median_ms` and `best_ms`: the scalar outputs are read after every call; `every_10_ms`: once in
     ten calls, which go to the GPU as one submit.
@@ -51,7 +51,7 @@ class Stopwatch:
         self._together: list[float] = []
 
     def run(self, seconds: float) -> None:
-        """Goes on for about that long: half of it call by call, half of it ten at a time."""
+        """Measures for about that long: half of it call by call, half of it ten at a time."""
         for times, count in ((self._single, 1), (self._together, TOGETHER)):
             ends = time.perf_counter() + seconds / 2
             fewest = len(times) + (FEWEST if count == 1 else 1)
@@ -69,7 +69,7 @@ class Stopwatch:
         except WgccError as error:
             if error.code != "range":
                 raise
-            # The cache of a decoder is full: it begins anew, with one call, which surely fits.
+            # The cache of a decoder is full: reset it, and time one call, which always fits.
             self._model.reset()
             return count * self._run(1)
 

@@ -8,15 +8,15 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.machine import Machine, record_pass
 from wgcc_runtime.plan import Binding, Dispatch
 
-# Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose: small
-# negative integers look like them, and what is a float in a temporary is not written in the plan.
+# Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose: small
+# negative integers look like them, and the plan does not say which temporaries hold floats.
 BAD_WORDS = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000], np.uint32)
 
 
 def blame(machine: Machine, entry: str) -> str:
     """Where the first bad value is: a sentence with tensor, kernel and source line, or "".
 
-    Runs the entry once on the inputs and parameters that are in place, and so changes them.
+    Runs the entry once with the current inputs and parameters, and so may change them.
     """
     name = _bad_before(machine, entry)
     if name:
@@ -38,7 +38,7 @@ def blame(machine: Machine, entry: str) -> str:
 
 
 def _bad_before(machine: Machine, entry: str) -> str:
-    """What the entry reads that is already bad: a parameter, state or input."""
+    """The first parameter, state or input that is already not finite, or ""."""
     plan = machine.plan
     for tensor in (*plan.persistent().values(), *plan.entries[entry].inputs.values()):
         if tensor.is_float:
@@ -49,7 +49,7 @@ def _bad_before(machine: Machine, entry: str) -> str:
 
 
 def _clear_temporaries(machine: Machine) -> None:
-    """What the failed step left behind must not be taken for the work of a first kernel."""
+    """Otherwise values that the failed step left would be blamed on the first kernel."""
     encoder = machine.encoder()
     for spec, buffer in zip(machine.plan.buffers, machine.buffers, strict=True):
         if spec.role in ("temp", "grads", "output"):
@@ -67,7 +67,7 @@ def _first_bad(machine: Machine, binding: Binding) -> int | None:
 def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buffer: int) -> str:
     plan = machine.plan
     kernel = plan.kernels[dispatch.kernel].name
-    # Outputs of other entries may lie in the same memory, which says nothing here.
+    # Outputs of other entries may share this memory; they are not meant here.
     own = [*plan.persistent().values(), *plan.entries[entry].outputs.values()]
     names = [t.name for t in own if t.buffer == buffer and 0 <= offset - t.offset < t.bytes]
     what = f"`{names[0]}`" if names else f"`{dispatch.label}`" if dispatch.label else "a temporary"

@@ -1,4 +1,4 @@
-"""Reads the files of a bundle from a folder or a .zip, never from outside it, never too much."""
+"""Reads the files of a bundle from a folder or a .zip: none from outside, none too large."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def open_bundle(path: str | Path) -> Read:
         if not root.exists():
             raise WgccError("bundle", f"there is no bundle at {root}")
         if not zipfile.is_zipfile(root):
-            raise WgccError("bundle", f"{root} is neither a bundle's folder nor a .zip of one")
+            raise WgccError("bundle", f"{root} is neither the folder of a bundle nor a .zip of it")
         return _zip_reader(root)
     except _ZIP_ERRORS as error:
         raise WgccError("bundle", f"cannot read {root}: {error}") from None
 
 
 def read_kernel(read: Read, kernel: Kernel) -> str:
-    """The WGSL text of a kernel, refused when it is not what the plan was written with."""
+    """The WGSL text of a kernel, refused if its digest is not the one in the plan."""
     data = _read_unchanged(read, f"kernels/{kernel.file}", MAX_KERNEL_BYTES, kernel.sha256)
     try:
         return data.decode("utf-8")
@@ -109,7 +109,7 @@ def _zip_reader(root: Path) -> Read:
 
 
 def _prefix(archive: zipfile.ZipFile) -> str:
-    """Bundles are zipped with or without their folder: where plan.json lies."""
+    """The folder of plan.json in the archive: bundles are zipped with or without their folder."""
     plans = [name for name in archive.namelist() if PurePosixPath(name).name == "plan.json"]
     if not plans:
         return ""
@@ -125,7 +125,7 @@ def _read_in_zip(archive: zipfile.ZipFile, prefix: str, name: str, limit: int) -
         raise WgccError("bundle", f"{name} is a symbolic link; a bundle holds plain files", name)
     _check_size(name, member.file_size, limit)
     with archive.open(member) as stream:
-        # The declared size may lie, so no more than that is ever unpacked.
+        # The declared size may be wrong, so no more than that is ever unpacked.
         data = stream.read(member.file_size + 1)
     _check_size(name, len(data), member.file_size)
     return data

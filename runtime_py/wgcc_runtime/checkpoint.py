@@ -1,8 +1,8 @@
-"""What of a model is saved and comes back: parameters, state, optimizer moments, progress.
+"""Saves and restores a model: parameters, state, optimizer moments, progress.
 
-A checkpoint says which model and optimizers it belongs to. Training goes on from it only where
-these are the same: moments of one kind of optimizer mean nothing to another. Settings such as the
-learning rate are not compared, because changing them in the midst of a training is ordinary.
+A checkpoint records its model and optimizers. Training resumes from it only if these are the same:
+moments of one kind of optimizer mean nothing to another. Settings such as the learning rate are not
+compared, because changing them during a training is common.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wgcc_runtime.weights import Facts, load_weights, save_weights
 
 @dataclass(slots=True)
 class Progress:
-    """How far training has come: calls per training entry, batches taken, the shuffle's seed."""
+    """The progress of training: calls per training entry, batches taken, the shuffle's seed."""
 
     steps: dict[str, int] = field(default_factory=dict)
     position: int = 0
@@ -43,7 +43,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The content of the file at `path`; `notes` are what the user should know about it."""
+    """The content of the file at `path`; `notes` are warnings for the user."""
 
     path: Path
     words: Words
@@ -58,7 +58,7 @@ def save_checkpoint(
     progress: Progress,
     keep_previous: bool = False,
 ) -> None:
-    """Without state of optimizers in `arrays` it is a file of weights, and no step is recorded."""
+    """Without state of optimizers in `arrays` it is a weights file, and no step is recorded."""
     facts: Facts = {"model": plan.model, "source": plan.text}
     if any(is_optimizer_state(name) for name in arrays) or not plan.optimizer:
         facts["optimizer"] = _kinds(plan)
@@ -70,14 +70,14 @@ def save_checkpoint(
 def load_checkpoint(
     path: str | Path, plan: Plan, start: Words, weights_only: bool = False
 ) -> Checkpoint:
-    """Words of all persistent tensors. With `weights_only`, optimizers and steps start anew."""
+    """Words of all persistent tensors. With `weights_only`, optimizers and steps are reset."""
     return _checkpoint(Path(path), load_weights(path), plan, start, weights_only)
 
 
 def resume_checkpoint(
     path: str | Path, plan: Plan, start: Words, weights_only: bool = False
 ) -> Checkpoint:
-    """As `load_checkpoint`; a damaged file gives way to the one before it, where there is one."""
+    """As `load_checkpoint`; instead of a damaged file the previous one is used, if it exists."""
     try:
         content = load_weights(path)
     except WgccError as damage:
@@ -85,7 +85,7 @@ def resume_checkpoint(
         if damage.code != "weights" or not os.path.exists(older):
             raise
         found = load_checkpoint(older, plan, start, weights_only)
-        note = f"{damage.message}; went back to {older}, {_age(found.progress)}"
+        note = f"{damage.message}; used {older} instead, {_age(found.progress)}"
         return Checkpoint(older, found.words, found.progress, (note, *found.notes))
     return _checkpoint(Path(path), content, plan, start, weights_only)
 
@@ -111,7 +111,7 @@ def _checkpoint(
 
 
 def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:
-    """Where model or optimizers differ, says how, and what can be done."""
+    """If model or optimizers differ, the error says how, and what can be done."""
     model, saved, wanted = facts.get("model", plan.model), facts.get("optimizer"), _kinds(plan)
     if model != plan.model:
         raise _mismatch(path, f"is of the model `{model}`; this is `{plan.model}`")
@@ -126,7 +126,7 @@ def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:
 
 
 def _check_moments(path: Path, arrays: Iterable[str], facts: Facts, plan: Plan) -> None:
-    """All of an optimizer or nothing: half of it would make steps of a wrong size."""
+    """All of an optimizer or nothing: a part of it would give steps of the wrong size."""
     found = {name for name in arrays if is_optimizer_state(name)}
     wanted = {name for name in plan.persistent() if is_optimizer_state(name)}
     if (found or facts.get("steps")) and found != wanted:
@@ -150,11 +150,11 @@ def _check_complete(path: Path, words: Words, plan: Plan) -> None:
 
 def _notes(facts: Facts, plan: Plan) -> Iterable[str]:
     if "steps" in facts and "optimizer" not in facts:
-        yield "does not say which kind of optimizer it is of; it is taken for the same"
+        yield "does not record its kind of optimizer; it is assumed to be the same"
     if facts.get("source", plan.text) != plan.text:
         yield (
-            f"was saved by another text of the model `{plan.model}`; names, shapes and optimizers "
-            "are the same, so it was taken"
+            f"was saved with another version of the source of `{plan.model}`; names, shapes and "
+            "optimizers are the same, so it was loaded"
         )
 
 

@@ -15,7 +15,7 @@ from wgcc_runtime.plan import Plan
 
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
-# wgpu's name for threads that can tell each other values.
+# wgpu's name for subgroup operations: neighbouring threads can exchange values.
 SUBGROUP = "subgroup"
 _SOFTWARE = re.compile("llvmpipe|swiftshader|basic render", re.IGNORECASE)
 # What to do about a feature that an adapter lacks.
@@ -47,11 +47,11 @@ class Device:
 
     @property
     def subgroup(self) -> int:
-        """How many neighbouring threads can tell each other values, at least; 0: none."""
+        """The least number of threads in a subgroup; 0: no subgroup operations."""
         return subgroup_of(self.name) if SUBGROUP in self.gpu.features else 0
 
     def profile_in(self, plan: Plan) -> str:
-        """What `wgcc tune` found for this very adapter, else what suits its kind."""
+        """The profile that `wgcc tune` made for this adapter, else the one for its kind."""
         suited = software_profiles(self.subgroup) if self.is_software else ()
         wanted = (tuned_name(self.name), *suited)
         fitting = (name for name in wanted if name in plan.profiles and self.can_run(plan, name))
@@ -68,7 +68,7 @@ class Device:
 def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
     """A device by `choice`: None (the best), part of an adapter's name, a wgpu adapter or device.
 
-    It has what the plan requires; `extras` are features asked for where the adapter has them.
+    It has what the plan requires; `extras` are features requested if the adapter has them.
     """
     if hasattr(choice, "create_command_encoder"):
         _check_adapter(choice, plan)
@@ -102,7 +102,7 @@ def choose_adapter(name: str | None) -> Any:
         if part in adapter_name(adapter).lower():
             return adapter
     names = ", ".join(adapter_name(adapter) for adapter in found)
-    raise WgccError("no-adapter", f"no adapter is named like `{wanted}`; there are: {names}")
+    raise WgccError("no-adapter", f"no adapter's name contains `{wanted}`; there are: {names}")
 
 
 def adapter_name(adapter: Any) -> str:
@@ -111,18 +111,18 @@ def adapter_name(adapter: Any) -> str:
 
 
 def tuned_name(adapter: str) -> str:
-    """The profile that holds what was measured on an adapter."""
+    """The name of the profile that `wgcc tune` makes for an adapter."""
     return re.sub(r"\W+", "_", f"{TUNED}{adapter}", flags=re.ASCII)[:99]
 
 
 def subgroup_of(adapter: str) -> int:
-    """llvmpipe fills its vectors, and says how wide they are; four is the least of any adapter."""
+    """llvmpipe's subgroups fill a vector, whose width is in its name; others have at least four."""
     vector = re.search(r"llvmpipe.* (\d+) bits", adapter)
     return int(vector[1]) // 32 if vector else 4
 
 
 def software_profiles(subgroup: int) -> tuple[str, ...]:
-    """What suits a software adapter whose threads can tell each other values, the best first."""
+    """The profiles for a software adapter with subgroups of this size, the best first."""
     return tuple(name for name, threads in SOFTWARE_PROFILES.items() if subgroup >= threads)
 
 
@@ -155,7 +155,7 @@ def _check_adapter(there: Any, plan: Plan) -> None:
 
 
 def _asked(there: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:
-    """Limits to ask for by name, because wgpu grants the adapter's own where none is asked."""
+    """All limits by name, because wgpu grants the adapter's own where none is requested."""
     asked = {limit_key(name): value for name, value in wanted.items()}
     return {
         name: value if name.startswith("min") else min(value, there[name])

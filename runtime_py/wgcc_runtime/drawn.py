@@ -1,4 +1,4 @@
-"""Inputs of the self-test, drawn alike by compiler and runtimes from seed, name and step."""
+"""Random inputs of the self-test; compiler and runtimes draw the same from seed, name and step."""
 
 from __future__ import annotations
 

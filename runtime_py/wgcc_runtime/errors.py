@@ -10,7 +10,7 @@ class WgccError(Exception):
     """A problem that a caller can act on.
 
     `code` is one kebab-case word (`plan`, `shape`, `device-lost`, …); `field` is the place in
-    plan.json or the name of the argument it is about, where there is one.
+    plan.json or the name of the argument it is about, if there is one.
     """
 
     def __init__(self, code: str, message: str, field: str = "") -> None:
@@ -20,16 +20,16 @@ class WgccError(Exception):
         self.field = field
 
     def __reduce__(self) -> tuple[type[WgccError], tuple[str, str, str]]:
-        """Travels between processes whole; subclasses arrive as plain errors."""
+        """Pickles completely, for use between processes; subclasses become plain errors."""
         return WgccError, (self.code, self.message, self.field)
 
 
 class WgccWarning(UserWarning):
-    """Something went on, but not quite as asked: a checkpoint that had to be replaced, say."""
+    """A call succeeded, but not quite as asked: a damaged checkpoint was replaced, for example."""
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """`; did you mean `x`?` when a name is close to one that exists, else all that exist."""
+    """`; did you mean `x`?` if a name is close to one that exists, else a list of those."""
     known = list(names)
     close = difflib.get_close_matches(name, known, n=1)
     if close:

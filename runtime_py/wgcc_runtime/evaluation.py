@@ -1,4 +1,4 @@
-"""What `fit(eval=...)` may be, as one function that returns numbers by name."""
+"""Turns what `fit(eval=...)` accepts into one function that returns numbers by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _numbers(result: Any) -> dict[str, float]:
 
 
 def _whole_batches(model: Model, data: Mapping[str, Any]) -> dict[str, Array]:
-    """The averages are over whole batches, so rows beyond the last whole one are left out."""
+    """Averages are over full batches, so rows after the last full one are left out."""
     entry = model.entry(ENTRY)
     check_names(data, entry)
     arrays = {name: as_array(value, f"{ENTRY}: `{name}`") for name, value in data.items()}

@@ -63,10 +63,10 @@ def fit(
     `every`: steps between reports; the loss is read no more often.
     `eval`: a function of the model, or a dict of arrays for the entry `eval`; each `eval_every`.
     `callbacks`: called with each `Report`; returning "stop" ends the training.
-    `checkpoint`: where to save, now and then and at the end; `resume` goes on from there (or from
-    the file it names) if it exists. `stop` is asked after each submit.
-    `recover`: after a lost device, open a new one and go on from a copy that is made now and then
-    (not with an iterator: its batches cannot be had again).
+    `checkpoint`: where to save, from time to time and at the end; `resume` continues from there (or
+    from the file it names) if it exists. `stop` is called after each submit.
+    `recover`: after a lost device, open a new one and continue from a copy that is made from time
+    to time (not with an iterator: its batches cannot be read again).
     """
     spec, seed = _training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
@@ -91,11 +91,11 @@ def fit(
 
 
 def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
-    """Before the training: a file that cannot be written at its end would be a training lost."""
+    """Checked before training, which would be lost if its result could not be written."""
     for name, place in {"checkpoint": checkpoint, "log": log, "resume": resume}.items():
         is_path = isinstance(place, str | os.PathLike) and Path(place).name
         if not (place is None or is_path or (name == "resume" and isinstance(place, bool))):
-            raise WgccError("data", f"fit: `{name}` is {place!r}, which names no file", name)
+            raise WgccError("data", f"fit: `{name}` is {place!r}, not the name of a file", name)
     if checkpoint is not None:
         try:
             check_replaceable(Path(checkpoint))
@@ -106,41 +106,41 @@ def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
 def _training_entry(model: Model, name: str) -> Entry:
     entry = model.entry(name)
     if not entry.training:
-        text = f"the entry `{name}` does not train: no parameter of it changes by a gradient"
+        text = f"the entry `{name}` does not train: it updates no parameter by a gradient"
         raise WgccError("name", text, name)
     if not any(is_scalar(tensor) for tensor in entry.outputs.values()):
-        raise WgccError("name", f"the entry `{name}` returns no loss to watch", name)
+        raise WgccError("name", f"the entry `{name}` returns no loss (a float scalar)", name)
     return entry
 
 
 def _start(model: Model, entry: str, resumed: Checkpoint | None, seed: int | None) -> int:
-    """Where the training begins: how many steps were made."""
+    """Prepares the progress; returns how many steps were made before."""
     progress = model.progress
-    # A run that is not resumed takes the data from its beginning.
+    # A run that is not resumed reads the data from its beginning.
     progress.position = resumed.progress.position if resumed else 0
     progress.seed = progress.seed if seed is None else seed
     return progress.step(entry)
 
 
 def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> Checkpoint | None:
-    """Loads the checkpoint to go on from, if there is one."""
+    """Loads the checkpoint to resume from, if there is one."""
     if resume is False:
         return None
     path = checkpoint if resume is True else resume
     if path is None:
-        raise WgccError("data", "fit: `resume` needs a checkpoint to go on from", "resume")
+        raise WgccError("data", "fit: `resume` needs a checkpoint to continue from", "resume")
     if resume is True and not Path(path).exists():
         return None
     return model.load(path, or_previous=True)
 
 
 def _recovery(model: Model, batches: Any) -> Recovery | None:
-    # What has been taken from an iterator cannot be had again.
+    # Batches that were taken from an iterator cannot be read again.
     return None if isinstance(batches, Iterator) else Recovery(model)
 
 
 def _source(model: Model, entry: Entry, batches: Any, cycle: bool) -> Source:
-    """The data from where the model stands."""
+    """The data from the model's current position."""
     progress = model.progress
     step = progress.step(entry.name)
     return open_source(batches, entry, progress.seed, step, progress.position, cycle)
@@ -168,7 +168,7 @@ class _Loop:
         self._loss = "loss" if "loss" in self._watched else self._watched[0]
         self._begin()
         self._history = History(notes=resumed.notes if resumed else ())
-        # Where the file to replace is damaged, the one before it is the only good one.
+        # If the file to replace is damaged, the previous one is the only good one: keep it.
         self._keep_previous = not (
             resumed and checkpoint and resumed.path == previous(Path(checkpoint))
         )
@@ -194,9 +194,9 @@ class _Loop:
         return self._history
 
     def _end(self, error: WgccError) -> None:
-        """What can be done where the training cannot go on."""
+        """What can still be done when the training cannot continue."""
         if error.code == "log" and self._checkpoint:
-            # The disk may be full, or have room for a checkpoint.
+            # The disk may be full, or still have room for a checkpoint.
             with contextlib.suppress(WgccError):
                 self._save()
         if error.code == "closed":
@@ -209,7 +209,7 @@ class _Loop:
         self._failure: BaseException | None = None
 
     def _done(self) -> bool:
-        """Trains to the end, or to a lost device that a new one could replace."""
+        """Trains to the end, or until a lost device was replaced by a new one."""
         try:
             self._run()
         except WgccError as error:
@@ -246,7 +246,7 @@ class _Loop:
     def _take(self, step: int) -> list[Batch]:
         """The batches of the submit that follows `step` steps.
 
-        What goes wrong here waits until the steps before it are made and counted.
+        An error here is kept until the steps before it are done and counted.
         """
         count = min(self._submit_steps, self._schedule.until_next(step))
         found: list[Batch] = []
@@ -265,12 +265,12 @@ class _Loop:
         self._pace.add(count, seconds)
         size = max(1, sum(tensor.bytes for tensor in self._entry.inputs.values()))
         fitting = int(SUBMIT_SECONDS * count / max(seconds, 1e-9))
-        # Grows slowly: the first steps also compile the kernels and say little.
+        # Grows slowly: the first steps also compile the kernels, so their time says little.
         grown = min(fitting, 4 * count, SUBMIT_STEPS, SUBMIT_BYTES // size)
         self._submit_steps = max(1, grown)
 
     def _after(self, outputs: Mapping[str, Array]) -> bool:
-        """Reports, evaluates and saves where due; whether training is to end."""
+        """Reports, evaluates and saves if due; returns whether training should end."""
         schedule, step = self._schedule, self._step
         wants_stop = False
         if schedule.is_due(schedule.every, step) or schedule.is_due(schedule.eval_every, step):
@@ -292,7 +292,7 @@ class _Loop:
         self._history.reports.append(report)
         if self._log:
             self._log.write(report)
-        # Every callback hears of the report, also when an earlier one asks to stop.
+        # Every callback gets the report, even if an earlier one asks to stop.
         return "stop" in [callback(report) for callback in self._callbacks]
 
     def _save_is_due(self) -> bool:

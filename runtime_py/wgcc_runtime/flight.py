@@ -1,4 +1,4 @@
-"""Calls that the GPU is at work on: submitted, and not yet counted."""
+"""Calls in flight: submitted to the GPU, and not yet counted."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Outputs = list[dict[str, Array]]
 
 
 class Flight:
-    """One submit of an entry. Whoever uses the model next lands it, so that all is counted."""
+    """One submit of an entry. The next use of the model lands it, so that all calls are counted."""
 
     def __init__(
         self, runner: Runner, entry: Entry, first: int, calls: int, count: Callable[[int], None]
     ) -> None:
-        """`first` is the number of the first call; `count` is told how many of them were made."""
+        """`first` is the number of the first call; `count` is called with how many succeeded."""
         self._runner, self._entry, self._first = runner, entry, first
         self._calls, self._count = calls, count
         self._outputs: Outputs = []
@@ -26,7 +26,7 @@ class Flight:
         self.has_landed = False
 
     def land(self) -> None:
-        """Waits for the results and counts the calls. What goes wrong is kept for `result`."""
+        """Waits for the results and counts the calls. An error is kept for `result` to raise."""
         self.has_landed = True
         made = self._calls
         try:
@@ -50,9 +50,9 @@ class Launcher:
     """Calls one entry of a model, several times in one submit."""
 
     def __init__(
-        self, launch: Callable[[Sequence[Batch], bool], Flight], settle: Callable[[], None]
+        self, launch: Callable[[Sequence[Batch], bool], Flight], land: Callable[[], None]
     ) -> None:
-        self._launch, self._settle = launch, settle
+        self._launch, self._land = launch, land
 
     def start(self, batches: Sequence[Batch], from_data: bool = False) -> Flight:
         """Does not wait. `from_data`: the batches are the next ones of the training's data."""
@@ -60,7 +60,7 @@ class Launcher:
 
     def finish(self, flight: Flight) -> Outputs:
         if not flight.has_landed:
-            self._settle()
+            self._land()
         return flight.result()
 
     def run(self, batches: Sequence[Batch]) -> Outputs:

@@ -1,4 +1,4 @@
-"""The one door to wgpu: imported when first needed, its exceptions turned into `WgccError`s."""
+"""All access to wgpu: it is imported when first needed, and its errors become `WgccError`s."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.forked import check_process, watch
 from wgcc_runtime.interrupts import has_insisted, held
 
-# A step that takes longer than this is taken for a shader that never ends.
+# A step that takes longer than this is treated as a shader that never ends.
 WAIT_SECONDS = 600.0
-# So often a wait looks whether the user still wants it.
+# How often a wait checks whether the user has given up.
 LOOK_SECONDS = 0.2
 
 
@@ -34,9 +34,9 @@ def wgpu() -> Any:
 
 @contextlib.contextmanager
 def gpu_errors(doing: str) -> Iterator[None]:
-    """Within this, an error of wgpu becomes one of ours; `doing` says what was going on.
+    """Within this, an error of wgpu becomes a `WgccError`; `doing` says what was being done.
 
-    Signals wait outside, because wgpu does not survive an exception in its midst.
+    Signals are deferred, because an exception inside wgpu leaves it in an unusable state.
     """
     gpu_error = wgpu().GPUError
     with held():
@@ -52,25 +52,23 @@ def _translated(doing: str, text: str) -> WgccError:
     if "device is lost" in lower or "device lost" in lower or "device was lost" in lower:
         return WgccError(
             "device-lost",
-            f"the GPU device was lost while {doing}; load the bundle again and go on from the last "
-            "checkpoint",
+            f"the GPU device was lost while {doing}; load the bundle again and continue from the "
+            "last checkpoint",
         )
     if "not enough memory" in lower or "out of memory" in lower:
-        advice = (
-            "a smaller batch or model needs less (wgcc build --set), and so may another adapter"
-        )
-        return WgccError("memory", f"the GPU has not enough memory for {doing}: {advice}")
+        advice = "use a smaller batch or model (wgcc build --set), or another adapter"
+        return WgccError("memory", f"the GPU does not have enough memory for {doing}: {advice}")
     return WgccError("gpu", f"the GPU driver refused {doing}: {text}")
 
 
 def wait(promise: Any, doing: str, seconds: float = WAIT_SECONDS) -> None:
-    """Waits for a promise of wgpu, but not for ever."""
+    """Waits for a promise of wgpu, with a time-out."""
     done = getattr(promise, "_thread_event", None)
     ends = time.monotonic() + seconds
-    # Without that event (it is no public part of wgpu) there is no time-out, but all else works.
+    # Without that event (it is not public in wgpu) there is no time-out, but the wait still works.
     while done is not None and not done.wait(min(LOOK_SECONDS, seconds)):
         if has_insisted():
-            text = f"Ctrl-C was pressed so often that {doing} was no longer waited for"
+            text = f"Ctrl-C was pressed several times, so {doing} was no longer waited for"
             raise WgccError("interrupted", text)
         if time.monotonic() > ends:
             raise WgccError("time-out", f"the GPU did not finish {doing} within {seconds:.0f} s")
@@ -79,7 +77,7 @@ def wait(promise: Any, doing: str, seconds: float = WAIT_SECONDS) -> None:
 
 @contextlib.contextmanager
 def quiet_drivers() -> Iterator[None]:
-    """Mesa complains on stderr when this variable is unset, though nothing here needs a window."""
+    """Mesa prints a warning if this variable is unset, although nothing here needs a window."""
     name = "XDG_RUNTIME_DIR"
     if os.name != "posix" or os.environ.get(name):
         yield

@@ -1,8 +1,8 @@
-"""Keeps good values good: a copy from before each submit, and the plan's test for NaN after it.
+"""Undoes failed calls: a copy before each submit, and the plan's test for NaN after it.
 
-The test looks at everything a training entry writes, because kernels with `max` or `min` hide NaN
-from the loss while the parameters are already lost. Other entries are copied for if they may find
-an index out of range, and then only what such a call can have changed.
+The test checks everything a training entry writes, because kernels with `max` or `min` can hide a
+NaN from the loss while the parameters are already NaN. For other entries a copy is made only if
+they may find an index out of range, and only of the tensors that such a call can change.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.machine import Machine, record_pass
 from wgcc_runtime.plan import WORD, Entry
 
-# Of a buffer: which one, the first byte, and how many.
+# A part of a buffer: the buffer's number, the first byte, and the number of bytes.
 Region = tuple[int, int, int]
 
 
 class Guard:
-    """Watches what one entry writes. `flag` is None where there is no test for NaN to run.
+    """Checks what one entry writes. `flag` is None if there is no test for NaN to run.
 
     `finite`: whether values that are not finite count as errors.
     """
@@ -37,7 +37,7 @@ class Guard:
         return self._copies is not None
 
     def before(self, encoder: Any) -> None:
-        """Records the copy of all that the entry may change."""
+        """Records the copy of everything that the entry may change."""
         if self.flag:
             encoder.clear_buffer(self._machine.buffers[self.flag.buffer], self.flag.offset, WORD)
         for (index, offset, size), copy in (self._copies or {}).items():
@@ -45,12 +45,12 @@ class Guard:
             encoder.copy_buffer_to_buffer(source, offset, copy, 0, size)
 
     def after(self, encoder: Any) -> None:
-        """Records the test; `flag` is then 1 when something written is not finite."""
+        """Records the test, which sets `flag` to 1 if a written value is not finite."""
         if self._commands:
             record_pass(encoder, self._commands)
 
     def restore(self) -> None:
-        """Puts back the copy that was made last."""
+        """Restores the last copy."""
         encoder = self._machine.encoder()
         for (index, offset, size), copy in (self._copies or {}).items():
             target = self._machine.buffers[index]
@@ -65,7 +65,7 @@ class Guard:
         try:
             return {region: self._machine.storage(region[2], "copy") for region in watched}
         except WgccError as error:
-            # A model that fills the GPU's memory still trains; it only cannot go back by itself.
+            # A model that fills the GPU's memory still trains; only failed steps cannot be undone.
             if error.code != "memory":
                 raise
             return None

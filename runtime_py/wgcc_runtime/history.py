@@ -14,15 +14,15 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
 from wgcc_runtime.weights import cannot_write
 
-# What reports and `wgcc train --json` say besides outputs.
+# Keys of reports and of `wgcc train --json` that are not outputs.
 FACTS = ("step", "ms", "steps", "stopped", "seconds", "checkpoint", "warnings")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One moment of training: scalars of the entry; `loss` is the one so named, or the first.
+    """The scalar outputs at one step; `loss` is the output with that name, or the first.
 
-    `ms` is the time per step since the report before, without evaluating, reporting and saving.
+    `ms` is the time per step since the last report, without evaluating, reporting and saving.
     """
 
     step: int
@@ -38,7 +38,7 @@ class Report:
 
 
 def _key(output: str) -> str:
-    """An output called like a fact of the report, such as `step`, is `out_step` there."""
+    """An output with the name of another key of the report, such as `step`, becomes `out_step`."""
     return f"out_{output}" if output in FACTS or output.startswith(("eval_", "out_")) else output
 
 
@@ -53,7 +53,7 @@ class Pace:
         self._seconds += seconds
 
     def ms(self) -> float:
-        """Milliseconds per step since this was last asked."""
+        """Milliseconds per step since the last call."""
         found = 1000 * self._seconds / max(1, self._steps)
         self._steps, self._seconds = 0, 0.0
         return found
@@ -63,7 +63,7 @@ class Pace:
 class History:
     """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`).
 
-    `notes`: what the user should know about the checkpoint that training went on from.
+    `notes`: warnings about the checkpoint that training was resumed from.
     """
 
     reports: list[Report] = field(default_factory=list)
@@ -86,12 +86,12 @@ class History:
         return self.reports[-1].loss
 
     def back_to(self, step: int) -> None:
-        """Forgets what was reported after this step, because it is made again."""
+        """Drops the reports after this step, because the steps are repeated."""
         self.reports = [report for report in self.reports if report.step <= step]
 
 
 class Log:
-    """A .jsonl file with one report per line. A resumed run goes on where its checkpoint was."""
+    """A .jsonl file with one report per line. A resumed run continues after its checkpoint."""
 
     def __init__(self, path: str | Path, step: int) -> None:
         self._path = Path(path)
@@ -124,7 +124,7 @@ class Log:
     def _lines(self) -> list[str]:
         try:
             if not self._path.is_file():
-                return []  # a pipe would wait for somebody to write into it
+                return []  # opening a pipe would wait for a writer
             return self._path.read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError):
             return []
@@ -136,7 +136,7 @@ def _no_link(path: str, flags: int) -> int:
 
 
 def _step_of(line: str) -> float:
-    """A line that is not one of ours counts as later than every step, so that it is dropped."""
+    """A line of another form counts as later than every step, so that it is dropped."""
     try:
         return int(json.loads(line)["step"])
     except (ValueError, KeyError, TypeError):

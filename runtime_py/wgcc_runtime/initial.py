@@ -1,7 +1,7 @@
-"""First values of parameters and state. The compiler and both runtimes agree on them to the bit.
+"""Initial values of parameters and state. The compiler and both runtimes agree on them to the bit.
 
-They depend on the seed, the tensor's name and its shape alone. All arithmetic is float64 with
-`+ - * /` and `sqrt`, which IEEE 754 fixes, so that a twin in another language gives equal bits.
+They depend only on the seed, the tensor's name and its shape. All arithmetic is float64 with
+`+ - * /` and `sqrt`, which IEEE 754 defines exactly, so that JavaScript computes the same bits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BELOW_CUT = 0.022750131948179212
 def initial_values(
     init: Mapping[str, Any], shape: Shape, seed: int, name: str, dtype: str = "f32"
 ) -> npt.NDArray[Any]:
-    """The first values of tensor `name`: float32, or exact integers for an integer `dtype`."""
+    """The initial values of tensor `name`: float32, or exact integers for an integer `dtype`."""
     kind, args = init["kind"], dict(init.get("args") or {})
     shape = tuple(shape)
     if kind == "value":
@@ -81,13 +81,13 @@ def _trunc_normal(args: Mapping[str, float], shape: Shape, seed: int, name: str)
 
 
 def _kaiming_uniform(args: Mapping[str, float], shape: Shape, seed: int, name: str) -> Values:
-    """Within 1 / sqrt(fan), as PyTorch's Linear and Conv start (leaky ReLU gain, a = sqrt 5)."""
+    """Within 1 / sqrt(fan), as in PyTorch's Linear and Conv (leaky ReLU gain, a = sqrt 5)."""
     bound = 1.0 / sqrt(_fan(args, shape, name))
     return _uniform({"low": -bound, "high": bound}, shape, seed, name)
 
 
 def _kaiming_normal(args: Mapping[str, float], shape: Shape, seed: int, name: str) -> Values:
-    """Standard deviation sqrt(2 / fan): keeps the variance through ReLU."""
+    """Standard deviation sqrt(2 / fan), which preserves the variance through ReLU."""
     return _normal({"std": sqrt(2.0 / _fan(args, shape, name))}, shape, seed, name)
 
 
@@ -113,7 +113,7 @@ def _fans(shape: Shape) -> tuple[int, int]:
 
 def _positive(fan: float, name: str) -> float:
     if fan <= 0:
-        raise WgccError("plan", f"`{name}`: a fan of {fan:g} has no initial values", name)
+        raise WgccError("plan", f"`{name}`: there are no initial values for a fan of {fan:g}", name)
     return fan
 
 
@@ -127,7 +127,7 @@ def _orthogonal(args: Mapping[str, float], shape: Shape, seed: int, name: str) -
 
 
 def _orthonormal_columns(matrix: Values) -> Values:
-    """Modified Gram-Schmidt; sums run in index order (`cumsum`), because BLAS fixes no order."""
+    """Modified Gram-Schmidt; sums use index order (`cumsum`), because BLAS guarantees none."""
     columns = np.array(matrix, np.float64, order="C")
     for j in range(columns.shape[1]):
         length = np.sqrt(np.cumsum(columns[:, j] * columns[:, j])[-1])
@@ -141,7 +141,7 @@ def _orthonormal_columns(matrix: Values) -> Values:
 
 
 # Kind -> (arguments it may have, how its values are drawn). `external` tensors stay zero until
-# weights are given; a runtime refuses to start without.
+# weights are given; a runtime refuses to start without them.
 _DRAWS: dict[str, tuple[tuple[str, ...], Callable[..., Values]]] = {
     "zeros": ((), _constant(0.0)),
     "ones": ((), _constant(1.0)),

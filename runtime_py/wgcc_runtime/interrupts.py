@@ -1,8 +1,8 @@
-"""Keeps signals out of work that must not be cut in two.
+"""Defers signals during work that must not be interrupted.
 
 Python runs the handler of a signal between any two instructions of the main thread, and that of
-Ctrl-C raises. In the midst of a call to the GPU this would leave a buffer mapped for ever, or steps
-that nobody counts. Within `held`, handlers wait until the work is done.
+Ctrl-C raises. During a call to the GPU this would leave a buffer mapped for ever, or steps that are
+not counted. Within `held`, handlers are deferred until the work is done.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-# What programs are ended, stopped or timed with. A signal that has no handler in Python waits for
-# nothing: it ends the process, or does not concern it.
+# Signals that end, stop or time programs. A signal without a handler in Python is not deferred: it
+# ends the process, or is ignored.
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
 SIGNALS = tuple(int(getattr(signal, name)) for name in NAMES if hasattr(signal, name))
 try:
-    # What `signal` itself wraps. Turning numbers into enums and back takes ten times as long.
+    # The module that `signal` wraps; converting numbers to enums and back takes ten times as long.
     _native: Any = importlib.import_module("_signal")
 except ImportError:
     _native = signal
-# So often must Ctrl-C be pressed to end a wait for the GPU.
+# How often Ctrl-C must be pressed to end a wait for the GPU.
 INSISTENT = 3
 
 Handler = Callable[[int, "FrameType | None"], Any]
 
 
-class held:  # noqa: N801 (used as a word, and often: a generator would take three times as long)
-    """Signals that come in here are handled when it ends. It nests; other threads get none."""
+class held:  # noqa: N801 (used like a function, and often: a generator would be three times slower)
+    """Signals that arrive within it are handled at its end. It nests; other threads get none."""
 
     __slots__ = ("_is_main",)
 
@@ -46,7 +46,7 @@ class held:  # noqa: N801 (used as a word, and often: a generator would take thr
 
 
 def handle_now() -> None:
-    """Within `held`, where the work may be given up: runs the handlers that wait."""
+    """Runs the deferred handlers, at a point within `held` where the work may be given up."""
     if threading.current_thread() is threading.main_thread():
         _signals.deliver()
 
@@ -57,10 +57,10 @@ def has_insisted() -> bool:
 
 
 class _Signals:
-    """Stands in for the handlers of the program while something is held, and passes on.
+    """Replaces the handlers of the program while signals are held, and calls them afterwards.
 
-    An exception can arise at any instruction that runs while `depth` is 0. At each of them
-    everything must be in order: a stand-in that is left in place just passes on.
+    An exception can occur at any instruction that runs while `depth` is 0. At each of them the
+    state must be consistent: a replacement that is left in place just calls the handler.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Signals:
 
     def enter(self) -> None:
         if not self.depth:
-            self._stand_in()
+            self._replace_handlers()
         self.depth += 1
 
     def leave(self) -> None:
@@ -81,7 +81,7 @@ class _Signals:
                 try:
                     self.deliver()
                 finally:
-                    self._stand_down()
+                    self._restore_handlers()
 
     def deliver(self) -> None:
         """Each handler as often as its signal came, until one raises."""
@@ -102,21 +102,21 @@ class _Signals:
             handler(number, frame)
             return
         self.waiting.append(number)
-        # Such a handler has something to say at once.
+        # A handler with `notice` reports the signal at once.
         notice = getattr(handler, "notice", None)
         if notice:
             notice()
 
-    def _stand_in(self) -> None:
+    def _replace_handlers(self) -> None:
         for number in SIGNALS:
             handler = _native.getsignal(number)
             if callable(handler) and handler != self._handle:
                 self._handlers[number] = handler
-                # Refused where Python itself is a guest and gets no signals.
+                # Refused where Python is embedded in another program and gets no signals.
                 with contextlib.suppress(ValueError):
                     _native.signal(number, self._handle)
 
-    def _stand_down(self) -> None:
+    def _restore_handlers(self) -> None:
         for number, handler in self._handlers.items():
             if _native.getsignal(number) == self._handle:
                 _native.signal(number, handler)

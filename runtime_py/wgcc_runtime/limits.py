@@ -1,4 +1,4 @@
-"""WebGPU's default limits, which every browser grants, and what a plan may ask beyond them."""
+"""WebGPU's default limits, which every browser grants, and those that a plan requires."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DEFAULT_LIMITS = {
 
 
 def limits_of(plan: Plan) -> dict[str, int]:
-    """What a device for this plan is asked for: the defaults, raised where the plan says so."""
+    """The limits to request for this plan: the defaults, raised where the plan needs more."""
     return {name: _stronger(name, value, plan.limits) for name, value in DEFAULT_LIMITS.items()}
 
 
 def _stronger(name: str, default: int, wanted: Mapping[str, int]) -> int:
-    # An alignment is stricter when it is larger, and ours always divides the default.
+    # A `min` limit is an alignment: the offsets of every plan are multiples of the default.
     if name.startswith("min"):
         return default
     return max(default, wanted.get(name, 0))

@@ -1,4 +1,4 @@
-"""`load`: from a bundle on disk to a model on the GPU, all checks before the first GPU call."""
+"""`load`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def load(
     `device`: part of an adapter's name, a wgpu adapter or device; default: the best adapter.
     `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own.
     `seed`: draws new initial values and seeds dropout and other random numbers.
-    `profile`: `gpu`, `cpu`, `lavapipe` or `swiftshader` kernels; default: what was tuned for the
-    adapter, or suits its kind.
+    `profile`: `gpu`, `cpu`, `lavapipe` or `swiftshader` kernels; default: those tuned for the
+    adapter, or for its kind.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     """
     check_process()
@@ -57,7 +57,7 @@ def load(
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
     opened = open_device(device, plan)
     if profile is not None and not opened.can_run(plan, profile):
-        text = f"the {profile} kernels need {plan.subgroup(profile)} threads that run in step"
+        text = f"the {profile} kernels need subgroups of {plan.subgroup(profile)} threads"
         raise WgccError("feature", f"{text}; {opened.name} has {opened.subgroup}", profile)
     machine = Machine(opened, plan, sources, profile or opened.profile_in(plan))
     model = Model(machine, values, sources, seed)
@@ -70,7 +70,7 @@ def load_plan(path: str | Path) -> Plan:
     """The checked plan of a bundle, without touching a GPU."""
     data = open_bundle(path)("plan.json", MAX_PLAN_BYTES)
     if data is None:
-        raise WgccError("bundle", f"{path} has no plan.json, so it is no bundle of wgcc")
+        raise WgccError("bundle", f"{path} has no plan.json, so it is not a bundle of wgcc")
     return read_plan(data)
 
 

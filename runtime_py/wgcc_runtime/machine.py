@@ -1,6 +1,6 @@
 """The GPU side of a bundle: its buffers, pipelines and bind groups, each made once.
 
-Knows tensors as regions of words; values, names and files are other modules' business.
+Knows tensors as regions of words; other modules know values, names and files.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Machine:
         return self._commands[entry]
 
     def guard_commands(self, entry: str) -> list[Command]:
-        """What tests the values that an entry wrote; nothing where the plan has no such test."""
+        """The commands that test the values an entry wrote; none if the plan has no such test."""
         return self._guards.get(entry, [])
 
     def write(self, tensor: Tensor, words: Array) -> None:
@@ -112,7 +112,7 @@ class Machine:
         self._is_open = False
 
     def command(self, dispatch: Dispatch) -> Command:
-        """What runs a dispatch; its pipeline and bind group are made once."""
+        """The command of a dispatch; its pipeline and bind group are made once."""
         access = self.plan.kernels[dispatch.kernel].access
         key = access, dispatch.bindings
         if key not in self._groups:
@@ -127,7 +127,7 @@ class Machine:
     def _make_pipeline(self, index: int) -> Any:
         gpu, kernel = self.device.gpu, self.plan.kernels[index]
         with gpu_errors(f"the kernel `{kernel.name}`"):
-            # wgpu knows subgroups without this line, and refuses it.
+            # wgpu supports subgroups without this line, and refuses the line.
             code = self._sources[index].replace("enable subgroups;", "")
             module = gpu.create_shader_module(code=code, label=kernel.name)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
@@ -144,7 +144,7 @@ class Machine:
             return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
 
     def _layout(self, access: tuple[str, ...]) -> Any:
-        """Stated by hand: a layout derived from the shader would lack bindings it does not use."""
+        """Explicit: a layout derived from the shader would lack bindings that it does not use."""
         if access not in self._layouts:
             kinds = {"read": "read-only-storage", "read_write": "storage"}
             entries = [

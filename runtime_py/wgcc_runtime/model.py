@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 class Model:
     """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
 
-    Threads may share a model; their calls run one after the other. Ctrl-C, or an exception in a
-    callback, leaves it as after the last step that is counted.
+    Threads may share a model; their calls run one after the other. After Ctrl-C, or an exception in
+    a callback, it is as after the last counted step.
     """
 
-    # Training steps that make a NaN are undone and raise; turn off to see where it leads.
+    # A training step that gives a NaN is undone and raises; turn off to continue anyway.
     check_finite = True
 
     def __init__(
@@ -81,7 +81,7 @@ class Model:
         """Runs an entry over any number of rows, batch by batch, and joins the outputs.
 
         Arrays whose first axis is longer than the entry's are cut into batches; the last one is
-        filled up with repeated rows, whose results are dropped.
+        padded with repeated rows, whose results are dropped.
         """
         from wgcc_runtime.rows import map_rows
 
@@ -95,7 +95,7 @@ class Model:
             return fit(self, batches, **options)
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
-        """Time per kernel of an entry, on inputs of zeros, on a device of its own."""
+        """Time per kernel of an entry, with inputs of zeros, on a separate device."""
         from wgcc_runtime.timing import profile
 
         return profile(self._machine, self._sources, self.entry(entry), repeat)
@@ -131,14 +131,14 @@ class Model:
 
     @property
     def compile_ms(self) -> float:
-        """How long the driver took to make the pipelines; some do more at the first call."""
+        """How long the driver took to make the pipelines; some compile more at the first call."""
         return self._machine.compile_ms
 
     @property
     def progress(self) -> Progress:
-        """How far training has come, with all that was submitted."""
+        """The progress of training, including all submitted steps."""
         if self._flight:
-            self._settle()
+            self._land_flight()
         return self._progress
 
     @property
@@ -172,13 +172,13 @@ class Model:
         self._write(words_of(values, self.plan, "load_params"))
 
     def reset(self, seed: int | None = None) -> None:
-        """Back to the start: initial values, no steps made. A seed draws other initial values."""
+        """Resets to initial values and no steps. A seed draws other initial values."""
         check_process()
         seed = checked_seed(seed)
         self._write(self._values.words(self._seed if seed is None else seed), Progress())
 
     def reset_to_bundle(self) -> None:
-        """To the values the bundle was built with, whatever weights and seed were given."""
+        """Resets to the values the bundle was built with, ignoring weights and seed of `load`."""
         self._write(self._values.words(None, own=True), Progress())
 
     def save(self, path: str | Path, optimizer: bool = True, keep_previous: bool = False) -> None:
@@ -194,9 +194,9 @@ class Model:
     ) -> Checkpoint:
         """Restores what `save` wrote, for the same model with the same kinds of optimizers.
 
-        `or_previous` accepts the file before it if it is damaged. `weights_only` takes parameters
-        and state of any model they fit; optimizers and steps start anew. What the caller should
-        know is warned of (`WgccWarning`) and in the result's `notes`.
+        `or_previous` uses the previous file if this one is damaged. `weights_only` loads parameters
+        and state of any model that has the same ones; optimizers and steps are reset. Warnings
+        (`WgccWarning`) are also in the result's `notes`.
         """
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
@@ -214,7 +214,7 @@ class Model:
             self._snapshot = words, self._progress.copy()
 
     def recover(self) -> None:
-        """After a lost device: opens a new one; the model is as in the last `snapshot`, or new."""
+        """After a lost device: opens a new one and restores the last `snapshot`, or resets."""
         machine = self._machine.on_new_device()
         with self._use():
             self._machine = machine
@@ -226,7 +226,7 @@ class Model:
     def close(self) -> None:
         """Frees the GPU memory."""
         if is_child():
-            return  # it is the parent's
+            return  # the memory belongs to the parent process
         with self._exclusive.use():
             self._land()
             for runner in self._runners.values():
@@ -249,17 +249,17 @@ class Model:
 
     def runner(self, entry: str, outputs: Iterable[str]) -> Launcher:
         """Runs the entry for many batches in one submit and reads these outputs."""
-        return Launcher(partial(self._launch, entry, tuple(outputs)), self._settle)
+        return Launcher(partial(self._launch, entry, tuple(outputs)), self._land_flight)
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[None]:
-        """For one thing at a time, which no signal interrupts. What was submitted is counted."""
+        """One operation at a time, with signals deferred, after all submitted calls are counted."""
         with self._exclusive.use():
             self._machine.check_open()
             self._land()
             yield
 
-    def _settle(self) -> None:
+    def _land_flight(self) -> None:
         with self._use():
             pass
 
@@ -270,7 +270,7 @@ class Model:
         batches: Sequence[Batch],
         from_data: bool = False,
     ) -> Flight:
-        """Submits calls of an entry, and leaves them to whoever uses the model next."""
+        """Submits calls of an entry; the next use of the model waits for them."""
         spec = self.plan.entries[entry]
 
         def count(made: int) -> None:
@@ -291,7 +291,7 @@ class Model:
 
     @contextlib.contextmanager
     def _only_one_fit(self) -> Iterator[None]:
-        """A callback may train on; two threads would not know whose step is the next."""
+        """A callback may call `fit` again, but two threads would mix up the order of steps."""
         check_process()
         before, thread = self._fitting, threading.current_thread()
         if before not in (None, thread):
@@ -323,7 +323,7 @@ class Model:
         return {name: from_words(part, self.plan.tensors[name]) for name, part in data.items()}
 
     def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
-        """Buffer by buffer, because one long copy is cheaper than many short ones."""
+        """Buffer by buffer, because one long copy is faster than many short ones."""
         wanted = list(tensors)
         found: dict[str, memoryview] = {}
         for index in sorted({tensor.buffer for tensor in wanted}):
@@ -337,7 +337,7 @@ class Model:
         return {tensor.name: found[tensor.name] for tensor in wanted}
 
     def _write(self, words: Words, progress: Progress | None = None) -> None:
-        """`progress`: where training stands with these values, if that changes."""
+        """`progress`: the progress of training that belongs to these values, if it changes."""
         with self._use():
             for name, value in words.items():
                 self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))

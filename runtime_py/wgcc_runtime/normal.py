@@ -1,7 +1,7 @@
-"""The inverse of the normal distribution function, with arithmetic that IEEE 754 fixes to the bit.
+"""The inverse of the normal distribution function, with arithmetic that IEEE 754 defines exactly.
 
-Wichura's rational approximations (Algorithm AS 241, 1988), relative error about 1e-16, and a
-logarithm of our own, because library logarithms differ in their last bits.
+Wichura's rational approximations (Algorithm AS 241, 1988), relative error about 1e-16, and our own
+logarithm, because those of libraries differ in their last bits.
 """
 
 from __future__ import annotations

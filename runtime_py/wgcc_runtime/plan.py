@@ -84,7 +84,7 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class EntryGuard:
-    """Dispatches that set `flag` when something that the entry wrote is NaN or infinite."""
+    """Dispatches that set `flag` if a value that the entry wrote is NaN or infinite."""
 
     flag: Tensor
     dispatches: tuple[Dispatch, ...]
@@ -92,7 +92,7 @@ class EntryGuard:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Which integers an input may hold: `low` to `high`, and `ignore` if there is such a value."""
+    """The integers that an input may hold: `low` to `high`, and `ignore` if it is not None."""
 
     low: int
     high: int
@@ -106,7 +106,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """An index or label computed on the GPU: `what` it is, the line that uses it, its range."""
+    """An index or label computed on the GPU: what it is, the line that uses it, its range."""
 
     what: str
     at: str
@@ -115,7 +115,7 @@ class RangeCheck:
 
 @dataclass(frozen=True, slots=True)
 class RangeGuard:
-    """Each call sets `flag`: 0, or n where `checks[-n]` failed.
+    """Each call sets `flag`: 0, or n if `checks[-n]` failed.
 
     `restored` are the tensors that a failed call may have changed, if the entry does not train.
     """
@@ -143,7 +143,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What a profile runs in the place of one dispatch of the default profile."""
+    """What a profile runs instead of one dispatch of the default profile."""
 
     dispatch: int
     kernel: int
@@ -190,11 +190,11 @@ class Plan:
     twin: Twin | None = None
 
     def persistent(self) -> dict[str, Tensor]:
-        """Parameters and state: what outlives a call and goes into checkpoints."""
+        """Parameters and state: the tensors that outlive a call and are saved in checkpoints."""
         return {n: t for n, t in self.tensors.items() if t.role in ("param", "state")}
 
     def dispatches(self, entry: str, profile: str) -> tuple[Dispatch, ...]:
-        """What an entry runs under a profile (`gpu` is the plan itself)."""
+        """The dispatches of an entry under a profile (`gpu`: as in the plan)."""
         found = list(self.entries[entry].dispatches)
         for new in self.profiles.get(profile, {}).get(entry, ()):
             old = found[new.dispatch]

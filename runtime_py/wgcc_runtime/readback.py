@@ -1,4 +1,4 @@
-"""A buffer that the host can map, kept and used again for every read."""
+"""A buffer that the host can map, reused for every read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Readback:
         encoder.copy_buffer_to_buffer(source, offset, self._buffer, at, size)
 
     def fetch(self, size: int) -> memoryview:
-        """The first `size` bytes. No step counts as done before this returned."""
+        """The first `size` bytes. No step counts as done before this returns."""
         with gpu_errors("waiting for results"):
             self._wait(size)
             try:

@@ -1,4 +1,4 @@
-"""Goes on after a lost device: a copy of the model on the host, and a new device for it."""
+"""Continues after a lost device: keeps a copy of the model on the host, and opens a new device."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Recovery:
             self._copy()
 
     def replaced_device(self, error: WgccError) -> bool:
-        """Whether this was a lost device and there is a new one, with the model on it."""
+        """After a lost device, restores the model on a new one; returns whether it did."""
         step = self._model.steps_done
-        # Not further than the last time: the work itself does it, and would do it for ever.
+        # No progress since the last loss: the work itself loses the device, and always would.
         if error.code != "device-lost" or step <= self._lost_at:
             return False
         self._lost_at = step

@@ -1,4 +1,4 @@
-"""Replaces a file so that a crash at any moment leaves the old or the new one, complete."""
+"""Replaces a file so that a crash at any moment leaves the complete old or the complete new one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wgcc_runtime.interrupts import handle_now, held
 
 # A temporary file this old (in seconds) was left by a process that died while saving.
 STRAY_AGE = 600.0
-# Between pieces of this size a long file can be interrupted.
+# Writing a long file can be interrupted between pieces of this size.
 PIECE = 16 << 20
-# Bytes of a file's name that its temporary file shows.
+# Bytes of a file's name that the name of its temporary file contains.
 LONGEST_STEM = 200
 
 
@@ -44,7 +44,7 @@ def check_replaceable(path: Path) -> None:
     """Raises what `replace_file(..., keep_previous=True)` would raise, before there is any data."""
     _prepare(path)
     with contextlib.suppress(FileNotFoundError):
-        os.lstat(previous(path))  # its name may be too long where that of `path` is not
+        os.lstat(previous(path))  # its name may be too long although that of `path` is not
     temporary = _temporary(path)
     with held():
         try:
@@ -55,11 +55,11 @@ def check_replaceable(path: Path) -> None:
 
 def _prepare(path: Path) -> None:
     if not path.name:
-        raise OSError(errno.EINVAL, "it names no file")
+        raise OSError(errno.EINVAL, "it is not the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError(errno.EINVAL, "it is a folder, or no ordinary file")
+            raise OSError(errno.EINVAL, "it is a folder, or not a regular file")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -72,7 +72,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def previous(path: Path) -> Path:
-    """Where `keep_previous` leaves the file that was replaced."""
+    """The path under which `keep_previous` keeps the replaced file."""
     return path.with_name(f"{path.name}.previous")
 
 
@@ -81,7 +81,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _stem(path: Path) -> str:
-    """What names of temporary files for `path` begin with; never too long for a file system."""
+    """The prefix of temporary files for `path`; never too long for a file system."""
     name = path.name
     if len(os.fsencode(name)) > LONGEST_STEM:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()
@@ -89,8 +89,8 @@ def _stem(path: Path) -> str:
 
 
 def _keep(path: Path) -> None:
-    # A second name for the old file, so that `path` itself is never absent. Where the file system
-    # has no hard links there is no previous file; the replacement is safe all the same.
+    # A hard link to the old file, so that `path` itself is never missing. Without hard links in the
+    # file system there is no previous file; the replacement is still safe.
     name = _temporary(path)
     with contextlib.suppress(OSError):
         os.link(path, name)
@@ -101,7 +101,7 @@ def _keep(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Without this a rename may be lost with the power; Windows has no such call."""
+    """Without this, a loss of power may undo a rename; Windows has no such call."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -120,7 +120,7 @@ def _sweep(path: Path) -> None:
 
 
 def is_left_behind(temporary: Path, owner: str) -> bool:
-    """Whether the process `owner` (its number) that made a temporary file or folder is gone."""
+    """Whether the process `owner` (its id) that made a temporary file or folder has ended."""
     if time.time() - temporary.lstat().st_mtime > STRAY_AGE:
         return True
     return os.name == "posix" and owner.isdigit() and not _alive(int(owner))

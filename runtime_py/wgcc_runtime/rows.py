@@ -59,8 +59,8 @@ def _join(
     if count % batch:
         raise WgccError(
             "shape",
-            f"`{name}` is one value per batch, and {count} rows are no whole number of batches of "
-            f"{batch}; leave out {count % batch} rows",
+            f"`{name}` is one value per batch, and {count} rows are not a multiple of the batch "
+            f"size {batch}; leave out {count % batch} rows",
             name,
         )
     return np.asarray(np.mean(parts, axis=0), parts[0].dtype)

@@ -18,7 +18,7 @@ from wgcc_runtime.plan import WORD, Entry, Tensor
 from wgcc_runtime.readback import Readback
 
 Batch = Mapping[str, Array]
-# Read like an output; no output has a dot in its name.
+# Read with the outputs; no output has a dot in its name.
 RANGE_FLAG = "guard.range"
 
 
@@ -45,7 +45,7 @@ class Runner:
         self._staging: Any = None
         self._readback: Readback | None = None
         self._pending: Sequence[Batch] = ()
-        self._standing = 0
+        self._remaining = 0
 
     def run(self, batches: Sequence[Batch]) -> list[dict[str, Array]]:
         self.submit(batches)
@@ -53,7 +53,7 @@ class Runner:
 
     def submit(self, batches: Sequence[Batch]) -> None:
         """Starts one call per batch (words by input name), in order. Does not wait."""
-        self._standing = 0
+        self._remaining = 0
         self._reserve(len(batches))
         with gpu_errors(f"running `{self._entry}`"):
             encoder = self._machine.encoder()
@@ -83,12 +83,12 @@ class Runner:
         return results
 
     def undo(self, calls: int) -> int:
-        """After `collect` failed: takes the calls back if there is a copy; how many still stand."""
+        """After `collect` failed: undoes the calls if there is a copy; returns how many remain."""
         if not self._trains or not self._guard or not self._guard.can_restore:
             return calls
         with contextlib.suppress(WgccError):
             self._guard.restore()
-        return self._standing
+        return self._remaining
 
     def close(self) -> None:
         if self._readback:
@@ -99,7 +99,7 @@ class Runner:
     def _reserve(self, count: int) -> None:
         if count <= self._capacity:
             return
-        self._capacity = 0  # until everything is there
+        self._capacity = 0  # until everything is allocated
         if self._readback:
             self._readback.close()
         self._readback = Readback(self._machine.device, count * self._output_bytes + WORD)
@@ -143,7 +143,7 @@ class Runner:
             at += tensor.bytes
 
     def _record_end(self, encoder: Any, count: int) -> None:
-        """The last word read back is the flag, or any: there is always something to wait for."""
+        """The last word read back is the flag, or any word: there must be something to wait for."""
         assert self._readback is not None
         buffer, offset = (self._flag.buffer, self._flag.offset) if self._flag else (0, 0)
         if self._machine.buffers:
@@ -158,7 +158,7 @@ class Runner:
         return results
 
     def _bad_output(self, results: Mapping[str, Array]) -> str | None:
-        """A number to watch that is not finite, if that matters."""
+        """The name of a scalar output that is not finite, if the guard checks for that."""
         for name in results if self._guard and self._guard.finite else ():
             if is_scalar(self._outputs[name]) and not np.isfinite(results[name]):
                 return name
@@ -170,7 +170,7 @@ class Runner:
         results: Sequence[Mapping[str, Array]],
         failed: Sequence[int],
     ) -> None:
-        """Goes back to before the submit, and on up to the call that went wrong."""
+        """Restores the values before the submit, and repeats the calls up to the one that fails."""
         assert self._guard is not None
         if not self._guard.can_restore:
             flag = next(filter(None, failed), 0)
@@ -185,7 +185,7 @@ class Runner:
             except CallError as error:
                 raise CallError(error.code, i, error.what) from None
             except BaseException:
-                self._standing = i
+                self._remaining = i
                 raise
 
     def _raise_bad(self, batch: Batch, results: Mapping[str, Array], failed: int) -> None:
@@ -208,21 +208,21 @@ class Runner:
 
 
 class CallError(WgccError):
-    """Call number `index` of a submit went wrong; the model is as it was before that call."""
+    """Call number `index` of a submit failed; the model is as it was before that call."""
 
     def __init__(self, code: str, index: int, what: str, restored: bool = True) -> None:
         self.index, self.what = index, what
         after = "the model is as it was before"
         if not restored:
-            after = "there was no memory to undo that: load the last checkpoint"
+            after = "there was not enough memory to undo that: load the last checkpoint"
         super().__init__(code, f"{what}; {after}")
 
     def at_step(self, entry: Entry, step: int) -> WgccError:
-        """The error that callers see: it names the step of a training."""
+        """The error that callers see: it names the training step."""
         place = f"{entry.name}, step {step}" if entry.training else entry.name
         return WgccError(self.code, f"{place}: {self.message}", entry.name)
 
 
 def is_scalar(tensor: Tensor) -> bool:
-    """Whether an output is one number to watch, as a loss is."""
+    """Whether an output is one float, such as a loss."""
     return tensor.is_float and tensor.size == 1

@@ -1,4 +1,4 @@
-"""What happens at which step of a training."""
+"""At which steps a training reports, evaluates, saves and ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Schedule:
         return self if self.last is None else replace(self, last=self.last + steps)
 
     def until_next(self, step: int) -> int:
-        """Steps until something happens that needs results on the host."""
+        """Steps until results are needed on the host."""
         periods = [self.every, self.eval_every, *filter(None, [self.checkpoint_every])]
         steps = [period - step % period for period in periods]
         if self.last is not None:
@@ -32,12 +32,12 @@ class Schedule:
         return min(steps)
 
     def is_due(self, period: int, step: int) -> bool:
-        # It may be past the last one, where a callback has trained as well.
+        # The step may be past the last one, if a callback has trained as well.
         return step % period == 0 or (self.last is not None and step >= self.last)
 
 
 def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any) -> Schedule:
-    """Of what a caller of `fit` gave."""
+    """The schedule from the arguments of `fit`."""
     period = _count("every", every)
     return Schedule(
         None if steps is None else _count("steps", steps),

@@ -1,7 +1,7 @@
 """Checks a JSON value against the part of JSON Schema that plan.schema.json uses.
 
-The schema file is the one source of plan.json's form; this names the field that breaks it.
-Stricter than the standard in one thing: an integer is written without a decimal point.
+The schema file is the only definition of plan.json's form; errors name the field that violates it.
+Stricter than the standard in one point: an integer is written without a decimal point.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def check_form(value: Any, schema: Schema, root: Schema, field: str = "") -> Non
     """Raises a `WgccError` with code `plan` that names the first field of the wrong form."""
     if "$ref" in schema:
         check_form(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, field)
-    for keyword, (is_fine, complaint) in _VALUE_CHECKS.items():
-        if keyword in schema and not is_fine(value, schema[keyword]):
+    for keyword, (is_valid, complaint) in _VALUE_CHECKS.items():
+        if keyword in schema and not is_valid(value, schema[keyword]):
             _refuse(complaint(value, schema[keyword]), field)
     if isinstance(value, dict):
         _check_object(value, schema, root, field)
@@ -71,7 +71,7 @@ def _check_any(value: Any, choices: list[Schema], root: Schema, field: str) -> N
             return check_form(value, choice, root, field)
         except WgccError as error:
             complaints.append(error)
-    # The alternative of the same JSON type knows best what is wrong.
+    # The alternative of the same JSON type gives the most useful message.
     kinds = {"array": list, "object": dict}
     same = (i for i, c in enumerate(choices) if isinstance(value, kinds.get(c["type"], ())))
     raise complaints[next(same, 0)]
@@ -106,12 +106,12 @@ def _number(value: Any) -> bool:
 
 @lru_cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # `$` would also match before a final newline, which is no part of any name.
+    # `$` would also match before a final newline, which is not allowed in names.
     return re.compile(pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern)
 
 
-# Keyword -> what a value must fulfil, and what is said of one that does not; both of the value and
-# of what the schema says. A keyword says nothing about values of another type; `type` does that.
+# Keyword -> the test of a value, and the message if it fails; both take the value and the keyword's
+# argument in the schema. A keyword accepts values of another type; `type` refuses those.
 _VALUE_CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], str]]] = {
     "type": (_is_type, lambda v, name: f"is {_show(v)}, not of type {name}"),
     "const": (
@@ -135,7 +135,7 @@ _VALUE_CHECKS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], 
     ),
     "pattern": (
         lambda v, p: not isinstance(v, str) or bool(_compiled(p).search(v)),
-        lambda v, p: f"is {_show(v)}, which is no allowed name (pattern {p})",
+        lambda v, p: f"is {_show(v)}, which is not an allowed name (pattern {p})",
     ),
     "minItems": (
         lambda v, n: not isinstance(v, list) or len(v) >= n,

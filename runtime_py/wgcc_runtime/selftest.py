@@ -1,4 +1,4 @@
-"""Runs the self-test that is recorded in a bundle and measures how far each output is off."""
+"""Runs the self-test that is recorded in a bundle and measures the error of each output."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ class Result:
         return self.error <= self.tolerance
 
     def __str__(self) -> str:
-        return f"{self.entry}.{self.output}: error {self.error:.2g} (at most {self.tolerance:.2g})"
+        return (
+            f"{self.entry}.{self.output}: error {self.error:.2g} (tolerance {self.tolerance:.2g})"
+        )
 
 
 def run_selftest(model: Model) -> list[Result]:
-    """The model starts from the bundle's own values for each entry, and is reset afterwards."""
+    """Each entry starts from the bundle's own values; the model is reset afterwards."""
     test = model.plan.selftest
     results = []
     for name, spec in test.get("entries", {}).items():
@@ -45,7 +47,7 @@ def run_selftest(model: Model) -> list[Result]:
 
 
 def sample_places(size: int, count: int) -> list[int]:
-    """Which elements of a tensor are compared one by one: spread from the first to the last."""
+    """The elements of a tensor to compare one by one: evenly spaced from the first to the last."""
     return sorted({k * (size - 1) // max(1, count - 1) for k in range(count)})
 
 
@@ -59,7 +61,7 @@ def _written(model: Model, spec: Mapping[str, Any]) -> dict[str, Array]:
 def _judge_changes(
     model: Model, entry: str, spec: Mapping[str, Any], before: Mapping[str, Array]
 ) -> list[Result]:
-    """The worst of what the entry has written, relative to the size of the change."""
+    """The largest error of the written tensors, relative to the size of the change."""
     errors = {
         name: _change_error(after - before[name], spec["changes"]["tensors"][name])
         for name, after in _written(model, spec).items()
@@ -93,7 +95,7 @@ def _run_entry(model: Model, name: str, spec: Mapping[str, Any], seed: int) -> d
 
 
 def _error(output: Array, facts: Mapping[str, Any]) -> float:
-    """Sums are judged against the sum of magnitudes, because terms of both signs cancel."""
+    """Errors of sums are relative to the sum of magnitudes, because terms of both signs cancel."""
     values = output.astype(np.float64).ravel()
     scale = 1.0 + facts["abs"]
     errors = [
@@ -103,5 +105,5 @@ def _error(output: Array, facts: Mapping[str, Any]) -> float:
     for value, wanted in zip(values, facts["first"], strict=False):
         errors.append(abs(float(value) - wanted) / (1.0 + abs(wanted)))
     worst = max(errors)
-    # NaN compares as smaller than everything, which would pass.
+    # Comparisons with NaN are false, so `max` could miss it and the test would pass.
     return worst if all(error == error for error in errors) else float("inf")

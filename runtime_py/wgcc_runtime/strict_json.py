@@ -11,7 +11,7 @@ MAX_DEPTH = 32
 
 
 def parse_json(data: bytes, name: str, limit: int, code: str = "plan") -> Any:
-    """The parsed value; every way of being malformed is a `WgccError` with this code."""
+    """The parsed value; every malformed input is a `WgccError` with this code."""
     if len(data) > limit:
         raise WgccError(code, f"{name} has {len(data):,} bytes; at most {limit:,} are read", name)
     try:

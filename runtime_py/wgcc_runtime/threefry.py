@@ -1,4 +1,4 @@
-"""The counter-based random generator that initial values, shuffles and self-tests draw from."""
+"""The counter-based random generator of initial values, shuffles and self-tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MASK = 0xFFFFFFFF
 
 
 def checked_seed(seed: Any) -> int | None:
-    """A seed that a caller gives, if any, is one word: others would be cut to one in silence."""
+    """A caller's seed must fit into one word: a larger one would be truncated silently."""
     if seed is None:
         return None
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
@@ -29,14 +29,14 @@ def checked_seed(seed: Any) -> int | None:
 
 
 def random_words(seed: int, name: str, count: int, step: int = 0) -> Words:
-    """`count` words that depend on `seed`, `name`, `step` and their position alone."""
+    """`count` words that depend only on `seed`, `name`, `step` and their position."""
     return threefry2x32(seed, zlib.crc32(name.encode()), step, np.arange(count, dtype=np.uint32))
 
 
 def threefry2x32(key0: int, key1: int, counter0: int, counter1: Any) -> Words:
     """First output word of Threefry-2x32 with 20 rounds, for every value of `counter1`."""
     keys = (key0 & MASK, key1 & MASK, (key0 ^ key1 ^ PARITY) & MASK)
-    # Of one dimension at least, because numpy warns when a lone number overflows, not an array.
+    # At least one dimension, because numpy warns if a scalar overflows, but not for an array.
     b = np.array(counter1, np.uint32, ndmin=1) + np.uint32(keys[1])
     a = np.full_like(b, (counter0 + keys[0]) & MASK)
     for group in range(5):

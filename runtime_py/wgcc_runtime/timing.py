@@ -1,4 +1,4 @@
-"""How long an entry and each of its kernels take, measured on a device of its own."""
+"""Measures how long an entry and each of its kernels take, on a separate device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUBMITS = "one submit per kernel, less an empty submit (the adapter has no times
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """One dispatch: median milliseconds, and the bytes it binds and operations it makes."""
+    """One dispatch: median milliseconds, bytes bound and operations."""
 
     kernel: str
     label: str
@@ -37,7 +37,7 @@ class KernelTime:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`method` says how the times were taken."""
+    """`method` says how the times were measured."""
 
     entry: str
     method: str
@@ -63,7 +63,7 @@ def profile(machine: Machine, sources: Sequence[str], entry: Entry, repeat: int)
 
 
 def kernel_times(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
-    """Median milliseconds of each command; one more run than `repeat`, which is not counted."""
+    """Median milliseconds of each command over `repeat` runs, after one that is not counted."""
     measure = _by_timestamps if _has_timestamps(machine) else _by_submits
     return measure(machine, commands, repeat)
 

@@ -1,7 +1,7 @@
-"""Chooses, kernel by kernel, the fastest of all a bundle holds for the present adapter.
+"""Chooses for each dispatch the fastest kernel that a bundle has, on the current adapter.
 
-What a bundle holds are the launches of its profiles: gpu, cpu, and the candidates that
-`wgcc build --candidates` adds. The choice becomes a profile of its own.
+The choices are the launches of the bundle's profiles: gpu, cpu, and the candidates that
+`wgcc build --candidates` adds. The result becomes a new profile.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from wgcc_runtime.plan import Dispatch, Plan, Replacement
 from wgcc_runtime.timing import kernel_times
 
 ROUNDS = 3
-# What took so much longer than the best in a first run is not run again.
+# A launch that took this many times as long as the best in a first run is not run again.
 HOPELESS = 1.5
-# Less is noise, and not worth another kernel.
+# A smaller gain is noise, and not worth another kernel.
 WORTH = 0.95
 
 Launch = tuple[int, tuple[int, int, int]]
@@ -28,7 +28,7 @@ Watch = Callable[[int, int, str], None]
 
 @dataclass(slots=True)
 class Case:
-    """Dispatches that have the same launches to choose from; the first is run for all."""
+    """Dispatches with the same launches to choose from; the first is measured for all."""
 
     dispatch: Dispatch
     options: tuple[Launch, ...]
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def best(self) -> Launch:
-        """What ran in the shortest time, if it is worth changing."""
+        """The fastest launch, if the gain is worth it."""
         if self.now not in self.ms:
             return self.now
         best = min(self.ms, key=lambda option: self.ms[option])
@@ -50,7 +50,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The profile to write down, and what it is based on. `complete`: the time sufficed."""
+    """The new profile, and the measurements. `complete`: there was time for all of them."""
 
     profile: str
     device: str
@@ -73,14 +73,14 @@ def tune(
     seconds: float = 60.0,
     progress: Watch | None = None,
 ) -> Tuning:
-    """Measures on buffers of zeros, on a device of its own, the slowest kernels first."""
+    """Measures with buffers of zeros, on a separate device, the slowest kernels first."""
     ends = time.perf_counter() + seconds
     plan = machine.plan
     device = open_device(machine.device.gpu.adapter, plan, extras=["timestamp-query"])
     own = Machine(device, plan, sources, machine.profile)
     try:
         cases = _cases(plan, machine.profile, _hopeless_kernels(own, sources))
-        _measure_present(own, cases)
+        _measure_current(own, cases)
         cases.sort(key=lambda case: -len(case.used) * case.ms[case.now])
         complete = _measure_others(own, cases, ends, progress)
     finally:
@@ -91,7 +91,7 @@ def tune(
 
 
 def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
-    """What cannot run; and on a software adapter a barrier costs far more than sharing can save."""
+    """Kernels that cannot run, and on software adapters those with barriers, which are too slow."""
     device, kernels = machine.device, machine.plan.kernels
     return {
         i
@@ -102,7 +102,7 @@ def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
 
 
 def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
-    """The present launch comes first in the options of each case."""
+    """The current launch is the first option of each case."""
     names = [profile, DEFAULT_PROFILE, *(n for n in plan.profiles if not n.startswith(TUNED))]
     found: dict[tuple[Launch, ...], Case] = {}
     for entry in plan.entries:
@@ -117,7 +117,7 @@ def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
     return list(found.values())
 
 
-def _measure_present(machine: Machine, cases: Sequence[Case]) -> None:
+def _measure_current(machine: Machine, cases: Sequence[Case]) -> None:
     commands = [machine.command(case.dispatch) for case in cases]
     for case, ms in zip(cases, kernel_times(machine, commands, 1), strict=True):
         case.ms[case.now] = ms
@@ -126,7 +126,7 @@ def _measure_present(machine: Machine, cases: Sequence[Case]) -> None:
 def _measure_others(
     machine: Machine, cases: Sequence[Case], ends: float, progress: Watch | None
 ) -> bool:
-    """Whether all could be measured in time. A case is measured whole or not at all."""
+    """Returns whether there was time for all. A case is measured completely or not at all."""
     total, done = sum(len(case.options) for case in cases), 0
     for case in cases:
         if progress:
@@ -143,7 +143,7 @@ def _measure_others(
 
 
 def _measure(machine: Machine, case: Case, ends: float) -> None:
-    """In rounds, so that what else the machine does hits all; the best time of each counts."""
+    """In rounds, so that other load on the machine affects all; the best time of each counts."""
     commands: dict[Launch, Command] = {}
     for kernel, grid in case.options:
         # Compiling takes most of the time on some adapters.
@@ -155,7 +155,7 @@ def _measure(machine: Machine, case: Case, ends: float) -> None:
         case.ms[kernel, grid] = kernel_times(machine, [commands[kernel, grid]], 1)[0]
     limit = HOPELESS * min(case.ms.values())
     kept = {option: run for option, run in commands.items() if case.ms[option] <= limit}
-    # The present one is what others must beat.
+    # The current launch is always kept: the others are compared with it.
     kept[case.now] = commands[case.now]
     for _ in range(ROUNDS):
         times = kernel_times(machine, list(kept.values()), 1)

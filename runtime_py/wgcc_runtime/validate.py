@@ -109,7 +109,7 @@ def _check_copy(plan: Plan, tensor: Tensor) -> None:
 
 
 def _check_disjoint(tensors: Sequence[Tensor]) -> None:
-    """These tensors each own their memory."""
+    """No two of these tensors may share memory."""
     unique = {tensor.name: tensor for tensor in tensors}.values()
     ordered = sorted(unique, key=lambda tensor: (tensor.buffer, tensor.offset))
     for left, right in pairwise(ordered):
@@ -156,7 +156,7 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
 def _check_ranges(entry: Entry, field: str) -> None:
     for name, allowed in entry.ranges.items():
         if name not in entry.inputs or entry.inputs[name].is_float:
-            _refuse(f"{field}.{name}", "is no integer input of the entry")
+            _refuse(f"{field}.{name}", "is not an integer input of the entry")
         if allowed.low > allowed.high:
             _refuse(f"{field}.{name}", f"is empty: {allowed.low} to {allowed.high}")
 
@@ -165,12 +165,12 @@ def _check_range_guard(entry: Entry, guard: RangeGuard, field: str) -> None:
     _check_flag(guard.flag, f"{field}.flag")
     for i, name in enumerate(guard.restored):
         if name not in entry.writes:
-            _refuse(f"{field}.restored[{i}]", f"is nothing that the entry writes: {name}")
+            _refuse(f"{field}.restored[{i}]", f"is not a tensor that the entry writes: {name}")
 
 
 def _check_flag(flag: Tensor, field: str) -> None:
     if flag.role != "output" or flag.dtype != "u32" or flag.size != 1:
-        _refuse(field, f"names `{flag.name}`, which is no output of one u32")
+        _refuse(field, f"names `{flag.name}`, which is not an output of one u32")
 
 
 def _check_roles(field: str, ports: Mapping[str, Tensor], role: str) -> None:
@@ -180,7 +180,7 @@ def _check_roles(field: str, ports: Mapping[str, Tensor], role: str) -> None:
 
 
 def _check_port_places(plan: Plan, entry: Entry) -> None:
-    """Ports own their memory; only an output may be what the entry writes."""
+    """Inputs and outputs share no memory; only an output may be a tensor that the entry writes."""
     lasting, written = _lasting(plan), set(entry.writes)
     flag = [guard.flag for guard in (entry.guard, entry.range_guard) if guard]
     _check_disjoint([*lasting, *entry.inputs.values(), *flag])
@@ -226,9 +226,7 @@ def _check_kernel_use(plan: Plan, index: int, bindings: Sequence[Binding], field
 def _check_alias(one: Binding, other: Binding, both_write: bool, field: str) -> None:
     """WebGPU forbids one buffer as read and read_write at once, even in disjoint ranges."""
     if not both_write:
-        _refuse(
-            field, f"binds buffer {one.buffer} to read that is also bound to write, or vice versa"
-        )
+        _refuse(field, f"binds buffer {one.buffer} for reading and for writing at once")
     if one.offset < other.offset + other.size and other.offset < one.offset + one.size:
         _refuse(field, f"overlaps another range of buffer {one.buffer} that is written")
 
@@ -277,7 +275,7 @@ def _check_selftest_values(entry: Entry, test: Mapping[str, Any], field: str) ->
     for name, draw in test["inputs"].items():
         whole = all(isinstance(draw[key], int) for key in ("low", "high"))
         if draw["low"] > draw["high"] or (draw["kind"] == "integers" and not whole):
-            _refuse(f"{field}.inputs.{name}", "is no range to draw from")
+            _refuse(f"{field}.inputs.{name}", "is not a range to draw from")
     for i, outputs in enumerate(test["outputs"]):
         for name in outputs:
             if name not in entry.outputs:

@@ -1,4 +1,4 @@
-"""Which values a model's tensors start with: given weights, the bundle's own, or drawn anew."""
+"""The values that a model starts with: given weights, the bundle's own, or newly drawn ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wgcc_runtime.weights import load_weights
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
-# What a safetensors file may have beyond its tensors: header and padding.
+# Bytes that a safetensors file may have beyond its tensors: header and padding.
 FILE_EXTRA = 16 << 20
 
 Words = dict[str, Array]
@@ -28,16 +28,16 @@ class StartValues:
     def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
         self._plan, self._read = plan, read
         self.constants = _file(plan, read, "constants.safetensors", ("constant",))
-        # Moments without the steps that made them would make the first steps too large or small.
+        # Moments without the step count that belongs to them would give steps of the wrong size.
         self._own = without_moments(_file(plan, read, WEIGHTS, ("param", "state")))
         self._given = _given_weights(plan, weights)
         _check_complete(plan, self.constants, self._own, self._given)
 
     def words(self, seed: int | None, own: bool = False) -> Words:
-        """With a seed, all that is random is drawn from it; given weights stand in any case.
+        """With a seed, random values are drawn from it; given weights are kept in any case.
 
-        `own` asks for what the bundle was built with, whatever weights were given, and whatever
-        its file of weights holds by now.
+        `own`: the values the bundle was built with, even if other weights were given, or its
+        weights file was replaced since.
         """
         given = {} if own else self._given
         if own and not self._is_as_built():
@@ -60,7 +60,7 @@ class StartValues:
         return found
 
     def _is_as_built(self) -> bool:
-        """Reads the file once more: this is asked for by the self-test alone."""
+        """Reads the file again: only the self-test needs this."""
         wanted = self._plan.weights.get("sha256")
         if wanted is None:
             return True
@@ -71,8 +71,8 @@ class StartValues:
         if "seed" not in self._plan.weights:
             raise WgccError(
                 "weights",
-                f"{WEIGHTS} was replaced after the bundle was built; its self-test was recorded "
-                "from the weights given then: `wgcc build` with --weights records another",
+                f"{WEIGHTS} was replaced after the bundle was built, but the self-test was made "
+                "with the original weights: build with `wgcc build --weights` to record a new one",
                 WEIGHTS,
             )
         return self._seed()
@@ -92,7 +92,7 @@ def is_optimizer_state(name: str) -> bool:
 
 
 def without_moments(values: Mapping[str, Any]) -> dict[str, Any]:
-    """All but what belongs to optimizers."""
+    """All but the tensors of optimizers."""
     return {name: v for name, v in values.items() if not is_optimizer_state(name)}
 
 
@@ -127,7 +127,7 @@ def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> Words:
 
 
 def _largest(tensors: Iterable[Tensor]) -> int:
-    """How many bytes a file of these tensors may have."""
+    """The largest allowed size in bytes of a file of these tensors."""
     return 2 * sum(tensor.bytes for tensor in tensors) + FILE_EXTRA
 
 
@@ -150,7 +150,7 @@ def _check_complete(plan: Plan, constants: Words, own: Words, given: Words) -> N
     outside = [n for n, t in plan.persistent().items() if t.init["kind"] == "external"]
     missing = [name for name in outside if name not in given and name not in own]
     if missing:
-        text = f"{_names(missing)} must come from outside: load(bundle, weights=...)"
+        text = f"{_names(missing)} is external and must be given: load(bundle, weights=...)"
         raise WgccError("weights", text, missing[0])
     params = [name for name, tensor in plan.tensors.items() if tensor.role == "param"]
     absent = [name for name in params if name not in given]

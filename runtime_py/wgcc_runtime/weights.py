@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files, whole and checked, and never leaves half a file behind.
+"""Reads and writes safetensors files, with checksums, and never leaves an incomplete file.
 
 A checkpoint is an ordinary safetensors file: one tensor per parameter and state, and in the
 metadata one key, `wgcc`, with JSON: format, version, CRC-32, the model's name, the SHA-256 of its
@@ -23,7 +23,7 @@ from wgcc_runtime.replace_file import replace_file
 from wgcc_runtime.strict_json import parse_json
 from wgcc_runtime.threefry import MASK
 
-# What JavaScript counts without rounding.
+# The largest integer that JavaScript represents exactly.
 MOST_STEPS = 2**53 - 1
 FORMAT, VERSION = "wgcc-checkpoint", 1
 _TYPES = {
@@ -52,7 +52,7 @@ def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
 
 
 def _reason(error: Exception) -> str:
-    """Without number and path, which the system adds; ValueError is about the path itself."""
+    """The text without error number and path; a ValueError is about the path itself."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -63,14 +63,14 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 
 
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
-    """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, else none."""
+    """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
     data = source if isinstance(source, bytes) else _read(source)
     try:
         entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         tensors = {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
     except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise WgccError("weights", f"{what} is no safetensors file: {error}", what) from None
+        raise WgccError("weights", f"{what} is not a safetensors file: {error}", what) from None
     facts = _facts(data, what)
     if facts.get("crc32", _crc(tensors)) != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
@@ -91,7 +91,7 @@ def _array(spec: Mapping[str, Any], what: str) -> Array:
         widened: Array = high.view("<f4").reshape(spec["shape"])
         return widened
     if spec["dtype"] not in _TYPES:
-        raise WgccError("weights", f"{what} has the type {spec['dtype']}, which is not read", what)
+        raise WgccError("weights", f"{what} has the unsupported type {spec['dtype']}", what)
     array: Array = np.frombuffer(spec["data"], _TYPES[spec["dtype"]]).reshape(spec["shape"])
     return array
 
@@ -129,7 +129,7 @@ def _kinds(facts: Facts) -> list[Any]:
 
 
 def _are_counts(found: Any) -> bool:
-    """Whole numbers by name, none so large that a double or a GPU would lose count."""
+    """Integers by name, none larger than a double represents exactly."""
     return isinstance(found, dict) and all(
         type(n) is int and 0 <= n <= MOST_STEPS for n in found.values()
     )

@@ -1,8 +1,8 @@
-"""Refuses WGSL so deeply nested that a shader compiler would crash instead of complaining.
+"""Refuses WGSL so deeply nested that a shader compiler would crash instead of reporting an error.
 
 The WGSL compiler of wgpu overflows its stack beyond about 2,000 nested brackets or types, 8,000
 chained operators or 20,000 functions that call each other, and its time grows with the square of
-the statements; browsers refuse far less, so no kernel that runs everywhere comes near the bounds.
+the statements; browsers have lower limits, so no kernel that runs everywhere comes near these.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MAX_OPERATORS = 1024
 MAX_ELSE = 1024
 MAX_STATEMENTS = 10_000
 
-# A comment ends with its line, and WGSL knows seven ways to end one.
+# A line comment ends with its line; WGSL has seven line breaks.
 _COMMENTS = re.compile("//[^\n\v\f\r\x85\u2028\u2029]*|/\\*.*?\\*/", re.DOTALL)
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _OPERATORS = re.compile(r"[-+*/%&|^!~<>=.(\[]")
 
 
 def guard_wgsl(source: str, file: str) -> None:
-    """Raises a `WgccError` with code `kernel` when the text could crash the compiler."""
+    """Raises a `WgccError` with code `kernel` if the text could crash the compiler."""
     text = _COMMENTS.sub(" ", source)
     depth = deepest = 0
     for bracket in _BRACKETS.findall(text):
@@ -42,5 +42,5 @@ def guard_wgsl(source: str, file: str) -> None:
 
 
 def _operators(statement: str) -> int:
-    # A short one cannot have too many.
+    # A short statement cannot have too many.
     return len(_OPERATORS.findall(statement)) if len(statement) > MAX_OPERATORS else 0

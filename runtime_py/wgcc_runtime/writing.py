@@ -1,7 +1,7 @@
-"""Text from a language model: characters for ids, and an entry called once for each of them.
+"""Text from a language model: converts characters to ids, and calls an entry once for each.
 
-A language model is an entry that takes one id and gives the next; what it read before is in its
-state. Characters come from the model's `vocab`, or are bytes of UTF-8 where there are 256 ids.
+A language model is an entry that takes one id and returns the next; its state holds what it read
+before. Characters come from the model's `vocab`, or are bytes of UTF-8 if there are 256 ids.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ DEFAULTS = {"temperature": 0.8}
 def write(
     model: Model, prompt: str, count: int, entry: str = "decode", /, **inputs: Any
 ) -> Iterator[str]:
-    """The characters behind the prompt, `count` ids of them, each as soon as it is known.
+    """Yields the characters after the prompt, `count` ids of them, each as soon as it is known.
 
-    `inputs` are the entry's other inputs, the same in every call. The model goes on from the state
-    it is in; problems are raised at once, not with the first character.
+    `inputs` are the entry's other inputs, the same in every call. The model continues from its
+    current state; errors are raised at once, not with the first character.
     """
     spec = model.entry(entry)
     taken, given = _ports(model, spec, inputs)
@@ -61,7 +61,7 @@ def _characters(
 
 
 def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, str]:
-    """The names of the input that takes an id and of the output that gives the next."""
+    """The names of the input that takes an id and of the output that returns the next."""
     taken = [name for name, tensor in spec.inputs.items() if _is_id(tensor) and name not in inputs]
     given = [name for name, tensor in spec.outputs.items() if _is_id(tensor)]
     if len(taken) == 1 and taken[0] in given:
@@ -70,8 +70,8 @@ def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, s
         return taken[0], given[0]
     fit = [name for name, other in model.plan.entries.items() if _writes(other)]
     hint = f"; `{fit[0]}` is such an entry" if fit else "; this bundle has no such entry"
-    text = f"`{spec.name}` does not write text: that takes one whole number, the id of a character,"
-    raise WgccError("text", f"{text} and gives the next{hint}", spec.name)
+    text = f"`{spec.name}` cannot write text: it should take one integer, the id of a character,"
+    raise WgccError("text", f"{text} and return the next{hint}", spec.name)
 
 
 def _writes(spec: Entry) -> bool:
@@ -87,15 +87,15 @@ def _alphabet(
 ) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
     """How text becomes ids, and an id its character."""
     vocab, bounds = model.plan.vocab, spec.ranges.get(taken)
-    # Ids that are moved, or cut off at one end, do not tell how many there are.
+    # If ids are shifted, or bounded on one side only, their range does not show how many there are.
     if bounds is not None and (bounds.low != 0 or bounds.high >= 2**31 - 1):
         bounds = None
     if not vocab and bounds is not None and bounds.high + 1 == BYTES:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return _encoded, lambda id_: decoder.decode(bytes([id_]))
     if not vocab:
-        text = 'the model does not say which character an id is: add `vocab = "…"` to it, one'
-        raise WgccError("text", f"{text} character for each id from 0", spec.name)
+        text = 'the model does not say which character each id is: add `vocab = "…"` to it, with'
+        raise WgccError("text", f"{text} one character for each id from 0", spec.name)
     if bounds is not None and bounds.high + 1 != len(vocab):
         text = f"`vocab` has {len(vocab)} characters, but `{spec.name}` takes ids from 0 to"
         raise WgccError("text", f"{text} {bounds.high}", spec.name)
@@ -117,5 +117,5 @@ def _numbered(prompt: str, numbers: Mapping[str, int]) -> list[int]:
 
 def _not_empty(prompt: str) -> str:
     if not prompt:
-        raise WgccError("text", "the prompt needs at least one character to go on from", "prompt")
+        raise WgccError("text", "the prompt needs at least one character", "prompt")
     return prompt

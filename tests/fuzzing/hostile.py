@@ -269,7 +269,7 @@ UNROLLED: dict[str, Text] = {
     "products in a first value": lambda: "model M {\n" + "\n".join(
         f"param w{i}: f32 = sum(ones(f32[4000, 4000]) @ ones(f32[4000, 4000]))" for i in range(99))
         + "\nentry f() -> (y: f32) = w0 }",
-    "large first values": lambda: "model M {\n" + "\n".join(
+    "large initial values": lambda: "model M {\n" + "\n".join(
         f"param w{i}: f32[4000, 4000] = ones(f32[4000, 4000]) * 2.0" for i in range(99))
         + "\nentry f() -> (y: f32) = sum(w0) }",
     "products that fold": lambda: "model M { entry f() -> (y: f32) {\n" + "\n".join(

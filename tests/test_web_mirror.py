@@ -1,4 +1,4 @@
-"""The JavaScript runtime decides as Python's does: plans, first values, files; its size."""
+"""The JavaScript runtime mirrors Python's for plans, initial values and files; its size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_plans_are_refused_alike() -> None:
     ]  # fmt: skip
     plans += [change(line_bundle.make_plan(), path, value) for path, value in cases]
     texts = [json.dumps(plan) for plan in plans]
-    answers = run_node("twin.mjs", data={"plans": texts})["plans"]
+    answers = run_node("mirror.mjs", data={"plans": texts})["plans"]
     assert answers[0] == {"value": "Line"}
     for text, answer, case in zip(texts[1:], answers[1:], [("version", 2), *cases], strict=True):
         with pytest.raises(WgccError) as caught:
@@ -52,7 +52,7 @@ def test_plans_are_refused_alike() -> None:
 def test_plans_are_objects() -> None:
     """A text is refused: parsing would hide a key that stands there twice."""
     texts = [json.dumps(value) for value in (json.dumps(line_bundle.make_plan()), None, 7, [])]
-    answers = run_node("twin.mjs", data={"plans": texts})["plans"]
+    answers = run_node("mirror.mjs", data={"plans": texts})["plans"]
     assert answers == [{"code": "plan", "field": "format"}] * 4
 
 
@@ -76,13 +76,13 @@ DRAWS: list[tuple[str, dict[str, float], tuple[int, ...]]] = [
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32 - 1])
-def test_first_values_have_the_same_bits(seed: int) -> None:
+def test_initial_values_have_the_same_bits(seed: int) -> None:
     data = []
     for kind, args, shape in DRAWS:
         tensor = {"init": {"kind": kind, "args": args}, "shape": shape, "dtype": "f32"}
         data.append({"tensor": tensor, "seed": seed, "name": "blocks.0.w"})
     for case, answer in zip(
-        DRAWS, run_node("twin.mjs", data={"draws": data})["draws"], strict=True
+        DRAWS, run_node("mirror.mjs", data={"draws": data})["draws"], strict=True
     ):
         kind, args, shape = case
         wanted = initial_values({"kind": kind, "args": args}, shape, seed, "blocks.0.w")
@@ -91,7 +91,7 @@ def test_first_values_have_the_same_bits(seed: int) -> None:
 
 def test_random_words_and_orders() -> None:
     orders = [{"seed": 9, "count": 1000, "epoch": epoch} for epoch in range(3)]
-    answer = run_node("twin.mjs", data={"orders": orders})
+    answer = run_node("mirror.mjs", data={"orders": orders})
     assert answer["words"] == random_words(2**32 - 1, "a", 3, 2**32 - 1).tobytes().hex()
     for order, epoch in zip(answer["orders"], range(3), strict=True):
         keys = random_words(9, "shuffle", 1000, epoch)
@@ -122,7 +122,7 @@ def test_files_of_weights() -> None:
             struct.pack("<Q", len(text)) + text + good[8 + struct.unpack("<Q", good[:8])[0] :]
         )
     files = [base64.b64encode(data).decode() for data in (good, *bad)]
-    first, *rest = run_node("twin.mjs", data={"files": files})["files"]
+    first, *rest = run_node("mirror.mjs", data={"files": files})["files"]
     assert first["value"] == {name: array.ravel().tolist() for name, array in arrays.items()}
     assert [answer.get("code") for answer in rest] == ["weights"] * len(bad)
 

@@ -1,6 +1,6 @@
-// What the JavaScript runtime makes of plans, drawn values and files, without a GPU: JSON in, JSON
-// out.
-//   node twin.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...], …}
+// Results of the JavaScript runtime for plans, drawn values and files, without a GPU, to compare
+// with Python's: JSON in, JSON out.
+//   node mirror.mjs < {"plans": [...], "draws": [...], "orders": [...], "files": [...], …}
 import { readFileSync } from 'node:fs';
 import { checkPlan } from '../../runtime_js/check/bundle.js';
 import { convert } from '../../runtime_js/core/arrays.js';
