@@ -2,9 +2,9 @@
 // WebGPU's types are built into TypeScript 6 and newer; before, they come from @webgpu/types, if you install it.
 type Global<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : unknown;
 
-/** An input: a typed array of all elements in row-major order; one number where there is one element. A shape it carries must fit. */
+/** An input: a typed array of all elements in row-major order, or a number if there is one element. If it has a `shape`, that must fit. */
 export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never);
-/** An output: a typed array that carries its shape. */
+/** An output: a typed array with its shape. */
 export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
 
 
@@ -65,13 +65,13 @@ export interface FitOptions<E> {
   entry?: E;
   /** Of the shuffle. */
   seed?: number;
-  /** Go on where a restored checkpoint's data stood. */
+  /** Continue at the data position of a restored checkpoint. */
   resume?: boolean;
-  /** Aborting ends the training after the submit under way; the loop throws the signal's reason. */
+  /** Aborting ends the training after the current submit; the loop throws the signal's reason. */
   signal?: AbortSignal;
   /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
   snapshot?: number;
-  /** After a lost device, open a new one and go on from the last snapshot, to the same bits (not where `data` is an iterator). */
+  /** After a lost device, open a new one and continue from the last snapshot, with the same bits (not if `data` is an iterator). */
   recover?: boolean;
 }
 
@@ -91,15 +91,15 @@ export interface LoadOptions {
   weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
   /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
-  /** Which kernels to run. Default: what suits the adapter. */
+  /** Which kernels to run. Default: the best match for the adapter. */
   profile?: 'gpu' | 'cpu' | (string & {});
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
   /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
   verify?: boolean;
   /**
-   * Measure the bundle's kernels on this adapter and use the fastest; the browser keeps the choice. A number: seconds it may
-   * take, 30 by default. `wgcc build --candidates` gives it more to choose from.
+   * Measure the bundle's kernels on this adapter and use the fastest; the browser stores the choice. A number: seconds it may
+   * take, 30 by default. `wgcc build --candidates` adds kernels to choose from.
    */
   tune?: boolean | number;
   signal?: AbortSignal;
@@ -111,10 +111,10 @@ export interface Loaded {
   readonly plan: unknown;
   readonly device: Global<'GPUDevice'>;
   readonly adapter: { readonly name: string; readonly profile: string };
-  /** Resolves when the device is lost; `recover` then goes on. */
+  /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
-  /** Steps that make a NaN are undone and rejected, unless this is set to false. */
+  /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
   /** Trains: `for await (const { step, loss } of model.fit(data, { steps: 1000 })) …`. Leave the loop to stop. */
@@ -123,29 +123,29 @@ export interface Loaded {
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;
   loadParams(values: { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> }, options: { strict: false }): Promise<void>;
-  /** Initial values, no steps made; a seed draws other initial values. */
+  /** Resets to initial values and no steps; a seed draws other initial values. */
   reset(seed?: number, options?: { own?: boolean }): Promise<void>;
-  /** A safetensors file, the same as Python's; with `optimizer` (the default) it can be continued to the bit. */
+  /** A safetensors file, the same as Python's; with `optimizer` (the default) training can resume from it with the same bits. */
   save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
   /**
-   * Puts back what `save` wrote, for the same model with the same kinds of optimizers (else code `mismatch`). `weightsOnly`
-   * takes the parameters and state of any model they fit; optimizers and steps start anew. Resolves to what the user should
-   * know about the checkpoint, if anything.
+   * Restores what `save` wrote, for the same model with the same kinds of optimizers (else code `mismatch`). `weightsOnly`
+   * loads the parameters and state of any model that has the same ones; optimizers and steps are reset. Resolves to warnings
+   * about the checkpoint, if any.
    */
   restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean }): Promise<readonly string[]>;
-  /** Keeps a checkpoint in the browser; whether the browser promised not to evict it. */
+  /** Stores a checkpoint in the browser; resolves to whether the browser promised not to evict it. */
   store(key?: string): Promise<boolean>;
-  /** Restores what `store` kept, as `restore` does; false when there is nothing. */
+  /** Restores what `store` stored, as `restore` does; false if there is nothing. */
   recall(key?: string): Promise<readonly string[] | false>;
   snapshot(): Promise<void>;
-  /** After a device loss: a new device, everything as at the last snapshot. */
+  /** After a lost device: opens a new one and restores the last snapshot. */
   recover(device?: LoadOptions['device']): Promise<void>;
   profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number }[] }>;
   dispose(): void;
 }
 type Plain<T> = Sized<T>;
 
-/** A typed array that knows its shape. */
+/** A typed array with its shape. */
 export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
 
 /** A problem a caller can act on: `code` is one stable word (no-webgpu, shape, weights, device-lost, …). */
