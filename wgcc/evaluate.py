@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, TensorType, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
@@ -90,26 +91,17 @@ def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array
 
 
 def from_words(constant: Constant) -> Array:
-    words = np.frombuffer(constant.words, WORDS[constant.value.dtype])
+    words = np.frombuffer(constant.words, DTYPE_TABLE[constant.value.dtype].word)
     return words.reshape(constant.value.shape)
 
 
 def to_words(array: Array, value: Value) -> Constant:
     """`array` as the constant `value` of a graph."""
     held = as_held(array, value.type)
-    return Constant(value, np.ascontiguousarray(held, WORDS[value.dtype]).tobytes())
+    return Constant(value, np.ascontiguousarray(held, DTYPE_TABLE[value.dtype].word).tobytes())
 
 
-NUMPY = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "i32": "int32",
-    "u32": "uint32",
-    "u8": "uint8",
-    "bool": "bool",
-}
-WORDS = {"f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4", "u8": "<u4", "bool": "<u4"}
+NUMPY = {"f64": "float64", **{name: row.numpy for name, row in DTYPE_TABLE.items()}}
 PLAIN = {"zeros": 0.0, "ones": 1.0}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wgcc_runtime.arrays import WORD_TYPES
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.normal import normal_quantile
 from wgcc_runtime.threefry import random_words
@@ -41,10 +42,7 @@ def initial_values(
         values = draw(args, shape, seed, name)
     else:
         raise WgccError("plan", f"`{name}`: unknown kind of initial values `{kind}`", name)
-    return values.astype(_NUMPY_TYPES[dtype]).reshape(shape)
-
-
-_NUMPY_TYPES = {"f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4", "u8": "<u4", "bool": "<u4"}
+    return values.astype(WORD_TYPES[dtype]).reshape(shape)
 
 
 def _given(values: Any, shape: Shape, name: str) -> Values:

@@ -9,9 +9,10 @@ from typing import Any
 from wgcc.bundle.initial_weights import initial_weights, tensors_of
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
-from wgcc.bundle.safetensors import STORED, safetensors_bytes
+from wgcc.bundle.safetensors import safetensors_bytes
 from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.web import web_files
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
 
@@ -61,10 +62,9 @@ def _weights_bytes(program: Program, values: Mapping[str, Array]) -> bytes:
 
 
 def _constants_bytes(planned: Planned) -> bytes:
-    kinds = {"F32": "<f4", "I32": "<i4", "U32": "<u4"}
     tensors = {}
     for name, constant in planned.constants.items():
         dtype = constant.value.dtype
-        array = np.frombuffer(constant.words, kinds[STORED[dtype]])
+        array = np.frombuffer(constant.words, DTYPE_TABLE[dtype].word)
         tensors[name] = (dtype, array.reshape(constant.value.shape))
     return safetensors_bytes(tensors)

@@ -8,10 +8,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
-
-# How elements of each dtype are stored.
-STORED = {"f32": "F32", "f16": "F32", "i32": "I32", "u32": "U32", "u8": "U32", "bool": "U32"}
 
 
 def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
@@ -29,7 +27,11 @@ def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, 
     at = 0
     for name, (dtype, shape) in tensors.items():
         end = at + 4 * math.prod(shape)
-        header[name] = {"dtype": STORED[dtype], "shape": list(shape), "data_offsets": [at, end]}
+        header[name] = {
+            "dtype": DTYPE_TABLE[dtype].stored,
+            "shape": list(shape),
+            "data_offsets": [at, end],
+        }
         at = end
     return header
 

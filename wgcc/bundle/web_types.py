@@ -7,17 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wgcc.bundle.web_text import template
+from wgcc.ir.dtypes import DTYPE_TABLE
 
 Plan = Mapping[str, Any]
 
-ARRAYS = {
-    "f32": "Float32Array",
-    "f16": "Float32Array",
-    "i32": "Int32Array",
-    "u32": "Uint32Array",
-    "u8": "Uint8Array",
-    "bool": "Uint8Array",
-}
 # Members of every model; an entry with such a name can only be reached through `call`.
 MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
@@ -34,7 +27,7 @@ TAKEN = {
     "private", "protected", "public", "return", "static", "string", "super", "switch", "symbol",
     "this", "throw", "true", "try", "type", "typeof", "undefined", "unknown", "var", "void",
     "while", "with", "yield", "Inputs", "Outputs", "Params", "State", "Training",
-    *ARRAYS.values(),
+    *(row.array for row in DTYPE_TABLE.values()),
 }  # fmt: skip
 
 
@@ -77,7 +70,7 @@ def _tensors(plan: Plan, name: str, role: str) -> Iterable[str]:
 
 
 def _type(tensor: Mapping[str, Any], wrapper: str) -> str:
-    return f"{wrapper}<{ARRAYS[tensor['dtype']]}, {_shape(tensor)}>"
+    return f"{wrapper}<{DTYPE_TABLE[tensor['dtype']].array}, {_shape(tensor)}>"
 
 
 def _shape(tensor: Mapping[str, Any]) -> str:

@@ -18,10 +18,9 @@ from math import prod
 from typing import Any
 
 from wgcc.errors import Span
-
-FLOATS = ("f32", "f16")
-INTEGERS = ("i32", "u32", "u8")
-DTYPES = (*FLOATS, *INTEGERS, "bool")
+from wgcc.ir.dtypes import DTYPES as DTYPES
+from wgcc.ir.dtypes import FLOATS as FLOATS
+from wgcc.ir.dtypes import INTEGERS as INTEGERS
 
 Attrs = Mapping[str, Any]
 

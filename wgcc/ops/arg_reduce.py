@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import np
-from wgcc.ops.checks import NUMBERS, check_axis, check_dtype, without_axes
+from wgcc.ops.checks import check_axis, check_dtype, without_axes
 from wgcc.ops.registry import Op, Reference, Sample, Special
 
 

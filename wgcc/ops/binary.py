@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import FLOATS, Node, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import NUMBERS
 from wgcc.ops.dtypes import wgsl_type
 from wgcc.ops.formula import Term
 from wgcc.ops.pointwise import binary

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
+from wgcc.ir.dtypes import FLOATS, INTEGERS, NUMBERS
+from wgcc.ir.graph import TensorType
 from wgcc.ops.registry import ShapeError
 
-NUMBERS = (*FLOATS, *INTEGERS)
 _WORDS = {FLOATS: "floats", INTEGERS: "integers", NUMBERS: "numbers", ("bool",): "bools"}
 
 

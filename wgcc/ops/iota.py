@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import Node, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import NUMBERS, check_dtype, check_sizes
+from wgcc.ops.checks import check_dtype, check_sizes
 from wgcc.ops.dtypes import numpy_dtype
 from wgcc.ops.registry import Op, Sample, Source
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import DTYPE_TABLE, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
-from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.ops.formula import Term
 from wgcc.ops.image_windows import Pair, Windows, check_windows
 from wgcc.ops.patches import overlap
@@ -21,7 +21,6 @@ from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
 
 # Of what a window sees, the axes of the kernel.
 PLACES = (3, 4)
-_LOWEST = {"f32": -LARGEST_FLOAT, "f16": -65504.0}
 
 
 def infer(x: TensorType, kernel: Pair, stride: Pair, pad: Pair, out: Pair) -> TensorType:
@@ -109,7 +108,7 @@ def _seen(node: Node, x: Term) -> Term:
     if windows.fit_in((x.shape[1], x.shape[2])):
         return seen
     exists = windows.seen(x.like(1.0)).exceeds(0.0)
-    return exists.choose(seen, _LOWEST[x.dtype])
+    return exists.choose(seen, DTYPE_TABLE[x.dtype].low)
 
 
 # x, kernel, stride, pad, out

@@ -6,20 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NUMBERS
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_dtype, without_axes
-from wgcc.ops.dtypes import LARGEST_FLOAT, literal
+from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Op, Reduce, Sample
 
 # u8 would overflow at once; the user says which dtype to add in.
-WIDE_NUMBERS = ("f32", "f16", "i32", "u32")
+WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype != "u8")
+# Halves are reduced as f32.
+LARGEST_FLOATS = (-LARGEST_FLOAT, LARGEST_FLOAT)
 
 # (g spread along the axes, x, y spread along the axes, axes) to dx
 Derivative = Callable[[Term, Term, Term, tuple[int, ...]], Term]
-_LOWEST = {"i32": -(2**31), "u32": 0, "u8": 0}
-_HIGHEST = {"i32": 2**31 - 1, "u32": 2**32 - 1, "u8": 255}
 
 
 def reduction(
@@ -92,12 +93,6 @@ def _samples(dtypes: tuple[str, ...]) -> list[Sample]:
     return found
 
 
-def _extreme(integers: dict[str, int], number: float) -> Callable[[str], str]:
-    return lambda dtype: literal(integers.get(dtype, number), dtype)
-
-
-NUMBERS = (*WIDE_NUMBERS, "u8")
-
 OPS = (
     # dx = g along the axes
     reduction(
@@ -111,7 +106,7 @@ OPS = (
     ),
     reduction(
         "max",
-        _extreme(_LOWEST, -LARGEST_FLOAT),
+        lambda dtype: literal(INTEGER_RANGES.get(dtype, LARGEST_FLOATS)[0], dtype),
         "max({0}, {1})",
         lambda x, axes: x.max(axes),
         equal_derivative,
@@ -119,7 +114,7 @@ OPS = (
     ),
     reduction(
         "min",
-        _extreme(_HIGHEST, LARGEST_FLOAT),
+        lambda dtype: literal(INTEGER_RANGES.get(dtype, LARGEST_FLOATS)[1], dtype),
         "min({0}, {1})",
         lambda x, axes: x.min(axes),
         equal_derivative,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import DTYPES
 from wgcc.lazy_numpy import np
-from wgcc.ops.checks import NUMBERS
 from wgcc.ops.pointwise import unary
 from wgcc.ops.registry import Sample
 

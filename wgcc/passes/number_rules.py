@@ -6,10 +6,10 @@ from math import isnan
 
 from wgcc.evaluate import as_held
 from wgcc.ir.builder import Builder
+from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
-from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.ops.registry import Pointwise, Reduce
 from wgcc.passes.known_values import Known, Number, filled, is_plain_view
 

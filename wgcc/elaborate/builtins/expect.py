@@ -19,9 +19,8 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, INTEGERS
+from wgcc.ir.dtypes import FLOATS, INTEGERS, NUMBERS
 
-NUMBERS = (*FLOATS, *INTEGERS)
 WANTED = {FLOATS: "floats", INTEGERS: "whole numbers (i32)", NUMBERS: "numbers", ("bool",): "bools"}
 
 

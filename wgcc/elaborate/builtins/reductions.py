@@ -13,6 +13,7 @@ from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
+from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import FLOATS
 
 PARAMETERS = "x, axis=none, keep=false"
@@ -57,7 +58,7 @@ def logsumexp(x: Term, axes: Sequence[int]) -> Term:
 
 def _arg_reduction(op: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = Term(tracer, expect.tensor(tracer, args, "x", expect.NUMBERS))
+        x = Term(tracer, expect.tensor(tracer, args, "x", NUMBERS))
         axes = expect.axes(tracer, args, x.tensor)
         result = _position(tracer, args, op, x, axes)
         keep = expect.flag(tracer, args, "keep")
@@ -85,8 +86,8 @@ def arg_reduce(op: str, x: Term, axis: int) -> Term:
 FUNCTIONS = (
     _reduction("sum", SUMMABLE, _plain("sum")),
     _reduction("prod", SUMMABLE, _plain("prod")),
-    _reduction("max", expect.NUMBERS, _plain("max")),
-    _reduction("min", expect.NUMBERS, _plain("min")),
+    _reduction("max", NUMBERS, _plain("max")),
+    _reduction("min", NUMBERS, _plain("min")),
     _reduction("any", ("bool",), _plain("any")),
     _reduction("all", ("bool",), _plain("all")),
     _reduction("mean", FLOATS, mean),

@@ -15,9 +15,9 @@ from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, d
 from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
+from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.program import Init
 from wgcc.lazy_numpy import np
-from wgcc.ops.dtypes import LARGEST_FLOAT
 from wgcc.syntax import ast
 
 DISTRIBUTIONS: Mapping[str, str] = {

@@ -10,24 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 from wgcc.elaborate.index_ranges.condition_intervals import in_branch
 from wgcc.elaborate.index_ranges.interval import Interval, hull, is_empty, within
+from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops import OPS
 
 Narrow = Callable[[Value, Interval], Interval]
 Rule = Callable[[Node, Sequence[Interval]], Interval]
 
-LIMITS: dict[str, Interval] = {
-    "i32": (-(2**31), 2**31 - 1),
-    "u32": (0, 2**32 - 1),
-    "u8": (0, 255),
-    "bool": (0, 1),
-}
 # For floats, which are not analysed: wider than any integer, so that casts give the whole dtype.
 UNKNOWN: Interval = (-(2**70), 2**70)
 
 
 def limits(value: Value) -> Interval:
-    return LIMITS.get(value.dtype, UNKNOWN)
+    return INTEGER_RANGES.get(value.dtype, UNKNOWN)
 
 
 def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapping[str, Interval]:
@@ -36,7 +31,7 @@ def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapp
     found = {value.name: narrow(value, limits(value)) for value in graph.sources}
     for node in graph.nodes:
         made.update((value.name, node) for value in node.outputs)
-        if node.outputs[0].dtype not in LIMITS:
+        if node.outputs[0].dtype not in INTEGER_RANGES:
             known = UNKNOWN
         elif node.op == "where":
             known = _choice(node, made, found)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from wgcc.elaborate.index_ranges.interval import Interval, within
-from wgcc.elaborate.index_ranges.interval_rules import LIMITS, UNKNOWN
+from wgcc.elaborate.index_ranges.interval_rules import UNKNOWN
+from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import INTEGERS, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect
@@ -97,7 +98,9 @@ def _of_cast(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
     (x,) = node.inputs
     if x.dtype not in INTEGERS:
         return None
-    narrows = node.output.dtype == "u8" and not within(facts.intervals[x.name], LIMITS["u8"])
+    narrows = node.output.dtype == "u8" and not within(
+        facts.intervals[x.name], INTEGER_RANGES["u8"]
+    )
     splits = {x.dtype, node.output.dtype} == {"i32", "u32"} and allowed.hull[0] < 0
     return None if narrows or splits else [(x, allowed)]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.elaborate.index_ranges.interval_rules import LIMITS
 from wgcc.elaborate.index_ranges.preimages import carries
 from wgcc.elaborate.tracing.context import Context
 from wgcc.errors import Span
+from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
 from wgcc.syntax import ast
 
@@ -59,7 +59,7 @@ def _written(graph: Graph) -> Iterator[Ids]:
         return
     low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
-    if low == 0 and high < LIMITS["i32"][1]:
+    if low == 0 and high < INTEGER_RANGES["i32"][1]:
         yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
     if classes is not None:

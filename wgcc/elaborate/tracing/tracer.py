@@ -33,6 +33,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.elaborate.work_limits import Budget
 from wgcc.errors import Span
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
 from wgcc.ir.program import Init
 from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
@@ -42,14 +43,6 @@ from wgcc.syntax import ast
 # One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
 LARGEST_TENSOR = 2**25
 MOST_AXES = 16
-RANGES: dict[str, tuple[float, float]] = {
-    "i32": (-(2**31), 2**31 - 1),
-    "u32": (0, 2**32 - 1),
-    "u8": (0, 255),
-    "bool": (0, 1),
-    "f32": (-3.4028234e38, 3.4028234e38),
-    "f16": (-65504.0, 65504.0),
-}
 
 
 class Tracer:
@@ -154,7 +147,7 @@ class Tracer:
 
     def check_fits(self, number: float | int | bool, dtype: str, at: Place) -> None:
         """Refuse what `dtype` cannot hold, and infinities, which kernels cannot write."""
-        low, high = RANGES[dtype]
+        low, high = DTYPE_TABLE[dtype].low, DTYPE_TABLE[dtype].high
         if self.generic or low <= number <= high:
             return
         text = f"{number} does not fit into {dtype} ({low} to {high})"

@@ -1,0 +1,54 @@
+"""The element types of tensors, and all that is known of each: the one place to add another.
+
+The grammar, the editor grammar, the schema of plans and both runtimes list them too, because they
+must stand alone; `tests/test_dtypes.py` compares them with this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FLOAT, INTEGER, BOOL = "float", "integer", "bool"
+LARGEST_FLOAT = 3.4028234663852886e38
+_FLOATS, _HALVES = (-LARGEST_FLOAT, LARGEST_FLOAT), (-65504.0, 65504.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Dtype:
+    """One row of the table.
+
+    - `numpy`: the dtype of arrays that callers and the reference evaluation see
+    - `wgsl`: the type of an element in WGSL expressions
+    - `word`, `stored`: an element's 32-bit word, as numpy and safetensors call its type
+    - `array`: the typed array that callers in JavaScript see
+    - `low`, `high`: the least and the greatest finite number
+    """
+
+    name: str
+    kind: str
+    numpy: str
+    wgsl: str
+    word: str
+    stored: str
+    array: str
+    low: int | float
+    high: int | float
+
+
+_ROWS = (
+    Dtype("f32", FLOAT, "float32", "f32", "<f4", "F32", "Float32Array", *_FLOATS),
+    Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_HALVES),
+    Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1),
+    Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1),
+    Dtype("u8", INTEGER, "uint8", "u32", "<u4", "U32", "Uint8Array", 0, 255),
+    Dtype("bool", BOOL, "bool", "bool", "<u4", "U32", "Uint8Array", 0, 1),
+)  # fmt: skip
+DTYPE_TABLE = {row.name: row for row in _ROWS}
+DTYPES = tuple(DTYPE_TABLE)
+FLOATS = tuple(row.name for row in _ROWS if row.kind == FLOAT)
+INTEGERS = tuple(row.name for row in _ROWS if row.kind == INTEGER)
+NUMBERS = (*FLOATS, *INTEGERS)
+# What integers and bools can hold.
+INTEGER_RANGES = {
+    row.name: (int(row.low), int(row.high)) for row in _ROWS if row.kind in (INTEGER, BOOL)
+}
