@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import wasmtime
 
 from op_samples import build, every_sample, input_arrays
 from wasm_runs import DTYPES, Array, run, same_bits
 from wgcc.ops.dtypes import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, Source
-from wgcc.wasm.encoder import F32, V128
+from wgcc.wasm.encoder import F32, I32, V128
 from wgcc.wasm.evaluate import Constant, Local, UnsupportedError
 from wgcc.wasm.function import Function
 from wgcc.wasm.lanes import Code, Type
@@ -221,16 +222,49 @@ def test_known_exponents_need_no_exp_and_no_loop() -> None:
     assert wat(f).count("f32x4.mul") == 2 and "loop" not in wat(f)
 
 
-def test_large_functions_are_shared_by_all_kernels_of_a_module() -> None:
+def test_large_functions_are_called_for_scalars_and_copied_for_vectors() -> None:
     module = Module((1, 1))
     library = Library(module)
-    for _ in range(2):
-        f = Function("f", [("b", V128)])
-        Code(f, library).expression(
-            parse_expression("exp(b) + exp(b + 1.0)"), {"b": Local(0, "f32", 4)}
-        )
-        assert wat(f, module.functions).count("call $exp.4") == 2
-    assert [function.name for function in module.functions] == ["exp.4"]
+    for lanes, kind in ((1, F32), (4, V128), (1, F32)):
+        f = Function("f", [("b", kind)])
+        names = {"b": Local(0, "f32", lanes)}
+        Code(f, library).expression(parse_expression("exp(b) + exp(b + 1.0)"), names)
+        text = wat(f, module.functions)
+        assert text.count("call $exp\n") == (2 if lanes == 1 else 0)
+        assert text.count("f32x4.nearest") == (0 if lanes == 1 else 2)
+    assert [function.name for function in module.functions] == ["exp"]
+
+
+LARGE = "fn large(x: f32, y: f32) -> f32 { return " + "x * y + 1.0f - " * 12 + "y; }"
+
+
+def test_copied_functions_take_constants_uniform_numbers_and_vectors() -> None:
+    own = parse_functions(LARGE)
+    x = np.arange(8, dtype=np.float32)
+    want = x * 3
+    for _ in range(11):
+        want = want + 1 - x * 3
+    want = want + 1 - 3
+    for second in ("{1}", "3.0f", "{2}"):
+        for expression in (f"large({{0}}, {second})", f"large({{0}}, {second}) * {second}"):
+            got = run(expression, [x, np.float32(3), np.full(8, 3, np.float32)], 4, 8, own)
+            np.testing.assert_array_equal(got, want * (3 if "*" in expression else 1))
+
+
+def test_the_same_expression_on_other_locals_and_types() -> None:
+    module = Module((1, 1))
+    f = Function("f", [("a", F32), ("b", F32), ("i", I32), ("v", V128)], [F32, F32, I32, V128])
+    code, expr = Code(f, Library(module)), parse_expression("x * x - 1")
+    for local in (Local(0, "f32"), Local(1, "f32"), Local(2, "u32"), Local(3, "i32", 4)):
+        assert code.expression(expr, {"x": local}) == Type(local.kind, local.lanes)
+    f.emit("drop").emit("drop")
+    assert code.expression(expr, {"x": Constant(3, "i32")}) == Type("i32", 1)
+    assert code.expression(expr, {"x": Constant(-0.0, "f32")}, 4) == Type("f32", 4)
+    module.add(f)
+    wasmtime.Module(wasmtime.Engine(), module.encode())
+    text = wat(f)
+    for name in "abiv":
+        assert text.count(f"local.get ${name}\n") == 2
 
 
 def test_locals_are_used_again() -> None:

@@ -10,10 +10,20 @@ from them alone) are splatted where they meet a vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from wgcc.wasm.encoder import F32, I32, V128
-from wgcc.wasm.evaluate import Environment, Evaluator, Functions, Names, scalar
+from wgcc.wasm.encoder import F32, I32, V128, unsigned
+from wgcc.wasm.evaluate import (
+    Constant,
+    Environment,
+    Evaluator,
+    Functions,
+    Local,
+    Names,
+    Snippet,
+    UnsupportedError,
+    scalar,
+)
 from wgcc.wasm.function import Function
 from wgcc.wasm.instructions import PLAIN_CODES
 from wgcc.wasm.values import Value
@@ -26,21 +36,23 @@ class Type(NamedTuple):
 
 
 class Code:
-    def __init__(self, function: Function, functions: Functions) -> None:
+    """Writes into one function. An expression that the module has seen before is copied."""
+
+    def __init__(self, function: Function, functions: Expressions) -> None:
         self.function = function
         self.functions = functions
         self._stack = Stack(function)
 
     def expression(self, expr: Expr, names: Names, lanes: int = 1) -> Type:
         """Push its value, in at least this many lanes."""
-        evaluator = Evaluator(self.functions, names)
-        value = scalar(evaluator.expression(expr, {}))
-        if value.kind == "int":
-            value = evaluator.values.of_kind(value, "i32")
-        if lanes > value.lanes:
-            value = evaluator.values.widen(value)
-        self._stack.push(value)
-        return Type(value.kind, value.lanes)
+        used = self.functions.names_of(expr)
+        try:
+            operands = tuple(names[name] for name in used)
+        except KeyError as missing:
+            raise UnsupportedError(f"nothing is called {missing.args[0]}") from None
+        snippet = self.functions.expression(expr, operands, lanes)
+        self._stack.copy(snippet, [item.index for item in operands if isinstance(item, Local)])
+        return Type(snippet.kind, snippet.lanes)
 
     def statements(self, body: Sequence[Statement], names: Names, lanes: int = 1) -> list[str]:
         """Push what the assigned variables hold in the end; their names, the last one on top."""
@@ -51,6 +63,42 @@ class Code:
         values = [scalar(env[name]) for name in changed]
         self._stack.push(*(evaluator.values.widen(v) if lanes > v.lanes else v for v in values))
         return changed
+
+
+class Expressions(Functions, Protocol):
+    def names_of(self, expr: Expr) -> tuple[str, ...]: ...
+
+    def expression(
+        self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int
+    ) -> Snippet: ...
+
+
+class Recorder(Function):
+    """A function whose instructions become a snippet; its parameters are the operands."""
+
+    def __init__(self, name: str, params: Sequence[tuple[str, int]]) -> None:
+        super().__init__(name, params)
+        self._pieces: list[tuple[bytes, int]] = []
+
+    def get(self, index: int) -> Function:
+        return self.record(b"\x20", index)
+
+    def set(self, index: int) -> Function:
+        return self.record(b"\x21", index)
+
+    def tee(self, index: int) -> Function:
+        return self.record(b"\x22", index)
+
+    def record(self, opcode: bytes, index: int) -> Function:
+        self._pieces.append((bytes(self.code) + opcode, index))
+        self.code.clear()
+        return self
+
+    def snippet(self, result: Value) -> Snippet:
+        count = len(self.params)
+        own = tuple(self.local_types[count:])
+        pieces = tuple(self._pieces)
+        return Snippet(pieces, bytes(self.code), count, own, result.kind, result.lanes)
 
 
 class Stack:
@@ -69,6 +117,23 @@ class Stack:
         for value in values:
             self._push(value)
         assert not self._held
+
+    def copy(self, snippet: Snippet, operands: Sequence[int]) -> None:
+        """The instructions of a snippet, on these locals."""
+        own = [self._take_local(kind) for kind in snippet.own]
+        indices = [*operands, *own]
+        function = self.function
+        if isinstance(function, Recorder):
+            for piece, slot in snippet.pieces:
+                function.code += piece[:-1]
+                function.record(piece[-1:], indices[slot])
+        else:
+            encoded = [unsigned(index) for index in indices]
+            for piece, slot in snippet.pieces:
+                function.code += piece + encoded[slot]
+        function.code += snippet.tail
+        for kind, index in zip(snippet.own, own, strict=True):
+            self._free[kind].append(index)
 
     def _count(self, value: Value) -> None:
         while value.op == "retype":
@@ -106,6 +171,9 @@ class Stack:
         if op in ("each lane", "call each lane"):
             self._each_lane(value)
             return
+        if op == "copy":
+            self._copy(value)
+            return
         for arg in value.args:
             self._push(arg)
         plain = PLAIN_CODES.get(op)
@@ -116,6 +184,22 @@ class Stack:
         else:
             assert op == "i8x16.shuffle", op
             self.function.shuffle(*value.data)
+
+    def _copy(self, value: Value) -> None:
+        operands, constants = [], []
+        for arg in value.args:
+            index = self._keep(arg)
+            if index is None:
+                index = self._take_local(arg.type_code())
+                constants.append((arg.type_code(), index))
+                self._push_known(arg)
+                self.function.set(index)
+            operands.append(index)
+        self.copy(value.data, operands)
+        for kind, index in constants:
+            self._free[kind].append(index)
+        for arg in value.args:
+            self._drop(arg)
 
     def _each_lane(self, value: Value) -> None:
         """The same scalar instruction or call for each lane by itself."""
@@ -163,11 +247,13 @@ class Stack:
             self._release(value)
 
     def _take(self, value: Value) -> int:
-        kind = value.type_code()
+        self._held[value] = index = self._take_local(value.type_code())
+        return index
+
+    def _take_local(self, kind: int) -> int:
         free = self._free.setdefault(kind, [])
         name = {V128: "v", F32: "f", I32: "i"}[kind]
-        self._held[value] = index = free.pop() if free else self.function.local(name, kind)
-        return index
+        return free.pop() if free else self.function.local(name, kind)
 
     def _release(self, value: Value) -> None:
         """One use fewer; after the last, the local is free for others."""

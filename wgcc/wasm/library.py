@@ -6,7 +6,8 @@ in `functions/`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,31 +15,42 @@ from wgcc.ops.wgsl_functions import FOLDER
 from wgcc.wasm.encoder import F32, I32, V128
 from wgcc.wasm.evaluate import (
     Compiled,
+    Constant,
     Environment,
     Evaluator,
     Functions,
+    Local,
+    NeedsLoopError,
+    Snippet,
     Thing,
     assigned,
     scalar,
 )
 from wgcc.wasm.function import Function
-from wgcc.wasm.lanes import Stack
+from wgcc.wasm.lanes import Recorder, Stack
 from wgcc.wasm.module import Module
 from wgcc.wasm.parse import parse_functions
 from wgcc.wasm.values import Value
-from wgcc.wasm.wgsl_tree import FunctionDef, Loop
+from wgcc.wasm.wgsl_tree import Binary, Call, Element, Expr, FunctionDef, Loop, Member, Name, Unary
 
 BUILT_IN = Path(__file__).parent / "functions"
 
 
 @cache
-def standard_functions() -> Mapping[str, FunctionDef]:
-    """Those of the ops and those in place of WGSL's built-in functions, by name."""
-    found: dict[str, FunctionDef] = {}
-    for folder in (FOLDER, BUILT_IN):
-        for path in sorted(folder.glob("*.wgsl")):
-            found |= parse_functions(path.read_text(encoding="utf-8"))
-    return found
+def standard_functions() -> Mapping[str, Path]:
+    """The file of each function of the ops and of those in place of WGSL's built-in functions."""
+    return {
+        name: path
+        for folder in (FOLDER, BUILT_IN)
+        for path in sorted(folder.glob("*.wgsl"))
+        for name in re.findall(r"^fn (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+
+@cache
+def standard_function(name: str) -> FunctionDef | None:
+    path = standard_functions().get(name)
+    return None if path is None else parse_functions(path.read_text(encoding="utf-8"))[name]
 
 
 class DivergentError(Exception):
@@ -50,17 +62,76 @@ class Library:
 
     def __init__(self, module: Module, own: Mapping[str, FunctionDef] | None = None) -> None:
         self._module = module
-        self._definitions = {**standard_functions(), **(own or {})}
+        self._own = own or {}
         self._compiled: dict[tuple[str, tuple[int, ...]], Compiled | None] = {}
+        self._snippets: dict[tuple[str, tuple[int, ...]], Snippet | None] = {}
+        self._names: dict[int, tuple[Expr, tuple[str, ...]]] = {}
+        self._expressions: dict[object, Snippet] = {}
 
     def lookup(self, name: str) -> FunctionDef | None:
-        return self._definitions.get(name)
+        return self._own.get(name) or standard_function(name)
+
+    def _definition(self, name: str) -> FunctionDef:
+        found = self.lookup(name)
+        assert found is not None, name
+        return found
 
     def compiled(self, name: str, lanes: tuple[int, ...]) -> Compiled | None:
         key = (name, lanes)
         if key not in self._compiled:
-            self._compiled[key] = self._compile(self._definitions[name], lanes)
+            self._compiled[key] = self._compile(self._definition(name), lanes)
         return self._compiled[key]
+
+    def snippet(self, name: str, lanes: tuple[int, ...]) -> Snippet | None:
+        key = (name, lanes)
+        if key not in self._snippets:
+            definition = self._definition(name)
+            pairs = zip(definition.params, lanes, strict=True)
+            operands = [Local(at, kind, width) for at, ((_, kind), width) in enumerate(pairs)]
+            names = [name for name, _ in definition.params]
+            evaluator = Evaluator(self, dict(zip(names, operands, strict=True)))
+            args = [evaluator.expression(Name(name), {}) for name in names]
+            try:
+                result = scalar(evaluator.inline(definition, args))
+                self._snippets[key] = _recorded(name, operands, result)
+            except NeedsLoopError:
+                self._snippets[key] = None
+        return self._snippets[key]
+
+    def names_of(self, expr: Expr) -> tuple[str, ...]:
+        found = self._names.get(id(expr))
+        if found is None:
+            # The expression is kept with its names, so that no other one gets its id.
+            found = self._names[id(expr)] = (expr, tuple(dict.fromkeys(_names(expr))))
+        return found[1]
+
+    def expression(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
+        """Its instructions; operands that differ only in where they are share them."""
+        shapes = tuple(
+            (item.kind, item.lanes) if isinstance(item, Local) else (item.kind, repr(item.number))
+            for item in operands
+        )
+        key = (id(expr), shapes, lanes)
+        found = self._expressions.get(key)
+        if found is None:
+            found = self._expressions[key] = self._evaluate(expr, operands, lanes)
+        return found
+
+    def _evaluate(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
+        names: dict[str, Local | Constant] = {}
+        slots: list[Local] = []
+        for name, item in zip(self.names_of(expr), operands, strict=True):
+            if isinstance(item, Local):
+                item = Local(len(slots), item.kind, item.lanes)
+                slots.append(item)
+            names[name] = item
+        evaluator = Evaluator(self, names)
+        result = scalar(evaluator.expression(expr, {}))
+        if result.kind == "int":
+            result = evaluator.values.of_kind(result, "i32")
+        if lanes > result.lanes:
+            result = evaluator.values.widen(result)
+        return _recorded("expression", slots, result)
 
     def _compile(self, definition: FunctionDef, lanes: tuple[int, ...]) -> Compiled | None:
         pairs = list(zip(definition.params, lanes, strict=True))
@@ -142,6 +213,27 @@ class _Body(Evaluator):
         self.stack.push(thing)
         self._into.set(index)
         return self.values.local(index, thing.kind, thing.lanes)
+
+
+def _recorded(name: str, operands: Sequence[Local], result: Value) -> Snippet:
+    params = [(name, _type_code(item.kind, item.lanes)) for item in operands]
+    recorder = Recorder(name, params)
+    Stack(recorder).push(result)
+    return recorder.snippet(result)
+
+
+def _names(expr: Expr) -> Iterator[str]:
+    match expr:
+        case Name(name):
+            yield name
+        case Unary(_, inner) | Member(inner, _):
+            yield from _names(inner)
+        case Binary(_, left, right) | Element(left, right):
+            yield from _names(left)
+            yield from _names(right)
+        case Call(_, args):
+            for arg in args:
+                yield from _names(arg)
 
 
 def _type_code(kind: str, lanes: int) -> int:
