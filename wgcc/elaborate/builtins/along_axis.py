@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
@@ -22,7 +22,7 @@ def _along(op: str) -> BuiltinFunction:
 
 def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """x divided by its Euclidean norm along the axes; a norm below `eps` counts as `eps`."""
-    x = Term(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
     axes = expect.axes(tracer, args, x.tensor)
     squares = x.apply("square").sum(axes).keep(axes, x)
     # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0. The square of 1e-12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
@@ -29,7 +29,7 @@ def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     _check_sharing(tracer, args, q, k)
     stack = product(q.dims[:-3])
     scale, queries = _scaled(tracer, args, q)
-    inputs = [_four_axes(x, stack) for x in (queries, Term(tracer, k), Term(tracer, v))]
+    inputs = [_four_axes(x, stack) for x in (queries, TensorExpr(tracer, k), TensorExpr(tracer, v))]
     window = None if args["window"] is None else expect.whole(tracer, args, "window").size
     causal = expect.flag(tracer, args, "causal")
     if args["offset"] is not None and (causal or window is not None):
@@ -41,21 +41,21 @@ def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     mixed, _ = tracer.emit_many(
         "attention", *inputs, outputs=outputs, causal=causal, scale=scale, window=window
     )
-    return Term(tracer, mixed).reshape([*q.dims[:-1], v.dims[-1]]).cast(q.dtype).tensor
+    return TensorExpr(tracer, mixed).reshape([*q.dims[:-1], v.dims[-1]]).cast(q.dtype).tensor
 
 
-def _four_axes(x: Term, stack: Dim) -> Tensor:
+def _four_axes(x: TensorExpr, stack: Dim) -> Tensor:
     return x.cast("f32").reshape([stack, *x.dims[-3:]]).tensor
 
 
-def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, Term]:
+def _scaled(tracer: Tracer, args: BoundArgs, q: Tensor) -> tuple[float, TensorExpr]:
     """A scale known now is part of the op; one known at run time is multiplied with q."""
-    queries = Term(tracer, q)
+    queries = TensorExpr(tracer, q)
     if args["scale"] is None:
         return 1.0 / math.sqrt(q.dims[-1].size), queries
     if isinstance(args["scale"], (Dim, Number)):
         return expect.number(tracer, args, "scale"), queries
-    factor = Term(tracer, expect.scalar(tracer, args, "scale", "f32"))
+    factor = TensorExpr(tracer, expect.scalar(tracer, args, "scale", "f32"))
     return 1.0, queries.cast("f32") * factor
 
 
@@ -69,9 +69,9 @@ def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> 
     if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"
         raise Stop(tracer.report.error("WG0418", text, args.span("mask")))
-    term = Term(tracer, mask)
+    term = TensorExpr(tracer, mask)
     if mask.dtype == "bool":
-        zero = Term(tracer, tracer.constant(0.0, "f32"))
+        zero = TensorExpr(tracer, tracer.constant(0.0, "f32"))
         term = term.choose(zero, HIDDEN)
     return _four_axes(term.cast("f32").broadcast(dims), stack)
 

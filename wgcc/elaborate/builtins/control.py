@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.numbers import plain
 from wgcc.elaborate.report import Stop
@@ -56,7 +56,7 @@ def close(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     if isinstance(a.value, (Dim, Number)) and isinstance(b.value, (Dim, Number)):
         return BoolValue(abs(plain(a.value) - plain(b.value)) <= tolerance)
     a, b = _in_floats(tracer, a), _in_floats(tracer, b)
-    difference = Term(tracer, elementwise(tracer, "close", "sub", a, b, at))
+    difference = TensorExpr(tracer, elementwise(tracer, "close", "sub", a, b, at))
     return difference.apply("abs").compare("le", tolerance).reduce("all").tensor
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.image_windows import MOST_PLACES, windows_over
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
@@ -60,10 +60,10 @@ def causal_conv1d(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if w.dims[0].size > MOST_PLACES and not tracer.generic:
         text = f"a window of {w.dims[0].full} is too long, at most {MOST_PLACES:,} are possible"
         raise Stop(tracer.report.error("WG0417", text, args.span("w")))
-    return _columns(Term(tracer, x), Term(tracer, w)).reshape(x.dims).tensor
+    return _columns(TensorExpr(tracer, x), TensorExpr(tracer, w)).reshape(x.dims).tensor
 
 
-def _columns(x: Term, w: Term) -> Term:
+def _columns(x: TensorExpr, w: TensorExpr) -> TensorExpr:
     """Time as the rows of an image one pixel wide; the last kernel row is at the present."""
     time, channels, one = x.dims[-2], x.dims[-1], Dim.literal(1)
     image = x.reshape([product(x.dims[:-2]), time, one, channels])
@@ -73,7 +73,7 @@ def _columns(x: Term, w: Term) -> Term:
         stride=(1, 1), pad=(w.dims[0].size - 1, 0), dilation=(1, 1), groups=channels.size,
         out=(time.size, 1),
     )  # fmt: skip
-    return Term(x.tracer, result)
+    return TensorExpr(x.tracer, result)
 
 
 FUNCTIONS = (

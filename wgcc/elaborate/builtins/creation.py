@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term, iota
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
@@ -52,7 +52,7 @@ def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """f32 rows of `size` numbers: 1 at the id, 0 elsewhere."""
-    ids = Term(tracer, expect.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
+    ids = TensorExpr(tracer, expect.tensor(tracer, args, "ids", INTEGERS)).cast("i32")
     size = expect.whole(tracer, args, "size")
     tracer.look_up(ids.tensor, size.size, "an id")
     classes = iota(tracer, size)

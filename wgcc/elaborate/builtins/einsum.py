@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.builtins import expect, patterns
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.matmul import batched
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -21,13 +21,13 @@ from wgcc.ir.graph import FLOATS
 class Factor:
     """A tensor whose axes have names."""
 
-    term: Term
+    term: TensorExpr
     names: tuple[str, ...]
 
     def dims(self, names: Sequence[str]) -> list[Dim]:
         return [self.term.dims[self.names.index(name)] for name in names]
 
-    def ordered(self, names: Sequence[str]) -> Term:
+    def ordered(self, names: Sequence[str]) -> TensorExpr:
         return self.term.transpose([self.names.index(name) for name in names])
 
     def without(self, names: Sequence[str]) -> Factor:
@@ -73,7 +73,7 @@ def _factors(tracer: Tracer, pattern: patterns.Pattern, args: BoundArgs) -> list
         side = patterns.match(tracer, side, x, sizes, got.span)
         names = tuple(patterns.names_of(side))
         dims = [dim for name in names if (dim := sizes.get(name)) is not None]
-        factors.append(Factor(Term(tracer, x).reshape(dims), names))
+        factors.append(Factor(TensorExpr(tracer, x).reshape(dims), names))
     return factors
 
 
@@ -107,7 +107,7 @@ def _multiply(tracer: Tracer, a: Factor, b: Factor, needed: Sequence[str]) -> Fa
     else:
         dims = (height, width)
         result = tracer.emit("matmul", left.tensor, right.tensor, dims=dims, dtype=left.dtype)
-    whole = Term(tracer, result).reshape([*lead, *a.dims(rows), *b.dims(columns)])
+    whole = TensorExpr(tracer, result).reshape([*lead, *a.dims(rows), *b.dims(columns)])
     return Factor(whole, (*stack, *rows, *columns))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.numbers import plain
@@ -69,7 +69,7 @@ def gelu(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     value = args["x"]
     if isinstance(value, (Dim, Number)):
         return _of_number(tracer, "gelu", value, _gelu_tanh if rough else _gelu, at)
-    x = Term(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
     if not rough:
         return x.apply("gelu").tensor
     inner = (x + x * x.apply("square") * 0.044715) * math.sqrt(2.0 / math.pi)

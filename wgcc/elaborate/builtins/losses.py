@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
@@ -16,7 +16,7 @@ from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS
 
 
-def _pairwise(name: str, loss: Callable[[Term, Term], Term]) -> BuiltinFunction:
+def _pairwise(name: str, loss: Callable[[TensorExpr, TensorExpr], TensorExpr]) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         prediction, target = _pair(tracer, name, args, at)
         return loss(prediction, target).mean().tensor
@@ -24,15 +24,15 @@ def _pairwise(name: str, loss: Callable[[Term, Term], Term]) -> BuiltinFunction:
     return BuiltinFunction(name, "prediction, target", call)
 
 
-def mse(prediction: Term, target: Term) -> Term:
+def mse(prediction: TensorExpr, target: TensorExpr) -> TensorExpr:
     return (prediction - target).apply("square")
 
 
-def mae(prediction: Term, target: Term) -> Term:
+def mae(prediction: TensorExpr, target: TensorExpr) -> TensorExpr:
     return (prediction - target).apply("abs")
 
 
-def bce_logits(x: Term, target: Term) -> Term:
+def bce_logits(x: TensorExpr, target: TensorExpr) -> TensorExpr:
     """-y log σ(x) - (1 - y) log(1 - σ(x)) = (1 - y) x + softplus(-x): no overflow for any x."""
     return (1.0 - target) * x + (-x).apply("softplus")
 
@@ -50,7 +50,7 @@ def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     return size.compare("le", delta).choose(square, line).mean().tensor
 
 
-def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Term, Term]:
+def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
     """Two float tensors of one shape: losses do not broadcast, because that hides mistakes."""
     a = expect.tensor(tracer, args, "prediction", FLOATS)
     b = expect.tensor(tracer, args, "target", (a.dtype,))
@@ -65,7 +65,7 @@ def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Term, T
         raise Stop(found.note(note) if note else found)
     for x, y in zip(a.dims, b.dims, strict=True):
         tracer.same_size(x, y, at, f"`{name}`")
-    return Term(tracer, a), Term(tracer, b)
+    return TensorExpr(tracer, a), TensorExpr(tracer, b)
 
 
 def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -87,8 +87,8 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """How many labels have the highest score, as a fraction of those that are not `ignore`."""
     logits, labels = _scores(tracer, "accuracy", args, at)
-    best = arg_reduce("argmax", Term(tracer, logits), logits.rank - 1)
-    label = Term(tracer, labels)
+    best = arg_reduce("argmax", TensorExpr(tracer, logits), logits.rank - 1)
+    label = TensorExpr(tracer, labels)
     right = best.compare("eq", label)
     ignore = _ignored(tracer, args)
     classes = logits.dims[-1].size

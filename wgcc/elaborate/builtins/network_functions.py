@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -68,7 +68,7 @@ def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> T
 
 def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """While training each element is zero with probability p; the others are scaled by 1/(1-p)."""
-    x = Term(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
     if isinstance(args["p"], (Dim, Number)):
         rate = expect.number(tracer, args, "p")
         if not 0 <= rate < 1:
@@ -76,10 +76,10 @@ def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
             raise Stop(tracer.report.error("WG0503", text, args.span("p")))
         if rate == 0 or not tracer.is_training():
             return x.tensor
-    p = Term(tracer, expect.scalar(tracer, args, "p", "f32"))
+    p = TensorExpr(tracer, expect.scalar(tracer, args, "p", "f32"))
     if not tracer.is_training():
         return x.tensor
-    kept = Term(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
+    kept = TensorExpr(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
     grown = x / (1.0 - p).cast(x.dtype)
     return kept.choose(grown, 0.0).tensor
 

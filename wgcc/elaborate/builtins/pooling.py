@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.image_windows import windows_over
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim
@@ -47,7 +47,7 @@ def upsample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     down, right = expect.pair(tracer, args, "factor")
     batch, rows, columns, channels = x.dims
     one = Dim.literal(1)
-    blocks = Term(tracer, x).reshape([batch, rows, one, columns, one, channels])
+    blocks = TensorExpr(tracer, x).reshape([batch, rows, one, columns, one, channels])
     spread = blocks.broadcast([batch, rows, down, columns, right, channels])
     dims = (batch, rows * down, columns * right, channels)
     result = spread.reshape(dims).tensor

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, product
@@ -20,12 +20,12 @@ PARAMETERS = "x, axis=none, keep=false"
 # A sum of bytes would wrap around at 256.
 SUMMABLE = (*FLOATS, "i32", "u32")
 
-Rule = Callable[[Term, Sequence[int]], Term]
+Rule = Callable[[TensorExpr, Sequence[int]], TensorExpr]
 
 
 def _reduction(name: str, dtypes: Sequence[str], rule: Rule) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = Term(tracer, expect.tensor(tracer, args, "x", dtypes))
+        x = TensorExpr(tracer, expect.tensor(tracer, args, "x", dtypes))
         axes = expect.axes(tracer, args, x.tensor)
         result = rule(x, axes)
         keep = expect.flag(tracer, args, "keep")
@@ -38,27 +38,27 @@ def _plain(op: str) -> Rule:
     return lambda x, axes: x.reduce(op, axes)
 
 
-def mean(x: Term, axes: Sequence[int]) -> Term:
+def mean(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
     return x.mean(axes)
 
 
-def var(x: Term, axes: Sequence[int]) -> Term:
+def var(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
     """The biased variance, as norm layers use it."""
     return x.reduce("var", axes) if axes else x - x
 
 
-def logsumexp(x: Term, axes: Sequence[int]) -> Term:
+def logsumexp(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
     if not axes:
         return x
     dims = [dim for axis, dim in enumerate(x.dims) if axis not in axes]
     tracer = x.tracer
     result = tracer.emit("logsumexp", x.tensor, dims=dims, dtype=x.dtype, axes=tuple(axes))
-    return Term(tracer, result)
+    return TensorExpr(tracer, result)
 
 
 def _arg_reduction(op: str) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-        x = Term(tracer, expect.tensor(tracer, args, "x", NUMBERS))
+        x = TensorExpr(tracer, expect.tensor(tracer, args, "x", NUMBERS))
         axes = expect.axes(tracer, args, x.tensor)
         result = _position(tracer, args, op, x, axes)
         keep = expect.flag(tracer, args, "keep")
@@ -67,7 +67,9 @@ def _arg_reduction(op: str) -> BuiltinFunction:
     return BuiltinFunction(op, PARAMETERS, call)
 
 
-def _position(tracer: Tracer, args: BoundArgs, op: str, x: Term, axes: Sequence[int]) -> Term:
+def _position(
+    tracer: Tracer, args: BoundArgs, op: str, x: TensorExpr, axes: Sequence[int]
+) -> TensorExpr:
     """Along one axis, or (without `axis`) in the flattened tensor."""
     if args["axis"] is None:
         flat = x.reshape([product(x.dims)])
@@ -78,9 +80,9 @@ def _position(tracer: Tracer, args: BoundArgs, op: str, x: Term, axes: Sequence[
     return arg_reduce(op, x, axes[0])
 
 
-def arg_reduce(op: str, x: Term, axis: int) -> Term:
+def arg_reduce(op: str, x: TensorExpr, axis: int) -> TensorExpr:
     dims: list[Dim] = [*x.dims[:axis], *x.dims[axis + 1 :]]
-    return Term(x.tracer, x.tracer.emit(op, x.tensor, dims=dims, dtype="i32", axis=axis))
+    return TensorExpr(x.tracer, x.tracer.emit(op, x.tensor, dims=dims, dtype="i32", axis=axis))
 
 
 FUNCTIONS = (

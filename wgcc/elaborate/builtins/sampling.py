@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim
@@ -29,16 +29,16 @@ def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if not logits.dims:
         text = f"`logits` needs an axis of classes, but this is {describe(logits)}"
         raise Stop(tracer.report.error("WG0415", text, args.span("logits")))
-    scores = _cooled(tracer, args, Term(tracer, logits).cast("f32"))
+    scores = _cooled(tracer, args, TensorExpr(tracer, logits).cast("f32"))
     scores = _limited(tracer, args, scores)
-    draw = Term(tracer, tracer.random(scores.dims, "uniform", at, _seed(tracer, args)))
+    draw = TensorExpr(tracer, tracer.random(scores.dims, "uniform", at, _seed(tracer, args)))
     # -log(1 - u) is exponentially distributed, and minus its logarithm is Gumbel noise.
     waiting = (-(-draw).apply("log1p")).apply("maximum", SMALLEST_DRAW)
     noisy = scores - waiting.apply("log")
     return arg_reduce("argmax", noisy, noisy.rank - 1).tensor
 
 
-def _cooled(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
+def _cooled(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
     value = args["temperature"]
     if isinstance(value, (Dim, Number)):
         number = expect.number(tracer, args, "temperature")
@@ -46,20 +46,20 @@ def _cooled(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
             text = f"`temperature` must not be negative, but it is {number:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("temperature")))
         return scores if number == 1 else scores / max(number, COLDEST)
-    heat = Term(tracer, expect.scalar(tracer, args, "temperature", "f32"))
+    heat = TensorExpr(tracer, expect.scalar(tracer, args, "temperature", "f32"))
     return scores / heat.apply("maximum", COLDEST)
 
 
-def _limited(tracer: Tracer, args: BoundArgs, scores: Term) -> Term:
+def _limited(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
     classes = scores.dims[-1]
     count = expect.whole(tracer, args, "top_k") if args["top_k"] is not None else None
     if count is not None and count.size < classes.size:
         kept = tracer.emit("keep_top_k", scores.tensor, dims=scores.dims, dtype="f32", k=count.size)
-        scores = Term(tracer, kept)
+        scores = TensorExpr(tracer, kept)
     mass = _mass(tracer, args)
     if mass is not None:
         kept = tracer.emit("keep_top_p", scores.tensor, mass, dims=scores.dims, dtype="f32")
-        scores = Term(tracer, kept)
+        scores = TensorExpr(tracer, kept)
     return scores
 
 

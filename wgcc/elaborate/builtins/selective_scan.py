@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.builtins.terms import Term
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, compare
@@ -28,9 +28,9 @@ def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         name: expect.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
     }
     _check(tracer, tensors, at)
-    operands = [Term(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
+    operands = [TensorExpr(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
     y = tracer.emit("selective_scan", *operands, dims=tensors["u"].dims, dtype="f32")
-    return Term(tracer, y).cast(tensors["u"].dtype).tensor
+    return TensorExpr(tracer, y).cast(tensors["u"].dtype).tensor
 
 
 def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:

@@ -1,6 +1,8 @@
 """Formulas over tensors, for built-ins that consist of several ops: `(x - y).square().mean()`.
 
-Terms have been checked before: shapes broadcast, and dtypes agree.
+A `TensorExpr` is a tensor as the source sees it: its sizes are dims, and shapes broadcast. A `Term`
+(wgcc/ops/formula.py) is a value of the graph, where broadcasts are nodes. Dtypes and shapes have
+been checked before.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from wgcc.elaborate.tracing.values import Tensor
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class TensorExpr:
     tracer: Tracer
     tensor: Tensor
 
@@ -34,98 +36,100 @@ class Term:
     def dtype(self) -> str:
         return self.tensor.dtype
 
-    def apply(self, op: str, *others: Term | float, dtype: str = "") -> Term:
-        """A pointwise op; numbers take the dtype of this term."""
-        terms = [self, *(self.of(other) for other in others)]
-        dims = _common_dims([term.dims for term in terms])
-        tensors = [self.tracer.broadcast(term.tensor, dims) for term in terms]
+    def apply(self, op: str, *others: TensorExpr | float, dtype: str = "") -> TensorExpr:
+        """A pointwise op; numbers take the dtype of this tensor."""
+        operands = [self, *(self.of(other) for other in others)]
+        dims = _common_dims([operand.dims for operand in operands])
+        tensors = [self.tracer.broadcast(operand.tensor, dims) for operand in operands]
         result = self.tracer.emit(op, *tensors, dims=dims, dtype=dtype or self.dtype)
-        return Term(self.tracer, result)
+        return TensorExpr(self.tracer, result)
 
-    def of(self, other: Term | float) -> Term:
-        if isinstance(other, Term):
+    def of(self, other: TensorExpr | float) -> TensorExpr:
+        if isinstance(other, TensorExpr):
             return other
-        return Term(self.tracer, self.tracer.constant(other, self.dtype))
+        return TensorExpr(self.tracer, self.tracer.constant(other, self.dtype))
 
-    def __add__(self, other: Term | float) -> Term:
+    def __add__(self, other: TensorExpr | float) -> TensorExpr:
         return self.apply("add", other)
 
-    def __sub__(self, other: Term | float) -> Term:
+    def __sub__(self, other: TensorExpr | float) -> TensorExpr:
         return self.apply("sub", other)
 
-    def __rsub__(self, other: float) -> Term:
+    def __rsub__(self, other: float) -> TensorExpr:
         return self.of(other).apply("sub", self)
 
-    def __mul__(self, other: Term | float) -> Term:
+    def __mul__(self, other: TensorExpr | float) -> TensorExpr:
         return self.apply("mul", other)
 
-    def __truediv__(self, other: Term | float) -> Term:
+    def __truediv__(self, other: TensorExpr | float) -> TensorExpr:
         return self.apply("div", other)
 
-    def __neg__(self) -> Term:
+    def __neg__(self) -> TensorExpr:
         return self.apply("neg")
 
-    def __and__(self, other: Term) -> Term:
+    def __and__(self, other: TensorExpr) -> TensorExpr:
         return self.apply("logical_and", other)
 
-    def __or__(self, other: Term) -> Term:
+    def __or__(self, other: TensorExpr) -> TensorExpr:
         return self.apply("logical_or", other)
 
-    def compare(self, op: str, other: Term | float) -> Term:
+    def compare(self, op: str, other: TensorExpr | float) -> TensorExpr:
         """`op` is one of eq ne lt le gt ge."""
         return self.apply(op, other, dtype="bool")
 
-    def choose(self, yes: Term, no: Term | float) -> Term:
+    def choose(self, yes: TensorExpr, no: TensorExpr | float) -> TensorExpr:
         """`yes` where this condition holds, else `no`."""
         other = yes.of(no)
         dims = _common_dims([self.dims, yes.dims, other.dims])
-        tensors = [self.tracer.broadcast(term.tensor, dims) for term in (self, yes, other)]
+        tensors = [self.tracer.broadcast(operand.tensor, dims) for operand in (self, yes, other)]
         result = self.tracer.emit("where", *tensors, dims=dims, dtype=yes.dtype)
-        return Term(self.tracer, result)
+        return TensorExpr(self.tracer, result)
 
-    def reduce(self, op: str, axes: Sequence[int] | None = None) -> Term:
+    def reduce(self, op: str, axes: Sequence[int] | None = None) -> TensorExpr:
         """`op` is one of sum max min prod any all; without axes over all of them."""
         chosen = tuple(sorted(range(self.rank) if axes is None else axes))
         if not chosen:
             return self
         dims = [dim for axis, dim in enumerate(self.dims) if axis not in chosen]
         result = self.tracer.emit(op, self.tensor, dims=dims, dtype=self.dtype, axes=chosen)
-        return Term(self.tracer, result)
+        return TensorExpr(self.tracer, result)
 
-    def sum(self, axes: Sequence[int] | None = None) -> Term:
+    def sum(self, axes: Sequence[int] | None = None) -> TensorExpr:
         return self.reduce("sum", axes)
 
-    def mean(self, axes: Sequence[int] | None = None) -> Term:
+    def mean(self, axes: Sequence[int] | None = None) -> TensorExpr:
         chosen = range(self.rank) if axes is None else axes
         count = prod(self.dims[axis].size for axis in chosen)
         total = self.sum(axes)
         return total * (1.0 / count) if count != 1 else total
 
-    def keep(self, axes: Sequence[int], before: Term) -> Term:
+    def keep(self, axes: Sequence[int], before: TensorExpr) -> TensorExpr:
         """Put the reduced axes of `before` back, with size 1."""
         one = Dim.literal(1)
         dims = [one if axis in axes else dim for axis, dim in enumerate(before.dims)]
         return self.reshape(dims)
 
-    def cast(self, dtype: str) -> Term:
-        return Term(self.tracer, self.tracer.cast(self.tensor, dtype))
+    def cast(self, dtype: str) -> TensorExpr:
+        return TensorExpr(self.tracer, self.tracer.cast(self.tensor, dtype))
 
-    def reshape(self, dims: Sequence[Dim]) -> Term:
-        return Term(self.tracer, views.reshape(self.tracer, self.tensor, dims))
+    def reshape(self, dims: Sequence[Dim]) -> TensorExpr:
+        return TensorExpr(self.tracer, views.reshape(self.tracer, self.tensor, dims))
 
-    def transpose(self, order: Sequence[int]) -> Term:
-        return Term(self.tracer, views.transpose(self.tracer, self.tensor, order))
+    def transpose(self, order: Sequence[int]) -> TensorExpr:
+        return TensorExpr(self.tracer, views.transpose(self.tracer, self.tensor, order))
 
-    def broadcast(self, dims: Sequence[Dim]) -> Term:
-        return Term(self.tracer, self.tracer.broadcast(self.tensor, dims))
+    def broadcast(self, dims: Sequence[Dim]) -> TensorExpr:
+        return TensorExpr(self.tracer, self.tracer.broadcast(self.tensor, dims))
 
-    def new_axis(self, axis: int) -> Term:
-        return Term(self.tracer, views.new_axis(self.tracer, self.tensor, axis % (self.rank + 1)))
+    def new_axis(self, axis: int) -> TensorExpr:
+        return TensorExpr(
+            self.tracer, views.new_axis(self.tracer, self.tensor, axis % (self.rank + 1))
+        )
 
 
-def iota(tracer: Tracer, dim: Dim, dtype: str = "i32") -> Term:
+def iota(tracer: Tracer, dim: Dim, dtype: str = "i32") -> TensorExpr:
     """0, 1, 2, …"""
-    return Term(tracer, tracer.emit("iota", dims=[dim], dtype=dtype, n=dim.size))
+    return TensorExpr(tracer, tracer.emit("iota", dims=[dim], dtype=dtype, n=dim.size))
 
 
 def _common_dims(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
