@@ -95,5 +95,5 @@ def test_a_session_carries_parameters_and_state() -> None:
 
 
 def test_random_parameters_must_be_given() -> None:
-    with pytest.raises(ValueError, match="w starts at random"):
+    with pytest.raises(ValueError, match="w has random initial values"):
         Session(counting(), {})

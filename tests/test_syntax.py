@@ -15,7 +15,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.errors_text import render_run
 from wgcc.paths import data_dir
 from wgcc.syntax import ast, table_cache
-from wgcc.syntax.error_lines import damaged_lines
+from wgcc.syntax.error_lines import affected_lines
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.parser import parse
 
@@ -224,11 +224,10 @@ def test_fixes_apply() -> None:
     assert text.startswith('dim B = 0.5 and "x" * 1.0 // c')
 
 
-def test_damaged_lines_and_broken_names() -> None:
+def test_affected_lines_and_broken_names() -> None:
     text = "dim A = 1\ndim B = +\ndim C = f(\ndim D = 2\n"
     file, diagnostics = read(text)
-    assert damaged_lines(diagnostics, file.span.source) == {2, 3}
-    assert damaged_lines(diagnostics, Source("t.wg", text)) == set()
+    assert {line for item in diagnostics for line in affected_lines(item)} == {2, 3}
     broken = [item for item in file.items if isinstance(item, ast.Broken)]
     assert "B" in {name for item in broken for name in item.names}
     names = {d.name.text for item in file.items if isinstance(item, ast.Dims) for d in item.dims}

@@ -1,6 +1,6 @@
 """Places in source files, diagnostics, and the one exception type users see.
 
-Every problem is a `Diagnostic` object first; text and JSON are made from it.
+Every problem is a `Diagnostic` object first; its text and JSON forms are derived from it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# What no one reads to the end of.
+# Longer messages, and more problems, would not be read.
 LONGEST_MESSAGE = 1000
 MOST_PROBLEMS = 1000
 
@@ -69,7 +69,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """Advice; `edits` are (place, replacement text) where it can be applied as it stands."""
+    """A suggestion; `edits` are (place, replacement text) if it can be applied automatically."""
 
     text: str
     edits: tuple[tuple[Span, str], ...] = ()
@@ -131,9 +131,9 @@ def _short(text: str) -> str:
 
 
 class Diagnostics:
-    """All problems found in one run, without repetitions, in the order they were found.
+    """All problems found in one run, without duplicates, in the order they were found.
 
-    Where there are very many (`is_full`) the rest is left out.
+    If there are very many (`is_full`), the rest is left out.
     """
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class Diagnostics:
         return iter(self.items)
 
     def forget(self, kept: int) -> None:
-        """All but the first `kept` problems."""
+        """Drop all but the first `kept` problems."""
         self._seen -= {_key(item) for item in self.items[kept:]}
         del self.items[kept:]
         self.is_full = False
@@ -184,7 +184,7 @@ def _key(found: Diagnostic) -> tuple[str, str, int, str]:
 
 
 class WgError(Exception):
-    """A problem of the user's making. `diagnostics` holds places where there are any."""
+    """An error to show to the user. `diagnostics` has the places, if there are any."""
 
     def __init__(self, message: str, diagnostics: Diagnostics | None = None) -> None:
         super().__init__(message)

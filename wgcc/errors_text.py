@@ -1,6 +1,6 @@
 """Diagnostics as text: the source line with carets under the place, then notes and helps.
 
-It knows how a report looks and nothing of what is reported.
+It knows how a diagnostic looks, not what it is about.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _frame(source: Source, marks: list[_Mark], margin: str) -> list[str]:
 
 
 def _cropped(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
-    """A very long line is cut to what surrounds the first mark; marks outside of that go."""
+    """A very long line is cropped around the first mark; marks outside of that are dropped."""
     if len(text) <= LONGEST_LINE:
         return text, marks
     first = min((mark.column for mark in marks), default=0)
@@ -110,13 +110,13 @@ def _cropped(text: str, marks: list[_Mark]) -> tuple[str, list[_Mark]]:
     moved = [
         replace(mark, column=mark.column - start, width=max(1, min(mark.width, end - mark.column)))
         for mark in marks
-        if mark.column <= end  # what is missing at the end of a line stands behind it
+        if mark.column <= end  # something missing at the end of a line is marked after it
     ]
     return text[start:end], moved
 
 
 def _underlines(text: str, marks: list[_Mark]) -> list[str]:
-    """The row of carets with the last label behind it; the other labels hang below on bars."""
+    """The row of carets with the last label after it; the other labels are below, with bars."""
     marks = sorted(marks, key=lambda mark: mark.column)
     row = [" "] * max(mark.column + mark.width for mark in marks)
     for mark in sorted(marks, key=lambda mark: mark.char == "^"):
@@ -159,5 +159,6 @@ def _advice(diagnostic: Diagnostic, margin: str) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """Control characters, bidirectional marks and lone surrogates could spoil a terminal."""
+    """Without control characters, bidirectional marks and lone surrogates, which could garble a
+    terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text)

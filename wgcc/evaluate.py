@@ -1,6 +1,6 @@
 """Runs graphs and whole programs in numpy with each op's `reference`: the oracle of every test.
 
-It must not know any single op: what an op means stands in its own file.
+It must not know any single op: the meaning of an op is in its own file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Precision = Literal["f64", "f32"]
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """What one call of an entry gives: its results, and what it leaves in parameters and state."""
+    """The results of one call of an entry, and the new values of parameters and state."""
 
     outputs: Mapping[str, Array]
     writes: Mapping[str, Array]
@@ -30,7 +30,7 @@ class Evaluated:
 def evaluate(graph: Graph, values: Mapping[str, Array], dtype: Precision = "f64") -> Evaluated:
     """Run `graph` on `values` (one array per source, by name); floats are computed in `dtype`.
 
-    Raises `OutOfRangeError` where the graph's range guard finds something.
+    Raises `OutOfRangeError` if the graph's range guard finds an index out of range.
     """
     given = {**values, **{item.value.name: from_words(item) for item in graph.constants}}
     known = {value.name: as_held(given[value.name], value.type, dtype) for value in graph.sources}
@@ -56,7 +56,7 @@ class OutOfRangeError(ValueError):
 
 
 class Session:
-    """A program between calls: `params` and `state` hold what the last `call` left there."""
+    """A program between calls: `params` and `state` hold the values after the last `call`."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Session:
 
 
 def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array:
-    """`array` as a tensor of this type is held: f16 is rounded, then a float like any other."""
+    """`array` as a tensor of this type stores it: f16 is rounded, then computed like any float."""
     found = np.asarray(array)
     if found.shape != type_.shape:
         raise ValueError(f"a tensor {type_} cannot hold an array of shape {list(found.shape)}")
@@ -118,7 +118,7 @@ def _run(node: Node, known: Mapping[str, Array], dtype: Precision) -> dict[str, 
 
 
 def _last_uses(graph: Graph) -> dict[str, int]:
-    """Where each value is read last; what is wanted at the end is left out."""
+    """The last node that reads each value; results of the graph are left out."""
     uses = {
         value.name: position for position, node in enumerate(graph.nodes) for value in node.inputs
     }
@@ -133,7 +133,7 @@ def _pick(wanted: Mapping[str, Value], known: Mapping[str, Array]) -> dict[str, 
 def _held(
     tensors: Iterable[Tensor], given: Mapping[str, Array], dtype: Precision
 ) -> dict[str, Array]:
-    """The given arrays; tensors that start with plain values or as a copy need not be given."""
+    """The given arrays; initial values that are numbers or copies need not be given."""
     return {
         tensor.name: as_held(_first_value(tensor, given), tensor.type, dtype) for tensor in tensors
     }
@@ -147,7 +147,7 @@ def _first_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
     if tensor.init.kind in PLAIN:
         return np.full(tensor.type.shape, PLAIN[tensor.init.kind])
     if tensor.init.kind != "value":
-        raise ValueError(f"{tensor.name} starts at random, so its values must be given")
+        raise ValueError(f"{tensor.name} has random initial values, so they must be given")
     values = tensor.init.values
     return (
         np.full(tensor.type.shape, values[0])

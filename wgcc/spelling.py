@@ -1,4 +1,4 @@
-"""Which known word a misspelt one was probably meant to be."""
+"""Suggests the known word that a misspelt one was probably meant to be."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _letters(word: str) -> str:
 
 
 def _close(a: str, b: str) -> int | None:
-    """How many typing mistakes lie between two words; None if too many for it to be a slip."""
+    """The number of typing mistakes between two words; None if there are too many."""
     shorter = min(len(a), len(b))
     allowed = max(1, shorter // 3)
-    # Words of one or two letters are all alike; a long word that begins with a whole short one is
-    # a compound, not a slip. Comparing takes the product of the lengths.
+    # Words of one or two letters are all similar; a long word that begins with a whole short one is
+    # a compound, not a mistake. Comparing takes time in proportion to the product of the lengths.
     if not 3 <= shorter <= LONGEST or abs(len(a) - len(b)) > allowed:
         return None
     distance = _mistakes(a, b)
@@ -40,7 +40,7 @@ def _close(a: str, b: str) -> int | None:
 
 
 def _mistakes(a: str, b: str) -> int:
-    """Letters inserted, dropped, changed, or swapped with a neighbour (Damerau's distance)."""
+    """Letters inserted, dropped, changed, or swapped (the Damerau-Levenshtein distance)."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, letter in enumerate(a, 1):

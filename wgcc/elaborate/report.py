@@ -9,6 +9,7 @@ from wgcc.elaborate.from_pytorch import counterpart
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.ast import Syntax
+from wgcc.syntax.error_lines import affected_lines
 
 Place = Span | Syntax
 
@@ -102,18 +103,10 @@ class Report:
             count, lines = 0, set()
         if count < len(items):
             syntax = [item for item in items[count:] if item.code.startswith("WG01")]
-            lines |= {place for item in syntax for place in _lines_near(item)}
+            lines |= {(item.span.source, line) for item in syntax for line in affected_lines(item)}
             self._damaged = len(items), lines
         return lines
 
 
 def place(at: Place) -> Span:
     return at if isinstance(at, Span) else at.span
-
-
-def _lines_near(item: Diagnostic) -> Iterator[tuple[Source, int]]:
-    """The lines between the places of a syntax error (an unclosed bracket damages what follows)."""
-    lines = [item.span.line, *(span.line for span, _ in item.others)]
-    first = min(lines)
-    last = max(first + 1, min(max(lines), first + 3))
-    return ((item.span.source, line) for line in range(first, last))

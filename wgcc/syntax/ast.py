@@ -1,10 +1,10 @@
 """The syntax tree of a `.wg` file: what was written, with its place. It knows no shapes and no ops.
 
-`Broken` stands where a statement, member or item did not parse: the error has been reported, and
-`names` are the names it might have bound, so that later phases stay silent about them.
+`Broken` replaces a statement, member or item that did not parse: the error has been reported, and
+`names` are the names it might have bound, so that later phases report nothing about them.
 
-Nodes are compared by identity and never changed. (They are not `frozen`: making so many frozen
-classes would be a third of the time that the command line takes to start.)
+Nodes are compared by identity and never changed. (They are not `frozen`, because creating so many
+frozen classes would take a third of the time that the command line takes to start.)
 """
 
 from __future__ import annotations

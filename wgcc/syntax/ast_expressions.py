@@ -1,4 +1,4 @@
-"""The part of the syntax tree that expressions and types are made of (see `wgcc.syntax.ast`)."""
+"""The nodes of the syntax tree for expressions and types (see `wgcc.syntax.ast`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wgcc.errors import Span
 
 @dataclass(slots=True, eq=False)
 class Syntax:
-    """Any piece of the tree."""
+    """Any node of the tree."""
 
     span: Span
 
@@ -83,7 +83,7 @@ class Pipe(Syntax):
 
 @dataclass(slots=True, eq=False)
 class Binary(Syntax):
-    """`op` is one of `+ - * / % ** @ == != < <= > >= and or`; `op_span` is where it stands."""
+    """`op` is one of `+ - * / % ** @ == != < <= > >= and or`; `op_span` is its place."""
 
     op: str
     left: Expr

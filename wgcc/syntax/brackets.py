@@ -1,4 +1,4 @@
-"""Makes brackets match: reports those that do not, and guesses from layout where one is missing."""
+"""Makes brackets match: reports those that do not, and guesses missing ones from indentation."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from wgcc.syntax.indentation import (
     starts_binding,
     starts_item,
 )
-from wgcc.syntax.missing_braces import open_heads
+from wgcc.syntax.missing_braces import add_missing_braces
 from wgcc.syntax.tokens import CLOSER_TYPES, CLOSERS, OPENERS, Token, inserted
 
 
 def balance(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """The same tokens with matching brackets. Layout is only looked at if they do not match."""
+    """The same tokens with matching brackets. Indentation is only used if they do not match."""
     if _match(tokens):
         return tokens
-    opened = open_heads(source, tokens, diagnostics)
+    opened = add_missing_braces(source, tokens, diagnostics)
     return opened if _match(opened) else _Balancer(source, opened, diagnostics).run()
 
 
@@ -39,7 +39,7 @@ class _Balancer:
         self.diagnostics = diagnostics
         self.kept: list[Token] = []
         self.open: list[Token] = []
-        # Where the layout says that a `{` is closed: start of the `{` -> start of its `}`.
+        # Where the indentation says that a `{` is closed: start of the `{` -> start of its `}`.
         self.ends = block_ends(source, tokens)
 
     def run(self) -> list[Token]:
@@ -47,7 +47,7 @@ class _Balancer:
             if begins_line(self.tokens, index):
                 self._close_before_line(index)
             if token.text == "{":
-                self._close_parentheses(token)  # blocks never stand inside ( or [
+                self._close_parentheses(token)  # blocks are never inside ( or [
             if token.text == "}":
                 self._closing_brace(token)
             elif token.text in CLOSERS:
@@ -61,7 +61,7 @@ class _Balancer:
         return self.kept
 
     def _close_before_line(self, index: int) -> None:
-        """What this line begins with may show that brackets of earlier lines were left open."""
+        """The beginning of this line may show that brackets of earlier lines were not closed."""
         token = self.tokens[index]
         indent = indentation(self.source, token)
         if starts_item(self.tokens, index):
@@ -74,7 +74,7 @@ class _Balancer:
                 self._close_parentheses(token)
 
     def _holds(self, opener: Token, indent: int) -> bool:
-        """Can an item indented by `indent` stand inside this bracket?"""
+        """Can an item indented by `indent` be inside this bracket?"""
         return opener.text == "{" and indentation(self.source, opener) < indent
 
     def _in_parentheses(self) -> bool:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.tokens import Token
 
-# What could be the right side of a division, and brackets that it stood in.
+# What could be the right side of a division, and closing brackets after it.
 _OPERAND = re.compile(r"//\s*(?P<operand>[A-Za-z_]\w*|\d+)\s*[\])},]*\s*\r?")
 _OPERANDS = ("NAME", "INT", "RPAR", "RSQB")
 
@@ -27,7 +27,7 @@ def warn_of_divisions(source: Source, tokens: list[Token], diagnostics: Diagnost
 
 
 def _sizes(tokens: list[Token]) -> set[str]:
-    """Names declared by `dim`, and those that stand first in brackets: `layer Block[D, H]`."""
+    """Names declared by `dim`, and those that come first in brackets: `layer Block[D, H]`."""
     code = [token for token in tokens if token.type not in ("COMMENT", "_NL")]
     return {
         token.text

@@ -1,4 +1,4 @@
-"""Doc comments: the `///` lines above an item, and those that speak of the whole file."""
+"""Doc comments: the `///` lines above an item, and those about the whole file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Docs:
 
 
 def find_docs(tokens: list[Token]) -> Docs:
-    """A block right above an item is its own; the first other one, above all items, the file's."""
+    """A block directly above an item belongs to it; the first other one, if above all items, is
+    about the file."""
     docs = Docs()
     block: list[Token] = []
     seen_item = False

@@ -1,20 +1,11 @@
-"""Which lines a syntax error has spoiled: later phases say nothing more about them."""
+"""The lines of syntax errors: one error is reported for each, and later phases report no more."""
 
 from __future__ import annotations
 
 from wgcc.errors import Diagnostic, Diagnostics, Source
 
-# A bracket left open spoils the lines up to where it was missed, but hardly more than these.
+# An unclosed bracket affects the lines up to where it is found missing; of those, at most these.
 _MOST_LINES = 3
-
-
-def damaged_lines(diagnostics: Diagnostics, source: Source) -> set[int]:
-    """The lines of `source` that did not parse as written."""
-    lines: set[int] = set()
-    for item in diagnostics.errors:
-        if is_syntax_error(item) and item.span.source is source:
-            lines |= _lines(item)
-    return lines
 
 
 def one_error_per_line(diagnostics: Diagnostics, source: Source) -> None:
@@ -41,7 +32,8 @@ def _rank(item: Diagnostic) -> tuple[bool, int]:
     return item.code != "WG0101", item.span.start
 
 
-def _lines(item: Diagnostic) -> set[int]:
+def affected_lines(item: Diagnostic) -> range:
+    """The lines that may not have been parsed as written, because of this syntax error."""
     lines = [item.span.line, *(span.line for span, _ in item.others)]
     first, last = min(lines), max(lines)
-    return set(range(first, max(first + 1, min(last, first + _MOST_LINES))))
+    return range(first, max(first + 1, min(last, first + _MOST_LINES)))

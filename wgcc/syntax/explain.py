@@ -1,4 +1,4 @@
-"""Says what is wrong where a token cannot stand: one rule for each habit, then the general one."""
+"""Explains an unexpected token: a rule for each common mistake, then a general one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wgcc.syntax.newlines import CONTINUES_AFTER
 from wgcc.syntax.token_names import expected_text, found_text, shortened
 from wgcc.syntax.tokens import Token, words
 
-# Where nothing but these can stand, a name is what belongs there.
+# Where only these are accepted, a name is expected.
 _NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")
 _ARITHMETIC = ("PLUS", "MINUS", "MULOP", "POW")
 
 
 @dataclass(frozen=True, slots=True)
-class Accident:
-    """`token` cannot stand between `previous` and `following`; `accepts` are types that could."""
+class UnexpectedToken:
+    """`token` between `previous` and `following`, where only the types `accepts` are possible."""
 
     source: Source
     diagnostics: Diagnostics
@@ -29,7 +29,7 @@ class Accident:
 
     @property
     def at_line_end(self) -> bool:
-        """Also before the `}` of the next line: the newline rule leaves that break out."""
+        """Also before the `}` of the next line, because the newline rule drops that line break."""
         closes = self.token.type == "RBRACE" and self.token.line > self.previous.line
         return closes or self.token.type in ("_NL", END)
 
@@ -44,13 +44,13 @@ class Accident:
         return self.previous.span(self.source)
 
 
-def explain(accident: Accident) -> None:
-    """Report the first rule that fits."""
-    if not any(rule(accident) for rule in _RULES):
-        _unexpected(accident)
+def explain(unexpected: UnexpectedToken) -> None:
+    """Report by the first rule that applies."""
+    if not any(rule(unexpected) for rule in _RULES):
+        _unexpected(unexpected)
 
 
-def _foreign_word(a: Accident) -> bool:
+def _foreign_word(a: UnexpectedToken) -> bool:
     if a.previous.type != "NAME" or a.previous.text not in FOREIGN:
         return False
     advice, instead = FOREIGN[a.previous.text]
@@ -61,7 +61,7 @@ def _foreign_word(a: Accident) -> bool:
     return True
 
 
-def _augmented(a: Accident) -> bool:
+def _augmented(a: UnexpectedToken) -> bool:
     adjacent = a.following.text == "=" and a.token.end == a.following.start
     if not adjacent or a.token.type not in _ARITHMETIC:
         return False
@@ -73,7 +73,7 @@ def _augmented(a: Accident) -> bool:
     return True
 
 
-def _equals_in_expression(a: Accident) -> bool:
+def _equals_in_expression(a: UnexpectedToken) -> bool:
     if a.token.text != "=" or "CMP" not in a.accepts:
         return False
     a.diagnostics.error("WG0112", "`=` cannot be used inside an expression", a.span).help(
@@ -82,7 +82,7 @@ def _equals_in_expression(a: Accident) -> bool:
     return True
 
 
-def _chained_comparison(a: Accident) -> bool:
+def _chained_comparison(a: UnexpectedToken) -> bool:
     if a.token.type != "CMP" or "CMP" in a.accepts or "AND" not in a.accepts:
         return False
     a.diagnostics.error(
@@ -91,7 +91,7 @@ def _chained_comparison(a: Accident) -> bool:
     return True
 
 
-def _after_pipeline(a: Accident) -> bool:
+def _after_pipeline(a: UnexpectedToken) -> bool:
     operator = a.token.type in (*_ARITHMETIC, "CMP")
     if not operator or "PIPE" not in a.accepts or a.token.type in a.accepts:
         return False
@@ -101,7 +101,7 @@ def _after_pipeline(a: Accident) -> bool:
     return True
 
 
-def _misplaced_write(a: Accident) -> bool:
+def _misplaced_write(a: UnexpectedToken) -> bool:
     if a.token.text != ":=":
         return False
     a.diagnostics.error(
@@ -110,7 +110,7 @@ def _misplaced_write(a: Accident) -> bool:
     return True
 
 
-def _number_and_name(a: Accident) -> bool:
+def _number_and_name(a: UnexpectedToken) -> bool:
     """`2x`"""
     adjacent = a.token.start == a.previous.end
     if not adjacent or a.previous.type not in ("INT", "FLOAT") or a.token.type != "NAME":
@@ -122,7 +122,7 @@ def _number_and_name(a: Accident) -> bool:
     return True
 
 
-def _colon_block(a: Accident) -> bool:
+def _colon_block(a: UnexpectedToken) -> bool:
     if a.token.text != ":" or a.following.line <= a.token.line or "LBRACE" not in a.accepts:
         return False
     a.diagnostics.error("WG0117", "blocks use braces, not `:` and indentation", a.span).help(
@@ -131,7 +131,7 @@ def _colon_block(a: Accident) -> bool:
     return True
 
 
-def _reserved_word(a: Accident) -> bool:
+def _reserved_word(a: UnexpectedToken) -> bool:
     reserved = a.token.type in grammar().keywords.values() or a.token.type == "DTYPE"
     if not reserved or "NAME" not in a.accepts or "INT" in a.accepts:
         return False
@@ -144,7 +144,7 @@ def _reserved_word(a: Accident) -> bool:
     return True
 
 
-def _python_import(a: Accident) -> bool:
+def _python_import(a: UnexpectedToken) -> bool:
     if a.token.text != "as" or "FROM" not in a.accepts:
         return False
     a.diagnostics.error("WG0120", "expected `from`, found the keyword `as`", a.span).help(
@@ -153,7 +153,7 @@ def _python_import(a: Accident) -> bool:
     return True
 
 
-def _untyped_argument(a: Accident) -> bool:
+def _untyped_argument(a: UnexpectedToken) -> bool:
     if a.accepts != {"COLON"} or a.previous.type != "NAME" or a.token.text not in (",", ")", "="):
         return False
     a.diagnostics.error("WG0120", f"expected `:`, found `{a.token.text}`", a.span).help(
@@ -162,7 +162,7 @@ def _untyped_argument(a: Accident) -> bool:
     return True
 
 
-def _top_level_binding(a: Accident) -> bool:
+def _top_level_binding(a: UnexpectedToken) -> bool:
     if a.token.type != "NAME" or a.following.text != "=" or "IMPORT" not in a.accepts:
         return False
     name = a.token.text
@@ -172,7 +172,7 @@ def _top_level_binding(a: Accident) -> bool:
     return True
 
 
-def _line_ends_early(a: Accident) -> bool:
+def _line_ends_early(a: UnexpectedToken) -> bool:
     """`z = x +` and then a line that begins another statement."""
     if a.at_line_end or a.token.line <= a.previous.line:
         return False
@@ -187,7 +187,7 @@ def _line_ends_early(a: Accident) -> bool:
     return True
 
 
-def _unexpected(a: Accident) -> None:
+def _unexpected(a: UnexpectedToken) -> None:
     named = a.previous.text in CONTINUES_AFTER or a.at_line_end
     known = named and a.previous.text and a.previous.type != "_NL"
     after = f" after `{shortened(a.previous.text)}`" if known else ""

@@ -1,4 +1,4 @@
-"""Raw nodes of expressions, types, arguments and indices as syntax tree."""
+"""Builds the syntax tree of expressions, types, arguments and indices from raw nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wgcc.syntax import ast
 from wgcc.syntax.reading import DEEPEST, Reading
 from wgcc.syntax.tokens import MISSING_VALUE, Node, Token
 
-# More digits than any size or constant can use; Python itself refuses much longer ones.
+# More digits than any size or constant needs; Python itself refuses much longer numbers.
 _LONGEST_INT = 40
 
 _ESCAPES = {"n": "\n", "t": "\t"}

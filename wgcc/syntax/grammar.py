@@ -1,6 +1,6 @@
-"""The grammar as running tables: a lexer that never fails and a parser that takes token by token.
+"""The parser tables: a lexer that never fails, and a parser that is fed token by token.
 
-This is the only file that knows Lark, and recovery reaches into Lark's parser state only here.
+This is the only file that imports Lark, and the only one that accesses Lark's parser state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wgcc.syntax.tokens import Node, Token
 
 END = "$END"
 
-# What panic mode may put an error node in place of, and what surrounds it takes up again after.
+# The rules that panic mode may replace by an error node.
 _RECOVERABLE = ("_stmt", "_member", "_opt_item", "_item", "setting")
 
 
@@ -44,7 +44,7 @@ def _load(key: str) -> lark.Lark | None:
         return None
     try:
         return lark.Lark.load(io.BytesIO(payload))
-    except Exception:  # whatever an old or foreign file does to the loader, the tables can be made
+    except Exception:  # an old or foreign file may raise anything; the tables are built again
         return None
 
 
@@ -53,7 +53,7 @@ def _make(key: str, text: str) -> lark.Lark:
     file = io.BytesIO()
     made.save(file)
     keep_tables(key, file.getvalue())
-    # Loaded tables do not check their terminals again at every use, made ones do.
+    # Loaded tables are faster than built ones, which check their terminals at every use.
     file.seek(0)
     return lark.Lark.load(file)
 
@@ -61,7 +61,7 @@ def _make(key: str, text: str) -> lark.Lark:
 class Grammar:
     def __init__(self, tables: lark.Lark) -> None:
         self._tables = tables
-        # `tables.lex` would make its lexer anew at every call.
+        # `tables.lex` would build its lexer again in every call.
         self._lexer: Any = tables._build_lexer(dont_ignore=True)
         self._lexer.ignore_types = frozenset({"WS"})
         texts = {t.name: t.pattern.value for t in tables.terminals if t.pattern.type == "str"}
@@ -75,7 +75,7 @@ class Grammar:
         }
 
     def lex(self, text: str, most: int | None = None) -> list[Token]:
-        """`text` up to `most` tokens, with comments and what cannot be a token."""
+        """The first `most` tokens of `text`, with comments, and with text that is no token."""
         thread: Any = LexerThread.from_text(self._lexer, text)
         return [
             Token(t.type, t.value, t.start_pos or 0, t.end_pos or 0, t.line or 1)
@@ -89,7 +89,7 @@ class Grammar:
 
 
 def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """`build`, with the node's place taken from all parts, also those that the tree leaves out."""
+    """`build`, but the node's place covers all parts, also those that are not in the tree."""
 
     def wrapped(parts: list[Any]) -> Any:
         node = build(parts)
@@ -104,7 +104,7 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An unfinished statement, member or item, which an error node may take the place of."""
+    """An unfinished statement, member or item, which may be replaced by an error node."""
 
     depth: int
     symbol: str
@@ -115,13 +115,13 @@ class Frame:
 
 
 class Machine:
-    """One parse under way."""
+    """The state of one parse."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
 
     def feed(self, token: Token) -> bool:
-        """Take a token; False if it cannot stand here."""
+        """Accept a token; False if the grammar does not allow it here."""
         try:
             self._parser.feed_token(token)
         except UnexpectedToken:
@@ -130,11 +130,11 @@ class Machine:
 
     @property
     def depth(self) -> int:
-        """How much of what was taken is still open: `- - - x` takes one more for each `-`."""
+        """The depth of the parser's stack: `- - - x` takes one more level for each `-`."""
         return len(self._parser.parser_state.state_stack)
 
     def finish(self, end: Token) -> Node | None:
-        """The tree, if the text may end here."""
+        """The tree; None if the text may not end here."""
         try:
             tree = self._parser.parser_state.feed_token(end, True)
         except UnexpectedToken:
@@ -142,11 +142,11 @@ class Machine:
         return tree if isinstance(tree, Node) else None
 
     def accepts(self) -> set[str]:
-        """The terminals that could stand here."""
+        """The terminals that are possible here."""
         return {str(name) for name in self._parser.accepts()}
 
     def count_taken(self, tokens: Iterable[Token]) -> int:
-        """How many of `tokens` would be taken, without taking them."""
+        """How many of `tokens` would be accepted, without changing the state."""
         trial = self._parser.copy(deepcopy_values=False)
         trial.parser_state.parse_conf = copy.copy(trial.parser_state.parse_conf)
         trial.parser_state.parse_conf.callbacks = {}
@@ -160,7 +160,7 @@ class Machine:
         return count
 
     def frames(self) -> Iterator[Frame]:
-        """What could be abandoned, the innermost first."""
+        """What could be replaced by an error node, the innermost first."""
         state = self._parser.parser_state
         table = state.parse_conf.states
         for depth in range(len(state.state_stack) - 1, -1, -1):
@@ -180,7 +180,7 @@ class Machine:
             )
 
     def replace(self, frame: Frame, node: Node) -> None:
-        """Put `node` in place of what `frame` had taken so far."""
+        """Put `node` in place of what belongs to `frame` so far."""
         state = self._parser.parser_state
         del state.state_stack[frame.depth + 1 :]
         del state.value_stack[frame.depth :]

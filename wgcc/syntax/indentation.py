@@ -1,6 +1,6 @@
-"""What the layout of the text says: indentation, and what a line begins with.
+"""Indentation, and what a line begins with.
 
-Layout has no meaning in the language; it is only used to guess what was meant where brackets do
+They have no meaning in the language, and are only used to guess what was meant where brackets do
 not match.
 """
 
@@ -13,7 +13,7 @@ _TAB = 4
 
 
 def indentation(source: Source, token: Token) -> int:
-    """Of the line that `token` stands on."""
+    """The indentation of the line of `token`."""
     return len(source.line_indent(token.line).expandtabs(_TAB))
 
 
@@ -22,7 +22,7 @@ def begins_line(tokens: list[Token], index: int) -> bool:
 
 
 def starts_item(tokens: list[Token], index: int) -> bool:
-    """Is this a keyword that only ever begins a statement, member or item?"""
+    """Is this a keyword that can only begin a statement, member or item?"""
     token = tokens[index]
     if token.type in ("NAME", "STRING") or token.text not in LINE_STARTERS | {"fn", "dim"}:
         return False
@@ -31,7 +31,7 @@ def starts_item(tokens: list[Token], index: int) -> bool:
 
 
 def starts_binding(tokens: list[Token], index: int) -> bool:
-    """`a = `, `a, b = `, `a.b := `, `a: `: what cannot stand in an open bracket."""
+    """`a = `, `a, b = `, `a.b := `, `a: `: what cannot be inside a bracket."""
     if tokens[index].type != "NAME":
         return False
     index += 1
@@ -43,10 +43,10 @@ def starts_binding(tokens: list[Token], index: int) -> bool:
 
 
 def block_ends(source: Source, tokens: list[Token]) -> dict[int, int]:
-    """Start of a `{` -> start of the `}` that the layout gives it.
+    """Start of a `{` -> start of the `}` that belongs to it by indentation.
 
-    That is the `}` which begins the first later line that is not indented more, if it is indented
-    just as much.
+    That is a `}` at the beginning of the first later line that is not indented more, if that line
+    is indented exactly as much.
     """
     ends: dict[int, int] = {}
     waiting: list[tuple[int, Token]] = []  # (indentation of its line, `{`), the innermost last

@@ -1,16 +1,16 @@
-"""Blocks written as `:` and indentation: reported once each, and read as if they had braces."""
+"""Blocks written with `:` and indentation: reported once each, and parsed as if they had braces."""
 
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.indentation import begins_line, indentation
-from wgcc.syntax.missing_braces import HEADS
+from wgcc.syntax.missing_braces import BLOCK_HEADERS
 from wgcc.syntax.tokens import Token, inserted
 
 
 def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
     kept: list[Token] = []
-    pretended: list[int] = []  # how far the heads of the blocks under way are indented
+    pretended: list[int] = []  # the indentation of the headers of open blocks
     head: Token | None = None
     for index, token in enumerate(tokens):
         if begins_line(tokens, index):
@@ -33,11 +33,11 @@ def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics
 
 
 def _opens_block(source: Source, tokens: list[Token], index: int, head: Token) -> bool:
-    if tokens[index].text != ":" or head.text not in HEADS or head.type == "NAME":
+    if tokens[index].text != ":" or head.text not in BLOCK_HEADERS or head.type == "NAME":
         return False
     after = [token for token in tokens[index + 1 : index + 40] if token.type != "_NL"]
     if tokens[index + 1 : index + 2] == after[:1] or not after:
-        return False  # something stands behind the `:`, so it is not the end of a head
+        return False  # something follows the `:`, so it is not the end of a header
     return indentation(source, after[0]) > indentation(source, head)
 
 

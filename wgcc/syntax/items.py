@@ -1,4 +1,4 @@
-"""Raw nodes of the top level of a file as syntax tree."""
+"""Builds the syntax tree of the top level of a file from raw nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words before names: soft keywords used as names, words of other languages, misspelt keywords.
+"""Soft keywords used as names, keywords of other languages, and misspelt keywords.
 
 `NAME NAME` never occurs in the grammar, so a word before a name was meant to be a keyword.
 """
@@ -15,8 +15,8 @@ from wgcc.syntax.tokens import Token, words
 
 _BINDING = "a binding needs no keyword: `x = ...`"
 
-# What people coming from Python, JavaScript, Rust or C type: advice, and the words to read instead
-# ("" for none at all; None where the line cannot be understood).
+# Keywords of Python, JavaScript, Rust or C: a hint, and the words to parse instead ("" for none at
+# all; None if the line cannot be parsed).
 FOREIGN: dict[str, tuple[str, str | None]] = {
     "def": ("functions are written `fn name(...) -> type { ... }`", "fn"),
     "func": ("functions are written `fn`", "fn"),
@@ -42,14 +42,14 @@ FOREIGN: dict[str, tuple[str, str | None]] = {
 
 _DECLARING = words("wg group test state model entry replace optimizer dtype")
 _JOINING = words("from as over with then when new step")
-# Behind a keyword that declares something stands a name, a string or a number, never one of these.
+# After a keyword that declares something comes a name, a string or a number, never one of these.
 _AFTER_NAMES = words("= := : . , ) ] [ |> + - * / % @ ** == != < <= > >= ..")
 _BINDS = words("= := : , .")
 _MOST_GUESSES = 1000
 
 
 def names_among_keywords(tokens: list[Token]) -> list[Token]:
-    """Soft keywords that their neighbours show to be names. (The parser finds the rest.)"""
+    """Turn soft keywords into names where their neighbours show it. (The parser does the rest.)"""
     nothing = Token("_NL", "", 0, 0, 0)
     before = [nothing, *tokens]
     after = [*tokens[1:], nothing]
@@ -81,8 +81,8 @@ class _Meaning:
     instead: str | None
 
 
-def respell(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """Report `def f`, `class C`, `let x`, `parm w` and go on with the keyword that was meant."""
+def correct_keywords(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
+    """Report `def f`, `class C`, `let x`, `parm w` and replace them by what was meant."""
     kept: list[Token] = []
     guesses: dict[str, _Meaning | None] = {}
     for index, token in enumerate(tokens):
@@ -121,7 +121,7 @@ def _meaning(
 
 
 def _guess(word: str, guesses: dict[str, _Meaning | None]) -> _Meaning | None:
-    """Each word is compared with all keywords once."""
+    """Each word is compared with the keywords only once."""
     if word not in guesses:
         if len(guesses) >= _MOST_GUESSES:
             return None

@@ -1,4 +1,4 @@
-"""Raw nodes of what stands in a layer or model as syntax tree."""
+"""Builds the syntax tree of members of a layer or model from raw nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wgcc.syntax.reading import Reading
 from wgcc.syntax.statements import assertion, block
 from wgcc.syntax.tokens import Node, Token, words
 
-# Rules without a block: where a repair is doubtful, the whole is given up.
+# Rules without a block: if a repair inside is doubtful, the whole becomes `Broken`.
 ONE_LINE = words(
     "param state submodule setting dims const replace assertion import_names import_module "
     "dtype_alias"

@@ -1,4 +1,4 @@
-"""Heads of blocks that lack their `{`, in a file whose brackets do not match."""
+"""Inserts the missing `{` of block headers, in a file whose brackets do not match."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from wgcc.syntax.indentation import indentation
 from wgcc.syntax.newlines import CONTINUES_AFTER
 from wgcc.syntax.tokens import CLOSERS, OPENERS, Token, inserted, words
 
-HEADS = words("fn entry for if else layer model test optimizer group")
+BLOCK_HEADERS = words("fn entry for if else layer model test optimizer group")
 
 
-def open_heads(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """Insert a `{` where a head is followed by a line that is indented more."""
+def add_missing_braces(
+    source: Source, tokens: list[Token], diagnostics: Diagnostics
+) -> list[Token]:
+    """Insert a `{` where a header is followed by a line that is indented more."""
     kept: list[Token] = []
     line: list[Token] = []
     for token in tokens:
@@ -29,7 +31,7 @@ def open_heads(source: Source, tokens: list[Token], diagnostics: Diagnostics) ->
 
 def _lacks_brace(line: list[Token]) -> bool:
     head = line[-1] if line[-1].type == "ELSE" else line[0]
-    if head.text not in HEADS or head.type in ("NAME", "STRING"):
+    if head.text not in BLOCK_HEADERS or head.type in ("NAME", "STRING"):
         return False
     depth = 0
     for token in line:

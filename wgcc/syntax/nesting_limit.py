@@ -1,18 +1,18 @@
-"""Leaves out what brackets nest too deeply: everything later walks the tree by recursion."""
+"""Removes what is nested too deeply in brackets, because later phases are recursive."""
 
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.tokens import CLOSERS, OPENERS, Token
 
-# Far more than any program nests.
+# Far more than programs need.
 DEEPEST = 64
-# Where brackets do not match, each is compared with all that are open.
+# Where brackets do not match, each is compared with all open ones.
 MOST_OPEN = 100
 
 
 def limit_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """A name stands in for a bracket that is too deep; brackets match already."""
+    """Replace a bracket that is nested too deeply by a name; brackets match already."""
     kept: list[Token] = []
     depth = 0
     for token in tokens:
@@ -27,7 +27,7 @@ def limit_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -
 
 
 def cut_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """Before brackets are made to match: leaves out what stands behind very many open ones."""
+    """Before brackets are made to match: drop what follows very many open ones."""
     kept: list[Token] = []
     depth = 0
     for token in tokens:

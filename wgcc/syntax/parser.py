@@ -1,4 +1,4 @@
-"""A source file as syntax tree, with every syntax error reported on the way."""
+"""Parses a source file into a syntax tree, and reports all its syntax errors."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from wgcc.syntax.error_lines import one_error_per_line
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.indented_blocks import brace_indented
 from wgcc.syntax.items import item
-from wgcc.syntax.keyword_mistakes import names_among_keywords, respell
+from wgcc.syntax.keyword_mistakes import correct_keywords, names_among_keywords
 from wgcc.syntax.nesting_limit import cut_depth, limit_depth
 from wgcc.syntax.newlines import statement_ends
 from wgcc.syntax.reading import Reading
 from wgcc.syntax.recover import parse_tokens
 from wgcc.syntax.tokens import Token
-from wgcc.syntax.unknown_characters import replace_strays
+from wgcc.syntax.unknown_characters import replace_unknown
 
-# Reading and checking so many takes seconds; real programs have a hundred times fewer.
+# Parsing and checking this many takes seconds; real programs have a hundred times fewer.
 MOST_TOKENS = 150_000
 
 
 def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
-    """Always a tree; where the text could not be read it has `Broken`, and an error is reported."""
+    """Always a tree; what did not parse is `Broken` in it, and its error is reported."""
     raw = grammar().lex(source.text, MOST_TOKENS + 1)
     if len(raw) > MOST_TOKENS:
         return _too_long(source, raw[-1], diagnostics)
@@ -45,11 +45,11 @@ def _too_long(source: Source, beyond: Token, diagnostics: Diagnostics) -> ast.Fi
 
 
 def _prepared(source: Source, raw: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """What the grammar expects to see; accidents it could not explain well are mended before it."""
-    tokens = replace_strays(source, raw, diagnostics)
+    """Tokens for the grammar; mistakes that it could not explain well are fixed before."""
+    tokens = replace_unknown(source, raw, diagnostics)
     tokens = cut_depth(source, tokens, diagnostics)
     tokens = names_among_keywords(tokens)
-    tokens = respell(source, tokens, diagnostics)
+    tokens = correct_keywords(source, tokens, diagnostics)
     tokens = brace_indented(source, tokens, diagnostics)
     tokens = balance(source, tokens, diagnostics)
     tokens = limit_depth(source, tokens, diagnostics)

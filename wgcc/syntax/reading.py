@@ -1,4 +1,4 @@
-"""What the readers of raw nodes share: the source, where problems go, doc comments, the depth."""
+"""The state of building a syntax tree from raw nodes: source, diagnostics, doc comments, depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
 from wgcc.syntax.tokens import Node, Token
 
-# Later phases walk the tree by recursion, several calls for each level.
+# Later phases are recursive, with several calls for each level of the tree.
 DEEPEST = 128
 
 
@@ -39,7 +39,7 @@ class Reading:
         return ast.Broken(self.span(node), tuple(token.text for token in node.children))
 
     def is_doubtful(self, node: Node) -> bool:
-        """Was something in it repaired in a way that may have changed what was meant?"""
+        """Was something in it repaired in a way that may have changed its meaning?"""
         return any(node.start <= place <= node.end for place in self.doubtful)
 
     def doubted(self, node: Node) -> ast.Broken:

@@ -1,23 +1,23 @@
-"""Parses tokens to the end whatever happens: one-token repair first, then panic mode.
+"""Parses all tokens in spite of errors: by one-token repair if possible, else by panic mode.
 
-Repair keeps the statement; panic gives up the innermost statement, member or item, puts a `broken`
-node in its place, and goes on after it.
+Repair keeps the statement; panic mode replaces the innermost statement, member or item by a
+`broken` node, and continues after it.
 """
 
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source
-from wgcc.syntax.explain import Accident, explain
+from wgcc.syntax.explain import UnexpectedToken, explain
 from wgcc.syntax.grammar import END, Frame, grammar
 from wgcc.syntax.indentation import starts_item
 from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, Node, Token, inserted
 
-# Tokens that must go well before another accident is worth a report (yacc's rule).
-_CALM = 3
-# Tokens that must go well after a repair, or the repair was a wrong guess.
-_PROOF = 5
-_MOST_ACCIDENTS = 100
-# To mend an accident all that is open is looked through, several times.
+# Tokens that must be accepted before another error is reported (yacc's rule).
+_TOKENS_BETWEEN_ERRORS = 3
+# Tokens that must be accepted after a repair, or the repair was a wrong guess.
+_TOKENS_AFTER_REPAIR = 5
+_MOST_ERRORS = 100
+# Recovery goes through the whole parser stack, several times.
 _DEEPEST = 2000
 # Never a bracket: they match already.
 _INSERTABLE = ("COLON", "COMMA", "EQUAL", "_NL")
@@ -27,9 +27,8 @@ _KEPT = (*OPENERS, *CLOSERS)
 def parse_tokens(
     source: Source, tokens: list[Token], diagnostics: Diagnostics
 ) -> tuple[Node, list[int]]:
-    """The raw tree of a file, with `broken` nodes where something could not be read.
-
-    Beside it the places where a repair may have changed what was meant.
+    """The raw tree of a file, with `broken` nodes where something did not parse, and the places
+    where a repair may have changed the meaning.
     """
     parse = _Parse(source, tokens, diagnostics)
     return parse.run(), parse.doubtful
@@ -44,26 +43,26 @@ class _Parse:
         self.tokens = [*tokens, inserted(END, "", last)]
         self.machine = grammar().machine()
         self.at = 0
-        self.calm = _CALM
+        self.since_error = _TOKENS_BETWEEN_ERRORS
         self.doubtful: list[int] = []
 
     def run(self) -> Node:
-        accidents = 0
-        while accidents < _MOST_ACCIDENTS:
-            if (tree := self._go_well()) is not None:
+        errors = 0
+        while errors < _MOST_ERRORS:
+            if (tree := self._parse_on()) is not None:
                 return tree
-            accidents += 1
-            if self.calm >= _CALM:
+            errors += 1
+            if self.since_error >= _TOKENS_BETWEEN_ERRORS:
                 self._explain()
-            self.calm = 0
+            self.since_error = 0
             if self.machine.depth > _DEEPEST or not (self._repair() or self._panic()):
                 break
         everything = Node("broken", [], 0, len(self.source.text))
         everything.children = [token for token in self.tokens if token.type == "NAME"]
         return Node("start", [everything])
 
-    def _go_well(self) -> Node | None:
-        """Up to the next accident, or to the end of the file."""
+    def _parse_on(self) -> Node | None:
+        """Parse up to the next error (None), or to the end of the file."""
         while True:
             token = self.tokens[self.at]
             if token.type == END:
@@ -74,7 +73,7 @@ class _Parse:
                     return None
                 self.tokens[self.at] = name
             self.at += 1
-            self.calm += 1
+            self.since_error += 1
 
     def _may_be_name(self, token: Token) -> bool:
         declares = self._token(1).type in ("NAME", "STRING")
@@ -85,7 +84,7 @@ class _Parse:
         return self.tokens[min(index, len(self.tokens) - 1)] if index >= 0 else self.beginning
 
     def _explain(self) -> None:
-        accident = Accident(
+        unexpected = UnexpectedToken(
             self.source,
             self.diagnostics,
             previous=self._token(-1),
@@ -93,24 +92,24 @@ class _Parse:
             following=self._token(1),
             accepts=self.machine.accepts(),
         )
-        explain(accident)
+        explain(unexpected)
 
     def _repair(self) -> bool:
-        """One inserted, left-out or reread token after which the next ones go well?"""
-        rest = self.tokens[self.at : self.at + _PROOF + 1]
+        """Insert, drop or retag one token so that the next ones are accepted, if possible."""
+        rest = self.tokens[self.at : self.at + _TOKENS_AFTER_REPAIR + 1]
         name = rest[0].retagged("NAME")
-        if rest[0].text.isidentifier() and self._goes_well([name, *rest[1:3]], proof=2):
+        if rest[0].text.isidentifier() and self._is_accepted([name, *rest[1:3]], needed=2):
             self.tokens[self.at] = name
             return True
         accepts = self.machine.accepts()
         for extra in self._insertable(accepts):
-            if self._goes_well([extra, *rest]):
+            if self._is_accepted([extra, *rest]):
                 self.tokens.insert(self.at, extra)
                 if extra.type == "COMMA":
                     self.doubtful.append(extra.start)
                 return True
         droppable = self._token(0).text not in _KEPT and self._token(0).type not in ("_NL", END)
-        if droppable and self._goes_well(rest[1:]):
+        if droppable and self._is_accepted(rest[1:]):
             self.doubtful.append(rest[0].start)
             del self.tokens[self.at]
             return True
@@ -127,13 +126,13 @@ class _Parse:
             extras.append(inserted("NAME", MISSING_VALUE, before))
         return extras
 
-    def _goes_well(self, tokens: list[Token], proof: int = _PROOF) -> bool:
+    def _is_accepted(self, tokens: list[Token], needed: int = _TOKENS_AFTER_REPAIR) -> bool:
         wanted = [token for token in tokens if token.type != END]
-        enough = len(wanted) >= proof or len(wanted) < len(tokens)
+        enough = len(wanted) >= needed or len(wanted) < len(tokens)
         return enough and self.machine.count_taken(wanted) == len(wanted)
 
     def _panic(self) -> bool:
-        """Replace the innermost thing that can be replaced so that the parse goes on behind it."""
+        """Replace the innermost frame after which the parse can continue."""
         for frame in self.machine.frames():
             if frame.open_braces < 0:
                 continue  # its block is closed already
@@ -142,18 +141,18 @@ class _Parse:
                 self._give_up(frame, end)
                 return True
             if starts_item(self.tokens, end) and "_NL" in frame.followers and end > 0:
-                # The newline was taken for a continuation, but a new statement begins here.
+                # The line break was dropped as a continuation, but a new statement begins here.
                 self.tokens.insert(end, inserted("_NL", "\n", self.tokens[end - 1]))
                 self._give_up(frame, end)
                 return True
         return False
 
     def _end_of(self, frame: Frame) -> int:
-        """The index of the token behind the statement that `frame` began."""
+        """The index of the token after the statement of `frame`."""
         depth = frame.open_braces
         for index in range(self.at, len(self.tokens)):
             token = self.tokens[index]
-            # Where nothing was taken yet, the token itself is what must be skipped.
+            # If the frame is still empty, the token itself must be skipped.
             begun = index > self.at or frame.start >= 0
             if token.type == END or (depth <= 0 and self._ends(index, begun)):
                 return index
@@ -180,5 +179,5 @@ class _Parse:
         names = [token for token in lost if token.type == "NAME"]
         self.machine.replace(frame, Node("broken", names, lost[0].start, lost[-1].end))
         if end > self.at or self.tokens[end].type == "_NL":
-            self.calm = _CALM
+            self.since_error = _TOKENS_BETWEEN_ERRORS
         self.at = end

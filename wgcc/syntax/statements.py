@@ -1,4 +1,4 @@
-"""Raw nodes of statements and blocks as syntax tree."""
+"""Builds the syntax tree of statements and blocks from raw nodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Keeps the parser's tables in a file of the user's own, because making them takes a while.
+"""Caches the parser's tables in a file of the user, because building them takes a while.
 
-The file is only a shortcut: where it is missing, damaged, not ours or cannot be written, the
-caller makes the tables again.
+Where the file is missing, damaged, of another owner or cannot be written, the caller builds the
+tables again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _DIGEST_BYTES = 32
 
 
 def read_tables(key: str) -> bytes | None:
-    """What was kept under `key`, or None."""
+    """The tables stored under `key`, or None."""
     folder = _folder()
     if folder is None:
         return None
@@ -29,7 +29,7 @@ def read_tables(key: str) -> bytes | None:
 
 
 def keep_tables(key: str, payload: bytes) -> None:
-    """Whole or not at all: other processes may be reading."""
+    """Write atomically, because other processes may be reading."""
     folder = _folder()
     if folder is None:
         return

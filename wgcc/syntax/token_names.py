@@ -1,4 +1,4 @@
-"""Names for tokens in messages: what could stand at a place, and what was found there."""
+"""Names for tokens in messages: what is expected at a place, and what was found there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wgcc.syntax.tokens import Token, words
 
 _VALUE_STARTS = words("NAME INT FLOAT STRING DTYPE LPAR LSQB MINUS NOT TRUE FALSE IF")
 _OPERATORS = words("CMP MULOP PLUS MINUS POW AND OR PIPE RANGE DOT LSQB LPAR")
-# Where all of these could stand, so could many more: one phrase says it better than the list.
+# Where all of these are possible, many others are, too: one phrase is shorter than the list.
 _PLACES = (
     (words("LAYER MODEL IMPORT"), "`layer`, `model`, `fn`, `dim` or another item"),
     (words("PARAM ENTRY OPTIMIZER"), "a member such as `param`, `fn` or `entry`"),

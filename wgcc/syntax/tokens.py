@@ -27,13 +27,13 @@ class Token:
 
 
 def inserted(type_: str, text: str, after: Token) -> Token:
-    """A token that is not in the text, placed behind another."""
+    """A token that is not in the text, placed after another."""
     return Token(type_, text, after.end, after.end, after.line)
 
 
 @dataclass(slots=True)
 class Node:
-    """A rule of the grammar applied: what the parser makes before the syntax tree proper."""
+    """A raw node: a rule of the grammar as parsed, from which the syntax tree is built."""
 
     rule: str
     children: list[Any] = field(default_factory=list)
@@ -45,20 +45,20 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The text of a name that stands where a value was missing.
+# The text of a name that is inserted for a missing value.
 MISSING_VALUE = ""
 
 OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = {closer: opener for opener, closer in OPENERS.items()}
 CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
 
-# Words that are names wherever the grammar does not want the keyword.
+# Soft keywords: names wherever the grammar does not expect the keyword.
 SOFT = words(
     "wg from as over group test state model entry replace then new when optimizer dtype with remat "
     "step"
 )
 
-# Keywords that only ever begin a line.
+# Keywords that can only begin a line.
 LINE_STARTERS = words(
     "layer model entry optimizer param state return for minimize test import frozen replace assert "
     "const group dtype remat"

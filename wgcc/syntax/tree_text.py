@@ -9,7 +9,7 @@ from wgcc.syntax import ast
 
 
 def tree_text(node: ast.Syntax) -> str:
-    """One node a line, its parts below it; words and numbers stand behind the node's kind."""
+    """One node per line, its parts below it; words and numbers follow the node's kind."""
     return "\n".join(_lines(node, "", 0)) + "\n"
 
 
@@ -35,7 +35,7 @@ def _lines(node: ast.Syntax, role: str, depth: int) -> Iterator[str]:
 
 
 def _parts(name: str, values: tuple[object, ...]) -> tuple[list[str], list[tuple[str, ast.Syntax]]]:
-    """A list of names stands on the line itself, a list of nodes below it."""
+    """A list of names is on the line itself, a list of nodes below it."""
     identifiers = [value.text for value in values if isinstance(value, ast.Identifier)]
     inline = [f"{name}={', '.join(identifiers)}"] if identifiers else []
     nested = [

@@ -7,7 +7,7 @@ import unicodedata
 from wgcc.errors import Diagnostics, Source
 from wgcc.syntax.tokens import Token
 
-# What people type out of habit -> (what to write, the terminal that it is).
+# Operators of other languages -> (what to write, its terminal).
 _OPERATORS = {
     "&&": ("and", "AND"),
     "||": ("or", "OR"),
@@ -27,7 +27,7 @@ _OPERATORS = {
 }
 _HINTS = {
     "?": "a choice is written `if c then a else b`, between values at run time `where(c, a, b)`",
-    "\\": "a line that ends with an operator or inside a bracket goes on by itself",
+    "\\": "a line that ends with an operator or inside a bracket continues on the next line",
     "'": 'strings use double quotes: "..."',
     "“": 'strings use straight double quotes: "..."',
     "”": 'strings use straight double quotes: "..."',
@@ -36,8 +36,8 @@ _HINTS = {
 LONGEST_NAME = 255
 
 
-def replace_strays(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
-    """`tokens` without white space and comments, and with nothing the grammar does not know."""
+def replace_unknown(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
+    """`tokens` without white space and comments, and with terminals of the grammar only."""
     kept: list[Token] = []
     for token in tokens:
         if token.type == "COMMENT":
@@ -123,7 +123,7 @@ def _other_quotes(source: Source, token: Token, diagnostics: Diagnostics) -> Tok
 
 
 def _shown(char: str) -> str:
-    """An invisible character is named by its number."""
+    """An invisible character is shown by its code point."""
     if char.isprintable() and not char.isspace():
         return f"`{char}`"
     name = unicodedata.name(char, "").lower()

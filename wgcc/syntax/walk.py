@@ -1,4 +1,4 @@
-"""Every piece of a syntax tree, whatever its kind."""
+"""Iterates over all nodes of a syntax tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wgcc.syntax.ast import Syntax
 
 
 def walk(node: Syntax) -> Iterator[Syntax]:
-    """`node` and all pieces inside it, in source order."""
+    """`node` and all nodes inside it, in source order."""
     yield node
     kind: Any = type(node)
     for name in _field_names(kind):
