@@ -104,7 +104,7 @@ def _default(defaults: Mapping[str, object]) -> str:
 
 
 def _values(setting: Setting) -> str:
-    if setting.form == "truth":
+    if setting.form == "bool":
         return "`true` or `false`"
     what = {"pair": "two numbers, each ", "whole": "a whole number, "}.get(setting.form, "")
     return f"{what}{setting.bounds}" + ("; may use `step`" if setting.dynamic else "")

@@ -16,7 +16,7 @@ InferTypes = Callable[[str, tuple[TensorType, ...], Attrs], tuple[TensorType, ..
 
 
 class Builder:
-    """`apply` adds one node; `span` and `prefix` say where it is from and how it is named."""
+    """`apply` adds one node; `span` is its place in the source, `prefix` that of its name."""
 
     def __init__(self, infer: InferTypes, taken: Iterable[str] = ()) -> None:
         self.nodes: list[Node] = []
@@ -49,7 +49,7 @@ class Builder:
 
     @contextmanager
     def at(self, span: Span | None, prefix: str) -> Iterator[None]:
-        """Nodes made inside belong to this source place and are named after `prefix`."""
+        """Nodes added inside belong to this source place and are named after `prefix`."""
         saved = self.span, self.prefix
         self.span, self.prefix = span, prefix
         try:

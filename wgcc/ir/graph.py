@@ -84,7 +84,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """An index or label must be `low` to `high`, or `ignore`; `what` says what it is."""
+    """An index or label must be `low` to `high`, or `ignore`; `what` describes it."""
 
     low: int
     high: int
@@ -107,11 +107,11 @@ class RangeGuard:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One entry: its contract (`inputs`, `outputs`), the `params` and `state` it reads or writes.
+    """One entry: its interface (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
-    `ranges` says which numbers (low, high, one more or None) an integer input may hold, where the
-    program looks something up with it; `range_guard` tests the indices that this does not cover.
-    `trains`: it changes parameters by gradients.
+    `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
+    program uses it as an index; `range_guard` checks the indices that this does not cover.
+    `trains`: it updates parameters from gradients.
     """
 
     name: str
@@ -134,6 +134,6 @@ class Graph:
 
     @property
     def results(self) -> tuple[Value, ...]:
-        """Every value that is wanted outside: nodes that do not reach one of them are dead."""
+        """Every value that is used outside: nodes that none of them depends on are dead."""
         flags = [self.range_guard.flag] if self.range_guard else []
         return (*self.outputs.values(), *self.writes.values(), *flags)

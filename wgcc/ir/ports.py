@@ -1,6 +1,6 @@
-"""By which keys a plan knows the inputs and outputs of entries: the one place that makes them.
+"""Keys of inputs and outputs of entries in a plan; only this file creates them.
 
-Callers know a port by its name; the key is the name of its tensor in the plan, beside those of
+Callers use the name of a port; the key is the name of its tensor in the plan, beside those of
 parameters and state, and the name of its buffer. No two tensors of a program have the same key.
 """
 
@@ -28,8 +28,8 @@ class Ports:
 def port_keys(program: Program) -> dict[str, Ports]:
     """`ENTRY/NAME` for each port; one that is taken ends in `.in` or `.out`.
 
-    Names of the language have no dots, so a key with one is the key of nothing else. Taken are
-    inputs, for an output of the same name, and `rng/seed`, for an input of an entry called `rng`.
+    Names of the language have no dots, so no other key has one. Taken keys are those of inputs, for
+    an output of the same name, and `rng/seed`, for an input of an entry called `rng`.
     """
     taken = {*program.params, *program.state}
 

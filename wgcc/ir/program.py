@@ -11,11 +11,11 @@ from wgcc.ir.graph import Graph, TensorType
 
 @dataclass(frozen=True, slots=True)
 class Init:
-    """How a parameter or state gets its first values.
+    """The initial values of a parameter or state.
 
     `kind` is a distribution of the language (`normal` with `mean`, `std`; `kaiming_uniform` with
     `fan`; …) or `value`: then `values` holds either one number (repeated) or all of them, flat;
-    or `copy`: it starts as the parameter named `of` starts.
+    or `copy`: the initial values of the parameter named `of`.
     """
 
     kind: str
@@ -37,10 +37,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`seed` fixes every initial value and random draw; `vocab` holds the character of each id.
+    """`seed` determines initial values and random draws; `vocab` has the character of each id.
 
-    `precision` says how large intermediate values are kept: `f32`, or `f16` for half the memory.
-    `doc` maps entry names to their `///` text; `optimizers` those that are used to their kinds.
+    `precision` is the dtype that large intermediate values are stored in: `f32`, or `f16` for half
+    the memory. `doc` maps entry names to their `///` text; `optimizers` maps names of optimizers
+    that are used to their kinds.
     """
 
     name: str

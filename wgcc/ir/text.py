@@ -62,7 +62,7 @@ def _body(graph: Graph) -> Iterator[str]:
 
 
 def _range(graph: Graph, value: Value) -> str:
-    """` in 0..9`, where the entry looks something up with this input; ` or -1` is ignored."""
+    """` in 0..9`, if the entry uses this input as an index; ` or -1` is ignored."""
     if value.name not in graph.ranges:
         return ""
     low, high, ignored = graph.ranges[value.name]
@@ -75,14 +75,14 @@ def _check(check: RangeCheck) -> str:
 
 
 def _wrapped(line: str) -> list[str]:
-    """Updates of many tensors are long: such lines go on below, indented."""
+    """Updates of many tensors are long: such lines continue below, indented."""
     if len(line) < MANY:
         return [line]
     return wrap(line, 98, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _constant(constant: Constant) -> str:
-    """The first few elements, and a sum over all the words so that a change anywhere shows."""
+    """The first few elements, and a checksum of all words, so that any change is visible."""
     value, first = constant.value, constant.words[:16]
     letter = "f" if value.dtype in FLOATS else "i" if value.dtype == "i32" else "I"
     elements = ", ".join(f"{x:.6g}" for x in unpack(f"<{len(first) // 4}{letter}", first))
@@ -107,7 +107,7 @@ def _attrs(attrs: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """As in Python, but words stand without quotes."""
+    """As in Python, but strings have no quotes."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_plain(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, tuple):

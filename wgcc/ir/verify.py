@@ -1,6 +1,6 @@
 """Checks the invariants that `graph.py` states; run after every pass in tests.
 
-It knows no op: the shape rules are handed in, as they are to the builder.
+It knows no op: the shape rules are arguments, as for the builder.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from wgcc.ir.program import Program, Tensor
 
 
 class GraphError(Exception):
-    """A pass broke an invariant: a fault of wgcc, never of the user."""
+    """A pass broke an invariant: a bug of wgcc, never a mistake of the user."""
 
 
 def verify(graph: Graph, infer: InferTypes, forbidden: Collection[str] = ()) -> None:
-    """Raise `GraphError` naming everything that is wrong; `forbidden` ops must be gone by now."""
+    """Raise `GraphError` with all problems; `forbidden` ops must have been replaced."""
     problems = [*_problems(graph, infer, forbidden)]
     if problems:
         raise GraphError(f"graph {graph.name}:\n" + "\n".join(problems))
 
 
 def verify_program(program: Program, infer: InferTypes, forbidden: Collection[str] = ()) -> None:
-    """`verify` each entry, and that all of them agree with the program about what they share."""
+    """`verify` each entry, and that all entries agree with the program about shared tensors."""
     for graph in program.entries.values():
         verify(graph, infer, forbidden)
         problems = [

@@ -1,6 +1,6 @@
 """accumulate(acc*n, g*n, keep; n, weight) -> acc*n: gradients of several micro-batches added up.
 
-`keep` (0 or 1) says whether the sum goes on or begins anew; `weight` is 1 / (number of batches).
+`keep` is 1 to continue the sum and 0 to start a new one; `weight` is 1 / (number of batches).
 """
 
 from __future__ import annotations

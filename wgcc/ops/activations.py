@@ -1,4 +1,4 @@
-"""Activation functions and erf: tanh sigmoid relu gelu silu softplus, as PyTorch has them."""
+"""Activation functions and erf: tanh sigmoid relu gelu silu softplus, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wgcc.ops.formula import Term
 from wgcc.ops.pointwise import unary
 from wgcc.ops.registry import Sample
 
-# Far enough out that exp would overflow where it is used carelessly.
+# Large enough that a careless use of exp would overflow.
 WIDE = [Sample([(257,)], low=-30.0, high=30.0, differentiable=False)]
 
 

@@ -1,4 +1,4 @@
-"""argmax(x; axis), argmin(x; axis): where the extreme is (the first one, as numpy), as i32."""
+"""argmax(x; axis), argmin(x; axis): the index of the first extreme (as in numpy), as i32."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _op(name: str, reference: Reference) -> Op:
         ((2, 3, 4, 5), 2),
     ]
     samples = [Sample([shape], {"axis": axis}) for shape, axis in shapes]
-    # Small integers are full of ties.
+    # Small integers have many ties.
     ties = Sample([TensorType((7, 19), "i32")], {"axis": 1}, differentiable=False)
     return Op(name, _infer(name), reference, Special("arg_reduce"), no_grad, [*samples, ties])
 

@@ -1,8 +1,9 @@
 """attention(q, k, v[, offset][, mask]; causal, scale, window): softmax(q kᵀ scale + mask) v.
 
-Gives the result and, for the gradients, two numbers a row: the greatest score, and the log of the
-sum of exponentials relative to it. Their sum alone would lose digits where scores share an offset.
-A row that sees no key gives zeros. See attention_rule.py for shapes and for who sees what.
+Returns the result and, for the gradients, two numbers per row: the greatest score, and the log of
+the sum of exponentials relative to it. Their sum alone would lose digits where all scores of a row
+share an offset. A row that attends to no key gives zeros. See attention_rule.py for the shapes and
+for which rows attend to which keys.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _columns(x: Term, start: int, size: int) -> Value:
     return x.apply("slice", starts=(0, 0, 0, start), sizes=sizes, steps=(1, 1, 1, 1)).value
 
 
-# Keys are read again for every block of rows: what they are computed from would be, too.
+# Keys are read once for every block of rows, so computing them while they are read costs too much.
 OPS = (
     Op(
         "attention",

@@ -1,8 +1,8 @@
-"""The gradients of attention, with the probabilities computed again from saved row statistics.
+"""The gradients of attention, with the probabilities recomputed from saved row statistics.
 
-attention_stats(y, rows, dy) gives the two numbers of each row and sum(dy y), side by side;
-attention_grad_q(q, k, v, dy, stats[, offset][, mask]) gives dq and attention_grad_kv (same inputs)
-dk and dv, side by side.
+attention_stats(y, rows, dy) returns the two numbers of each row and sum(dy y), concatenated;
+attention_grad_q(q, k, v, dy, stats[, offset][, mask]) returns dq, and attention_grad_kv (same
+inputs) dk and dv, concatenated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gradient of attention's mask, out of plain ops: it is as large as the mask itself."""
+"""The gradient of attention's mask, built from simpler ops: it is as large as the mask itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _products(rows: Term, keys: Term, pairs: int) -> Term:
 
 
 def _sees(b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]) -> Term | None:
-    """Whether each row sees each key by position; None where all do."""
+    """Whether each row attends to each key, by position; None if all rows attend to all keys."""
     rows, keys = shape[2:]
     row = Term(b, b.apply("iota", n=rows, dtype="i32"))
     key = Term(b, b.apply("iota", n=keys, dtype="i32")).broadcast((rows, keys))

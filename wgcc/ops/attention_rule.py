@@ -1,4 +1,4 @@
-"""Who attends to what, and how much: what attention and its gradients have in common in numpy.
+"""Shapes, visible keys and scores of attention, shared by attention and its gradients (numpy).
 
 q is [batch, heads, rows, inner], k and v are [batch, key heads, keys, …]; neighbouring heads of q
 share a key head. Optional inputs follow: `offset` (a whole number: the position of the first row)
@@ -25,7 +25,7 @@ Item = TypeVar("Item", TensorType, Value, Array)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which keys a row may see. `window` counts the nearest positions, its own included."""
+    """Which keys a row attends to. `window` counts the nearest positions, including its own."""
 
     causal: bool
     window: int | None
@@ -71,7 +71,7 @@ def check_attention(
 
 
 def heads_of(keys: Array, heads: int) -> Array:
-    """Keys or values once per head of q."""
+    """Keys or values, repeated for each head of q."""
     return np.repeat(keys, heads // keys.shape[1], axis=1)
 
 
@@ -89,6 +89,6 @@ def scores(
 
 
 def score_effort(node: Node) -> int:
-    """There is a score for every row and key, and each is touched several times."""
+    """There is a score for every row and key, and each is used several times."""
     q, k = node.inputs[:2]
     return q.type.size // q.shape[-1] * k.shape[-2] * (8 + q.shape[-1] // 4)

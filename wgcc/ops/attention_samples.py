@@ -1,4 +1,4 @@
-"""Sizes at which attention and its gradients are tried: odd ones, shared heads, every option."""
+"""Samples for attention and its gradients: odd sizes, shared heads, every option."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def samples() -> list[Sample]:
 
 
 def gradient_samples() -> list[Sample]:
-    """Small numbers: row statistics are drawn, too, and exp(score - peak - log) may not explode."""
+    """Small numbers: row statistics are random, too, so exp(score - peak - log) could overflow."""
     found = []
     for case in CASES:
         q, k, v = case.operands()

@@ -1,7 +1,7 @@
-"""Distances from the mean, and their mean square, exact also far from zero.
+"""Differences from the mean, and their mean square, accurate also far from zero.
 
-A mean in f32 is off by some of the last digits of what is added up: where all numbers share a large
-offset, by more than they differ. So the mean of the distances is taken, too, and put right by it.
+A mean in f32 has a rounding error: where all numbers share a large offset, it may be larger than
+their differences. So the mean of the differences is computed, too, and corrects them.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ def centred(x: Term, axes: Axes) -> Term:
 
 
 def variance(x: Term, axes: Axes) -> Term:
-    """The mean square of `centred(x)`; `axes` vanish. No third pass: mean((d - r)²) = mean(d²) - r²
+    """The mean square of `centred(x)`, without `axes`.
 
-    for distances d of mean r, which is small. `relu` keeps NaN, but nothing below zero.
+    In two passes: mean((d - r)²) = mean(d²) - r² for differences d with the mean r, which is small.
+    `relu` keeps NaN and removes negative results.
     """
     squares = mean(_near(x, axes).square(), axes)
     return (squares - _rest(x, axes).square()).apply("relu")
 
 
 def mean(x: Term, axes: Axes) -> Term:
-    """Written as the language's `mean` is, so that a program that has the mean shares it."""
+    """Written like the language's `mean`, so that CSE merges it with a `mean` in the program."""
     return x.sum(axes) * (1.0 / prod(x.shape[axis] for axis in axes))
 
 
 def _near(x: Term, axes: Axes) -> Term:
-    """Distances from a number near the mean."""
+    """Differences from a number near the mean."""
     return x - mean(x, axes).spread(axes, x.shape)
 
 
 def _rest(x: Term, axes: Axes) -> Term:
-    """How far that number is from the mean."""
+    """The mean's difference from that number."""
     return mean(_near(x, axes), axes)

@@ -1,4 +1,4 @@
-"""The conditions that shape rules share, each with the sentence the user reads when it fails."""
+"""Conditions that shape rules share, each with its error message."""
 
 from __future__ import annotations
 

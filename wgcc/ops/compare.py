@@ -48,7 +48,7 @@ def _op(
 
 OPS = (
     _op("eq", "({0} == {1})", lambda x, z: np.equal(x, z), DTYPES, commutative=True),
-    # `x != x` is false for NaN on the adapters tried; the negation of == is not.
+    # `x != x` is false for NaN on some adapters; the negation of == is correct on all.
     _op("ne", "(!({0} == {1}))", lambda x, z: np.not_equal(x, z), DTYPES, commutative=True),
     _op("lt", "({0} < {1})", lambda x, z: np.less(x, z), NUMBERS),
     _op("le", "({0} <= {1})", lambda x, z: np.less_equal(x, z), NUMBERS),

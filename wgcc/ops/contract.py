@@ -1,7 +1,7 @@
 """contract(a, b, "ijk,kl->ijl"): the sum of products of two terms whose axes have letters.
 
-One matrix product (or a batch of them) does it, or a plain sum of products where matrices would be
-too thin to be worth it.
+It is built as one matrix product (or a batch of them), or as a plain sum of products where the
+matrices would be too thin.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ THIN = 4
 
 
 def contract(a: Term, b: Term, pattern: str) -> Term:
-    """Letters of both operands that the result has not are summed over; no letter is alone."""
+    """Letters that both operands have and the result has not are summed over; each letter occurs
+    at least twice."""
     operands, wanted = pattern.split("->")
     left, right = operands.split(",")
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))

@@ -1,8 +1,8 @@
 """conv2d(x, w; stride, pad, dilation, groups, out): x [N, H, W, I], w [KH, KW, I / groups, O].
 
-It becomes matrix products whose operands are views of the image, so what the windows see is never
-stored. `pad` counts the zeros before the image; `out`, the size of the result, says how many come
-after it. No kernel is flipped.
+It becomes matrix products whose operands are views of the image (im2col that is never stored).
+`pad` counts the zeros before the image; `out`, the size of the result, determines the zeros after
+it. As in PyTorch, kernels are not flipped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def infer(
 def reference(
     x: Array, w: Array, stride: Pair, pad: Pair, dilation: Pair, groups: int, out: Pair
 ) -> Array:
-    """Place after place of the kernel: y[window] += x[the pixel it sees from there] w[place]."""
+    """For each position in the kernel: y[window] += x[pixel of the window at it] w[position]."""
     kh, kw, inputs, results = w.shape
     batch, *size, _ = x.shape
     images = x.reshape(batch, *size, groups, inputs)
@@ -53,7 +53,7 @@ def reference(
 
 
 def effort(node: Node) -> int:
-    """A matrix product for every place of the kernel."""
+    """A matrix product for every position in the kernel."""
     rows, columns, inputs, _ = node.inputs[1].shape
     places = rows * columns
     return places * (node.output.type.size * (inputs // 8 + 2) + 4 * NUMPY_CALL)
@@ -67,7 +67,7 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = at each pixel the sum of g wᵀ over the windows that see it; dw = (what they see)ᵀ g
+    # dx = at each pixel the sum of g wᵀ over the windows that contain it; dw = (their pixels)ᵀ g
     if gs[0] is None:
         return [None, None]
     x, w = (Term(b, value) for value in node.inputs)
@@ -94,8 +94,8 @@ def _in_groups(node: Node, x: Term) -> Term:
     return x.reshape((*x.shape[:-1], groups, x.shape[-1] // groups))
 
 
-# x, w, stride, pad, dilation, groups, out. The last ones are the hardest: their gradients are swept
-# on every adapter.
+# x, w, stride, pad, dilation, groups, out. The last ones are the hardest: their gradients are
+# tested on every adapter.
 _CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], Pair, Pair, Pair, int, Pair], ...] = (
     ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1, (1, 1)),
     ((2, 5, 4, 3), (1, 1, 3, 5), (1, 1), (0, 0), (1, 1), 1, (5, 4)),

@@ -1,8 +1,8 @@
-"""The gradient of a convolution's image, as a convolution of the result's gradient.
+"""The gradient of conv2d with respect to the image, as a convolution of the result's gradient.
 
-With a stride s, pixel h of the padded image is row h / s of phase h % s: each phase is seen only by
-every s-th place of the kernel. All phases come from one matrix product, side by side, so that no
-product with a zero in between is ever computed.
+With a stride s, pixel h of the padded image is row h / s of phase h % s: each phase is multiplied
+only with every s-th element of the kernel. One matrix product computes all phases, so that no
+product with the zeros of a transposed convolution is computed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wgcc.ops.image_windows import Pair, Windows
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Along one axis: `taps` places for each of `phases`, `rows` of each phase from `first` on.
+    """Along one axis: `taps` kernel elements for each of `phases`, `rows` of each from `first` on.
 
-    A place is `stride` windows' worth before the next only where dilation forbids phases.
+    With a stride and a dilation above 1 there is one phase, and `stride` is that of the windows.
     """
 
     phases: int
@@ -55,7 +55,7 @@ def image_gradient(g: Term, kernels: Term, windows: Windows, size: Pair) -> Term
 
 
 def _seen(g: Term, out: Pair, down: Phase, right: Phase) -> Term:
-    """For each row and tap the gradient of the window that sees it: [N, H', W', TH, TW, G, O]."""
+    """For each pixel and tap the gradient of its window: [N, H', W', TH, TW, G, O]."""
     batch, _, _, groups, channels = g.shape
     rows, taps = (down.rows, right.rows), (down.taps, right.taps)
     spread = g.reshape((batch, *out, 1, 1, groups * channels))
@@ -73,7 +73,7 @@ def _seen(g: Term, out: Pair, down: Phase, right: Phase) -> Term:
 
 
 def _by_phase(kernels: Term, down: Phase, right: Phase) -> Term:
-    """[TH, phases, TW, phases, I, G, O]; places beyond the kernel are zero."""
+    """[TH, phases, TW, phases, I, G, O]; zero beyond the kernel."""
     shape = (down.taps * down.phases, right.taps * right.phases, *kernels.shape[2:])
     if kernels.shape != shape:
         kernels = kernels.apply("unslice", shape=shape, starts=(0,) * 5, steps=(1,) * 5)

@@ -1,4 +1,4 @@
-"""copy(x): the same elements in a place of their own, where the scheduler needs that."""
+"""copy(x): the same elements stored separately, where the scheduler needs that."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         scale = labels.equals(ignore).choose(scale.like(0), scale)
     rest = smoothing / shape[-1]
     target = hits(logits, labels).choose(logits.like(1 - smoothing + rest), rest)
-    # Not exp / sum: a kernel after the loss would have to keep the loss's exp, as large as logits.
+    # Not exp / sum: then the loss's exp, as large as the logits, would be stored for this kernel.
     log_sum = exp_sum(logits, row).apply("log").spread(row, shape)
     probabilities = (shifted(logits, row) - log_sum).exp()
     return [((probabilities - target) * scale.spread(row, shape)).value, None]

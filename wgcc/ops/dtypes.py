@@ -30,14 +30,14 @@ def check_number(value: float | int | bool, dtype: str) -> None:
 
 
 def literal(value: float | int | bool, dtype: str) -> str:
-    """`value` as a WGSL literal; negative numbers come in parentheses."""
+    """`value` as a WGSL literal; negative numbers are in parentheses."""
     type_ = wgsl_type(dtype)
     if type_ == "bool":
         return "true" if value else "false"
     if type_ == "u32":
         return f"{int(value)}u"
     if type_ == "i32":
-        # -2147483648i would be the negation of a number that does not exist.
+        # -2147483648i would be the negation of a number that i32 cannot hold.
         return f"{int(value)}i" if value >= 0 else f"i32({int(value)})"
     text = f"{float(value)!r}f"
     return f"({text})" if text.startswith("-") else text

@@ -1,7 +1,8 @@
-"""window(x, at; axis, size): `size` places of an axis from a start known only at run time.
+"""window(x, at; axis, size): `size` elements of an axis from a start known only at run time
+(dynamic_slice in other compilers).
 
-window_update(base, update, at; axis) puts such a part back. A start out of range is reported by the
-entry that uses it; what is read is then the nearest part that fits, and nothing is written.
+window_update(base, update, at; axis) writes such a part. A start out of range is reported by the
+entry that uses it; then the nearest part that fits is read, and nothing is written.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _place(x: Array, at: Array, axis: int, size: int) -> tuple[slice, ...]:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = g in its place among zeros
+    # dx = g in the window, 0 elsewhere
     (g,), (x, at) = gs, node.inputs
     if g is None or x.dtype not in FLOATS:
         return [None, None]

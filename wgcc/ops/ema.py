@@ -1,4 +1,4 @@
-"""ema_update(e*n, p*n, [apply]; n, decay, gated) -> e*n: slow averages of the parameters."""
+"""ema_update(e*n, p*n, [apply]; n, decay, gated) -> e*n: moving averages of the parameters."""
 
 from __future__ import annotations
 

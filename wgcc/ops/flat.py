@@ -1,6 +1,6 @@
-"""flat(x, …; words): tensors of one arena, seen as one long vector with zeros between them.
+"""flat(x, …; words): tensors of one arena as one long vector with zeros between them.
 
-The scheduler makes it where many tensors are read at once; it is a way of looking, not a kernel.
+The scheduler creates it where many tensors are read at once; it is a view, not a kernel.
 """
 
 from __future__ import annotations

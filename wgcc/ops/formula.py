@@ -1,7 +1,7 @@
 """Write gradient rules and expansions as formulas: a `Term` is a value with arithmetic on it.
 
 Knows how to build nodes, not what any op means. A formula written twice builds the same nodes
-twice, which common-subexpression elimination unites.
+twice, which common-subexpression elimination merges.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Term:
         return Term(self.b, self.b.apply(op, self.value, *(t.value for t in others), **attrs))
 
     def like(self, number: float) -> Term:
-        """`number` in every place of this shape."""
+        """`number` in every element of this shape."""
         constant = Term(self.b, self.b.constant(number, self.dtype))
         return constant.broadcast(self.shape)
 
@@ -88,7 +88,7 @@ class Term:
         return self.apply("sum", axes=tuple(axes)) if axes else self
 
     def mean(self, axes: Sequence[int]) -> Term:
-        # Dividing by a whole number is more exact than multiplying by a rounded 1 / n.
+        # Dividing by a whole number is more accurate than multiplying by a rounded 1 / n.
         return self.sum(axes) / prod(self.shape[axis] for axis in axes)
 
     def reshape(self, shape: Sequence[int]) -> Term:
@@ -98,7 +98,7 @@ class Term:
         return self if tuple(shape) == self.shape else self.apply("broadcast", shape=tuple(shape))
 
     def spread(self, axes: Sequence[int], shape: Sequence[int]) -> Term:
-        """Undo a reduction's loss of `axes`: the same value all along each of them."""
+        """Put the reduced `axes` back, with the same value along each of them."""
         kept = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
         leading = tuple(axes) == tuple(range(len(axes)))
         return (self if leading else self.reshape(kept)).broadcast(shape)

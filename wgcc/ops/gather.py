@@ -1,6 +1,6 @@
 """gather(table, ids): one row of the table per id. gather_grad(g, ids; rows): g added up by row.
 
-Ids outside the table mean its nearest row.
+Ids outside the table read its nearest row.
 """
 
 from __future__ import annotations

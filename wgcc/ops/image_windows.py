@@ -1,7 +1,7 @@
-"""Windows over an image as formulas: what each of them sees, and the image it was seen in.
+"""Windows over an image as formulas: from the image to the pixels of each window, and back.
 
-Images are [N, H, W, C], what is seen is [N, OH, OW, KH, KW, C]. Knows the two views that move
-pixels, not what is computed with them.
+Images are [N, H, W, C], the pixels of windows [N, OH, OW, KH, KW, C] (im2col). Knows the two views
+that move pixels, not what is computed with them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A kernel lies over a padded image once for each pixel of `out`; `pad` counts before it."""
+    """A kernel is placed over a padded image once for each pixel of `out`; `pad` is the padding
+    before the image."""
 
     kernel: Pair
     stride: Pair
@@ -26,16 +27,16 @@ class Windows:
 
     @property
     def are_pixels(self) -> bool:
-        """Each window is one pixel, the next pixel each time."""
+        """Each window is one pixel, with stride 1."""
         return self.kernel == self.stride == (1, 1) and self.pad == (0, 0)
 
     @property
     def are_tiles(self) -> bool:
-        """The windows lie side by side and begin with the image."""
+        """The windows do not overlap, have no gaps, and begin with the image."""
         return self.kernel == self.stride and self.dilation == (1, 1) and self.pad == (0, 0)
 
     def fit_in(self, size: Pair) -> bool:
-        """Whether no window looks beyond an image of this size."""
+        """Whether no window exceeds an image of this size."""
         last = zip(self.out, self.stride, self.kernel, self.dilation, strict=True)
         ends = [(out - 1) * stride + (k - 1) * by + 1 for out, stride, k, by in last]
         return self.pad == (0, 0) and ends[0] <= size[0] and ends[1] <= size[1]
@@ -51,7 +52,7 @@ class Windows:
         )
 
     def put_back(self, seen: Term, size: Pair) -> Term:
-        """The image whose pixels are the sums of all that windows hold of them."""
+        """The image whose pixels are the sums of their values in all windows (col2im)."""
         batch, channels = seen.shape[0], seen.shape[5]
         if self.are_pixels and size == self.out:
             return seen.reshape((batch, *size, channels))

@@ -1,7 +1,7 @@
 """keep_top_k(x; k), keep_top_p(x, mass): the best classes of each row; the others become HIDDEN.
 
-Rows lie along the last axis. The k largest are kept, or the largest that together reach `mass` of
-softmax(x). Of equal scores the first comes first.
+Rows are along the last axis. The k largest are kept, or the largest that together reach `mass` of
+softmax(x). Of equal scores the first one is kept first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_scalar
 from wgcc.ops.registry import Op, Sample, ShapeError, Special
 
-# A score that softmax turns into 0 and that survives every arithmetic on it.
+# A score that softmax turns into 0 and that arithmetic on it does not make infinite.
 HIDDEN = -1e30
 
 
@@ -45,7 +45,7 @@ def reference_top_p(x: Array, mass: Array) -> Array:
 
 
 def _kept(x: Array, first: Callable[[Array], Array]) -> Array:
-    """`first` says of rows in falling order which to keep."""
+    """`first` says which elements of rows in descending order to keep."""
     rows = x.reshape(-1, x.shape[-1])
     order = np.argsort(-rows, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(rows, order, axis=1)

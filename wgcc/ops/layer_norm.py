@@ -42,7 +42,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
         return [None, None, None]
     g, x, gain = Term(b, gs[0]), Term(b, node.inputs[0]), Term(b, node.inputs[1])
     row, rows, eps = (len(x.shape) - 1,), tuple(range(len(x.shape) - 1)), node.attrs["eps"]
-    # As an op: what `variance` is computed by has no slope where it is 0.
+    # As an op, because the formula of `variance` has no gradient where it is 0.
     inverse = (x.apply("var", axes=row) + eps).apply("rsqrt").spread(row, x.shape)
     normal = centred(x, row) * inverse
     h = g * gain.broadcast(x.shape)

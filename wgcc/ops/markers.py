@@ -1,4 +1,4 @@
-"""Ops that stand for work of a later pass; none has a value or a kernel of its own.
+"""Ops that stand for work of a later pass; they have no kernels.
 
 - grad(value, *wrt) -> one gradient per wrt; autograd replaces it.
 - minimize(loss, *dynamic, *params; optimizer, kind, settings, dynamic, groups) -> (*new params,

@@ -1,4 +1,4 @@
-"""What the optimizer's multi-tensor ops have in common: lists of n tensors, then scalars.
+"""The optimizer's multi-tensor ops: their inputs are lists of n tensors, then scalars.
 
 An update is written once, for one tensor (`step`, numpy) and one element (`UpdateForm`, WGSL); the
 shape rule and the reference over all n tensors follow from it.
@@ -17,12 +17,12 @@ from wgcc.ops.dtypes import literal
 from wgcc.ops.registry import Op, Sample, ShapeError, Update, UpdateForm
 
 FormRule = Callable[[Attrs], UpdateForm]
-# The values by name (lists: one tensor; scalars) and the attributes, to the new values by name.
+# From the values by name (one tensor of each list; scalars) and attributes to new values by name.
 StepRule = Callable[[Mapping[str, Array], Attrs], Mapping[str, Array]]
 
 
 def update_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sample]) -> Op:
-    """With attribute `gated`, a last scalar `apply` says (if above 0) that anything changes."""
+    """With attribute `gated`, nothing changes unless a last scalar `apply` is above 0."""
 
     def gated_form(attrs: Attrs) -> UpdateForm:
         return _gate(form(attrs)) if attrs.get("gated") else form(attrs)
@@ -37,11 +37,11 @@ def update_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sampl
 
 
 def optimizer_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sample]) -> Op:
-    """An update of parameters `p` by gradients `g`, with what every optimizer does first.
+    """An update of parameters `p` by gradients `g`, after the steps that all optimizers share.
 
-    g is multiplied by the scalar `scale` and clamped to ± attribute `clip_value` (None: not).
-    Attribute `decay` says what becomes of the scalar `decay` (which exists only then): "l2" adds
-    decay p to g, "decoupled" takes decay p from p, "none" is without.
+    g is multiplied by the scalar `scale` and clamped to ± attribute `clip_value` (if not None).
+    Attribute `decay` says how the scalar `decay` is used: "l2" adds decay p to g, "decoupled"
+    subtracts decay p from p; with "none" there is no such scalar.
     """
 
     def whole_form(attrs: Attrs) -> UpdateForm:

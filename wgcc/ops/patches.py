@@ -1,7 +1,7 @@
-"""patches(x; out, stride, pad, dilation): what each window of an image sees; unpatches turns back.
+"""patches(x; out, stride, pad, dilation): the pixels of each window; unpatches is its transpose.
 
-Both only say where elements lie: [N, H, W, KH, KW, C] holds a copy of the image for every place of
-a kernel (spread, so nothing is stored), [N, OH, OW, KH, KW, C] holds one kernel's view per window.
+Both are views: [N, H, W, KH, KW, C] has a copy of the image for every position in a kernel (by
+broadcasting, so nothing is stored), [N, OH, OW, KH, KW, C] has the pixels of each window.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _infer(
     return TensorType((x.shape[0], *pixels, *x.shape[3:]), x.dtype)
 
 
-# ---- in numpy: place after place of the kernel
+# ---- in numpy: a loop over positions in the kernel
 
 
 def reference(x: Array, out: Pair, stride: Pair, pad: Pair, dilation: Pair) -> Array:
@@ -63,7 +63,7 @@ def effort(node: Node) -> int:
 def _places(
     kernel: Pair, size: Pair, out: Pair, stride: Pair, pad: Pair, dilation: Pair
 ) -> list[tuple[int, int, list[slice], list[slice]]]:
-    """For each place of the kernel the windows that see a pixel from there, and those pixels."""
+    """For each position in the kernel the windows that have a pixel there, and those pixels."""
     found = []
     for place in np.ndindex(*kernel):
         axes = zip(size, out, stride, pad, place, dilation, strict=True)
@@ -82,7 +82,7 @@ def overlap(size: int, out: int, stride: int, start: int) -> tuple[slice, slice]
     return slice(first, last + 1), slice(first * stride + start, last * stride + start + 1, stride)
 
 
-# ---- as index arithmetic; nothing that is divided or compared falls below zero
+# ---- as index arithmetic; numbers that are divided or compared are never negative
 
 
 def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -107,7 +107,9 @@ def _seen(node: Node, position: tuple[Any, ...]) -> list[Any]:
 def index_unpatches(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
     rows, columns = (
         at // stride - more
-        for (at, more), stride in zip(_ahead(node, position), node.attrs["stride"], strict=True)
+        for (at, more), stride in zip(
+            _shifted_windows(node, position), node.attrs["stride"], strict=True
+        )
     )
     return (position[0], rows, columns, *position[3:])
 
@@ -115,15 +117,17 @@ def index_unpatches(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
 def inside_unpatches(node: Node, position: tuple[Any, ...]) -> Conditions:
     found: Conditions = []
     strides, windows = node.attrs["stride"], node.inputs[0].shape[1:3]
-    for (at, more), stride, count in zip(_ahead(node, position), strides, windows, strict=True):
+    for (at, more), stride, count in zip(
+        _shifted_windows(node, position), strides, windows, strict=True
+    ):
         if stride > 1:
             found.append((0, at % stride, 1))
         found.append((more, at // stride, more + count))
     return found
 
 
-def _ahead(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """`stride * window`, moved ahead by so many windows that it is never negative."""
+def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """`stride * window`, increased by a number of windows so that it is never negative."""
     found = []
     kernel, attrs = node.output.shape[3:5], node.attrs
     for k in (0, 1):
@@ -139,15 +143,15 @@ def _ahead(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = g, each element back at its pixel
-    return [_turned(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1:3])]
+    return [_transposed(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1:3])]
 
 
 def grad_unpatches(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = what the windows see of g
-    return [_turned(b, "patches", node, gs[0], out=node.inputs[0].shape[1:3])]
+    # dx = the pixels of g in the windows
+    return [_transposed(b, "patches", node, gs[0], out=node.inputs[0].shape[1:3])]
 
 
-def _turned(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
+def _transposed(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
     shared = {name: node.attrs[name] for name in ("stride", "pad", "dilation")}
     return None if g is None else b.apply(op, g, **pixels, **shared)
 

@@ -1,7 +1,7 @@
-"""Make pointwise ops from a few words each: a name, WGSL, the numpy meaning and a derivative.
+"""Defines pointwise ops from a name, WGSL, the numpy reference and a derivative.
 
-Owns what all of them have in common (equal operand types, samples at awkward sizes); each op's own
-rules are in `unary.py`, `activations.py`, `binary.py` and so on.
+Has what they share (equal operand types, samples at awkward sizes); the rules of each op are in
+`unary.py`, `activations.py`, `binary.py` and so on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UnaryDerivative = Callable[[Term, Term, Term], Term]
 BinaryDerivative = Callable[[Term, Term, Term, Term], tuple[Term, Term]]
 Wgsl = str | Callable[[Node], str]
 
-# Rank 0 to 4, one, a workgroup more or less, primes.
+# Rank 0 to 4, size 1, a workgroup plus or minus one, primes.
 SHAPES: tuple[tuple[int, ...], ...] = (
     (),
     (1,),

@@ -1,7 +1,7 @@
 """max_pool2d, avg_pool2d(x; kernel, stride, pad, out): each window of [N, H, W, C] to one pixel.
 
-As in PyTorch, pixels beyond the image never are the largest, count as zeros in a mean, and the
-gradient of a maximum goes to the first of equals.
+As in PyTorch, pixels beyond the image are never the largest and count as zeros in a mean, and the
+gradient of a maximum goes to the first of equal pixels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wgcc.ops.image_windows import Pair, Windows, check_windows
 from wgcc.ops.patches import overlap
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
 
-# Of what a window sees, the axes of the kernel.
+# The axes of the kernel in the pixels of windows.
 PLACES = (3, 4)
 
 
@@ -71,7 +71,7 @@ def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = g at the first place of each window whose pixel is the largest
+    # dx = g at the first pixel of each window that is the largest
     if gs[0] is None:
         return [None]
     x, y, g = Term(b, node.inputs[0]), Term(b, node.output), Term(b, gs[0])
@@ -87,7 +87,7 @@ def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
 
 
 def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = at each pixel the sum of g / (places of the kernel) over the windows that see it
+    # dx = at each pixel the sum of g / (size of the kernel) over the windows that contain it
     if gs[0] is None:
         return [None]
     g, windows, (x,) = Term(b, gs[0]), _windows(node), node.inputs
@@ -102,7 +102,7 @@ def _windows(node: Node) -> Windows:
 
 
 def _seen(node: Node, x: Term) -> Term:
-    """What each window sees; beyond the image the lowest number."""
+    """The pixels of each window; beyond the image the lowest number."""
     windows = _windows(node)
     seen = windows.seen(x)
     if windows.fit_in((x.shape[1], x.shape[2])):

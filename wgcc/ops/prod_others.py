@@ -1,7 +1,7 @@
 """prod_others(x; axes): for each element the product of the others along `axes`.
 
-The gradient of `prod`. An op of its own, because what it means can be differentiated where
-elements are zero, and what it is computed by cannot.
+The gradient of `prod`. It is an op, because its meaning can be differentiated where elements are
+zero, and the formula that computes it cannot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample
 
 Axes = tuple[int, ...]
-# A number that moves: its value and how fast it changes.
+# A dual number: a value and its derivative.
 Moving = tuple[Term, Term]
 
 
@@ -36,7 +36,7 @@ def reference(x: Array, axes: Axes) -> Array:
 
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
-    """prod(x) / x, or what is left of the product without its only zero."""
+    """prod(x) / x, or the product of the nonzero elements at the only zero."""
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
     zero = x.equals(0)
     nonzero = zero.choose(x.like(1), x)
@@ -47,8 +47,8 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx_j = sum over i ≠ j of g_i (product of all but i and j). The same matrix, applied from the
-    # other side, says how fast the products of others change when x moves by g.
+    # dx_j = sum over i ≠ j of g_i (product of all but i and j). This matrix is symmetric, so dx is
+    # also the directional derivative of the products along g (forward mode).
     if gs[0] is None:
         return [None]
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
@@ -61,7 +61,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
 
 
 def _window(x: Moving, length: int) -> Moving:
-    """For each place the product of `length` elements from there on, going round at the end."""
+    """For each position the product of `length` elements from there on, cyclically."""
     if length == 1:
         return x
     half = _window(x, length // 2)
@@ -74,7 +74,7 @@ def _times(a: Moving, c: Moving) -> Moving:
 
 
 def _shifted(x: Moving, by: int) -> Moving:
-    """What stands `by` places further on in each row, going round at the end."""
+    """The element `by` positions further on in each row, cyclically."""
     count, length = x[0].shape
 
     def part(term: Term, start: int, size: int) -> Term:

@@ -1,7 +1,7 @@
-"""random(seed, step[, site]; shape, site, kind): numbers that depend on nothing but their place.
+"""random(seed, step[, site]; shape, site, kind): counter-based random numbers.
 
 Threefry2x32 with key (seed, site) and counter (step, flat index); `kind` is "uniform" in [0, 1) or
-"normal". The same bits in every runtime. A site that is given as an operand counts, not the other.
+"normal". The same bits in every runtime. A site operand overrides the attribute.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def normal_array(seed: int, site: int, step: int, count: int) -> Array:
 
 
 def threefry(seed: int, site: int, step: int, indices: Array) -> Array:
-    """The first word of each block, held in 64 bits so that sums may be masked."""
+    """The first word of each block, in 64 bits so that sums can be masked."""
     keys = (seed, site, seed ^ site ^ _PARITY)
     a: Array = np.full(indices.shape, (step + seed) & _WORD, np.uint64)
     b: Array = (indices.astype(np.uint64) + site) & _WORD

@@ -1,4 +1,4 @@
-"""sum max min prod any all over attribute `axes` (ascending; they vanish from the shape)."""
+"""sum max min prod any all over attribute `axes` (ascending; they are removed from the shape)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Op, Reduce, Sample
 
-# u8 would overflow at once; the user says which dtype to add in.
+# u8 would soon overflow; the user has to choose the dtype of the sum.
 WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype != "u8")
-# Halves are reduced as f32.
+# f16 is reduced as f32.
 LARGEST_FLOATS = (-LARGEST_FLOAT, LARGEST_FLOAT)
 
-# (g spread along the axes, x, y spread along the axes, axes) to dx
+# (g broadcast along the axes, x, y broadcast along the axes, axes) to dx
 Derivative = Callable[[Term, Term, Term, tuple[int, ...]], Term]
 
 

@@ -1,7 +1,7 @@
-"""What an op is. One `Op` per op, all of its rules side by side in one file of this folder.
+"""What an op is. One `Op` per op, with all of its rules in one file of this folder.
 
-An op says what it means (`infer`, `reference`), how it differentiates (`grad`) and how it becomes
-code (`lower`, one of the kinds below). The scheduler knows the kinds, and hardly any single op.
+An op has its meaning (`infer`, `reference`), its gradient (`grad`) and its lowering (`lower`, one
+of the kinds below). The scheduler knows these kinds, and hardly any single op.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
 NumberRule = Callable[[float], float]
-# A call of numpy takes as long as this many elements.
+# The overhead of a numpy call, in elements.
 NUMPY_CALL = 1000
 
 
-# Names of WGSL helper functions, or a rule that tells those of a node.
+# Names of WGSL helper functions, or a rule that gives those of a node.
 Functions = tuple[str, ...] | Callable[[Node], tuple[str, ...]]
 
 
@@ -34,7 +34,7 @@ class Pointwise:
 
     `wgsl` is that expression with operands `{0}`, `{1}` … and attributes by name; `functions` names
     the WGSL helper functions it calls (files `wgcc/ops/wgsl/NAME.wgsl`). Both may depend on the
-    node. `cheap` marks what may be computed again instead of stored.
+    node. `cheap` marks what may be recomputed instead of stored.
     """
 
     wgsl: str | Callable[[Node], str]
@@ -44,7 +44,7 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Element i of the output depends on the index (and attributes) alone.
+    """Element i of the output depends only on the index, scalar operands and attributes.
 
     `{i}` is the flat index (u32), operands are scalars.
     """
@@ -55,12 +55,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Element at `index` of the output is an element of the input, elsewhere.
+    """Element at `index` of the output is an element of the input at another index.
 
     `index(node, index)` maps output coordinates to input coordinates. Coordinates are opaque
     integer expressions supporting `+ - * // %` with integers. `inside(node, index)` lists the
     conditions `(low, coordinate, high)`, meaning low <= coordinate < high, under which the element
-    exists; outside it is zero (and what `index` says may be out of bounds, even below zero).
+    exists; outside it is zero (and the result of `index` may be out of bounds, even negative).
     """
 
     index: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
@@ -69,10 +69,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Indirect:
-    """Element at `index` of the output is one of input 0, at a place that input 1 (integers) holds.
+    """Element at `index` of the output is one of input 0, at an index read from input 1 (integers).
 
-    Input 1 is read at `at(node, index)`; what it holds is clamped to `0 … limit(node)` and given as
-    `found` to `index(node, index, found)`, which says where in input 0 to read.
+    Input 1 is read at `at(node, index)`; its element is clamped to `0 … limit(node)` and given as
+    `found` to `index(node, index, found)`, which gives the index into input 0.
     """
 
     at: Callable[[Node, tuple[Any, ...]], tuple[Any, ...]]
@@ -82,7 +82,7 @@ class Indirect:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """The inputs laid one after another along attribute `axis`."""
+    """The inputs concatenated along attribute `axis`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +99,18 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """A composition: `rule` builds the same value out of simpler ops (run after autograd)."""
+    """A composition: `rule` builds the same value from simpler ops (after autograd)."""
 
     rule: Callable[[Builder, Node], Sequence[Value]]
 
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A kernel family of its own; `family` names the module of `wgcc/schedule/` that knows it.
+    """A separate kernel family; `family` names its module in `wgcc/schedule/kernels/`.
 
-    `inlines` says whether operands may be computed while they are read. A family that needs nearly
-    all bindings there are takes one per operand and no more. `narrow` results may be kept as f16 in
-    a model of that precision: they are computed in f32 and used as such.
+    `inlines` says whether operands may be computed while they are read; a family that needs nearly
+    all bindings has one per operand and no more. `narrow` results may be stored as f16 in a model
+    of that precision: they are computed in f32 and used as f32.
     """
 
     family: str
@@ -120,13 +120,13 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class UpdateForm:
-    """How an update's node is laid out, and what happens to one element.
+    """The inputs and outputs of an update's node, and the update of one element.
 
     The node's inputs are the `lists` in order, each `n` tensors (attribute `n`; the k-th tensors of
     all lists have one shape, f32), then the `scalars` (f32). Its outputs are the lists named in
     `writes`, in order, n tensors each: the new values of those same tensors. `wgsl` is a sequence
-    of statements over one element: every list's name is a `var` holding its element, every
-    scalar's name a `let`; assignments to the names in `writes` are what is to be stored.
+    of statements over one element: every list's name is a `var` with its element, every scalar's
+    name a `let`; the final values of the names in `writes` are stored.
     """
 
     lists: tuple[str, ...]
@@ -137,9 +137,9 @@ class UpdateForm:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Many tensors changed element by element: one kernel over flat arenas. `form(attrs)` says how.
+    """Many tensors updated element by element: one kernel over flat arenas; see `UpdateForm`.
 
-    Scalars are ordinary values; one made by `const` is best written into the kernel as a number.
+    Scalars are ordinary values; a `const` is best written into the kernel as a number.
     """
 
     form: Callable[[Attrs], UpdateForm]
@@ -196,7 +196,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class NoGradient:
-    """`what` is missing, in the user's words, what to write `instead`, and how to do without."""
+    """`what` is missing, in the user's words, what to write `instead`, and how to avoid it."""
 
     what: str
     instead: str
@@ -204,7 +204,7 @@ class NoGradient:
 
 
 def no_second_derivative(function: str, instead: str) -> NoGradient:
-    """Of an op that computes the gradient of `function`."""
+    """For an op that computes the gradient of `function`."""
     return NoGradient(
         f"second derivative of `{function}`",
         instead,
@@ -219,15 +219,14 @@ class Op:
     `infer(*types, **attrs)` gives the output type (or a tuple of them). `reference(*arrays,
     **attrs)` gives the arrays, in the precision of its inputs. `grad(b, node, gs)` gets one
     gradient per output (None where nothing depends on it) and returns one per input (None where
-    there is none). The last `saved` outputs are there for that gradient alone: nothing else may use
-    them, and none flows through them.
+    there is none). The last `saved` outputs are for that gradient alone: nothing else may use
+    them, and no gradient flows through them.
 
     - `number(x)`: of one operand, its value for a number known at compile time, in double
       precision; the language has a function of the op's name for each op that has this rule
-    - `effort(node)`: how many elements `reference` touches beside those of its results, where it
-      is many
-    - `stops_gradient`: no gradient passes through: its result is constant almost everywhere, or
-      counts as given
+    - `effort(node)`: how many elements `reference` uses in addition to its results, if many
+    - `stops_gradient`: no gradient passes through, because its result is constant almost
+      everywhere, or is treated as a constant
     - `never_stored`: elements are computed where they are read, so no buffer limits its size
     - `commutative`: the two operands may be swapped
     - `identity`: the output equals the first operand

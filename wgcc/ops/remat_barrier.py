@@ -1,6 +1,7 @@
-"""remat_barrier(x, after): x, but what is computed from it is computed once `after` is there.
+"""remat_barrier(x, after): x, for values that are recomputed after `after` has been computed.
 
-What is made from it differs from what was made from x before, so that need not stay in memory.
+CSE does not merge them with the values that were computed from x before, so those need not stay in
+memory.
 """
 
 from __future__ import annotations

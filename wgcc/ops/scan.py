@@ -48,7 +48,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
 
 
 def shifted(x: Term, axis: int, by: int) -> Term:
-    """x moved one place along an axis (`by` = 1 or -1), zero where nothing comes in."""
+    """x shifted by one along an axis (`by` = 1 or -1), filled with zero."""
     size, rank = x.shape[axis], len(x.shape)
     if size == 1:
         return x.like(0)

@@ -1,7 +1,7 @@
 """selective_scan(u, dt, a, b, c): h[t] = exp(dt[t] a) h[t-1] + dt[t] u[t] b[t], y[t] = Σ c[t] h[t].
 
 u, dt and y are [batch, times, channels], a is [channels, states], b and c [batch, times, states];
-h starts at zero. The hidden states are never stored as a whole; see state_space.py.
+h starts at zero. Hidden states are stored for few steps only; see state_space.py.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from wgcc.ops.state_space import (
     reference_starts,
 )
 
-# Steps recomputed at once, in registers: more of them save memory and take more registers.
+# Steps recomputed together, in registers: more of them need less memory and more registers.
 SHORT_CHUNK, LONG_CHUNK = 8, 16
 LONG_TIMES = 1024
-# One thread carries all states of a channel if that keeps the machine busy or time is short.
+# One thread computes all states of a channel if there are enough threads or few steps.
 MOST_STATES_CARRIED = 32
 ENOUGH_CHANNELS = 1024
 SHORT_TIMES = 64
-# Below this many threads, the sum over channels is shared by several.
+# Below this many threads, several threads share the sum over channels.
 FEW_SUMS = 1024
 
 
@@ -53,7 +53,7 @@ def reference(u: Array, dt: Array, a: Array, b: Array, c: Array) -> Array:
 
 
 def effort(node: Node) -> int:
-    """Step after step, a state for every channel."""
+    """For each step, all states of every channel."""
     u, _, a = node.inputs[:3]
     return u.shape[1] * 8 * NUMPY_CALL + 8 * u.type.size * a.shape[-1]
 
@@ -109,7 +109,7 @@ def expand_grad(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def _scanned(b: Builder, inputs: Sequence[Value]) -> tuple[Value, Value]:
-    """y and the states at the start of each chunk; the gradient's are the forward pass's."""
+    """y and the states at the start of each chunk, which the gradient reuses."""
     u, dt, a = inputs[:3]
     bc, chunk = _side_by_side(b, inputs), _chunk(u)
     batch, times, channels = u.shape

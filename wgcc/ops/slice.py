@@ -63,7 +63,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
 
 
 def grad_unslice(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = the part of g where x was put
+    # dx = the slice of g where x is
     (g,), attrs = gs, node.attrs
     if g is None:
         return [None]
@@ -91,7 +91,7 @@ def inside(node: Node, position: tuple[Any, ...]) -> list[tuple[int, Any, int]]:
         if start > 0 or end < shape[axis]:
             found.append((start, at, end))
         if step > 1 and part[axis] > 1:
-            # The sum keeps the dividend from going below zero.
+            # The sum keeps the dividend from being negative.
             found.append((0, (at + (-start) % step) % step, 1))
     return found
 

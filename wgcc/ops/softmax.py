@@ -1,8 +1,8 @@
-"""softmax(x; axis), log_softmax(x; axis), logsumexp(x; axes): with the maximum taken out first.
+"""softmax(x; axis), log_softmax(x; axis), logsumexp(x; axes): the maximum is subtracted first.
 
-All three, and cross entropy, build their row statistics by the same functions, so that they share
-them. What all of a row have in common never meets a logarithm: max + log(sum) would be rounded to
-the digits of max, and at 1e8 nothing of the logarithm would be left.
+All three, and cross entropy, build their row statistics by the same functions, so that CSE merges
+them. The maximum of a row is not added to a logarithm before it has to be: max + log(sum) is
+rounded to the precision of max, and at 1e8 nothing of the logarithm would be left.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def row_max(x: Term, axes: Axes) -> Term:
 
 
 def shifted(x: Term, axes: Axes) -> Term:
-    """x with the maximum over `axes` taken out: at most 0, and exact where x is near it."""
+    """x minus its maximum over `axes`: at most 0, and exact where x is near the maximum."""
     top = row_max(x, axes).apply("stop_grad")  # any number would do
     return x - top.spread(axes, x.shape)
 
 
 def exp_sum(x: Term, axes: Axes) -> Term:
-    """The sum of exp(shifted x) over `axes`, which vanish: at least 1."""
+    """The sum of exp(shifted x) over `axes`, which are removed: at least 1."""
     return shifted(x, axes).exp().sum(axes)
 
 

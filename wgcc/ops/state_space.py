@@ -1,8 +1,8 @@
-"""The steps that selective_scan and its gradient are made of, each one kernel.
+"""The parts of selective_scan and its gradient, each one kernel.
 
-Time is cut into chunks of `chunk` steps; only the hidden state at each chunk's start (`starts`) and
-the gradient that reaches its end (`ends`) are kept, both [batch, chunks, states, channels], and
-what lies between is computed again. `bc` is b and c side by side: a kernel has only 8 bindings.
+Time is divided into chunks of `chunk` steps; only the hidden state at each chunk's start (`starts`)
+and the gradient at its end (`ends`) are stored, both [batch, chunks, states, channels]; the states
+between them are recomputed. `bc` is b and c concatenated: a kernel has only 8 bindings.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def reference_grad_states(
 def _trajectory(
     u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int
 ) -> tuple[Array, Array]:
-    """h_t and what decay leaves of h_{t-1}, [batch, times, states, channels]."""
+    """h_t and the decayed h_{t-1}, [batch, times, states, channels]."""
     states = a.shape[1]
     hs, before, h = [], [], starts[:, 0]
     for t in range(u.shape[1]):

@@ -22,7 +22,7 @@ def reference(x: Array, perm: tuple[int, ...]) -> Array:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = g with the axes put back
+    # dx = g transposed by the inverse permutation
     (g,) = gs
     return [None if g is None else b.apply("transpose", g, perm=inverse(node.attrs["perm"]))]
 

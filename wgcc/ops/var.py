@@ -1,4 +1,4 @@
-"""var(x; axes): the mean square distance from the mean (biased, as norm layers use it)."""
+"""var(x; axes): the mean square difference from the mean (biased, as norm layers use it)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expand(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = 2 g (x - mean) / n: what x does through the mean adds up to nothing
+    # dx = 2 g (x - mean) / n: the gradient through the mean is zero
     if gs[0] is None:
         return [None]
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent / "wgsl"
 
 
 def source_of(functions: Iterable[str]) -> str:
-    """The text of these helper files, each once, in order of name (WGSL does not mind)."""
+    """The text of these helper files, each once, sorted by name (WGSL allows any order)."""
     return "\n".join(_read(name) for name in sorted(set(functions)))
 
 

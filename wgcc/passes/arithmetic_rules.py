@@ -1,5 +1,6 @@
-"""Simpler forms of pointwise nodes. Only what is exact for every float is done: no reordering of
-sums, no `x * 0`, which would hide a NaN. (`x + 0` turns -0 into 0, which no model can tell.)"""
+"""Simpler forms of pointwise nodes. Only rules that are exact for every float: no reordering of
+sums, no `x * 0`, which would hide a NaN. (The one exception, `x + 0 = x`, leaves -0 as it is, which
+makes no difference in a model.)"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ def _add(b: Builder, known: Known, node: Node) -> Value | None:
         return x
     if known.number(x) == 0:
         return y
-    if negated := known.maker(y, "neg"):
+    if negated := known.producer(y, "neg"):
         return b.apply("sub", x, negated.inputs[0])
-    if negated := known.maker(x, "neg"):
+    if negated := known.producer(x, "neg"):
         return b.apply("sub", y, negated.inputs[0])
     return None
 
@@ -31,7 +32,7 @@ def _sub(b: Builder, known: Known, node: Node) -> Value | None:
         return x
     if known.number(x) == 0 and x.dtype in FLOATS:
         return b.apply("neg", y)
-    if negated := known.maker(y, "neg"):
+    if negated := known.producer(y, "neg"):
         return b.apply("add", x, negated.inputs[0])
     return None
 
@@ -69,7 +70,7 @@ def _mod(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _is_power_of_two(number: float) -> bool:
-    """Far from the ends of the range of f32, so that the inverse is as exact."""
+    """Far from the ends of the range of f32, so that the inverse is exact, too."""
     fraction, exponent = frexp(number)
     return abs(fraction) == 0.5 and -64 < exponent < 64
 
@@ -94,7 +95,7 @@ ROOTS: dict[Number, str] = {0.5: "sqrt", -0.5: "rsqrt"}
 
 
 def _product(b: Builder, x: Value, exponent: int) -> Value:
-    """x · x · … by squaring."""
+    """x · x · … by repeated squaring."""
     if exponent == 1:
         return x
     half = b.apply("square", _product(b, x, exponent // 2))
@@ -103,7 +104,7 @@ def _product(b: Builder, x: Value, exponent: int) -> Value:
 
 def _undo(op: str) -> Rule:
     def rule(b: Builder, known: Known, node: Node) -> Value | None:
-        inner = known.maker(node.inputs[0], op)
+        inner = known.producer(node.inputs[0], op)
         return inner.inputs[0] if inner else None
 
     return rule
@@ -115,14 +116,14 @@ def _same_operands(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _logical_and(b: Builder, known: Known, node: Node) -> Value | None:
-    return _truth(known, node, neutral=True)
+    return _bool_operand(known, node, neutral=True)
 
 
 def _logical_or(b: Builder, known: Known, node: Node) -> Value | None:
-    return _truth(known, node, neutral=False)
+    return _bool_operand(known, node, neutral=False)
 
 
-def _truth(known: Known, node: Node, neutral: bool) -> Value | None:
+def _bool_operand(known: Known, node: Node, neutral: bool) -> Value | None:
     for x, y in (node.inputs, node.inputs[::-1]):
         number = known.number(y)
         if number is not None:
@@ -136,7 +137,7 @@ def _where(b: Builder, known: Known, node: Node) -> Value | None:
     number = known.number(condition)
     if number is not None or x == y:
         return y if number is not None and not number else x
-    if inverted := known.maker(condition, "logical_not"):
+    if inverted := known.producer(condition, "logical_not"):
         return b.apply("where", inverted.inputs[0], y, x)
     return None
 

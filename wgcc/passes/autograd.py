@@ -1,7 +1,7 @@
 """Replaces `grad` and `minimize` by the nodes that compute gradients, in reverse mode.
 
-What an op's derivative is stands in the op's file; what an optimizer does with gradients is not
-known here: each `minimize` becomes an `update` of the same parameters by their gradients.
+The derivative of an op is in the op's file. What an optimizer does with gradients is not known
+here: each `minimize` becomes an `update` of the same parameters by their gradients.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def _grad(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:
 
 
 def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:
-    """A parameter that the loss does not depend on is left alone, decay included, as in PyTorch."""
+    """A parameter that the loss does not depend on is not changed, not even by decay (as in
+    PyTorch)."""
     loss, *rest = node.inputs
     dynamic, params = rest[: len(node.attrs["dynamic"])], rest[len(node.attrs["dynamic"]) :]
     with builder.at(node.span, f"d.{loss.name}"):
@@ -70,7 +71,7 @@ def _minimize(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]
 
 
 def _loss_scale(builder: Builder, node: Node, dynamic: Sequence[Value], loss: Value) -> Value:
-    """d(scale · loss)/d loss; the optimizer divides it out again."""
+    """d(scale · loss)/d loss; the optimizer divides gradients by it."""
     names: tuple[str, ...] = node.attrs["dynamic"]
     if "loss_scale" in names:
         return dynamic[names.index("loss_scale")]
@@ -78,7 +79,7 @@ def _loss_scale(builder: Builder, node: Node, dynamic: Sequence[Value], loss: Va
 
 
 def _narrowed(attrs: Mapping[str, Any], reached: Sequence[int]) -> dict[str, Any]:
-    """The attributes of `minimize` for the parameters at `reached` alone."""
+    """The attributes of `minimize` for the parameters at the positions `reached` only."""
     place = {old: new for new, old in enumerate(reached)}
     groups = tuple(
         (tuple(place[i] for i in members if i in place), settings)

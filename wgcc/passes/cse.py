@@ -1,6 +1,6 @@
-"""Computes what is written twice only once: equal nodes are merged into the first of them.
+"""Common-subexpression elimination: equal nodes are merged into the first of them.
 
-Every op is a function of its inputs and attributes, random draws too: they name their site.
+Every op is a function of its inputs and attributes, also random draws, which have a site.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _key(node: Node) -> tuple[str, ...]:
 
 
 def _spelled(value: Any) -> str:
-    """Numbers are told apart by value and sign (0.0 is not -0.0), never by type (1 is 1.0)."""
+    """Numbers differ by value and sign (0.0 is not -0.0), never by type (1 is 1.0)."""
     if isinstance(value, (bool, int, float)):
         return repr(float(value))
     if isinstance(value, Mapping):

@@ -17,8 +17,8 @@ def differentiate(
 ) -> list[Value | None]:
     """Append to `builder` the nodes for seed · d value / d wrt; None where there is no path.
 
-    The nodes that `builder` holds already are what is differentiated. A gradient is named after
-    its value: `d.NAME`. Ops without a gradient are noted in `missing`.
+    The nodes that `builder` already has are differentiated. A gradient is named after its value:
+    `d.NAME`. Ops without a gradient are recorded in `missing`.
     """
     tape = tuple(builder.nodes)
     backward = _Backward(builder, value, seed, Rematerialise(builder, tape), missing)
@@ -31,7 +31,7 @@ def differentiate(
 
 
 class _Backward:
-    """The gradients known so far, by the name of the forward value."""
+    """The gradients computed so far, by the name of the forward value."""
 
     def __init__(
         self, builder: Builder, value: Value, seed: Value, remat: Rematerialise, missing: Missing
@@ -60,7 +60,7 @@ class _Backward:
                     self._add(value, gradient)
 
     def _go_on_after(self, node: Node) -> None:
-        """With zeros, to find all other nodes that have no rule, too."""
+        """Continue with zeros, to find all other nodes that have no rule, too."""
         self.missing.add(node)
         for value in node.inputs:
             if value.dtype in FLOATS:
@@ -68,7 +68,7 @@ class _Backward:
                 self._add(value, self.builder.apply("broadcast", zero, shape=value.shape))
 
     def _add(self, value: Value, gradient: Value) -> None:
-        """A value used in several places gets the sum of what each of them contributes."""
+        """A value used several times gets the sum of the gradients of its uses."""
         assert gradient.type == value.type, f"d.{value.name} is {gradient.type}, not {value.type}"
         known = self.gradients.get(value.name)
         self.gradients[value.name] = (
@@ -79,7 +79,7 @@ class _Backward:
 def _between(tape: Sequence[Node], sources: Iterable[Value], target: Value) -> list[Node]:
     """The nodes on a path of floats from one of `sources` to `target`, in order.
 
-    New parameters made by an optimizer count as given: nothing is differentiated through an update.
+    New parameters of an optimizer are constants: nothing is differentiated through an update.
     """
     varying = {value.name for value in sources}
     forward = []
@@ -96,9 +96,9 @@ def _between(tape: Sequence[Node], sources: Iterable[Value], target: Value) -> l
 
 
 def _gradient_names(builder: Builder, backward: _Backward, first: int) -> dict[str, Value]:
-    """New values for gradients that a rule made, named `d.NAME`.
+    """Renames the gradients that rules have built to `d.NAME`.
 
-    A value can be the gradient of several (both operands of a sum): the first one found names it.
+    A value can be the gradient of several (both operands of a sum): the first one gives the name.
     """
     made = {value.name for node in builder.nodes[first:] for value in node.outputs}
     names: dict[str, Value] = {}

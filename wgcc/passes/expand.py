@@ -1,4 +1,4 @@
-"""Writes composite ops (softmax, layer_norm, …) out as the simpler ops they are made of."""
+"""Replaces composite ops (softmax, layer_norm, …) by the simpler ops they consist of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def expand(graph: Graph) -> Graph:
 
 
 def _write_out(rewrite: Rewrite, old: Node) -> None:
-    """A composite may be made of composites, so what its rule makes is written out in turn."""
+    """A composite may consist of composites, so the result of its rule is expanded, too."""
     node = rewrite.updated(old)
     lower = OPS[node.op].lower
     if not isinstance(lower, Expand):

@@ -1,6 +1,6 @@
-"""Computes tensors that depend on no input at compile time, in float64: rotary tables, sinusoids.
+"""Constant folding of tensors that depend on no input, in float64: rotary tables, sinusoids.
 
-Cheap ones (a causal mask is one comparison of indices) stay as they are: a load would cost more.
+Cheap ones (a causal mask is one comparison of indices) are not folded: a load would cost more.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Source, View
 
 LARGEST = 2**20
-# A formula of more steps than this is worth a load where several nodes need it.
+# With more steps than this a formula costs more than a load, if several nodes use it.
 FEW_STEPS = 4
-# What all constants of a graph may have in elements, and take in effort: a second of numpy.
+# Limits for all constants of a graph: elements, and effort (about a second of numpy).
 MOST_ELEMENTS = 2**22
 MOST_EFFORT = 40_000_000
-# So many that are too dear are looked at: each is looked through to its beginnings.
+# How many values that exceed the limit are tried: each try follows all inputs of the value.
 MOST_REFUSED = 100
 
 
 def fold_tensors(graph: Graph) -> Graph:
-    """The values that are worked out become constants of the graph, under their own names."""
+    """The values that are computed become constants of the graph, under their own names."""
     fixed = _fixed(graph)
     chosen = _affordable(_wanted(graph, fixed), fixed)
     if not chosen:
@@ -49,9 +49,9 @@ def _can_be_stored(array: Array, value: Value) -> bool:
 
 
 def _fixed(graph: Graph) -> dict[str, Node]:
-    """The makers of all values that follow from attributes alone.
+    """The nodes of all values that depend on attributes only.
 
-    A copy is left: it is made where a value must have a place of its own, in memory.
+    A copy is not folded, because it exists to store a value separately.
     """
     fixed: dict[str, Node] = {}
     for node in graph.nodes:
@@ -63,7 +63,7 @@ def _fixed(graph: Graph) -> dict[str, Node]:
 
 
 def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
-    """Values that are worth a load, or parts of them: a view is never worked out."""
+    """Values that are cheaper to load than to compute, or their operands: views are not folded."""
     formulas = _formulas(fixed)
     found: list[Value] = []
     seen: set[str] = set()
@@ -84,7 +84,7 @@ def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
 
 
 def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:
-    """Fixed values that something not fixed reads, once per reader."""
+    """Fixed values that nodes that are not fixed read, once per reader."""
     readers = [node.inputs for node in graph.nodes if node.outputs[0].name not in fixed]
     uses: dict[str, list[Value]] = {}
     for value in (*(value for inputs in readers for value in inputs), *graph.results):
@@ -95,14 +95,14 @@ def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """How a value is made: whether a step of it is dear, and its first steps."""
+    """How a value is computed: whether a step of it is expensive, and its first steps."""
 
-    is_dear: bool
+    is_expensive: bool
     steps: frozenset[str]
 
     def is_worth(self, value: Value, uses: int) -> bool:
         often = uses > 1 and len(self.steps) > FEW_STEPS
-        return value.type.size <= LARGEST and (self.is_dear or often)
+        return value.type.size <= LARGEST and (self.is_expensive or often)
 
 
 def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
@@ -111,22 +111,22 @@ def _formulas(fixed: Mapping[str, Node]) -> dict[str, _Formula]:
         lower = OPS[node.op].lower
         parts = [found[value.name] for value in node.inputs]
         steps = frozenset(step for part in parts for step in part.steps)
-        dear = any(part.is_dear for part in parts)
+        expensive = any(part.is_expensive for part in parts)
         if not isinstance(lower, (View, Source)):
             steps |= {name}
-            dear = dear or not (isinstance(lower, Pointwise) and lower.cheap)
-        # No more than decide whether they are few.
-        found[name] = _Formula(dear, frozenset(sorted(steps)[: FEW_STEPS + 1]))
+            expensive = expensive or not (isinstance(lower, Pointwise) and lower.cheap)
+        # Only as many as are needed to decide whether they are few.
+        found[name] = _Formula(expensive, frozenset(sorted(steps)[: FEW_STEPS + 1]))
     return found
 
 
 def _affordable(wanted: Sequence[Value], fixed: Mapping[str, Node]) -> dict[str, Value]:
-    """By name, those that numpy computes in time, and that do not fill the bundle."""
+    """By name, those within the limits on numpy's time and on the size of the bundle."""
     chosen: dict[str, Value] = {}
     made: set[str] = set()
     elements = spent = refused = 0
     for value in wanted:
-        new = _makers(value, fixed, made)
+        new = _producers(value, fixed, made)
         more = nodes_effort(fixed[name] for name in new)
         if elements + value.type.size > MOST_ELEMENTS or spent + more > MOST_EFFORT:
             refused += 1
@@ -139,8 +139,8 @@ def _affordable(wanted: Sequence[Value], fixed: Mapping[str, Node]) -> dict[str,
     return chosen
 
 
-def _makers(value: Value, fixed: Mapping[str, Node], made: set[str]) -> set[str]:
-    """The values that `value` is made from, itself among them, without those `made` already."""
+def _producers(value: Value, fixed: Mapping[str, Node], made: set[str]) -> set[str]:
+    """`value` and the values it is computed from, without those already `made`."""
     needed: set[str] = set()
     waiting = [value.name]
     while waiting:
@@ -154,6 +154,6 @@ def _makers(value: Value, fixed: Mapping[str, Node], made: set[str]) -> set[str]
 def _cone(chosen: Mapping[str, Value], fixed: Mapping[str, Node]) -> Graph:
     needed: set[str] = set()
     for value in chosen.values():
-        needed |= _makers(value, fixed, needed)
+        needed |= _producers(value, fixed, needed)
     nodes = tuple(node for name, node in fixed.items() if name in needed)
     return Graph("constants", nodes=nodes, outputs=chosen)

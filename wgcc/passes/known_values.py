@@ -1,5 +1,5 @@
-"""What is known at compile time about values of a graph under construction: who makes them, and
-which of them hold one known number throughout."""
+"""What is known at compile time about values of a graph under construction: which node defines
+them, and which of them have one known number in all elements."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ NUMBERS = frozenset(("const", "not_finite"))
 
 class Known:
     def __init__(self) -> None:
-        self._makers: dict[str, Node] = {}
+        self._producers: dict[str, Node] = {}
 
     def note(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
-            self._makers.update((value.name, node) for value in node.outputs)
+            self._producers.update((value.name, node) for value in node.outputs)
 
-    def maker(self, value: Value, op: str) -> Node | None:
-        """The node that makes `value`, if it applies `op`."""
-        node = self._makers.get(value.name)
+    def producer(self, value: Value, op: str) -> Node | None:
+        """The node that defines `value`, if it applies `op`."""
+        node = self._producers.get(value.name)
         return node if node and node.op == op else None
 
     def is_number(self, value: Value) -> bool:
         """Whether `value` itself is a scalar known now, not a view of one."""
-        node = self._makers.get(value.name)
+        node = self._producers.get(value.name)
         return node is not None and node.op in NUMBERS
 
     def number(self, value: Value) -> Number | None:
-        """The number that every element of `value` is, if there is one known now."""
-        node = self._makers.get(value.name)
+        """The number in every element of `value`, if there is one and it is known."""
+        node = self._producers.get(value.name)
         while node and _has_only_elements(node):
-            node = self._makers.get(node.inputs[0].name)
+            node = self._producers.get(node.inputs[0].name)
         if node is None or node.op not in NUMBERS:
             return None
         found: Number = node.attrs["value"]
@@ -45,7 +45,7 @@ class Known:
 
 
 def is_plain_view(node: Node) -> bool:
-    """Whether the output has elements of the one operand in other places, and nothing else."""
+    """Whether the output consists of elements of the only operand, at other indices."""
     op = OPS[node.op]
     return isinstance(op.lower, View) and op.moves_elements and len(node.inputs) == 1
 

@@ -1,7 +1,7 @@
-"""Cuts what is differentiated into parts, and marks all but the last for rematerialisation.
+"""Gradient checkpointing: divides the forward pass into parts that the backward pass recomputes.
 
-Only what crosses from one part into the next is stored. The cuts are made where that is little; the
-marks are those of `remat` layers (see wgcc/ops/markers.py), which autograd understands.
+Only values that cross from one part into the next are stored, and the parts are chosen so that
+these are few. They are marked like `remat` layers (see wgcc/ops/markers.py), for autograd.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wgcc.passes.rewrite import Rewrite
 
 
 def mark_remat(graph: Graph, parts: int) -> Graph:
-    """`graph` with marks around all but the last of `parts`; as it is if nothing is trained."""
+    """`graph` with marks around all but the last of `parts`; unchanged if it does not train."""
     end = next((i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING), 0)
     if not end:
         return graph
@@ -42,7 +42,7 @@ class _Marking:
         return self.rewrite.finish()
 
     def _mark(self, region: int, start: int, end: int) -> None:
-        """What the nodes of a region read and what they leave behind goes through marks."""
+        """Insert marks for what the nodes of a region read, and for their results."""
         nodes, rest = self.graph.nodes[start:end], self.graph.nodes[end:]
         inside = {value.name for node in nodes for value in node.outputs}
         entering = [value for value in _read(nodes) if self._varies(value) - inside]
@@ -63,7 +63,7 @@ class _Marking:
         return builder.apply(MARK, value, name=name, region=region, is_end=is_end)
 
     def _varies(self, value: Value) -> set[str]:
-        """Its name, unless it is a parameter, state or constant, which is kept anyway."""
+        """Its name, unless it is a parameter, state or constant, which is stored anyway."""
         sources = {source.name for source in self.graph.sources}
         given = {source.name for source in self.graph.inputs}
         return {value.name} - (sources - given)
@@ -76,7 +76,7 @@ def _read(nodes: Sequence[Node], results: Iterable[Value] = ()) -> list[Value]:
 
 
 def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
-    """Near each of the places that part the tape evenly, the one that least crosses."""
+    """Near each of the positions that divide the tape evenly, the one that least values cross."""
     made = [0, *accumulate(_kept(node) for node in tape)]
     crossing = _crossing(tape)
     share, cuts = made[-1] / parts, [0]
@@ -89,14 +89,14 @@ def _cuts(tape: Sequence[Node], parts: int) -> list[int]:
 
 
 def _kept(node: Node) -> int:
-    """Elements that a node may leave in memory."""
+    """How many elements of a node may be stored."""
     if isinstance(OPS[node.op].lower, View | Join | Source):
         return 0
     return sum(value.type.size for value in node.outputs)
 
 
 def _crossing(tape: Sequence[Node]) -> list[int]:
-    """For each place in the tape, the elements made before it that are read after it."""
+    """For each position in the tape, the elements defined before it that are read after it."""
     last = {value.name: i for i, node in enumerate(tape) for value in node.inputs}
     steps = [0] * (len(tape) + 2)
     for i, node in enumerate(tape):

@@ -1,4 +1,4 @@
-"""Ops that a gradient reaches and that have none: collected, and reported all at once."""
+"""Ops that need a gradient and have none: collected, and reported together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wgcc.ops.registry import NoGradient
 
 @dataclass(slots=True)
 class Missing:
-    """What is missing, by place in the source. `asked` is where the gradient is asked for now."""
+    """What is missing, by place in the source. `asked` is where the current gradient is needed."""
 
     found: dict[tuple[Span | None, str], tuple[NoGradient, Span | None]] = field(
         default_factory=dict

@@ -1,4 +1,4 @@
-"""Arithmetic on numbers known at compile time: done here, in float64, by each op's reference."""
+"""Constant folding of numbers, in float64, by each op's reference."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise, Reduce
 from wgcc.passes.known_values import Known, Number, filled, is_plain_view
 
-# Above this, counting through a reduction would cost more time than it saves.
+# Above this size, computing a reduction here would cost more time than it saves.
 LARGEST = 2**20
 
 
 def fold_numbers(b: Builder, known: Known, node: Node) -> Value | None:
-    """The one number that all elements of the output of `node` are, spread to its shape."""
+    """The number in all elements of the output of `node`, broadcast to its shape."""
     if not node.inputs or _is_folded(known, node):
         return None
     numbers = [known.number(value) for value in node.inputs]
@@ -57,8 +57,8 @@ def _compute(
         found = OPS[node.op].reference(*arrays, **node.attrs)
         result: Number = as_held(found, TensorType(shape, node.output.dtype)).flat[0].item()
         if node.output.dtype in FLOATS:
-            # As f32 holds it, which may be infinite.
+            # As f32 stores it, which may be infinite.
             return result if abs(result) <= LARGEST_FLOAT else float(np.float32(result))
-    # What NaN is as a whole number is up to the GPU.
+    # NaN converted to an integer is left to the GPU.
     has_nan = any(number is not None and isnan(number) for number in numbers)
     return None if has_nan and node.output.dtype in INTEGERS else result

@@ -1,4 +1,4 @@
-"""Replaces `update` by what the optimizer does: scalars of this step, and multi-tensor updates.
+"""Replaces `update` by the optimizer's nodes: scalars of this step, and multi-tensor updates.
 
 The moments, counters and averages it needs become state of the program, named `opt/NAME/…`.
 """
@@ -52,7 +52,7 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
 
 
 def _update(b: Builder, node: Node, state: EntryState, names: dict[str, str]) -> Sequence[Value]:
-    """`names` says which parameter a value is the present value of; new values are added to it."""
+    """`names` maps current values of parameters to the parameters; new values are added to it."""
     tensors = node.inputs[len(node.attrs["dynamic"]) :]
     params, grads = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
     owners = [names.get(param.name, param.name) for param in params]
@@ -97,7 +97,7 @@ def _job(
 
 
 def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | None) -> Term:
-    """The number of this update as f32; the counter goes on where the update is really made."""
+    """The number of this update as f32; the counter is incremented if the update is applied."""
     name = OptimizerState(optimizer, STEP).name
     before = Term(b, state.read(name, COUNTER))
     after = before + 1
@@ -106,7 +106,7 @@ def _count_step(b: Builder, state: EntryState, optimizer: str, apply: Term | Non
 
 
 def _average(job: Job, updated: Sequence[Value]) -> None:
-    """Slow averages of the parameters, which start at the parameters."""
+    """Moving averages of the parameters, which start as copies of the parameters."""
     decay = job.settings.fixed("ema")
     if decay is None:
         return

@@ -1,4 +1,4 @@
-"""What happens to gradients before an update: accumulation over calls, their norm, clipping."""
+"""Gradients before an update: accumulation over calls, their norm, clipping."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wgcc.ops.formula import Term
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 
-# As torch.nn.utils.clip_grad_norm_, where it keeps a norm of 0 from being divided by.
+# As in torch.nn.utils.clip_grad_norm_, where it avoids a division by a norm of 0.
 NORM_EPS = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`grads` times `scale` is what the optimizer sees; `norm` is theirs before clipping."""
+    """The optimizer uses `grads` times `scale`; `norm` is their norm before clipping."""
 
     grads: Sequence[Value]
     norm: Term

@@ -1,4 +1,4 @@
-"""What the user set for an optimizer: fixed numbers, numbers computed each step, and groups."""
+"""The settings of an optimizer: fixed numbers, numbers computed in each step, and groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Settings:
         return Term(self._b, self._b.constant(float(number)))
 
     def groups(self, params: int) -> list[Group]:
-        """The parameters by settings, in the order of the first of each; the last group wins."""
+        """The parameters by settings, in the order of the first of each; later groups override."""
         own: list[Mapping[str, Any]] = [{}] * params
         for members, settings in self._node.attrs["groups"]:
             for index in members:

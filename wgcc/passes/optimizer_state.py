@@ -1,4 +1,4 @@
-"""The state one entry reads and writes: what it had already, and what its optimizers add."""
+"""The state of one entry: its own, and what its optimizers add."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ COUNTER = TensorType((), "u32")
 
 
 class EntryState:
-    """`tensors` describes what was added, `writes` holds the new values."""
+    """`tensors` describes the added state, `writes` has the new values."""
 
     def __init__(self, graph: Graph) -> None:
         self.values = {value.name: value for value in graph.state}
@@ -17,7 +17,7 @@ class EntryState:
         self.writes: dict[str, Value] = {}
 
     def read(self, name: str, type_: TensorType, init: Init | None = None) -> Value:
-        """The state `name` as it is now, after earlier updates of the same call; 0 at first."""
+        """The current state `name`, after earlier updates of the same call; 0 initially."""
         start = init or Init("value", values=(0.0,))
         self.tensors.setdefault(name, Tensor(name, type_, start))
         value = self.values.setdefault(name, Value(name, type_))

@@ -1,4 +1,4 @@
-"""One multi-tensor update per group of parameters, as the kind of optimizer says."""
+"""One multi-tensor update per group of parameters, by the rule of the kind of optimizer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wgcc.passes.optimizer_state import EntryState
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One `minimize` of one entry: what its updates have in common.
+    """One `minimize` of one entry: what its updates share.
 
-    `names` are the parameters' own; `step` is the number of this update, 1 for the first; `norm`
-    is that of all gradients; `scale` multiplies every gradient; `apply` (if any) says whether
-    anything changes in this call.
+    `names` are those of the parameters; `step` is the number of this update, 1 for the first;
+    `norm` is that of all gradients; `scale` multiplies every gradient; `apply` (if any) says
+    whether this call changes anything.
     """
 
     b: Builder

@@ -37,14 +37,14 @@ def each_entry(graph_pass: Callable[[Graph], Graph]) -> ProgramPass:
 
 
 def _together(failures: list[WgError]) -> WgError:
-    """What is wrong in any entry, so that one run shows it all."""
+    """The errors of all entries, so that one run shows them all."""
     problems = Diagnostics()
     for failure in failures:
         problems.extend(failure.diagnostics)
     return WgError(str(failures[0]), problems)
 
 
-# Stage, the pass that leads to it, and what it does. Before the first of them the stage is "ir".
+# The stage after the pass, the name of the pass, and the pass. The first stage is "ir".
 PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
     ("grad", "autograd", each_entry(autograd)),
     ("opt", "optimizer", optimizer),
@@ -55,7 +55,7 @@ STAGES = ("ir", *(stage for stage, _, _ in PASSES))
 
 
 def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = None) -> Program:
-    """`program` at stage `until`. Every pass is verified if `check` (or WGCC_VERIFY=1) says so."""
+    """`program` at stage `until`. Every pass is verified with `check` (or WGCC_VERIFY=1)."""
     verify_after([], program, check)
     done: list[str] = []
     for _, name, run in PASSES[: STAGES.index(until)]:
@@ -72,7 +72,7 @@ def verify_after(done: list[str], program: Program, check: bool | None = None) -
 
 
 def _gone_after(done: list[str]) -> set[str]:
-    """The ops that none of these passes may leave behind."""
+    """The ops that no longer exist after these passes."""
     markers = {
         op.name for op in OPS.values() if isinstance(op.lower, Marker) and op.lower.until in done
     }

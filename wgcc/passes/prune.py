@@ -1,4 +1,4 @@
-"""Drop every node that nothing wanted depends on."""
+"""Dead-code elimination: drops every node that no result depends on."""
 
 from __future__ import annotations
 

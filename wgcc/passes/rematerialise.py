@@ -1,7 +1,7 @@
-"""Rematerialisation: values are computed a second time for gradients instead of stored.
+"""Rematerialisation: values are recomputed for gradients instead of stored.
 
-Between the marks of a region (see wgcc/ops/markers.py) nothing is stored for the backward pass:
-when its first gradient arrives, its nodes are written once more, from the region's arguments.
+Values between the marks of a region (see wgcc/ops/markers.py) are not stored for the backward pass:
+when it reaches the region, the region's nodes are appended once more, from its arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARK = "remat"
 
 
 class Rematerialise:
-    """The regions of a tape, and the second copy of those that gradients have reached."""
+    """The regions of a tape, and the second copy of those that the backward pass has reached."""
 
     def __init__(self, builder: Builder, tape: Sequence[Node]) -> None:
         self.builder = builder
@@ -35,7 +35,7 @@ class Rematerialise:
             self._region_of.update((v.name, region) for node in inside for v in node.outputs)
 
     def copy_of(self, node: Node, after: Value) -> Node:
-        """`node`, or its rematerialised copy where it is in a region."""
+        """`node` itself, or its rematerialised copy if it is in a region."""
         region = self._region_of.get(node.outputs[0].name)
         if region is None:
             return node

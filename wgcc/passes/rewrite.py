@@ -1,4 +1,4 @@
-"""Rebuilding a graph node by node: the loop that most passes share."""
+"""Rebuilds a graph node by node: the loop that most passes share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIKE_AN_OP = re.compile(rf"(^|\.)({'|'.join(OPS)})(_\d+)?$")
 
 
 class Rewrite:
-    """The new nodes (in `builder`), and which new value now stands for an old one."""
+    """The new nodes (in `builder`), and which new value replaces an old one."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -25,7 +25,7 @@ class Rewrite:
         return self._stands_for.get(value.name, value)
 
     def updated(self, node: Node) -> Node:
-        """`node`, reading what now stands for its inputs."""
+        """`node` with the current replacements of its inputs."""
         inputs = tuple(map(self.current, node.inputs))
         return node if inputs == node.inputs else replace(node, inputs=inputs)
 
@@ -37,7 +37,7 @@ class Rewrite:
         self._stands_for[old.name] = new
 
     def replace(self, old: Node, build: Callable[[], Sequence[Value] | None]) -> list[Node]:
-        """Let `build` make what replaces `old`, under the old names; return the nodes it made.
+        """Replace `old` by what `build` appends, under the old names; returns the new nodes.
 
         `old` is kept if it returns nothing.
         """
@@ -74,7 +74,7 @@ class Rewrite:
         )
 
     def _better_names(self) -> dict[str, Value]:
-        """Where a value named after its op stands for one named by the user, it takes that name."""
+        """A value named after its op that replaces one named by the user takes that name."""
         if not self._stands_for:
             return {}
         ops = {value.name: node.op for node in self.builder.nodes for value in node.outputs}

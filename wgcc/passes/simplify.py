@@ -1,5 +1,5 @@
-"""Makes a graph smaller without changing what it computes: known numbers are worked out, nodes
-take their simplest form, equal nodes are merged and dead ones dropped, until nothing changes."""
+"""Simplifies a graph without changing what it computes: constant folding, simpler forms of nodes,
+common-subexpression and dead-code elimination, until nothing changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wgcc.passes.rewrite import Rewrite
 from wgcc.passes.view_rules import VIEW_RULES
 
 RULES: dict[str, Rule] = {**ARITHMETIC_RULES, **VIEW_RULES}
-# Each round shortens chains; no rule lengthens one, so this is a guard against a slip only.
+# Each iteration shortens chains, and no rule makes one longer: only a safeguard.
 MOST_ROUNDS = 50
 
 

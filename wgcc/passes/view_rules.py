@@ -1,4 +1,4 @@
-"""Simpler forms of views: chains of them become one, and those that change nothing vanish."""
+"""Simpler forms of views: chains of them become one, and identities are removed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def _reshape(b: Builder, known: Known, node: Node) -> Value | None:
     (x,) = node.inputs
     if x.shape == node.output.shape:
         return x
-    inner = known.maker(x, "reshape")
+    inner = known.producer(x, "reshape")
     return b.apply("reshape", inner.inputs[0], shape=node.output.shape) if inner else None
 
 
 def _transpose(b: Builder, known: Known, node: Node) -> Value | None:
-    """Axes of size 1 may stand anywhere: moving only those is a reshape."""
+    """Moving only axes of size 1 is a reshape."""
     (x,), perm = node.inputs, node.attrs["perm"]
     if list(perm) == sorted(perm):
         return x
-    if inner := known.maker(x, "transpose"):
+    if inner := known.producer(x, "transpose"):
         composed = tuple(inner.attrs["perm"][axis] for axis in perm)
         return b.apply("transpose", inner.inputs[0], perm=composed)
     wide = [axis for axis in perm if x.shape[axis] != 1]
@@ -30,13 +30,13 @@ def _transpose(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _broadcast(b: Builder, known: Known, node: Node) -> Value | None:
-    """Axes line up from the last, so leading axes of size 1 need not be put there first."""
+    """Axes align from the last, so leading axes of size 1 need not be added before."""
     (x,), shape = node.inputs, node.output.shape
     if x.shape == shape:
         return x
-    if inner := known.maker(x, "broadcast"):
+    if inner := known.producer(x, "broadcast"):
         return b.apply("broadcast", inner.inputs[0], shape=shape)
-    inner = known.maker(x, "reshape")
+    inner = known.producer(x, "reshape")
     if (
         inner
         and x.shape == (1,) * (x.type.rank - inner.inputs[0].type.rank) + inner.inputs[0].shape
@@ -49,7 +49,7 @@ def _slice(b: Builder, known: Known, node: Node) -> Value | None:
     (x,) = node.inputs
     if x.shape == node.output.shape:
         return x
-    inner = known.maker(x, "slice")
+    inner = known.producer(x, "slice")
     if inner is None:
         return None
     places = zip(node.attrs["starts"], inner.attrs["starts"], inner.attrs["steps"], strict=True)
@@ -64,7 +64,7 @@ def _slice(b: Builder, known: Known, node: Node) -> Value | None:
 
 
 def _if_same_shape(b: Builder, known: Known, node: Node) -> Value | None:
-    """What could only have changed the shape, and did not."""
+    """An op that could only have changed the shape, and did not."""
     return node.inputs[0] if node.inputs[0].type == node.output.type else None
 
 

@@ -156,7 +156,7 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
 
 def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
     form = SETTINGS[name].form
-    if form == "truth":
+    if form == "bool":
         if not isinstance(value, BoolValue):
             text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))

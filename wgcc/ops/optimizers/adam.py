@@ -20,7 +20,7 @@ from wgcc.ops.registry import UpdateForm
 
 
 def form(attrs: Attrs) -> UpdateForm:
-    # 1 - beta is a number of its own: in f32 the difference would have lost four digits.
+    # 1 - beta is computed here: as a difference in f32 it would lose four digits.
     beta2, eps = literal(attrs["beta2"], "f32"), literal(attrs["eps"], "f32")
     rest1, rest2 = literal(1 - attrs["beta1"], "f32"), literal(1 - attrs["beta2"], "f32")
     lines = [
@@ -79,7 +79,7 @@ def rule(inputs: StepInputs) -> UpdateCall:
 
 
 def bias_correction(step: Term, beta: float) -> Term:
-    """1 - beta^step, as -expm1(step ln beta): beta^step alone would lose the digits near 1."""
+    """1 - beta^step, as -expm1(step ln beta), because beta^step near 1 would lose digits."""
     return -(step * log(beta)).apply("expm1") if beta > 0 else step.like(1.0)
 
 

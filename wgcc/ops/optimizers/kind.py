@@ -1,4 +1,4 @@
-"""What a kind of optimizer is: its settings, what they may be, and the update it makes."""
+"""What a kind of optimizer is: its settings with their bounds, and its update."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wgcc.ops.formula import Term
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Numbers a setting may be: from `low` (itself allowed unless `open_`) to below `high`."""
+    """The bounds of a setting: from `low` (excluded if `open_`) to below `high`."""
 
     low: float = 0.0
     high: float = inf
@@ -29,9 +29,9 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`form` is "number", "whole", "pair" or "truth".
+    """`form` is "number", "whole", "pair" or "bool".
 
-    A `dynamic` setting may change from step to step; the others shape the generated code.
+    A `dynamic` setting may change from step to step; the others are compiled into the code.
     `per_group`: a group of parameters may have its own. `meaning` is for the documentation.
     """
 
@@ -46,13 +46,13 @@ SETTINGS: Mapping[str, Setting] = {
     "lr": Setting("learning rate", dynamic=True),
     "lr_scale": Setting("factor on the learning rate of a group", per_group=True),
     "weight_decay": Setting(
-        "pulls parameters towards zero: added to the gradient (sgd, adam) or taken from the "
+        "pulls parameters towards zero: added to the gradient (sgd, adam) or subtracted from the "
         "parameter, times the learning rate (adamw, lion)",
         dynamic=True,
         per_group=True,
     ),
-    "momentum": Setting("share of the last step that is made again", Bounds(high=1.0)),
-    "nesterov": Setting("look ahead along the momentum", form="truth"),
+    "momentum": Setting("fraction of the last step that is added to the next", Bounds(high=1.0)),
+    "nesterov": Setting("Nesterov momentum", form="bool"),
     "betas": Setting("decay of the averages of gradients", Bounds(high=1.0), form="pair"),
     "eps": Setting("keeps the denominator away from zero", Bounds(open_=True)),
     "clip_norm": Setting(
@@ -69,7 +69,7 @@ SETTINGS: Mapping[str, Setting] = {
         dynamic=True,
     ),
 }
-# Every optimizer takes these. None has a default: what is not set is not done.
+# Every optimizer has these settings. They have no defaults: what is not set has no effect.
 COMMON = ("clip_norm", "clip_value", "accumulate", "ema", "loss_scale")
 GROUP_SETTINGS = tuple(name for name, setting in SETTINGS.items() if setting.per_group)
 
@@ -100,9 +100,9 @@ class UpdateCall:
 
 @dataclass(frozen=True, slots=True)
 class OptimizerKind:
-    """`defaults` names the settings of its own; `decay` is what weight decay does to an update.
+    """`defaults` has its own settings; `decay` says how weight decay changes an update.
 
-    "l2" adds decay p to the gradient, "decoupled" takes lr decay p from the parameter.
+    "l2" adds decay p to the gradient, "decoupled" subtracts lr decay p from the parameter.
     """
 
     name: str

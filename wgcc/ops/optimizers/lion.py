@@ -1,4 +1,4 @@
-"""lion_update(p*n, g*n, m*n, lr, scale, [decay], [apply]) -> (p*n, m*n): steps of one size.
+"""lion_update(p*n, g*n, m*n, lr, scale, [decay], [apply]) -> (p*n, m*n): the Lion optimizer.
 
 Attributes: n, beta1, beta2, decay ("decoupled", with the scalar decay = lr weight_decay, as Lion is
 defined), clip_value (or None), gated.

@@ -6,7 +6,7 @@ fn wg_pow(x: f32, z: f32) -> f32 {
   if (x == 0.0f) {
     return select(1.0f / x, 0.0f, z > 0.0f);
   }
-  // A negative number has whole powers only.
+  // A negative number has integer powers only.
   let size = exp(z * wg_log(select(abs(x), x, z != floor(z))));
   return select(size, -size, x < 0.0f && floor(0.5f * z) != 0.5f * z);
 }

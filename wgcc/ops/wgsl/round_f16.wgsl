@@ -1,4 +1,4 @@
-// The nearest number that f16 holds, ties to even; quantizeToF16 is not that exact everywhere.
+// The nearest f16 number, ties to even; quantizeToF16 does not round exactly on every adapter.
 fn wg_round_f16(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
   let size = abs(x);
