@@ -36,15 +36,14 @@ fn wg_expm1(x: f32) -> f32 {
 }
 
 // An angle as whole quarter turns (mod 4, in y) and what is left (in x), from -π/4 to π/4 radians.
-// Exact for every x, by whole-number arithmetic: adapters differ wildly in sin and cos of large
-// numbers.
+// Exact for every x, by integer arithmetic: adapters differ widely in sin and cos of large numbers.
 fn wg_turn(x: f32) -> vec2<f32> {
   if (abs(x) < 0.78539816f) {
     return vec2<f32>(x, 0.0f);
   }
   let bits = bitcast<u32>(x);
   if ((bits & 0x7f800000u) == 0x7f800000u) {
-    // Infinity has no angle: NaN.
+    // Infinity and NaN give NaN.
     return vec2<f32>(bitcast<f32>(bits | 0x7fc00000u), 0.0f);
   }
   let mantissa = (bits & 0x7fffffu) | 0x800000u;
@@ -55,7 +54,7 @@ fn wg_turn(x: f32) -> vec2<f32> {
   );
   let at = min(shift >> 5u, 4u);
   let left = shift & 31u;
-  // A shift by 32 is not allowed, so the last step of it is made apart.
+  // A shift by 32 is not allowed, so it is done as a shift by up to 31 and one by 1.
   let high = (inverse[at] << left) | ((inverse[at + 1u] >> (31u - left)) >> 1u);
   let low = (inverse[at + 1u] << left) | ((inverse[at + 2u] >> (31u - left)) >> 1u);
   let high_part = mantissa >> 12u;
