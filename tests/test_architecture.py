@@ -65,7 +65,7 @@ ELABORATE_HEIGHT = {part: height for height, row in enumerate(ELABORATE_ROWS) fo
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
-    "jinja2": r"wgcc/bundle/render\.py",
+    "jinja2": r"wgcc/schedule/kernels/render\.py",
     "click": r"wgcc/cli(/\w+)?\.py",
     "rich": r"wgcc/cli(/\w+)?\.py",
     "numpy": r"wgcc/lazy_numpy\.py",

@@ -183,7 +183,8 @@ def dispatch(writes: str, *regions: Place) -> Dispatch:
     marks = zip(writes, regions, strict=True)
     bindings = [Binding(f"b{i}", "f32", 8, c == "w") for i, (c, _) in enumerate(marks)]
     kernel = Kernel("loop.wgsl.jinja", tuple(bindings), (), (), (), (64, 1, 1))
-    return Dispatch("x", regions, {"gpu": Launch(kernel, (1, 1, 1))}, ("",) * len(regions))
+    shows = ("",) * len(regions)
+    return Dispatch("x", regions, {"gpu": Launch(kernel, (1, 1, 1))}, shows, kernel)
 
 
 def accesses(dispatches: list[Dispatch]) -> list[str]:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.bundle.render import render
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
+from wgcc.schedule.kernels.render import render
 
 MAX_NAME = 48
 # Windows reserves these file names, with any extension.

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Schedule
+from wgcc.wasm.barrier import write_barrier
+from wgcc.wasm.encoder import I32
+from wgcc.wasm.function import Function
+from wgcc.wasm.kernels import write_kernel
+from wgcc.wasm.library import Library
+from wgcc.wasm.module import PAGE, Module
+
+# Buffers start on boundaries of this many bytes, after the words that belong to the module.
+ALIGNED = 64
+RESERVED = 1024
+MOST_PAGES = 65_536
+_THREADS = (("thread", I32), ("threads", I32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +33,82 @@ class Twin:
     buffers: Mapping[str, int]
     bytes: int
     scratch: int
+
+
+def write_twin(schedule: Schedule) -> Twin:
+    memory = lay_out(schedule)
+    scratch = _aligned(WORD * max(map(_scratch_words, schedule.dispatches), default=0))
+    pages = -(-(memory.bytes + scratch) // PAGE)
+    module = Module((min(pages, MOST_PAGES), MOST_PAGES))
+    writer = _Writer(module, memory, scratch)
+    for name, entry in schedule.entries.items():
+        writer.entry(name, entry.dispatches)
+        if entry.guard:
+            writer.entry(f"{name}/guard", entry.guard)
+    code = module.encode()
+    return Twin(code, module.memory_flag_offset, memory.buffers, memory.bytes, scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """`units`: how many bytes one word of a buffer takes; 8 where halves are kept as f32."""
+
+    buffers: Mapping[str, int]
+    units: Mapping[str, int]
+    bytes: int
+
+
+def lay_out(schedule: Schedule) -> Memory:
+    halves = {place.buffer for d in schedule.dispatches for place in d.regions if place.half}
+    buffers, units, end = {}, {}, RESERVED
+    for buffer in schedule.buffers:
+        buffers[buffer.name] = end
+        units[buffer.name] = 2 * WORD if buffer.name in halves else WORD
+        end = _aligned(end + buffer.words * units[buffer.name])
+    return Memory(buffers, units, end)
+
+
+class _Writer:
+    """Writes each kernel once, and a function for each dispatch and each entry."""
+
+    def __init__(self, module: Module, memory: Memory, scratch: int) -> None:
+        self._module, self._memory, self._scratch = module, memory, scratch
+        self._library = Library(module)
+        self._barrier = module.add(write_barrier())
+        self._kernels: dict[Kernel, int] = {}
+
+    def entry(self, name: str, dispatches: Sequence[Dispatch]) -> None:
+        parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
+        whole = Function(name, _THREADS)
+        for part in parts:
+            whole.get(0).get(1).call(part)
+            whole.get(1).call(self._barrier)
+        self._module.add(whole, export=name)
+
+    def _dispatch(self, name: str, dispatch: Dispatch) -> int:
+        kernel = self._kernel(dispatch)
+        f = Function(name, _THREADS)
+        for place in dispatch.regions:
+            start = self._memory.buffers[place.buffer]
+            f.i32(start + place.offset * self._memory.units[place.buffer])
+        f.get(0).get(1)
+        f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
+        f.call(kernel)
+        return self._module.add(f, export=name)
+
+    def _kernel(self, dispatch: Dispatch) -> int:
+        # How buffers are bound is of no concern here.
+        bindings = tuple(replace(b, aliased=False) for b in dispatch.twin.bindings)
+        kernel = replace(dispatch.twin, bindings=bindings)
+        if kernel not in self._kernels:
+            function = write_kernel(kernel, dispatch.label, self._library)
+            self._kernels[kernel] = self._module.add(function)
+        return self._kernels[kernel]
+
+
+def _scratch_words(dispatch: Dispatch) -> int:
+    return dict(dispatch.twin.constants).get("SCRATCH", 0)
+
+
+def _aligned(number: int) -> int:
+    return -(-number // ALIGNED) * ALIGNED

@@ -102,9 +102,9 @@ def launch_blocks(
 def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
     """For the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
-        family,
+        f"twin_{family}.wgsl.jinja",
         access.emitter,
-        constants=sizes.constants(),
+        constants={**sizes.constants(), "SCRATCH": 2 * max(sizes.keys, sizes.tall)},
         holes={**_holes(flags), "functions": access.text()},
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),

@@ -7,7 +7,7 @@ the parameters are already lost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.kernel import (
@@ -103,6 +103,8 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
     ranges = [
         Binding(f"x{i}", "u32", region.count, written=False) for i, region in enumerate(regions)
     ]
+    longest = max(region.count for region in regions)
+    twin = {**constants, "WORDS": WORDS_PER_GROUP, "THREADS": -(-longest // WORDS_PER_GROUP)}
     kernel = Kernel(
         "finite.wgsl.jinja",
         (*ranges, Binding("flag", "atomic<u32>", FLAG.count, written=True)),
@@ -116,5 +118,5 @@ def _dispatch(runs: Sequence[_Run]) -> Dispatch:
         (*regions, FLAG),
         {"gpu": Launch(kernel, (groups, 1, 1))},
         (*(run.shown for run in runs), "1 if a word is NaN or infinite"),
-        kernel,
+        replace(kernel, template="twin_finite.wgsl.jinja", constants=tuple(twin.items())),
     )

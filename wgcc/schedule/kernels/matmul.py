@@ -97,7 +97,7 @@ def _panels(group: Group, context: Context) -> Launch:
     sizes = _sizes(group)
     functions, used, _ = _functions(group, context, context.bindings(), hoisted=False)
     return context.launch(
-        "product",
+        "twin_product.wgsl.jinja",
         used,
         constants={
             **{"BATCH": sizes.batch, "ROWS": sizes.rows, "COLS": sizes.cols},

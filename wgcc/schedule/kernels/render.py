@@ -8,21 +8,25 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-import wgcc.schedule
 from wgcc.ops.wgsl_functions import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
-_TEMPLATES = Path(wgcc.schedule.__file__).parent / "kernels" / "templates"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 def render(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
     """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
     comment = "".join(f"// {note}\n" for note in notes)
+    body = render_body(kernel)
+    return f"{comment}{_header(kernel, body)}\n\n{body}\n"
+
+
+def render_body(kernel: Kernel) -> str:
+    """Without bindings, constants and the functions of ops."""
     template = _environment().get_template(kernel.template)
     declared = "\n".join(variable.declaration for variable in kernel.shared)
     values = {**dict(kernel.constants), **dict(kernel.holes), "workgroup_memory": declared}
-    body = template.render(values).strip()
-    return f"{comment}{_header(kernel, body)}\n\n{body}\n"
+    return template.render(values).strip()
 
 
 def _header(kernel: Kernel, body: str) -> str:

@@ -1,0 +1,233 @@
+"""The kernels of a schedule as functions of a module.
+
+A kernel's WGSL says what one thread does; here all threads are one loop, of which each thread of
+the machine takes a part. Whether its iterations or those of a loop inside become lanes of vectors
+is tried: what takes fewest instructions is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wgcc.schedule.codegen.index import Index, constant, variable
+from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernels.render import render_body
+from wgcc.wasm.body import Body
+from wgcc.wasm.encoder import I32
+from wgcc.wasm.function import Function
+from wgcc.wasm.library import Library
+from wgcc.wasm.loops import WithEnv
+from wgcc.wasm.parse import parse_expression, parse_functions
+from wgcc.wasm.positions import Counter
+from wgcc.wasm.span import LANES, Span, fixed
+from wgcc.wasm.things import Env, Held, Storage, Unvectorisable
+from wgcc.wasm.wgsl_tree import (
+    Binary,
+    Expr,
+    FunctionDef,
+    If,
+    Let,
+    Literal,
+    Name,
+    Statement,
+    Unary,
+)
+
+# Each thread gets this many iterations at least, and whole vectors of them.
+GRAIN = 16
+# With fewer rows than this, columns are shared out.
+MIN_ROWS = 8
+ORIGIN = constant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a kernel does: `body` for each `variable` below `count`, in any order."""
+
+    variable: str
+    count: int
+    body: tuple[Statement, ...]
+    functions: Mapping[str, FunctionDef]
+    constants: Mapping[str, Held]
+
+
+def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
+    """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
+    program = program_of(kernel)
+    best: _Attempt | None = None
+    tried: set[int | None] = set()
+    waiting: list[int | None] = [program.count, None]
+    while waiting:
+        columns = waiting.pop(0)
+        if columns in tried:
+            continue
+        tried.add(columns)
+        attempt = _attempt(kernel, name, program, library, columns)
+        if attempt is None:
+            continue
+        if columns is not None:
+            waiting += sorted(_divisors(program.count, attempt.divisors), reverse=True)
+        if best is None or attempt.cost < best.cost:
+            best = attempt
+    assert best is not None, f"{name} cannot be written"
+    return best.function
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    function: Function
+    cost: float
+    divisors: set[int]
+
+
+def _divisors(count: int, divisors: set[int]) -> list[int]:
+    return [d for d in divisors if count % d == 0 and LANES <= d < count]
+
+
+def _attempt(
+    kernel: Kernel, name: str, program: Program, library: Library, columns: int | None
+) -> _Attempt | None:
+    """With threads as lanes, in rows of so many; or with threads one by one."""
+    params = [(binding.name, I32) for binding in kernel.bindings]
+    params += [("thread", I32), ("threads", I32), ("scratch", I32)]
+    function = Function(name, params)
+    env: Env = {**program.constants}
+    scratch = len(kernel.bindings) + 2
+    env["scratch"] = Storage(scratch, "f32", written=True)
+    for i, binding in enumerate(kernel.bindings):
+        env[binding.name] = Storage(i, _KINDS[binding.element], binding.written)
+    body = Body(function, library, program.functions, env)
+    threads = _Threads(body, len(kernel.bindings))
+    try:
+        threads.run(program, env, columns)
+    except Unvectorisable:
+        return None
+    return _Attempt(function, body.scopes.cost, body.divisors)
+
+
+_KINDS = {"f32": "f32", "f16": "f32", "u32": "u32", "i32": "i32", "atomic<u32>": "u32"}
+
+
+class _Threads:
+    """Shares a loop out to the threads of the machine."""
+
+    def __init__(self, body: Body, first: int) -> None:
+        self._body = body
+        self._thread, self._threads = first, first + 1
+
+    def run(self, program: Program, env: Env, columns: int | None) -> None:
+        def one(inner: Env) -> None:
+            self._body.run(program.body, inner)
+
+        if columns is None:
+            span = self._share(program.count, 1)
+            self._body.count(program.variable, span, one, env)
+            return
+        rows = program.count // columns
+        name = program.variable
+        if rows == 1:
+            self._along(name, self._share(columns, GRAIN), one, env)
+            return
+        whole, part = fixed(rows), fixed(columns)
+        if rows >= MIN_ROWS:
+            whole = self._share(rows, 1)
+        else:
+            part = self._share(columns, GRAIN)
+
+        def row(inner: Env) -> None:
+            start = inner["row"]
+            assert isinstance(start, Held) and start.index is not None
+            self._along(name, part, one, inner, start.index * columns)
+
+        self._body.count("row", whole, row, env)
+
+    def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
+        def element(inner: Env) -> None:
+            column = inner[name]
+            assert isinstance(column, Held) and column.index is not None
+            index = start + column.index
+            depth = self._body.positions.depth(index)
+            inner[name] = Held("u32", column.lanes, index=index, depth=depth)
+            one(inner)
+
+        self._body.along_lanes(name, span, element, env, independent=True)
+
+    def _share(self, count: int, grain: int) -> Span:
+        """This thread's part of `count` iterations, whole grains of them."""
+        f = self._body.f
+        chunk, start, stop = (f.local(name, I32) for name in ("chunk", "start", "stop"))
+        # ceil(ceil(count / grain) / threads) * grain
+        grains = -(-count // grain)
+        f.i32(grains - 1).get(self._threads).emit("i32.add").get(self._threads)
+        f.emit("i32.div_u").i32(grain).emit("i32.mul").tee(chunk)
+        f.get(self._thread).emit("i32.mul").set(start)
+        for local, extra in ((start, False), (stop, True)):
+            if extra:
+                f.get(start).get(chunk).emit("i32.add").set(stop)
+            f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
+        return Span(self._bound(start, count), self._bound(stop, count))
+
+    def _bound(self, local: int, count: int) -> Index:
+        name = self._body.positions.name("bound", Counter(local, 0))
+        return variable(name, count + 1)
+
+
+def program_of(kernel: Kernel) -> Program:
+    constants = {name: Held("u32", index=constant(n)) for name, n in kernel.constants}
+    text = render_body(kernel)
+    own, text = _constants(text)
+    constants |= own
+    functions = dict(parse_functions(_plain(text)))
+    main = functions.pop("main")
+    variable_, count, body = _threads_of(main.body, constants)
+    return Program(variable_, count, body, functions, constants)
+
+
+def _plain(text: str) -> str:
+    """Without what only a GPU needs."""
+    text = re.sub(r"@compute @workgroup_size\([^)]*\)\s*fn main\([^{]*\{", "fn main() {", text)
+    text = re.sub(r"alias Values = .*\n", "", text)
+    return text.replace("Values(", "f32(")
+
+
+def _constants(text: str) -> tuple[dict[str, Held], str]:
+    found: dict[str, Held] = {}
+    pattern = r"^const (\w+) = (.*);\n?"
+    for name, value in re.findall(pattern, text, re.MULTILINE):
+        found[name] = _number(value, found)
+    return found, re.sub(pattern, "", text, flags=re.MULTILINE)
+
+
+def _threads_of(
+    body: Sequence[Statement], constants: Mapping[str, Held]
+) -> tuple[str, int, tuple[Statement, ...]]:
+    """The variable that numbers the threads, how many there are, and what each does."""
+    first, guard, *rest = body
+    assert isinstance(first, Let) and isinstance(guard, If), "a kernel starts with its thread"
+    condition = guard.condition
+    assert isinstance(condition, Binary) and condition.op == ">="
+    assert isinstance(condition.left, Name) and condition.left.name == first.name
+    return first.name, _whole(condition.right, constants), tuple(rest)
+
+
+def _number(text: str, known: Mapping[str, Held]) -> Held:
+    expr, sign = parse_expression(text), 1
+    if isinstance(expr, Unary) and expr.op == "-":
+        expr, sign = expr.operand, -1
+    if isinstance(expr, Literal) and expr.kind == "f32":
+        return Held("f32", number=sign * expr.value)
+    return Held("u32", index=constant(_whole(expr, known)))
+
+
+def _whole(expr: Expr, known: Mapping[str, Held]) -> int:
+    """A whole number that is known when the kernel is written."""
+    if isinstance(expr, Literal):
+        return int(expr.value)
+    if isinstance(expr, Name):
+        index = known[expr.name].index
+        assert index is not None
+        return index.offset
+    assert isinstance(expr, Binary) and expr.op == "*"
+    return _whole(expr.left, known) * _whole(expr.right, known)

@@ -1,0 +1,278 @@
+"""Loops of kernels, one iteration after the other or four at a time.
+
+At most one of the nested loops runs along the lanes of a vector. What a loop accumulates is then
+accumulated lane by lane and joined at its end, always in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.schedule.codegen.index import variable
+from wgcc.wasm.encoder import I32, V128
+from wgcc.wasm.evaluate import Constant, Local
+from wgcc.wasm.memory import MemoryAccess
+from wgcc.wasm.positions import WORD, Counter
+from wgcc.wasm.reductions import Reduction, reductions_of
+from wgcc.wasm.span import GUESSED, LANES, Span
+from wgcc.wasm.things import Env, Held, Mutable, Unvectorisable, type_code
+from wgcc.wasm.wgsl_tree import Assign, Binary, Expr, Let, Loop, Name, Statement
+
+# Loops with fewer iterations are not worth vectors.
+MIN_VECTOR = 4
+WithEnv = Callable[[Env], None]
+
+
+def _nothing() -> None:
+    pass
+
+
+class Loops(MemoryAccess):
+    # The scope of the loop that runs along lanes.
+    _lane_depth: int | None = None
+
+    def loop(self, statement: Loop, env: Env) -> None:
+        counted = _counted(statement)
+        if counted is None:
+            self._while(statement, env)
+            return
+        name, first, end, step = counted
+        start, stop = self._position(first, env), self._position(end, env)
+        by = self._position(step, env)
+        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
+            raise Unvectorisable("a loop of different length")
+        if not by.is_constant:
+            self._while(statement, env)
+            return
+        span = Span(start, stop, by.offset)
+        free = self._lane_depth is None and by.offset == 1 and span.trips >= MIN_VECTOR
+        if free and self._try_vector(name, span, statement.body, env):
+            return
+
+        def block(inner: Env) -> None:
+            self.run(statement.body, inner)
+
+        self.count(name, span, block, env)
+
+    def _while(self, statement: Loop, env: Env) -> None:
+        """A loop that is not counted: its variables are as any others."""
+        inner = dict(env)
+        self.run(statement.before, inner)
+        with self.scopes.inside(GUESSED, conditional=True) as scope:
+            condition = self.value(statement.condition, inner)
+            if condition.lanes > 1:
+                raise Unvectorisable("a loop of different length")
+            self._push(condition, 1)
+            self.f.emit("i32.eqz")
+            head, scope.body = scope.body, bytearray()
+            self.f.code = scope.body
+            self.run((*statement.body, *statement.after), dict(inner))
+        done, again = self.f.block(), self.f.loop()
+        self.f.code += head
+        self.f.br_if(done)
+        self.f.code += scope.body
+        self.f.br(again).end().end()
+
+    def count(self, name: str, span: Span, body: WithEnv, env: Env) -> None:
+        """One iteration after the other."""
+        counter = self.f.local(name, I32)
+        inner = dict(env)
+        with self.scopes.inside(span.trips, conditional=span.may_be_empty) as scope:
+            depth = self.scopes.depth
+            own = self.positions.name(name, Counter(counter, depth, WORD))
+            inner[name] = Held("u32", index=variable(own, span.extent), depth=depth)
+            body(inner)
+        self._repeat(counter, span, span.step, scope.body)
+
+    def _repeat(self, counter: int, span: Span, step: int, body: bytearray) -> None:
+        """`body` for each value of the counter, which holds four times what it counts."""
+        self.scopes.spend(3 * span.trips / max(step // span.step, 1))
+        f = self.f
+        end = self._end(span)
+        self.positions.push(span.start, WORD)
+        f.set(counter)
+        done = 0
+        if span.may_be_empty:
+            done = f.block()
+            f.get(counter)
+            self._push_end(end)
+            f.emit("i32.ge_u").br_if(done)
+        again = f.loop()
+        f.code += body
+        f.get(counter).i32(step * WORD).emit("i32.add").tee(counter)
+        self._push_end(end)
+        f.emit("i32.lt_u").br_if(again).end()
+        if span.may_be_empty:
+            f.end()
+
+    def _end(self, span: Span) -> int | bytes:
+        if span.stop.is_constant:
+            return (span.stop.offset * WORD).to_bytes(8, "little", signed=True)
+        local = self.f.local("end", I32)
+        self.positions.push(span.stop, WORD)
+        self.f.set(local)
+        return local
+
+    def _push_end(self, end: int | bytes) -> None:
+        if isinstance(end, int):
+            self.f.get(end)
+        else:
+            self.f.i32(int.from_bytes(end, "little", signed=True))
+
+    def _try_vector(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> bool:
+        """Whether the loop could be written with its iterations as lanes."""
+        found = reductions_of(body, {n for n, thing in env.items() if isinstance(thing, Mutable)})
+        if found is None:
+            return False
+        cost, seen, before = self.scopes.cost, self.divisors, self.scopes.snapshot()
+        self.divisors = set()
+        try:
+            self._reduce(name, span, found, body, env)
+        except Unvectorisable:
+            self.scopes.restore(before)
+            self.scopes.cost = cost
+            return False
+        finally:
+            self.divisors = seen
+        return True
+
+    def _reduce(
+        self,
+        name: str,
+        span: Span,
+        reductions: Sequence[Reduction],
+        body: Sequence[Statement],
+        env: Env,
+    ) -> None:
+        partial = dict(env)
+        for reduction in reductions:
+            partial[reduction.name] = self._partial(reduction, env)
+
+        def block(inner: Env) -> None:
+            self.run(body, inner)
+
+        def join() -> None:
+            self._join(reductions, partial, env)
+
+        self.along_lanes(name, span, block, partial, join, env)
+
+    def _partial(self, reduction: Reduction, env: Env) -> Mutable:
+        """A vector in which each lane reduces its own elements."""
+        whole = env[reduction.name]
+        assert isinstance(whole, Mutable)
+        partial = Mutable(whole.kind, LANES, self.f.local(reduction.name, V128))
+        start = reduction.start
+        held = Held(whole.kind, 1, whole.local) if start is None else Held(whole.kind, number=start)
+        self._push(held, LANES)
+        self.f.set(partial.local)
+        return partial
+
+    def _join(self, reductions: Sequence[Reduction], partial: Env, env: Env) -> None:
+        """Lanes into one number: first with the second, third with fourth, then all."""
+        for reduction in reductions:
+            whole, vector = env[reduction.name], partial[reduction.name]
+            assert isinstance(whole, Mutable) and isinstance(vector, Mutable)
+            names: dict[str, Local | Constant] = {reduction.name: Local(whole.local, whole.kind)}
+            for lane in range(LANES):
+                local = self.f.local(f"lane{lane}", type_code(whole.kind, 1))
+                self._push_lane(vector, lane)
+                self.f.set(local)
+                names[f"lane{lane}"] = Local(local, whole.kind)
+            pairs = [reduction.combine(Name(f"lane{i}"), Name(f"lane{i + 1}")) for i in (0, 2)]
+            joined = reduction.combine(Name(reduction.name), reduction.combine(*pairs))
+            self._code.expression(joined, names)
+            self.f.set(whole.local)
+
+    def _push_lane(self, vector: Mutable, lane: int) -> None:
+        self.f.get(vector.local)
+        kind = "f32x4" if vector.kind == "f32" else "i32x4"
+        self.f.emit(f"{kind}.extract_lane", lane)
+        if vector.kind == "bool":
+            self.f.i32(1).emit("i32.and")
+
+    def along_lanes(
+        self,
+        name: str,
+        span: Span,
+        body: WithEnv,
+        env: Env,
+        between: Callable[[], None] = _nothing,
+        rest_env: Env | None = None,
+        independent: bool = False,
+    ) -> None:
+        """Four iterations at a time, then `between`, then the rest one by one.
+
+        `independent`: no two iterations store at the same place.
+        """
+        whole = span.vectors()
+        counter = self.f.local(name, I32)
+        limits = self._limits(span) if span.is_open else None
+        inner = dict(env)
+        with self.scopes.inside(span.trips / LANES, conditional=whole.may_be_empty) as scope:
+            depth = self.scopes.depth
+            own = self.positions.name(name, Counter(counter, depth, WORD, steps=True))
+            inner[name] = Held("u32", LANES, index=variable(own, span.extent), depth=depth)
+            self._lane_depth, self._independent = depth, independent
+            try:
+                body(inner)
+            finally:
+                self._lane_depth, self._independent = None, False
+        if limits is None:
+            self._repeat(counter, whole, LANES, scope.body)
+        else:
+            self._repeat_between(counter, *limits[:2], LANES, scope.body)
+        between()
+        if limits is not None or span.has_rest:
+            self._rest(name, span, body, dict(rest_env if rest_env is not None else env), limits)
+
+    def _limits(self, span: Span) -> tuple[int, int, int]:
+        """Locals: where a loop of unknown length starts, where its vectors end, where it ends."""
+        f = self.f
+        start, vectors, end = (f.local(n, I32) for n in ("start", "vectors", "end"))
+        self.positions.push(span.start, WORD)
+        f.set(start)
+        self.positions.push(span.stop, WORD)
+        f.tee(end).get(start).get(end).get(start).emit("i32.gt_u").emit("select").set(end)
+        f.get(end).get(start).emit("i32.sub").i32(-LANES * WORD).emit("i32.and")
+        f.get(start).emit("i32.add").set(vectors)
+        return start, vectors, end
+
+    def _repeat_between(
+        self, counter: int, start: int, end: int, step: int, body: bytearray
+    ) -> None:
+        f = self.f
+        f.get(start).set(counter)
+        done = f.block()
+        f.get(counter).get(end).emit("i32.ge_u").br_if(done)
+        again = f.loop()
+        f.code += body
+        f.get(counter).i32(step * WORD).emit("i32.add").tee(counter)
+        f.get(end).emit("i32.lt_u").br_if(again).end().end()
+
+    def _rest(
+        self, name: str, span: Span, body: WithEnv, env: Env, limits: tuple[int, int, int] | None
+    ) -> None:
+        """What is left over by the vectors."""
+        if limits is None:
+            self.count(name, span.rest(), body, env)
+            return
+        counter = self.f.local(name, I32)
+        with self.scopes.inside(2, conditional=True) as scope:
+            depth = self.scopes.depth
+            own = self.positions.name(name, Counter(counter, depth, WORD))
+            env[name] = Held("u32", index=variable(own, span.extent), depth=depth)
+            body(env)
+        self._repeat_between(counter, limits[1], limits[2], 1, scope.body)
+
+
+def _counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
+    """(variable, first, end, step) of `for (var v = first; v < end; v += step)`."""
+    match loop:
+        case Loop(
+            (Let(name, _, first, True),),
+            Binary("<", Name(tested), end),
+            (Assign(Name(changed), Binary("+", Name(old), step)),),
+            _,
+        ) if name == tested == changed == old and first is not None:
+            return name, first, end, step
+    return None

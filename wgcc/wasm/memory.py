@@ -1,0 +1,91 @@
+"""Loads and stores of kernels: neighbouring lanes at once, others lane by lane."""
+
+from __future__ import annotations
+
+from wgcc.schedule.codegen.index import Index
+from wgcc.wasm.encoder import V128
+from wgcc.wasm.expressions import Expressions
+from wgcc.wasm.positions import WORD
+from wgcc.wasm.span import LANES
+from wgcc.wasm.things import Env, Held, Storage, Unvectorisable, type_code
+from wgcc.wasm.wgsl_tree import Element, Expr, Name
+
+# Costs, in instructions: of a load or store whose lanes are neighbours, apart, or anywhere.
+NEAR, APART, ANYWHERE = 1.0, 5.0, 9.0
+_STORES = {"f32": "f32.store", "u32": "i32.store", "i32": "i32.store"}
+
+
+class MemoryAccess(Expressions):
+    # Whether lanes are threads of the kernel, which never store at one place.
+    _independent = False
+
+    def load(self, storage: Storage, index: Index) -> Held:
+        depth = self.positions.depth(index)
+        stride = self.positions.stride(index)
+        lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
+        here = self.scopes.depth if storage.written else self.scopes.hoistable(depth)
+        if stride is None:
+            self.note(index)
+        cost = NEAR if stride in (0, 1) else ANYWHERE if stride is None else APART
+        self.scopes.spend(cost, here)
+
+        def emit() -> int:
+            local = self.f.local("x", type_code(storage.kind, lanes))
+            if lanes == 1:
+                offset = self.positions.address(storage.local, index)
+                load = "f32.load" if storage.kind == "f32" else "i32.load"
+                self.f.emit(load, offset=offset)
+            elif stride == 1:
+                offset = self.positions.address(storage.local, index)
+                self.f.emit("v128.load", offset=offset)
+            else:
+                self._gather(storage, index, stride)
+            self.f.set(local)
+            return local
+
+        if storage.written:
+            local = emit()
+        else:
+            local = self.scopes.once(("load", storage.local, index), here, emit)
+        return Held(storage.kind, lanes, local, depth=here)
+
+    def _gather(self, storage: Storage, index: Index, stride: int | None) -> None:
+        near = stride is not None and stride > 0
+        vector = self.f.local("gathered", V128)
+        for lane in range(LANES):
+            offset = self.positions.address(storage.local, index, 0 if near else lane)
+            offset += lane * stride * WORD if near and stride else 0
+            if lane == 0:
+                self.f.emit("v128.load32_zero", offset=offset)
+            else:
+                self.f.get(vector).emit("v128.load32_lane", lane, offset=offset)
+            self.f.set(vector)
+        self.f.get(vector)
+
+    def store(self, target: Element, value: Expr, env: Env) -> None:
+        assert isinstance(target.whole, Name)
+        storage = env[target.whole.name]
+        assert isinstance(storage, Storage)
+        index = self._position(target.index, env)
+        held = self.value(value, env, storage.kind)
+        stride = self.positions.stride(index)
+        lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
+        if lanes == 1 and held.lanes > 1:
+            raise Unvectorisable("lanes would store at one place")
+        if stride is None and not self._independent:
+            raise Unvectorisable("lanes might store at one place")
+        if stride is None:
+            self.note(index)
+        self.scopes.spend(NEAR if stride in (0, 1) else ANYWHERE if stride is None else APART)
+        if lanes == 1 or stride == 1:
+            offset = self.positions.address(storage.local, index)
+            self._push(held, lanes)
+            name = "v128.store" if lanes > 1 else _STORES[storage.kind]
+            self.f.emit(name, offset=offset)
+            return
+        vector = self.f.local("scattered", V128)
+        self._push(held, LANES)
+        self.f.set(vector)
+        for lane in range(LANES):
+            offset = self.positions.address(storage.local, index, lane)
+            self.f.get(vector).emit("v128.store32_lane", lane, offset=offset)
