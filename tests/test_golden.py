@@ -16,6 +16,7 @@ import golden
 from adapters import ROOT
 from building import build
 from tint_compiler import compile_all
+from wgcc.bundle.web_text import template
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import PROFILES, SUBGROUPS
 from wgcc_runtime import load, load_plan
@@ -29,7 +30,9 @@ MODELS = [
 
 
 # The web files hold these again, and the whole runtime; test_web_*.py run them.
-PINNED = (".json", ".wgsl", ".safetensors", ".wg", ".ts")
+PINNED = (".json", ".wgsl", ".safetensors", ".ts")
+# All files of this bundle are pinned whole; what is the same for every model is left out elsewhere.
+WHOLE = "regression"
 
 
 def name_of(path: Path) -> str:
@@ -45,8 +48,20 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_bundle_is_as_expected(case: Path, bless: bool) -> None:
     files = compile_file(case).files()
+    assert files[case.name] == case.read_bytes()
     pinned = {name: data for name, data in files.items() if Path(name).suffix in PINNED}
+    if case.stem != WHOLE:
+        del pinned["package.json"]
+        pinned["model.d.ts"] = own_types(pinned.pop("index.d.ts").decode())
     golden.check(case.with_suffix(""), pinned, bless)
+
+
+def own_types(declarations: str) -> bytes:
+    """index.d.ts without what every model has."""
+    for part in template("bundle/index.d.ts").split("// MODEL\n"):
+        assert declarations.count(part) == 1
+        declarations = declarations.replace(part, "")
+    return declarations.encode()
 
 
 def test_no_golden_folder_without_its_model() -> None:
@@ -69,10 +84,17 @@ def test_kernels_use_all_their_bindings(bundles: dict[Path, Path]) -> None:
 
 
 def test_tint_takes_every_kernel(bundles: dict[Path, Path]) -> None:
-    kernels = [kernel for bundle in bundles.values() for kernel in bundle.glob("kernels/*.wgsl")]
-    refused = {path: messages for path, messages in compile_all(kernels).items() if messages}
-    assert kernels
-    assert not refused, refused
+    for halves in (False, True):
+        chosen = [bundle for bundle in bundles.values() if uses_halves(bundle) == halves]
+        kernels = [kernel for bundle in chosen for kernel in bundle.glob("kernels/*.wgsl")]
+        found = compile_all(kernels, halves)
+        refused = {path: messages for path, messages in found.items() if messages}
+        assert kernels
+        assert not refused, refused
+
+
+def uses_halves(bundle: Path) -> bool:
+    return "shader-f16" in load_plan(bundle).features
 
 
 @pytest.mark.parametrize("model", MODELS, ids=name_of)
@@ -82,7 +104,9 @@ def test_naga_takes_every_kernel(
 ) -> None:
     bundle = bundles[model]
     if profile in ("gpu", *load_plan(bundle).profiles):
-        load(bundle, device=lavapipe, profile=profile).close()
+        # The shared device has default features only.
+        device = "llvmpipe" if uses_halves(bundle) else lavapipe
+        load(bundle, device=device, profile=profile).close()
 
 
 @pytest.mark.parametrize("model", MODELS, ids=name_of)

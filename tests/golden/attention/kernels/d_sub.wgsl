@@ -1,0 +1,25 @@
+// d.sub
+// from attention.wg:16
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
+//   x0: attention f32[1, 2, 5, 4]
+//   x1: y f32[2, 5, 4]
+//   y0: d.sub f32[2, 5, 4]
+@group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 40>;
+@group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
+
+const OUTER = 40u;
+const WORKGROUP = 64u;
+
+// One thread per result.
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let o = id.x;
+  if (o >= OUTER) { return; }
+  let x_0 = x0[o];
+  let x_1 = x1[o];
+  let sub_0 = (x_0 - x_1);
+  let mul_0 = (sub_0 * 2.0f);
+  let mul_1 = (0.025f * mul_0);
+  y0[o] = mul_1;
+}

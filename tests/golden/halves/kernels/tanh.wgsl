@@ -1,0 +1,102 @@
+// tanh
+// from halves.wg:13
+// 2 x 2 x 1 workgroups of 8 x 8 threads (gpu)
+//   x0: x f32[32, 4]
+//   x1: l1.w f32[4, 32]
+//   x2: l1.b f32[32]
+//   y0: tanh f32[32, 32]
+enable f16;
+
+@group(0) @binding(0) var<storage, read> x0: array<f32, 128>;
+@group(0) @binding(1) var<storage, read> x1: array<f32, 128>;
+@group(0) @binding(2) var<storage, read> x2: array<f32, 32>;
+@group(0) @binding(3) var<storage, read_write> y0: array<f16, 1024>;
+
+const DEPTH = 4u;
+const SIDE = 8u;
+const TM = 2u;
+const TN = 2u;
+const TILE = 16u;
+const TK = 16u;
+const WIDTH = 2u;
+const VECTORS = 8u;
+
+// tanh x. Near 0 a polynomial, which keeps the relative error small; from 9.1 on it is 1 in f32,
+// and exp must not overflow. The comparisons are such that NaN stays NaN.
+fn wg_tanh(x: f32) -> f32 {
+  let a = abs(x);
+  let z = x * x;
+  var p = -0.005905868f * z + 0.020805385f;
+  p = p * z - 0.053786684f;
+  p = p * z + 0.13331959f;
+  p = p * z - 0.33333299f;
+  let e = exp(2.0f * select(a, 15.0f, a > 15.0f));
+  let far = 1.0f - 2.0f / (e + 1.0f);
+  return select(x + x * z * p, select(far, -far, x < 0.0f), a >= 0.6f);
+}
+
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let x_0 = x0[m * 4u + k];
+  return x_0;
+}
+
+fn right(z: u32, k: u32, n: u32) -> f32 {
+  let x_1 = x1[k * 32u + n];
+  return x_1;
+}
+
+fn finish(z: u32, m: u32, n: u32, product: f32) {
+  let x_0 = x2[n];
+  let add_0 = (product + x_0);
+  let tanh_0 = wg_tanh(add_0);
+  y0[m * 32u + n] = f16(tanh_0);
+}
+
+// A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
+// It walks along the inner axis TK at a time, sharing both operands' blocks as vectors of WIDTH
+// rows or columns; zeros pad the edges.
+var<workgroup> left_tile: array<vec2f, VECTORS * TK>;
+var<workgroup> right_tile: array<vec2f, VECTORS * TK>;
+
+@compute @workgroup_size(SIDE, SIDE)
+fn main(
+  @builtin(workgroup_id) group: vec3u,
+  @builtin(local_invocation_id) lane: vec3u,
+  @builtin(local_invocation_index) slot: u32,
+) {
+  let z = group.z;
+  let m_tile = group.y * TILE;
+  let n_tile = group.x * TILE;
+  var c0_0 = vec2f();
+  var c1_0 = vec2f();
+  for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
+    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
+      let k = k_tile + i % TK;
+      let m = m_tile + i / TK * WIDTH;
+      var x = vec2f();
+      if (k < DEPTH) { x[0] = left(z, m + 0u, k); }
+      if (k < DEPTH) { x[1] = left(z, m + 1u, k); }
+      left_tile[i % TK * VECTORS + i / TK] = x;
+    }
+    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
+      let k = k_tile + i / VECTORS;
+      var x = vec2f();
+      let n = n_tile + i % VECTORS * WIDTH;
+      if (k < DEPTH) { x[0] = right(z, k, n + 0u); }
+      if (k < DEPTH) { x[1] = right(z, k, n + 1u); }
+      right_tile[i] = x;
+    }
+    workgroupBarrier();
+    for (var k = 0u; k < TK; k++) {
+      let a0 = left_tile[k * VECTORS + lane.y * (TM / WIDTH) + 0u];
+      let b0 = right_tile[k * VECTORS + lane.x * (TN / WIDTH) + 0u];
+      c0_0 = fma(vec2f(a0[0]), b0, c0_0);
+      c1_0 = fma(vec2f(a0[1]), b0, c1_0);
+    }
+    workgroupBarrier();
+  }
+  finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c0_0[0]);
+  finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c0_0[1]);
+  finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c1_0[0]);
+  finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c1_0[1]);
+}
