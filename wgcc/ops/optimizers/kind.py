@@ -62,7 +62,7 @@ SETTINGS: Mapping[str, Setting] = {
     "accumulate": Setting(
         "calls whose gradients are averaged for one update", Bounds(low=1.0), "whole"
     ),
-    "ema": Setting("decay of an average of the parameters, kept beside them", Bounds(high=1.0)),
+    "ema": Setting("decay of a moving average of the parameters", Bounds(high=1.0)),
     "loss_scale": Setting(
         "the loss was multiplied by this; gradients are divided by it",
         Bounds(open_=True),
