@@ -40,6 +40,12 @@ def adapter(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="session", params=["lavapipe", "swiftshader", "wasm"])
+def target(request: pytest.FixtureRequest) -> str:
+    """Each software adapter and the twin in turn, for bundles that have one."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="session")
 def device(adapter: str) -> Any:
     """A wgpu device on each software adapter in turn, with WebGPU's default limits."""

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import line_bundle
+import line_twin
 import wgcc_runtime
 from adapters import ROOT, environment
 from line_training import assert_same, batches, data, everything, refused
-from wgcc_runtime import Model, readback, recovery, runner
+from wgcc_runtime import Model, recovery, runner
+from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.weights import load_weights
 
 STEPS = 20
@@ -23,14 +25,14 @@ STEPS = 20
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return line_bundle.write_bundle(tmp_path_factory.mktemp("loss") / "bundle")
+    return line_twin.write_bundle(tmp_path_factory.mktemp("loss") / "bundle")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(bundle: Path, adapter: str) -> list[dict[str, Any]]:
+def undisturbed(bundle: Path, target: str) -> list[dict[str, Any]]:
     """Everything of the model after each number of steps."""
     found = []
-    with wgcc_runtime.load(bundle, device=adapter) as model:
+    with wgcc_runtime.load(bundle, device=target) as model:
         for _ in range(STEPS + 1):
             found.append(everything(model))
             model.fit(data(), steps=1, every=1, seed=4)
@@ -38,15 +40,24 @@ def undisturbed(bundle: Path, adapter: str) -> list[dict[str, Any]]:
 
 
 def lose(model: Model) -> None:
-    model._machine.device.gpu.destroy()
+    """Destroys the GPU device; makes the twin trap."""
+    machine = model._machine
+    if isinstance(machine, GpuMachine):
+        machine.device.gpu.destroy()
+        return
+    tensor = machine.plan.tensors["predict/x"]
+    machine.write(tensor, np.full(tensor.shape, line_twin.TRAP, np.float32))
+    encoder = machine.encoder()
+    machine.run(encoder, "predict")
+    machine.submit(encoder)
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_lost_after_each_step(
-    bundle: Path, adapter: str, undisturbed: list[dict[str, Any]], tmp_path: Path, step: int
+    bundle: Path, target: str, undisturbed: list[dict[str, Any]], tmp_path: Path, step: int
 ) -> None:
     path = tmp_path / "ck.safetensors"
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     lost_at: list[float] = []
 
     def callback(report: Any) -> None:
@@ -63,14 +74,14 @@ def test_lost_after_each_step(
         arrays, facts = load_weights(path)
         assert facts["steps"]["train"] <= step
         np.testing.assert_array_equal(arrays["w"], undisturbed[facts["steps"]["train"]]["w"])
-    with wgcc_runtime.load(bundle, device=adapter) as fresh:
+    with wgcc_runtime.load(bundle, device=target) as fresh:
         fresh.fit(data(), steps=STEPS, every=5, seed=4, checkpoint=path, resume=True)
         assert_same(everything(fresh), undisturbed[STEPS])
 
 
 @pytest.mark.parametrize("step", [1, 7, 19, 20])
 def test_recovery_gives_the_same_bits(
-    bundle: Path, adapter: str, undisturbed: list[dict[str, Any]], tmp_path: Path, step: int,
+    bundle: Path, target: str, undisturbed: list[dict[str, Any]], tmp_path: Path, step: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(recovery, "COPY_SECONDS", 0.0)
@@ -81,7 +92,7 @@ def test_recovery_gives_the_same_bits(
             left.clear()
             lose(model)
 
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     log = tmp_path / "log.jsonl"
     history = model.fit(data(), steps=STEPS, every=1, seed=4, callbacks=[callback], recover=True,
                         log=log)  # fmt: skip
@@ -92,9 +103,9 @@ def test_recovery_gives_the_same_bits(
 
 
 def test_recovery_goes_back_to_the_start(
-    bundle: Path, adapter: str, undisturbed: list[dict[str, Any]]
+    bundle: Path, target: str, undisturbed: list[dict[str, Any]]
 ) -> None:
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     lose(model)
     with refused("device-lost"):
         model.params()
@@ -104,16 +115,16 @@ def test_recovery_goes_back_to_the_start(
     assert_same(everything(model), undisturbed[3])
 
 
-def test_iterators_cannot_be_recovered(bundle: Path, adapter: str) -> None:
-    model = wgcc_runtime.load(bundle, device=adapter)
+def test_iterators_cannot_be_recovered(bundle: Path, target: str) -> None:
+    model = wgcc_runtime.load(bundle, device=target)
     with refused("device-lost"):
         model.fit(iter(batches(9)), every=1, callbacks=[lambda _: lose(model)], recover=True)
 
 
 def test_a_step_that_always_loses_the_device_ends(
-    bundle: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     calls = []
 
     def callback(report: Any) -> None:
@@ -126,27 +137,28 @@ def test_a_step_that_always_loses_the_device_ends(
 
 
 def test_lost_while_the_gpu_works(
-    bundle: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between a submit and its results: the steps do not count."""
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     model.fit(data(), steps=5, every=5)
-    fetch = readback.Readback.fetch
+    results = type(model._machine.results(4))
+    fetch = results.fetch
 
     def losing(self: Any, size: int) -> Any:
         lose(model)
         return fetch(self, size)
 
-    monkeypatch.setattr(readback.Readback, "fetch", losing)
+    monkeypatch.setattr(results, "fetch", losing)
     with refused("device-lost"):
         model.fit(data(), steps=5, every=5)
     assert model.steps_done == 5
 
 
 def test_lost_while_a_nan_is_undone(
-    bundle: Path, adapter: str, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     good = batches(1)[0]
     model.train(**good)
     blame = runner.blame
@@ -163,9 +175,9 @@ def test_lost_while_a_nan_is_undone(
 
 @pytest.mark.parametrize("use", ["train", "params", "save", "load", "reset", "profile", "map"])
 def test_whatever_is_asked_of_a_lost_device(
-    use: str, bundle: Path, adapter: str, tmp_path: Path
+    use: str, bundle: Path, target: str, tmp_path: Path
 ) -> None:
-    model = wgcc_runtime.load(bundle, device=adapter)
+    model = wgcc_runtime.load(bundle, device=target)
     path = tmp_path / "w.safetensors"
     model.save(path)
     old = path.read_bytes()

@@ -12,21 +12,28 @@ from typing import Any
 
 import pytest
 
-import line_bundle
+import line_twin
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import interrupt
 from wgcc_runtime import Model, gpu_errors, interrupts, readback, runner
+from wgcc_runtime.batches import check_batch
 from wgcc_runtime.interrupts import handle_now, held
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return line_bundle.write_bundle(tmp_path_factory.mktemp("interrupts") / "bundle")
+    return line_twin.write_bundle(tmp_path_factory.mktemp("interrupts") / "bundle")
+
+
+@pytest.fixture(params=["lavapipe", "wasm"])
+def model(bundle: Path, request: pytest.FixtureRequest) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device=request.param) as found:
+        yield found
 
 
 @pytest.fixture
-def model(bundle: Path) -> Iterator[Model]:
+def gpu_model(bundle: Path) -> Iterator[Model]:
     with wgcc_runtime.load(bundle, device="lavapipe") as found:
         yield found
 
@@ -42,8 +49,8 @@ def steps_of(model: Model) -> int:
     return counted
 
 
-def test_random_interrupts(adapter: str) -> None:
-    found = interrupt(60, seed=1, adapter=adapter)
+def test_random_interrupts(target: str) -> None:
+    found = interrupt(60, seed=1, adapter=target)
     assert found["interrupts"] == 60
     assert not [kind for kind in found if kind.startswith("fault")]
     assert sum(found[kind] for kind in found if "cut short" in kind) > 5
@@ -166,9 +173,10 @@ def test_other_threads_get_no_signals() -> None:
 
 
 def test_insisting_ends_a_wait_that_does_not_end(
-    model: Model, monkeypatch: pytest.MonkeyPatch
+    gpu_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a kernel that never ends: the third Ctrl-C does not wait for it."""
+    model = gpu_model
     model.fit(data(), steps=5, every=5)
     before = everything(model)
 
@@ -193,13 +201,37 @@ def test_insisting_ends_a_wait_that_does_not_end(
     assert steps_of(model) == 6
 
 
+def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
+    """Those of the same submit that have not begun."""
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        model.fit(data(), steps=64, every=64)
+        before = everything(model)
+        run, calls = model._machine._team.run, []  # type: ignore[attr-defined]
+
+        def pressing(export: str) -> None:
+            calls.append(export)
+            run(export)
+            ctrl_c()
+
+        model._machine._team.run = pressing  # type: ignore[attr-defined]
+        with pytest.raises(KeyboardInterrupt):
+            model.runner("train", ["loss"]).run(
+                [check_batch(batches(1)[0], model.entry("train"))] * 9
+            )
+        assert calls == ["train"] * interrupts.INSISTENT
+        model._machine._team.run = run  # type: ignore[attr-defined]
+        assert steps_of(model) == 64
+        assert_same(everything(model), before)
+
+
 @pytest.mark.parametrize("checked", [True, False])
 def test_results_that_cannot_be_read(
     model: Model, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
     """The steps are undone where there is a copy, and counted where there is none."""
     model.check_finite = checked
-    fetch = readback.Readback.fetch
+    results = type(model._machine.results(4))
+    fetch = results.fetch
 
     def failing(self: Any, size: int) -> Any:
         fetch(self, size)
@@ -207,7 +239,7 @@ def test_results_that_cannot_be_read(
 
     for train in (lambda: model.train(**batches(1)[0]), lambda: model.fit(data(), steps=1)):
         with monkeypatch.context() as patch, refused("gpu", "injected"):
-            patch.setattr(readback.Readback, "fetch", failing)
+            patch.setattr(results, "fetch", failing)
             train()
     assert steps_of(model) == (0 if checked else 2)
 

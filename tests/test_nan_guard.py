@@ -20,7 +20,6 @@ from wgcc.compiler import compile_file
 from wgcc_runtime import Model
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.drawn import drawn_input
-from wgcc_runtime.guard import Guard
 
 EXAMPLES = ("sin", "digits", "playground")
 LARGER = ("cnn", "names", "mamba")
@@ -161,10 +160,10 @@ def test_bad_gradients(bundle: Path, adapter: str, tmp_path: Path) -> None:
 
 
 def test_the_guard_is_one_dispatch(model: Model) -> None:
-    guard = Guard(model._machine, "train")
-    ((_, _, grid),) = guard._commands
-    assert grid <= (2, 1, 1)
-    guard.close()
+    guard = model.entry("train").guard
+    assert guard is not None
+    (dispatch,) = guard.dispatches
+    assert dispatch.grid <= (2, 1, 1)
 
 
 @pytest.mark.parametrize("example", LARGER)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import line_bundle
+import line_twin
 import wgcc_runtime
 from line_training import batches, data, refused
 from trials.forks import fork
@@ -23,23 +23,23 @@ from wgcc_runtime import Model, Report
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return line_bundle.write_bundle(tmp_path_factory.mktemp("processes") / "bundle")
+    return line_twin.write_bundle(tmp_path_factory.mktemp("processes") / "bundle")
 
 
-@pytest.fixture
-def model(bundle: Path) -> Iterator[Model]:
-    with wgcc_runtime.load(bundle, device="lavapipe") as found:
+@pytest.fixture(params=["lavapipe", "wasm"])
+def model(bundle: Path, request: pytest.FixtureRequest) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device=request.param, threads=2) as found:
         yield found
 
 
-def test_threads_share_models_and_a_device(adapter: str, tmp_path: Path) -> None:
-    found = share(tmp_path, 20, adapter)
+def test_threads_share_models_and_a_device(target: str, tmp_path: Path) -> None:
+    found = share(tmp_path, 20, target)
     assert not [kind for kind in found if kind.startswith("fault")]
     assert (found["calls"], found["steps"] > 50) == (160, True)
 
 
-def test_forked_processes_are_refused_and_end(adapter: str) -> None:
-    found, slowest = fork(1, adapter)
+def test_forked_processes_are_refused_and_end(target: str) -> None:
+    found, slowest = fork(1, target)
     assert not [kind for kind in found if kind.startswith("fault")]
     assert (len(found), slowest < 30) == (11, True)
 
@@ -50,7 +50,7 @@ import adapters
 adapters.use_software_drivers()
 import wgcc_runtime
 from line_training import batches
-model = wgcc_runtime.load(sys.argv[1], device="lavapipe")
+model = wgcc_runtime.load(sys.argv[1], device=sys.argv[2])
 def train(_):
     return model.train(**batches(1)[0])
 with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -63,10 +63,12 @@ print(model.train(**batches(1)[0])["loss"].shape)
 """
 
 
-def test_pools_of_forked_workers(bundle: Path) -> None:
+@pytest.mark.parametrize("device", ["lavapipe", "wasm"])
+def test_pools_of_forked_workers(bundle: Path, device: str) -> None:
     """They do what has nothing to do with the GPU, and errors find their way back."""
     done = subprocess.run(
-        [sys.executable, "-c", POOL, str(bundle)], timeout=120, capture_output=True, text=True,
+        [sys.executable, "-c", POOL, str(bundle), device],
+        timeout=120, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": python_path()}, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines() == [str(list(range(9, 0, -1))), "forked", "()"], done.stderr

@@ -14,7 +14,7 @@ import line_bundle
 import wgcc_runtime
 from line_bundle import COLS, ROWS, Reference
 from line_training import refused
-from wgcc_runtime import Model, run_selftest, timing
+from wgcc_runtime import Model, gpu_machine, run_selftest
 from wgcc_runtime.device import open_device
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.weights import save_arrays
@@ -378,7 +378,7 @@ def test_profile_has_a_row_per_dispatch(model: Model) -> None:
 
 def test_profile_without_timestamps_says_so(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        timing, "open_device", lambda adapter, plan, **_: open_device(adapter, plan)
+        gpu_machine, "open_device", lambda adapter, plan, *_: open_device(adapter, plan)
     )
     profile = model.profile("train", repeat=2)
     assert profile.method.startswith("one submit per kernel")

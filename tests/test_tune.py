@@ -15,6 +15,7 @@ import wgcc_runtime.tune
 from cli_runs import run
 from wgcc.compiler import compile_file
 from wgcc_runtime.device import tuned_name
+from wgcc_runtime.gpu_machine import GpuMachine
 
 # Odd sizes, so that no tile fits; products of all kinds, rows that fold, and both kinds of update.
 MODEL = """
@@ -61,8 +62,8 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     def times(machine: Any, commands: Sequence[Any], repeat: int) -> list[float]:
         return [1.0 if wanted in numbered[id(c[0])] else 1000.0 for c in commands]
 
-    own = wgcc_runtime.tune.Machine.command
-    monkeypatch.setattr(wgcc_runtime.tune.Machine, "command", command)
+    own = GpuMachine.command
+    monkeypatch.setattr(GpuMachine, "command", command)
     monkeypatch.setattr(wgcc_runtime.tune, "kernel_times", times)
 
 

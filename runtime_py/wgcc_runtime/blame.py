@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.machine import Machine, record_pass
+from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Binding, Dispatch
 
 # Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose: small
@@ -23,9 +23,9 @@ def blame(machine: Machine, entry: str) -> str:
         return f"`{name}` was not finite before the step"
     _clear_temporaries(machine)
     dispatches = machine.plan.dispatches(entry, machine.profile)
-    for dispatch, command in zip(dispatches, machine.commands(entry), strict=True):
+    for number, dispatch in enumerate(dispatches):
         encoder = machine.encoder()
-        record_pass(encoder, [command])
+        machine.run_dispatch(encoder, entry, number)
         machine.submit(encoder)
         access = machine.plan.kernels[dispatch.kernel].access
         for binding, how in zip(dispatch.bindings, access, strict=True):

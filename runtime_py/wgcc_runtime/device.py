@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,8 +27,9 @@ SOFTWARE_PROFILES = {"lavapipe": 8, "swiftshader": 4, "cpu": 0}
 # Begins the name of the profile that `wgcc tune` makes for an adapter.
 TUNED = "tuned_"
 NO_ADAPTER = (
-    "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: a software one "
-    "works too (Debian, Ubuntu: apt install mesa-vulkan-drivers). `wgcc doctor` shows what is there"
+    "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: bundles run as "
+    "WebAssembly, unless they were built with --no-twin; a software adapter works too (Debian, "
+    "Ubuntu: apt install mesa-vulkan-drivers). `wgcc doctor` shows what is there"
 )
 
 
@@ -92,8 +92,8 @@ def adapters() -> list[Any]:
 
 
 def choose_adapter(name: str | None) -> Any:
-    """The adapter whose name contains `name` (default: $WGCC_DEVICE, else the best)."""
-    wanted = name or os.environ.get("WGCC_DEVICE") or ""
+    """The adapter whose name contains `name`; by default the best."""
+    wanted = name or ""
     found = adapters()
     if not found:
         raise WgccError("no-adapter", NO_ADAPTER)
@@ -103,6 +103,15 @@ def choose_adapter(name: str | None) -> Any:
             return adapter
     names = ", ".join(adapter_name(adapter) for adapter in found)
     raise WgccError("no-adapter", f"no adapter's name contains `{wanted}`; there are: {names}")
+
+
+def can_run(adapter: Any, plan: Plan) -> bool:
+    """Whether it has the features and limits that the plan needs."""
+    try:
+        _check_adapter(adapter, plan)
+    except WgccError:
+        return False
+    return True
 
 
 def adapter_name(adapter: Any) -> str:

@@ -1,7 +1,7 @@
-"""Refuses the GPU in a process made by `os.fork`, where it does not work.
+"""Refuses bundles in a process made by `os.fork`, where they do not work.
 
-The threads of the driver and of wgpu exist only in the parent. A call in the child would wait for
-them for ever, and so would freeing a buffer, when the child drops a model or ends.
+The threads of the driver, of wgpu and of the twin exist only in the parent. A call in the child
+would wait for them for ever, and so would freeing a buffer, when the child drops a model or ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from wgcc_runtime.errors import WgccError
 
-_watched = False
+_watched: list[ModuleType] = []
 _is_child = False
 
 
@@ -22,7 +22,7 @@ def check_process() -> None:
     if _is_child:
         raise WgccError(
             "forked",
-            "this process was forked from one that uses the GPU, which works only in that one: "
+            "this process was forked from one that runs bundles, which works only in that one: "
             "load bundles only after the fork, or start processes by `spawn` "
             "(multiprocessing.set_start_method('spawn'))",
         )
@@ -32,18 +32,25 @@ def is_child() -> bool:
     return _is_child
 
 
-def watch(wgpu: ModuleType) -> None:
-    """From now on, processes forked from this one refuse to use the GPU."""
-    global _watched
+def watch(module: ModuleType) -> None:
+    """From now on, forked processes may not use bundles, which `module` runs in this one."""
+    if module in _watched:
+        return
     if not _watched and hasattr(os, "register_at_fork"):
-        _watched = True
-        os.register_at_fork(after_in_child=lambda: _disable(wgpu))
+        os.register_at_fork(after_in_child=_disable)
+    _watched.append(module)
 
 
-def _disable(wgpu: Any) -> None:
-    """The child never frees the parent's objects, and skips the driver's exit handlers."""
+def _disable() -> None:
     global _is_child
     _is_child = True
+    for module in _watched:
+        if hasattr(module, "GPUObjectBase"):
+            _disable_gpu(module)
+
+
+def _disable_gpu(wgpu: Any) -> None:
+    """The child never frees the parent's objects, and skips the driver's exit handlers."""
     for name in ("GPUObjectBase", "GPUAdapter"):
         with contextlib.suppress(AttributeError):
             getattr(wgpu, name).__del__ = lambda self: None

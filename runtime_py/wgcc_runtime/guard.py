@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.machine import Machine, record_pass
+from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import WORD, Entry
 
 # A part of a buffer: the buffer's number, the first byte, and the number of bytes.
@@ -26,10 +26,10 @@ class Guard:
 
     def __init__(self, machine: Machine, entry: str, finite: bool = True) -> None:
         self._machine = machine
+        self._entry = entry
         spec = machine.plan.entries[entry]
         self.finite = finite
         self.flag = spec.guard.flag if spec.guard and finite else None
-        self._commands = machine.guard_commands(entry) if finite else []
         self._copies = self._make_copies(_watched(machine, spec))
 
     @property
@@ -46,8 +46,8 @@ class Guard:
 
     def after(self, encoder: Any) -> None:
         """Records the test, which sets `flag` to 1 if a written value is not finite."""
-        if self._commands:
-            record_pass(encoder, self._commands)
+        if self.flag:
+            self._machine.run_guard(encoder, self._entry)
 
     def restore(self) -> None:
         """Restores the last copy."""
@@ -59,7 +59,7 @@ class Guard:
 
     def close(self) -> None:
         for buffer in (self._copies or {}).values():
-            buffer.destroy()
+            self._machine.free(buffer)
 
     def _make_copies(self, watched: Iterable[Region]) -> dict[Region, Any] | None:
         try:
@@ -76,6 +76,6 @@ def _watched(machine: Machine, entry: Entry) -> Iterable[Region]:
     tensors = machine.plan.tensors
     if entry.training:
         buffers = sorted({tensors[name].buffer for name in entry.writes})
-        return [(index, 0, machine.buffers[index].size) for index in buffers]
+        return [(index, 0, machine.plan.buffers[index].bytes) for index in buffers]
     restored = entry.range_guard.restored if entry.range_guard else ()
     return [(tensors[n].buffer, tensors[n].offset, tensors[n].bytes) for n in restored]

@@ -1,22 +1,25 @@
-"""`load`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call."""
+"""`load`: reads a bundle and makes a model; all checks precede the first GPU call."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from wgcc_runtime.bundle_files import open_bundle, read_kernel
+from wgcc_runtime.bundle_files import Read, open_bundle, read_kernel, read_twin
+from wgcc_runtime.choice import WASM, choose
 from wgcc_runtime.device import DEFAULT_PROFILE, open_device
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.forked import check_process
+from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues
+from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine, checked_threads
 from wgcc_runtime.wgsl_guard import guard_wgsl
 
-# What a bundle may allocate on the GPU unless the caller allows more.
+# What a bundle may allocate unless the caller allows more.
 MAX_BYTES = 8 << 30
 
 
@@ -28,30 +31,43 @@ def load(
     profile: str | None = None,
     verify: bool = False,
     max_bytes: int = MAX_BYTES,
+    threads: int | None = None,
 ) -> Model:
     """A bundle (folder or .zip), ready to train and predict.
 
-    `device`: part of an adapter's name, a wgpu adapter or device; default: the best adapter.
+    `device`: `wasm` (the bundle's WebAssembly twin), `webgpu` (the best adapter), part of an
+    adapter's name, a wgpu adapter or device; `auto` or none: a GPU, else the twin.
     `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own.
     `seed`: draws new initial values and seeds dropout and other random numbers.
     `profile`: `gpu`, `cpu`, `lavapipe` or `swiftshader` kernels; default: those tuned for the
     adapter, or for its kind.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
+    `threads`: of the twin; default: $WGCC_THREADS, or as many as are worth it, at most 4.
     """
     check_process()
     seed = checked_seed(seed)
     read = open_bundle(path)
     plan = load_plan(path)
-    total = sum(buffer.bytes for buffer in plan.buffers)
-    if total > max_bytes:
-        raise WgccError(
-            "memory",
-            f"the bundle needs {total:,} bytes on the GPU; load(..., max_bytes={total}) allows it",
-        )
+    values = StartValues(plan, read, weights)
+    chosen = choose(device, plan, profile)
+    machine: Machine
+    if chosen == WASM:
+        machine = _twin_machine(read, plan, max_bytes, threads)
+    else:
+        machine = _gpu_machine(read, plan, max_bytes, chosen, profile)
+    model = Model(machine, values, seed)
+    if verify:
+        _verify(model)
+    return model
+
+
+def _gpu_machine(
+    read: Read, plan: Plan, max_bytes: int, device: Any, profile: str | None
+) -> GpuMachine:
+    _check_bytes(sum(buffer.bytes for buffer in plan.buffers), max_bytes, " on the GPU")
     sources = [read_kernel(read, kernel) for kernel in plan.kernels]
     for kernel, source in zip(plan.kernels, sources, strict=True):
         guard_wgsl(source, kernel.file)
-    values = StartValues(plan, read, weights)
     if profile is not None and profile not in (DEFAULT_PROFILE, *plan.profiles):
         known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
@@ -59,11 +75,25 @@ def load(
     if profile is not None and not opened.can_run(plan, profile):
         text = f"the {profile} kernels need subgroups of {plan.subgroup(profile)} threads"
         raise WgccError("feature", f"{text}; {opened.name} has {opened.subgroup}", profile)
-    machine = Machine(opened, plan, sources, profile or opened.profile_in(plan))
-    model = Model(machine, values, sources, seed)
-    if verify:
-        _verify(model)
-    return model
+    return GpuMachine(opened, plan, sources, profile or opened.profile_in(plan))
+
+
+def _twin_machine(read: Read, plan: Plan, max_bytes: int, threads: int | None) -> WasmMachine:
+    assert plan.twin is not None
+    code = read_twin(read, plan.twin)
+    threads = checked_threads(threads, plan, plan.twin)
+    total = plan.twin.memory_bytes(threads)
+    _check_bytes(total, max_bytes, "")
+    if total > MOST_BYTES:
+        text = f"the twin needs {total:,} bytes with {threads} threads; WebAssembly has 4 GiB"
+        raise WgccError("memory", f'{text}: load(..., device="webgpu") has no such limit')
+    return WasmMachine(plan, code, threads)
+
+
+def _check_bytes(total: int, most: int, where: str) -> None:
+    if total > most:
+        text = f"the bundle needs {total:,} bytes{where}; load(..., max_bytes={total}) allows it"
+        raise WgccError("memory", text)
 
 
 def load_plan(path: str | Path) -> Plan:

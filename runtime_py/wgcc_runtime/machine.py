@@ -1,176 +1,101 @@
-"""The GPU side of a bundle: its buffers, pipelines and bind groups, each made once.
+"""What runs a bundle, as the rest of the runtime sees it: memory, recorded work, results.
 
-Knows tensors as regions of words; other modules know values, names and files.
+`gpu_machine` does it on WebGPU, `wasm_machine` in WebAssembly. Runs, guards, training, checkpoints
+and recovery know this interface alone.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.device import Device, open_device
-from wgcc_runtime.errors import WgccError
-from wgcc_runtime.gpu_errors import gpu_errors, wgpu
-from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
-from wgcc_runtime.readback import Readback
+from wgcc_runtime.plan import Plan, Tensor
 
-# Copies to the host go through one buffer of at most this size.
-READ_BYTES = 16 << 20
-
-Command = tuple[Any, Any, tuple[int, int, int]]
+# Memory of a machine: one of its buffers, or what `storage` made. Only the machine looks inside.
+Memory = Any
 
 
-class Machine:
-    """One bundle on one device under one profile."""
+class Device(Protocol):
+    """What a machine runs on."""
 
-    def __init__(self, device: Device, plan: Plan, sources: Sequence[str], profile: str) -> None:
-        self.device = device
-        self.plan = plan
-        self.profile = profile
-        self._sources = sources
-        self._layouts: dict[tuple[str, ...], Any] = {}
-        self._pipelines: dict[int, Any] = {}
-        self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
-        self.buffers = [self.storage(b.bytes, b.name) for b in plan.buffers]
-        started = time.perf_counter()
-        self._commands = {
-            name: [self.command(item) for item in plan.dispatches(name, profile)]
-            for name in plan.entries
-        }
-        self._guards = {
-            name: [self.command(item) for item in entry.guard.dispatches]
-            for name, entry in plan.entries.items()
-            if entry.guard
-        }
-        self.compile_ms = 1000 * (time.perf_counter() - started)
-        self._readback: Readback | None = None
-        self._is_open = True
+    @property
+    def name(self) -> str: ...
 
-    def storage(self, size: int, label: str) -> Any:
-        """A new zeroed buffer that kernels can bind and copies can fill or read."""
-        usage = wgpu().BufferUsage
-        with gpu_errors(f"a buffer of {size:,} bytes"):
-            return self.device.gpu.create_buffer(
-                size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST, label=label
-            )
 
-    def on_new_device(self) -> Machine:
-        """The same bundle on a new device of the same adapter, because this one was lost."""
-        device = open_device(self.device.gpu.adapter, self.plan)
-        return Machine(device, self.plan, self._sources, self.profile)
+class Encoder(Protocol):
+    """Work in the making: nothing of it happens before it is submitted."""
 
-    def encoder(self) -> Any:
-        with gpu_errors("recording work"):
-            return self.device.gpu.create_command_encoder()
+    def copy_buffer_to_buffer(
+        self, source: Memory, offset: int, target: Memory, at: int, size: int
+    ) -> None: ...
 
-    def submit(self, encoder: Any) -> None:
-        with gpu_errors("submitting work"):
-            self.device.queue.submit([encoder.finish()])
+    def clear_buffer(self, buffer: Memory, offset: int = 0, size: int | None = None) -> None: ...
+
+
+class Results(Protocol):
+    """Memory that the host can read, kept and used again for every read."""
+
+    def copy(self, encoder: Any, source: Memory, offset: int, size: int, at: int = 0) -> None:
+        """Records that `size` bytes of `source` come here."""
+
+    def fetch(self, size: int) -> memoryview:
+        """The first `size` bytes, after all work submitted so far.
+
+        No step counts as done before this returned: what went wrong is raised here.
+        """
+
+    def close(self) -> None: ...
+
+
+class Machine(Protocol):
+    """One bundle on one device. `buffers` are those of the plan."""
+
+    plan: Plan
+    profile: str
+    compile_ms: float
+    buffers: list[Memory]
+
+    @property
+    def device(self) -> Device: ...
+
+    def errors(self, doing: str) -> AbstractContextManager[None]:
+        """Within this, errors of the device become `WgccError`s and signals wait."""
+
+    def storage(self, size: int, label: str) -> Memory:
+        """More zeroed memory; code `memory` where there is none left."""
+
+    def free(self, memory: Memory) -> None: ...
+
+    def fill(self, memory: Memory, words: Array) -> None:
+        """Writes from the start of a `storage`."""
+
+    def results(self, size: int) -> Results: ...
+
+    def encoder(self) -> Any: ...
 
     def run(self, encoder: Any, entry: str) -> None:
-        """Records one call of an entry: one compute pass."""
-        record_pass(encoder, self._commands[entry])
+        """Records one call of an entry."""
 
-    def commands(self, entry: str) -> list[Command]:
-        """What `run` records, as (pipeline, bind group, grid) per dispatch."""
-        return self._commands[entry]
+    def run_guard(self, encoder: Any, entry: str) -> None:
+        """Records the test of what an entry wrote; nothing where the plan has none."""
 
-    def guard_commands(self, entry: str) -> list[Command]:
-        """The commands that test the values an entry wrote; none if the plan has no such test."""
-        return self._guards.get(entry, [])
+    def run_dispatch(self, encoder: Any, entry: str, number: int) -> None:
+        """Records one dispatch of an entry alone."""
 
-    def write(self, tensor: Tensor, words: Array) -> None:
-        self.check_open()
-        with gpu_errors(f"writing `{tensor.name}`"):
-            buffer = self.buffers[tensor.buffer]
-            self.device.queue.write_buffer(buffer, tensor.offset, words.reshape(-1))
+    def submit(self, encoder: Any) -> None: ...
+
+    def write(self, tensor: Tensor, words: Array) -> None: ...
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:
         """Bytes of a buffer, after all work submitted so far."""
-        self.check_open()
-        if self._readback is None:
-            self._readback = Readback(self.device, min(READ_BYTES, max(map(_size, self.buffers))))
-        pieces = []
-        with gpu_errors("reading a buffer"):
-            for start in range(offset, offset + size, self._readback.bytes):
-                length = min(self._readback.bytes, offset + size - start)
-                encoder = self.encoder()
-                self._readback.copy(encoder, self.buffers[buffer], start, length)
-                self.submit(encoder)
-                pieces.append(self._readback.fetch(length))
-        return b"".join(pieces)
 
-    def check_open(self) -> None:
-        if not self._is_open:
-            raise WgccError("closed", "the model was closed")
+    def dispatch_times(self, entry: str, repeat: int) -> tuple[str, list[float]]:
+        """How it was measured, and median milliseconds of each dispatch, on zeros."""
 
-    def close(self) -> None:
-        for buffer in self.buffers:
-            buffer.destroy()
-        self._is_open = False
+    def on_new_device(self) -> Machine:
+        """The same bundle once more, because this one was lost."""
 
-    def command(self, dispatch: Dispatch) -> Command:
-        """The command of a dispatch; its pipeline and bind group are made once."""
-        access = self.plan.kernels[dispatch.kernel].access
-        key = access, dispatch.bindings
-        if key not in self._groups:
-            self._groups[key] = self._group(access, dispatch.bindings)
-        return self._pipeline(dispatch.kernel), self._groups[key], dispatch.grid
+    def check_open(self) -> None: ...
 
-    def _pipeline(self, index: int) -> Any:
-        if index not in self._pipelines:
-            self._pipelines[index] = self._make_pipeline(index)
-        return self._pipelines[index]
-
-    def _make_pipeline(self, index: int) -> Any:
-        gpu, kernel = self.device.gpu, self.plan.kernels[index]
-        with gpu_errors(f"the kernel `{kernel.name}`"):
-            # wgpu supports subgroups without this line, and refuses the line.
-            code = self._sources[index].replace("enable subgroups;", "")
-            module = gpu.create_shader_module(code=code, label=kernel.name)
-            layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
-            stage = {"module": module, "entry_point": kernel.entry}
-            return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)
-
-    def _group(self, access: tuple[str, ...], bindings: Sequence[Binding]) -> Any:
-        """A bind group of ranges of the plan's buffers."""
-        ranges = [
-            {"buffer": self.buffers[b.buffer], "offset": b.offset, "size": b.size} for b in bindings
-        ]
-        entries = [{"binding": i, "resource": resource} for i, resource in enumerate(ranges)]
-        with gpu_errors("binding buffers"):
-            return self.device.gpu.create_bind_group(layout=self._layout(access), entries=entries)
-
-    def _layout(self, access: tuple[str, ...]) -> Any:
-        """Explicit: a layout derived from the shader would lack bindings that it does not use."""
-        if access not in self._layouts:
-            kinds = {"read": "read-only-storage", "read_write": "storage"}
-            entries = [
-                {
-                    "binding": i,
-                    "visibility": wgpu().ShaderStage.COMPUTE,
-                    "buffer": {"type": kinds[how]},
-                }
-                for i, how in enumerate(access)
-            ]
-            self._layouts[access] = self.device.gpu.create_bind_group_layout(entries=entries)
-        return self._layouts[access]
-
-
-def record_pass(encoder: Any, commands: Sequence[Command], **options: Any) -> None:
-    """One compute pass with these dispatches; within a pass they run in order."""
-    compute = encoder.begin_compute_pass(**options)
-    current = None
-    for pipeline, group, grid in commands:
-        if pipeline is not current:
-            compute.set_pipeline(pipeline)
-            current = pipeline
-        compute.set_bind_group(0, group)
-        compute.dispatch_workgroups(*grid)
-    compute.end()
-
-
-def _size(buffer: Any) -> int:
-    return int(buffer.size)
+    def close(self) -> None: ...

@@ -49,12 +49,9 @@ class Model:
     # A training step that gives a NaN is undone and raises; turn off to continue anyway.
     check_finite = True
 
-    def __init__(
-        self, machine: Machine, values: StartValues, sources: Sequence[str], seed: int | None
-    ) -> None:
+    def __init__(self, machine: Machine, values: StartValues, seed: int | None) -> None:
         self._machine = machine
         self._values = values
-        self._sources = sources
         self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
         self._guards: dict[tuple[str, bool], Guard] = {}
         self._exclusive = Exclusive()
@@ -98,13 +95,13 @@ class Model:
         """Time per kernel of an entry, with inputs of zeros, on a separate device."""
         from wgcc_runtime.timing import profile
 
-        return profile(self._machine, self._sources, self.entry(entry), repeat)
+        return profile(self._machine, self.entry(entry), repeat)
 
     def tune(self, seconds: float = 60.0, progress: Watch | None = None) -> Tuning:
         """Measures every kernel the bundle holds for a dispatch; changes nothing."""
         from wgcc_runtime.tune import tune
 
-        return tune(self._machine, self._sources, seconds, progress)
+        return tune(self._machine, seconds, progress)
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Array]]:
         if name.startswith("_"):

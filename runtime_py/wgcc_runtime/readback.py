@@ -1,4 +1,4 @@
-"""A buffer that the host can map, reused for every read."""
+"""A buffer of the GPU that the host can map, reused for every read."""
 
 from __future__ import annotations
 

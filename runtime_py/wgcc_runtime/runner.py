@@ -11,11 +11,9 @@ import numpy as np
 from wgcc_runtime.arrays import Array, from_words
 from wgcc_runtime.blame import blame
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.gpu_errors import gpu_errors
 from wgcc_runtime.guard import Guard
-from wgcc_runtime.machine import Machine
+from wgcc_runtime.machine import Machine, Memory, Results
 from wgcc_runtime.plan import WORD, Entry, Tensor
-from wgcc_runtime.readback import Readback
 
 Batch = Mapping[str, Array]
 # Read with the outputs; no output has a dot in its name.
@@ -42,8 +40,8 @@ class Runner:
         self._input_bytes = sum(tensor.bytes for tensor in self._inputs.values())
         self._output_bytes = sum(tensor.bytes for tensor in self._outputs.values())
         self._capacity = 0
-        self._staging: Any = None
-        self._readback: Readback | None = None
+        self._staging: Memory = None
+        self._readback: Results | None = None
         self._pending: Sequence[Batch] = ()
         self._remaining = 0
 
@@ -55,7 +53,7 @@ class Runner:
         """Starts one call per batch (words by input name), in order. Does not wait."""
         self._remaining = 0
         self._reserve(len(batches))
-        with gpu_errors(f"running `{self._entry}`"):
+        with self._machine.errors(f"running `{self._entry}`"):
             encoder = self._machine.encoder()
             if self._guard:
                 self._guard.before(encoder)
@@ -93,8 +91,8 @@ class Runner:
     def close(self) -> None:
         if self._readback:
             self._readback.close()
-        if self._staging:
-            self._staging.destroy()
+        if self._staging is not None:
+            self._machine.free(self._staging)
 
     def _reserve(self, count: int) -> None:
         if count <= self._capacity:
@@ -102,10 +100,10 @@ class Runner:
         self._capacity = 0  # until everything is allocated
         if self._readback:
             self._readback.close()
-        self._readback = Readback(self._machine.device, count * self._output_bytes + WORD)
+        self._readback = self._machine.results(count * self._output_bytes + WORD)
         if count > 1 and self._input_bytes:
-            if self._staging:
-                self._staging.destroy()
+            if self._staging is not None:
+                self._machine.free(self._staging)
             self._staging = self._machine.storage(count * self._input_bytes, "staging")
         self._capacity = count
 
@@ -114,7 +112,7 @@ class Runner:
             for name, tensor in self._inputs.items():
                 self._machine.write(tensor, batches[0][name])
         elif self._input_bytes:
-            self._machine.device.queue.write_buffer(self._staging, 0, self._pack(batches))
+            self._machine.fill(self._staging, self._pack(batches))
         for i in range(len(batches)):
             if len(batches) > 1:
                 self._record_inputs(encoder, i)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.device import open_device
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
-from wgcc_runtime.machine import Command, Machine, record_pass
+from wgcc_runtime.gpu_machine import Command, GpuMachine, record_pass
+from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Entry
 from wgcc_runtime.readback import Readback
 
@@ -48,27 +48,31 @@ class Profile:
         return sum(row.ms for row in self.rows)
 
 
-def profile(machine: Machine, sources: Sequence[str], entry: Entry, repeat: int) -> Profile:
+def profile(machine: Machine, entry: Entry, repeat: int) -> Profile:
     """Median time of each kernel of an entry over `repeat` runs, on buffers of zeros."""
-    adapter = machine.device.gpu.adapter
-    device = open_device(adapter, machine.plan, extras=["timestamp-query"])
-    own = Machine(device, machine.plan, sources, machine.profile)
-    try:
-        times = kernel_times(own, own.commands(entry.name), repeat)
-    finally:
-        own.close()
+    method, times = machine.dispatch_times(entry.name, repeat)
     dispatches = machine.plan.dispatches(entry.name, machine.profile)
     rows = [_row(machine, item, ms) for item, ms in zip(dispatches, times, strict=True)]
-    return Profile(entry.name, TIMESTAMPS if _has_timestamps(own) else SUBMITS, tuple(rows))
+    return Profile(entry.name, method, tuple(rows))
 
 
-def kernel_times(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+def dispatch_times(machine: GpuMachine, entry: str, repeat: int) -> tuple[str, list[float]]:
+    """How the dispatches of an entry were measured on a GPU, and their milliseconds."""
+    own = machine.on_new_device(extras=["timestamp-query"])
+    try:
+        times = kernel_times(own, own.commands(entry), repeat)
+    finally:
+        own.close()
+    return TIMESTAMPS if _has_timestamps(own) else SUBMITS, times
+
+
+def kernel_times(machine: GpuMachine, commands: Sequence[Command], repeat: int) -> list[float]:
     """Median milliseconds of each command over `repeat` runs, after one that is not counted."""
     measure = _by_timestamps if _has_timestamps(machine) else _by_submits
     return measure(machine, commands, repeat)
 
 
-def _has_timestamps(machine: Machine) -> bool:
+def _has_timestamps(machine: GpuMachine) -> bool:
     return "timestamp-query" in machine.device.gpu.features
 
 
@@ -78,7 +82,7 @@ def _row(machine: Machine, dispatch: Dispatch, ms: float) -> KernelTime:
     return KernelTime(kernel, dispatch.label, dispatch.at, ms, size, dispatch.flops)
 
 
-def _by_timestamps(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+def _by_timestamps(machine: GpuMachine, commands: Sequence[Command], repeat: int) -> list[float]:
     """The first run compiles on some adapters, so it is not counted."""
     usage, gpu = wgpu().BufferUsage, machine.device.gpu
     count = 2 * len(commands)
@@ -121,7 +125,7 @@ def _tick_ns(gpu: Any) -> float:
         return 1.0
 
 
-def _by_submits(machine: Machine, commands: Sequence[Command], repeat: int) -> list[float]:
+def _by_submits(machine: GpuMachine, commands: Sequence[Command], repeat: int) -> list[float]:
     readback = Readback(machine.device, 4)
 
     def run(command: Command | None) -> None:
@@ -133,12 +137,13 @@ def _by_submits(machine: Machine, commands: Sequence[Command], repeat: int) -> l
         readback.fetch(4)
 
     with gpu_errors("measuring"):
-        empty = _median_ms(partial(run, None), repeat)
-        times = [_median_ms(partial(run, command), repeat) for command in commands]
+        empty = median_ms(partial(run, None), repeat)
+        times = [median_ms(partial(run, command), repeat) for command in commands]
     return [max(0.0, ms - empty) for ms in times]
 
 
-def _median_ms(action: Callable[[], None], repeat: int) -> float:
+def median_ms(action: Callable[[], None], repeat: int) -> float:
+    """One more run than `repeat`, which is not counted."""
     action()
     times = []
     for _ in range(repeat):

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from wgcc_runtime.device import DEFAULT_PROFILE, TUNED, open_device, tuned_name
+from wgcc_runtime.device import DEFAULT_PROFILE, TUNED, tuned_name
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.machine import Command, Machine
+from wgcc_runtime.gpu_machine import Command, GpuMachine
+from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Plan, Replacement
 from wgcc_runtime.timing import kernel_times
 
@@ -67,35 +68,32 @@ class Tuning:
         return sum(len(case.used) * case.ms.get(case.best, 0.0) for case in self.cases)
 
 
-def tune(
-    machine: Machine,
-    sources: Sequence[str],
-    seconds: float = 60.0,
-    progress: Watch | None = None,
-) -> Tuning:
+def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None) -> Tuning:
     """Measures with buffers of zeros, on a separate device, the slowest kernels first."""
+    if not isinstance(machine, GpuMachine):
+        text = "the WebAssembly twin has one kernel for each dispatch, so nothing can be tuned"
+        raise WgccError("tune", f'{text}; load(..., device="webgpu") runs on an adapter')
     ends = time.perf_counter() + seconds
     plan = machine.plan
-    device = open_device(machine.device.gpu.adapter, plan, extras=["timestamp-query"])
-    own = Machine(device, plan, sources, machine.profile)
+    own = machine.on_new_device(extras=["timestamp-query"])
     try:
-        cases = _cases(plan, machine.profile, _hopeless_kernels(own, sources))
+        cases = _cases(plan, machine.profile, _hopeless_kernels(own))
         _measure_current(own, cases)
         cases.sort(key=lambda case: -len(case.used) * case.ms[case.now])
         complete = _measure_others(own, cases, ends, progress)
     finally:
         own.close()
     replacements = {name: _replacements(plan, name, cases) for name in plan.entries}
-    name = tuned_name(device.name)
-    return Tuning(name, device.name, replacements, tuple(cases), complete)
+    name = tuned_name(own.device.name)
+    return Tuning(name, own.device.name, replacements, tuple(cases), complete)
 
 
-def _hopeless_kernels(machine: Machine, sources: Sequence[str]) -> set[int]:
+def _hopeless_kernels(machine: GpuMachine) -> set[int]:
     """Kernels that cannot run, and on software adapters those with barriers, which are too slow."""
     device, kernels = machine.device, machine.plan.kernels
     return {
         i
-        for i, source in enumerate(sources)
+        for i, source in enumerate(machine.sources)
         if kernels[i].subgroup > device.subgroup
         or (device.is_software and "workgroupBarrier" in source)
     }
@@ -117,14 +115,14 @@ def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
     return list(found.values())
 
 
-def _measure_current(machine: Machine, cases: Sequence[Case]) -> None:
+def _measure_current(machine: GpuMachine, cases: Sequence[Case]) -> None:
     commands = [machine.command(case.dispatch) for case in cases]
     for case, ms in zip(cases, kernel_times(machine, commands, 1), strict=True):
         case.ms[case.now] = ms
 
 
 def _measure_others(
-    machine: Machine, cases: Sequence[Case], ends: float, progress: Watch | None
+    machine: GpuMachine, cases: Sequence[Case], ends: float, progress: Watch | None
 ) -> bool:
     """Returns whether there was time for all. A case is measured completely or not at all."""
     total, done = sum(len(case.options) for case in cases), 0
@@ -142,7 +140,7 @@ def _measure_others(
     return True
 
 
-def _measure(machine: Machine, case: Case, ends: float) -> None:
+def _measure(machine: GpuMachine, case: Case, ends: float) -> None:
     """In rounds, so that other load on the machine affects all; the best time of each counts."""
     commands: dict[Launch, Command] = {}
     for kernel, grid in case.options:

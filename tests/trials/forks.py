@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import line_bundle
+import line_twin
 from line_training import batches
 from trials.interrupts import python_path
 from wgcc_runtime import Model, WgccError, load
 
 ITEM = batches(1)[0]
-ADAPTERS = ("lavapipe", "swiftshader")
+ADAPTERS = ("lavapipe", "swiftshader", "wasm")
 # Longer is a hang.
 PATIENCE = 60.0
 # How a child ends that was refused, that was not, and that had nothing to do with the GPU.
@@ -60,8 +60,8 @@ def fork(count: int, adapter: str) -> tuple[Counter[str], float]:
 def worker(folder: str, count: int, adapter: str) -> None:
     """Forks while another thread trains. Children leave this function by `sys.exit`, so that it
     has nothing to clean up."""
-    bundle = line_bundle.write_bundle(Path(folder) / "bundle")
-    model, other = load(bundle, device=adapter), load(bundle, device=adapter)
+    bundle = line_twin.write_bundle(Path(folder) / "bundle")
+    model, other = load(bundle, device=adapter, threads=2), load(bundle, device=adapter, threads=2)
     threading.Thread(target=_train_for_ever, args=(model,), daemon=True).start()
     found, slowest = Counter[str](), 0.0
     for name, use in _uses(bundle, adapter, Path(folder) / "w.safetensors").items():
@@ -85,7 +85,7 @@ def _uses(bundle: Path, adapter: str, path: Path) -> dict[str, Callable[[list[Mo
         "save": lambda models: models[0].save(path),
         "reset": lambda models: models[1].reset(),
         "profile": lambda models: models[1].profile(),
-        "load": lambda models: load(bundle, device=adapter),
+        "load": lambda models: load(bundle, device=adapter, threads=2),
         "close": lambda models: [model.close() for model in models],
         "gc": _drop,
         "exit": lambda models: None,

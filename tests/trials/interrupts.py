@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-import line_bundle
+import line_twin
 from line_training import batches, everything
 from wgcc_runtime import Model, WgccError, load
 from wgcc_runtime.weights import load_weights
@@ -29,13 +29,13 @@ from wgcc_runtime.weights import load_weights
 ITEMS = batches(13)
 # A model that has made so many steps starts over.
 MOST_STEPS = 200
-ADAPTERS = ("lavapipe", "swiftshader")
+ADAPTERS = ("lavapipe", "swiftshader", "wasm")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("count", type=int, help="how many interrupts")
     parser.add_argument("--seed", type=int, default=0, help="of actions and moments")
-    parser.add_argument("--adapter", choices=ADAPTERS, help="default: half of them on each")
+    parser.add_argument("--adapter", choices=ADAPTERS, help="default: a third of them on each")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,7 +78,7 @@ def python_path() -> str:
 def worker(folder: str, count: int, seed: int, adapter: str) -> None:
     """Interrupts one model again and again; prints what was found so far after each."""
     place = Path(folder) / str(seed)
-    trial = Trial(line_bundle.write_bundle(place / "bundle"), place, adapter, seed)
+    trial = Trial(line_twin.write_bundle(place / "bundle"), place, adapter, seed)
     for _ in range(count):
         trial.interrupt()
         print(json.dumps(trial.found), flush=True)
@@ -91,8 +91,8 @@ class Trial:
     def __init__(self, bundle: Path, place: Path, adapter: str, seed: int) -> None:
         self._chance = random.Random(seed)
         self._path, self._log = place / "ck.safetensors", place / "log.jsonl"
-        self._model = load(bundle, device=adapter)
-        with load(bundle, device=adapter) as undisturbed:
+        self._model = load(bundle, device=adapter, threads=2)
+        with load(bundle, device=adapter, threads=2) as undisturbed:
             self._right = list(_states(undisturbed))
         self._actions: list[Callable[[], Any]] = [
             self._fit, self._fit, self._fit_and_save, self._fit_slowly, self._train, self._train,

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import line_bundle
+import line_twin
 from line_training import batches, everything
 from wgcc_runtime import Model, load
 from wgcc_runtime.weights import load_weights
 
 ITEM = batches(1)[0]
-ADAPTERS = ("lavapipe", "swiftshader")
+ADAPTERS = ("lavapipe", "swiftshader", "wasm")
 THREADS = 4
 
 
@@ -36,9 +36,9 @@ def run(options: argparse.Namespace) -> int:
 
 def share(folder: Path, count: int, adapter: str) -> Counter[str]:
     """What becomes of two models on one device, with four threads at each."""
-    bundle = line_bundle.write_bundle(folder / "bundle")
-    first = load(bundle, device=adapter)
-    second = load(bundle, device=first._machine.device.gpu)
+    bundle = line_twin.write_bundle(folder / "bundle")
+    first = load(bundle, device=adapter, threads=2)
+    second = load(bundle, device=getattr(first._machine.device, "gpu", adapter), threads=3)
     trials = [Trial(model, folder / f"{i}.safetensors") for i, model in enumerate((first, second))]
     threads = [
         threading.Thread(target=trial.work, args=(number, count))

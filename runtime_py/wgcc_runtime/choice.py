@@ -1,0 +1,62 @@
+"""What a bundle runs on: a hardware adapter by WebGPU, else its WebAssembly twin.
+
+A software adapter is used where it is asked for, and for bundles without a twin.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from typing import Any
+
+from wgcc_runtime.device import adapter_name, adapters, can_run, is_software
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import Plan
+
+AUTO, WASM, WEBGPU = "auto", "wasm", "webgpu"
+# One of these is there wherever Linux has a driver for a GPU: without it, WebGPU need not be asked.
+GPU_FILES = ("/dev/dri/*", "/dev/nvidia*", "/dev/dxg", "/dev/kgsl*", "/dev/mali*", "/dev/nvhost*")
+
+
+def choose(device: Any, plan: Plan, profile: str | None) -> Any:
+    """`WASM` for the bundle's twin, else what `open_device` takes."""
+    wanted = os.environ.get("WGCC_DEVICE") or AUTO if device in (None, "") else device
+    name = wanted.lower() if isinstance(wanted, str) else ""
+    if name == WASM:
+        _check_twin(plan, profile)
+        return WASM
+    if name == WEBGPU:
+        return None
+    if name != AUTO:
+        return wanted
+    if plan.twin is None or profile not in (None, WASM):
+        return None
+    return WASM if profile == WASM else hardware_adapter(plan) or WASM
+
+
+def hardware_adapter(plan: Plan | None = None) -> Any:
+    """The best adapter that is a GPU and can run the plan; None where there is none."""
+    if not may_have_gpu():
+        return None
+    try:
+        found = adapters()
+    except WgccError:
+        # A broken or missing driver: the twin needs none.
+        return None
+    kinds = ((adapter, adapter_name(adapter), adapter.info["adapter_type"]) for adapter in found)
+    hardware = (adapter for adapter, name, kind in kinds if not is_software(name, kind))
+    return next((one for one in hardware if plan is None or can_run(one, plan)), None)
+
+
+def may_have_gpu() -> bool:
+    return not sys.platform.startswith("linux") or any(map(glob.glob, GPU_FILES))
+
+
+def _check_twin(plan: Plan, profile: str | None) -> None:
+    if plan.twin is None:
+        text = "the bundle has no twin to run as WebAssembly: build it again, without --no-twin"
+        raise WgccError("name", text, "device")
+    if profile not in (None, WASM):
+        text = f"the twin has no profiles, such as `{profile}`; they are for WebGPU"
+        raise WgccError("name", text, "profile")

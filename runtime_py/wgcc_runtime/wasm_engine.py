@@ -1,0 +1,188 @@
+"""The one door to wasmtime: imported when first needed, its exceptions turned into `WgccError`s.
+
+`Instance.call` goes below wasmtime's own `Func.__call__`, which takes 15 times as long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.forked import check_process, watch
+from wgcc_runtime.interrupts import held
+from wgcc_runtime.plan import PAGE
+
+# Modules that a process keeps compiled: loading a bundle again costs nothing.
+KEPT_MODULES = 16
+# The limits flag of a memory that threads share.
+SHARED = 3
+
+
+def wasmtime() -> Any:
+    """The wasmtime module (Any, because parts that are used here are not typed)."""
+    check_process()
+    try:
+        module = importlib.import_module("wasmtime")
+    except (ImportError, OSError, RuntimeError) as error:
+        # RuntimeError: a platform that it has no library for.
+        text = f"running the twin needs the package wasmtime (pip install wasmtime): {error}"
+        raise WgccError("no-wasmtime", text) from None
+    watch(module)
+    return module
+
+
+@contextlib.contextmanager
+def wasm_errors(doing: str) -> Iterator[None]:
+    """Within this, an error of wasmtime becomes one of ours; signals wait outside."""
+    found = wasmtime()
+    with held():
+        try:
+            yield
+        except found.Trap as error:
+            raise _lost(doing, error) from None
+        except (found.WasmtimeError, MemoryError) as error:
+            raise _translated(doing, error) from None
+
+
+def _lost(doing: str, trap: Any) -> WgccError:
+    # Its text goes on with a stack of addresses.
+    reason = str(trap.message).strip().splitlines()[-1].strip()
+    return WgccError(
+        "device-lost",
+        f"the WebAssembly twin failed while {doing} ({reason}); load the bundle again and go on "
+        "from the last checkpoint",
+    )
+
+
+def _translated(doing: str, error: Exception) -> WgccError:
+    text = str(error).strip()
+    lower = text.lower()
+    if isinstance(error, MemoryError) or "allocate memory" in lower or "mmap" in lower:
+        advice = "a smaller batch or model needs less (wgcc build --set)"
+        return WgccError("memory", f"there is not enough memory for {doing}: {advice}")
+    return WgccError("gpu", f"wasmtime refused {doing}: {text}")
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Any:
+    found = wasmtime()
+    config = found.Config()
+    config.wasm_threads = True
+    config.shared_memory = True
+    return found.Engine(config)
+
+
+@lru_cache(maxsize=KEPT_MODULES)
+def compiled(code: bytes) -> Any:
+    """The module of these bytes, compiled once in a process."""
+    found = wasmtime()
+    with held():
+        try:
+            return found.Module(_engine(), code)
+        except found.WasmtimeError as error:
+            text = f"twin.wasm is no module that wasmtime takes: {str(error).strip()}"
+            raise WgccError("bundle", text, "twin.wasm") from None
+
+
+class Instance:
+    """A module in one thread, number `number` of `threads`, with memory of its own or shared."""
+
+    def __init__(
+        self, module: Any, pages: int, number: int = 0, threads: int = 1, memory: Any = None
+    ) -> None:
+        found = wasmtime()
+        self._store = found.Store(_engine())
+        self._memory = memory or _own_memory(self._store, pages)
+        try:
+            self._instance = found.Instance(self._store, module, [self._memory])
+        except found.WasmtimeError as error:
+            text = f"twin.wasm does not fit the runtime: {str(error).strip()}"
+            raise WgccError("bundle", text, "twin.wasm") from None
+        self._ffi = importlib.import_module("wasmtime._ffi")
+        self._context = self._store._context()
+        self._bytes = pages * PAGE
+        self._arguments = self._i32(number, threads)
+        self._functions: dict[str, Any] = {}
+
+    def data(self) -> Array:
+        """The linear memory itself, which ends with this instance."""
+        is_shared = isinstance(self._memory, wasmtime().SharedMemory)
+        place = self._memory.data_ptr() if is_shared else self._memory.data_ptr(self._store)
+        address = ctypes.addressof(place.contents)
+        memory: Any = (ctypes.c_uint8 * self._bytes).from_address(address)
+        return np.frombuffer(memory, np.uint8)
+
+    def check_export(self, name: str) -> None:
+        """That the module has such a function, of two i32 and without results."""
+        found = wasmtime()
+        kind = found.Func._from_raw(self._function(name)).type(self._store)
+        if list(map(str, kind.params)) != ["i32", "i32"] or kind.results:
+            raise WgccError("bundle", f"twin.wasm: `{name}` is of another type", "twin.wasm")
+
+    def call(self, name: str) -> None:
+        """Runs an export as this thread; raises wasmtime's own errors."""
+        ffi, trap = self._ffi, ctypes.POINTER(self._ffi.wasm_trap_t)()
+        error = ffi.wasmtime_func_call(
+            self._context,
+            ctypes.byref(self._function(name)),
+            self._arguments,
+            2,
+            None,
+            0,
+            ctypes.byref(trap),
+        )
+        if error:
+            raise wasmtime().WasmtimeError._from_ptr(error)
+        if trap:
+            raise wasmtime().Trap._from_ptr(trap)
+
+    def _function(self, name: str) -> Any:
+        if name not in self._functions:
+            ffi, found = self._ffi, self._ffi.wasmtime_extern_t()
+            utf8 = name.encode("utf-8")
+            there = ffi.wasmtime_instance_export_get(
+                self._context,
+                ctypes.byref(self._instance._instance),
+                ctypes.create_string_buffer(utf8),
+                len(utf8),
+                ctypes.byref(found),
+            )
+            if not there or found.kind != ffi.WASMTIME_EXTERN_FUNC.value:
+                missing = f"twin.wasm has no function `{name}`: build the model again"
+                raise WgccError("bundle", missing, "twin.wasm")
+            self._functions[name] = found.of.func
+        return self._functions[name]
+
+    def _i32(self, *numbers: int) -> Any:
+        values = (self._ffi.wasmtime_val_t * len(numbers))()
+        for value, number in zip(values, numbers, strict=True):
+            value.kind = self._ffi.WASMTIME_I32.value
+            value.of.i32 = number
+        return values
+
+
+def _own_memory(store: Any, pages: int) -> Any:
+    found = wasmtime()
+    return found.Memory(store, found.MemoryType(found.Limits(pages, pages)))
+
+
+def shared_memory(pages: int) -> Any:
+    """Memory that instances of several threads can import."""
+    found, ffi = wasmtime(), importlib.import_module("wasmtime._ffi")
+
+    class Shared(found.SharedMemory):  # type: ignore[misc, name-defined]
+        def _as_extern(self) -> Any:
+            """wasmtime's own hands out a pointer to the pointer, which ctypes refuses."""
+            union = ffi.wasmtime_extern_union(sharedmemory=self.ptr())
+            return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
+
+    kind = found.MemoryType(found.Limits(pages, pages), shared=True)
+    return Shared(_engine(), kind)

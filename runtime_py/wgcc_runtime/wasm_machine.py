@@ -1,0 +1,243 @@
+"""A bundle as WebAssembly: its buffers are ranges of one linear memory, its entries are exports.
+
+What is submitted runs at once, in the caller's thread and those of its team. What goes wrong in it
+is kept until somebody reads results, as on a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.interrupts import has_insisted
+from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
+from wgcc_runtime.wasm_engine import SHARED, wasm_errors
+from wgcc_runtime.wasm_threads import Team
+
+# What a twin can address.
+MOST_BYTES = 1 << 32
+# A call with fewer operations is over before other threads have woken up.
+THREADED_FLOPS = 10_000_000
+MOST_THREADS = 64
+DEFAULT_THREADS = 4
+METHOD = "one call per kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class WasmDevice:
+    threads: int
+    kind: str = "wasm"
+
+    @property
+    def name(self) -> str:
+        return f"WebAssembly ({self.threads} thread{'s' if self.threads > 1 else ''})"
+
+
+class WasmMachine:
+    """One bundle in wasmtime; see `machine.Machine`."""
+
+    profile = "wasm"
+    errors = staticmethod(wasm_errors)
+
+    def __init__(self, plan: Plan, code: bytes, threads: int) -> None:
+        assert plan.twin is not None
+        self.plan = plan
+        self.device = WasmDevice(threads)
+        self._code = code
+        started = time.perf_counter()
+        size = plan.twin.memory_bytes(threads)
+        with wasm_errors(f"{size:,} bytes of linear memory"):
+            self._team = Team(_shared(code, plan.twin, threads), size // PAGE, threads)
+            for name, entry in plan.entries.items():
+                self._team.check_export(name)
+                if entry.guard:
+                    self._team.check_export(f"{name}/guard")
+        self.compile_ms = 1000 * (time.perf_counter() - started)
+        self.buffers = _buffers(plan, plan.twin, self._team.data)
+        self._failure: WgccError | None = None
+        self._is_open = True
+
+    def storage(self, size: int, label: str) -> Array:
+        with wasm_errors(f"a buffer of {size:,} bytes"):
+            return np.zeros(size, np.uint8)
+
+    def free(self, memory: Array) -> None:
+        """Goes with the last reference."""
+
+    def fill(self, memory: Array, words: Array) -> None:
+        data = words.reshape(-1).view(np.uint8)
+        memory[: data.size] = data
+
+    def results(self, size: int) -> WasmResults:
+        return WasmResults(self, size)
+
+    def encoder(self) -> WasmEncoder:
+        return WasmEncoder()
+
+    def run(self, encoder: WasmEncoder, entry: str) -> None:
+        encoder.steps.append(partial(self._call, entry))
+
+    def run_guard(self, encoder: WasmEncoder, entry: str) -> None:
+        if self.plan.entries[entry].guard:
+            encoder.steps.append(partial(self._call, f"{entry}/guard"))
+
+    def run_dispatch(self, encoder: WasmEncoder, entry: str, number: int) -> None:
+        encoder.steps.append(partial(self._call, f"{entry}/{number}"))
+
+    def submit(self, encoder: WasmEncoder) -> None:
+        self.check_usable()
+        try:
+            for step in encoder.steps:
+                step()
+        except WgccError as error:
+            self._failure = _again(error)
+
+    def write(self, tensor: Tensor, words: Array) -> None:
+        self.check_usable()
+        data = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
+        self.buffers[tensor.buffer][tensor.offset : tensor.offset + data.size] = data
+
+    def read(self, buffer: int, offset: int, size: int) -> bytes:
+        self.check_done()
+        return bytes(self.buffers[buffer][offset : offset + size])
+
+    def dispatch_times(self, entry: str, repeat: int) -> tuple[str, list[float]]:
+        from wgcc_runtime.timing import median_ms
+
+        own = self.on_new_device()
+        try:
+            times = [
+                median_ms(partial(own._call, f"{entry}/{number}"), repeat)
+                for number in range(len(self.plan.entries[entry].dispatches))
+            ]
+        finally:
+            own.close()
+        return METHOD, times
+
+    def on_new_device(self) -> WasmMachine:
+        return WasmMachine(self.plan, self._code, self.device.threads)
+
+    def check_open(self) -> None:
+        if not self._is_open:
+            raise WgccError("closed", "the model was closed")
+
+    def check_usable(self) -> None:
+        """After a failed call the memory holds nothing that could be gone on with."""
+        self.check_open()
+        if self._failure and self._failure.code == "device-lost":
+            raise _again(self._failure)
+
+    def check_done(self) -> None:
+        """Raises what went wrong in the work submitted last."""
+        self.check_usable()
+        failure, self._failure = self._failure, None
+        if failure:
+            raise _again(failure)
+
+    def close(self) -> None:
+        self._is_open = False
+        self.buffers = []
+        self._team.close()
+
+    def _call(self, export: str) -> None:
+        if has_insisted():
+            text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
+            raise WgccError("interrupted", text)
+        with wasm_errors(f"running `{export}`"):
+            self._team.run(export)
+
+
+class WasmEncoder:
+    """Work to be done in order; see `machine.Encoder`."""
+
+    def __init__(self) -> None:
+        self.steps: list[Callable[[], Any]] = []
+
+    def copy_buffer_to_buffer(
+        self, source: Array, offset: int, target: Array, at: int, size: int
+    ) -> None:
+        part = target[at : at + size]
+        self.steps.append(partial(np.copyto, part, source[offset : offset + size]))
+
+    def clear_buffer(self, buffer: Array, offset: int = 0, size: int | None = None) -> None:
+        end = None if size is None else offset + size
+        self.steps.append(partial(buffer[offset:end].fill, 0))
+
+
+class WasmResults:
+    """See `machine.Results`."""
+
+    def __init__(self, machine: WasmMachine, size: int) -> None:
+        self._machine = machine
+        self._data = machine.storage(size, "results")
+
+    def copy(
+        self, encoder: WasmEncoder, source: Array, offset: int, size: int, at: int = 0
+    ) -> None:
+        encoder.copy_buffer_to_buffer(source, offset, self._data, at, size)
+
+    def fetch(self, size: int) -> memoryview:
+        self._machine.check_done()
+        return self._data.data[:size]
+
+    def close(self) -> None:
+        """Goes with the last reference."""
+
+
+def _again(error: WgccError) -> WgccError:
+    """Without the frames that raised it, which would keep the machine and its memory alive."""
+    return WgccError(error.code, error.message, error.field)
+
+
+def checked_threads(threads: int | None, plan: Plan, twin: Twin) -> int:
+    """How many threads to use: as asked, as $WGCC_THREADS says, or as many as are worth it."""
+    given: Any = os.environ.get("WGCC_THREADS") if threads is None else threads
+    if not given and given != 0:
+        return _default_threads(plan, twin)
+    name = "threads" if threads is not None else "WGCC_THREADS"
+    if isinstance(given, str) and given.isascii() and given.isdigit():
+        given = int(given)
+    if type(given) is not int or not 1 <= given <= MOST_THREADS:
+        text = f"{name} is {given!r}, not a number of threads from 1 to {MOST_THREADS}"
+        raise WgccError("range", text, name)
+    return given
+
+
+def _default_threads(plan: Plan, twin: Twin) -> int:
+    flops = max(
+        (sum(item.flops for item in entry.dispatches) for entry in plan.entries.values()),
+        default=0,
+    )
+    threads = min(_cores(), DEFAULT_THREADS) if flops >= THREADED_FLOPS else 1
+    return threads if twin.memory_bytes(threads) <= MOST_BYTES else 1
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _shared(code: bytes, twin: Twin, threads: int) -> bytes:
+    """The module for so many threads: its memory is shared if there are several."""
+    if threads == 1:
+        return code
+    return code[: twin.memory_flag] + bytes([SHARED]) + code[twin.memory_flag + 1 :]
+
+
+def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:
+    """Each up to where the next one starts: temporaries may be larger than on a GPU."""
+    starts = sorted((*twin.buffers.values(), twin.bytes))
+    after = dict(pairwise(starts))
+    places = [twin.buffers[buffer.name] for buffer in plan.buffers]
+    return [data[start : after[start]] for start in places]
