@@ -16,7 +16,7 @@ TYPES = {
 
 # expression | place | code | message (or its beginning) | advice
 CASES = """
-m + r | + | WG0411 | `+`: the shapes do not line up | to line it up with the axes [B] write `r[:, new]`
+m + r | + | WG0411 | `+`: the shapes cannot be broadcast | to align it with the axes [B] write `r[:, new]`
 m @ m | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the right side: `m @ transpose(m)`
 m @ r | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the left side: `transpose(m) @ r`
 m @ s | @ | WG0412 | `@` needs at least one axis on each side | use `*` to scale by a number
@@ -31,7 +31,7 @@ relu + m | relu | WG0501 | `+` works on tensors and numbers, but this is the fun
 i and t | i | WG0501 | `and`/`or` combine conditions, but this is a tensor i32[B] | compare it: `i != 0`
 not m | m | WG0501 | `not` needs a condition, but this is a tensor f32[B, C]
 i ** 0.5 | ** | WG0501 | `**` with i32[B] needs an exponent known at compile time, 0 to 16
-m * (D / A) | D / A | WG0402 | D = 5 is not divisible by A = 2 | whole numbers divide exactly or not at all; for a fraction write `f32(D) / A`
+m * (D / A) | D / A | WG0402 | D = 5 is not divisible by A = 2 | division of whole numbers must be exact; for a fraction write `f32(D) / A`
 m * (1 / 0) | 1 / 0 | WG0402 | division by zero
 m * (2 ** -1) | 2 ** -1 | WG0402 | the exponent of a whole number must be 0 to 64, but it is -1
 m * (1.0 / 0.0) | 1.0 / 0.0 | WG0503 | `/` of the number 1 and the number 0 is not a number
@@ -65,7 +65,7 @@ rearrange(m, "B C") | "B C" | WG0416 | a pattern has the form "in, in -> out"
 rearrange(m, "a -> b -> a") | -> | WG0416 | a pattern has one `->`
 rearrange(m, "(B C -> B C") | ( | WG0416 | this `(` is never closed
 rearrange(m, "B+C -> B C") | + | WG0416 | `+` cannot be used here in a pattern
-rearrange(m, "(b c) e -> b c e") | c | WG0416 | the sizes of `b` and `c` cannot both be worked out
+rearrange(m, "(b c) e -> b c e") | c | WG0416 | the sizes of `b` and `c` cannot both be inferred
 rearrange(m, "b b -> b b") | b | WG0416 | axis `b` occurs twice
 rearrange(m, 3) | 3 | WG0416 | a pattern is a string such as "B T D -> B D T", but this is the number 3
 einsum("a b, b c -> a c", m) | "a b, b c -> a c" | WG0416 | the pattern has 2 inputs, but 1 tensors are given
@@ -78,7 +78,7 @@ log(-1.0) * s | log(-1.0) | WG0503 | `log` of the number -1 is not a number
 exp(m, 1) | 1 | WG0207 | `exp` takes 1 argument, but 2 were given
 sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | did you mean `keep`?
 where(m, 1, 2) | m | WG0501 | `condition` must be bools, but this is f32[B, C]
-where(t, m, m) | where(t, m, m) | WG0411 | `where`: the shapes do not line up | to line it up with the axes [B] write `t[:, new]`
+where(t, m, m) | where(t, m, m) | WG0411 | `where`: the shapes cannot be broadcast | to align it with the axes [B] write `t[:, new]`
 sum(m, axis = 2) | 2 | WG0408 | axis 2 is outside f32[B, C], which has 2 axes
 sum(m, axis = D) | D | WG0408 | f32[B, C] has no axis `D` | give the position instead, e.g. `axis = -1`
 sum(m @ transpose(m), axis = B) | B | WG0408 | `B` names 2 axes of f32[B, B]

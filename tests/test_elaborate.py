@@ -302,7 +302,7 @@ layer Good[D, H](n: dim) {
 fn bad[N, M](a: f32[N, M], b: f32[N]) -> f32[N, M] = a * b
 model Net { entry run(x: f32) -> (y: f32) = x }
 """
-    assert problems(text) == ["WG0411 12 `*`: the shapes do not line up"]
+    assert problems(text) == ["WG0411 12 `*`: the shapes cannot be broadcast"]
 
 
 def test_numeric_tests_use_the_initial_parameters() -> None:

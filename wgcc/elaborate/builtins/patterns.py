@@ -194,7 +194,7 @@ def _match_merged(tracer: Tracer, group: Group, dim: Dim, sizes: Sizes) -> None:
     known = product(axis_dims(group, sizes))
     if len(open_axes) > 1:
         first, second = open_axes[0], open_axes[1]
-        text = f"the sizes of `{first.name}` and `{second.name}` cannot both be worked out"
+        text = f"the sizes of `{first.name}` and `{second.name}` cannot both be inferred"
         raise _wrong(tracer, text, second.span)
     if open_axes:
         quotient = dim.divided_by(known)

@@ -140,9 +140,7 @@ def _require_sizes(context: Context, node: ast.Function, signature: Signature) -
         if size.text not in signature.unbound:
             continue
         context.scope.bind(size.text, FAILED)
-        text = (
-            f"the size `{size.text}` of `{node.name.text}` cannot be worked out from its arguments"
-        )
+        text = f"the size `{size.text}` of `{node.name.text}` cannot be inferred from its arguments"
         found = context.report.error("WG0420", text, size)
         found.help(f"use it in an argument's type, e.g. `x: f32[{size.text}]`, or remove it")
 

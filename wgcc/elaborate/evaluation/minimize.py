@@ -58,7 +58,7 @@ def _optimizer(context: Context, node: ast.Minimize) -> OptimizerValue:
         text = f"`minimize ... with` needs an optimizer, but this is {describe(optimizer)}"
         raise Stop(context.report.error("WG0305", text, node.optimizer))
     if context.parts.optimizers.get(optimizer.name) is not optimizer:
-        text = f"`{named.span.text}` belongs to a part of this model, which another model trains"
+        text = f"`{named.span.text}` is declared in a sub-layer, so this model cannot use it"
         found = context.report.error("WG0305", text, node.optimizer)
         raise Stop(found.help("declare an optimizer in this model"))
     return optimizer
@@ -145,7 +145,7 @@ def _nothing_to_train(context: Context, node: ast.Minimize, wanted: set[str]) ->
 def _refuse_second_use(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -> None:
     if not optimizer.results:
         return
-    text = f"`{optimizer.name}` has made its step in this entry already"
+    text = f"`{optimizer.name}` is already used by a `minimize` of this entry"
     found = context.report.error("WG0313", text, node.optimizer)
     raise Stop(found.help("minimize the sum of the losses, or declare a second optimizer"))
 

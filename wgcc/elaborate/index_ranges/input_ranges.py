@@ -124,7 +124,7 @@ class _Analysis:
             found = {demand.source: self.ranges.get(demand.source) for demand in demands or ()}
             for name in (name for name, range_ in found.items() if range_ and range_.is_empty):
                 text = f"no number in `{name}` makes {lookup.what} {wanted} here"
-                yield lookup, f"{text} and fits its other uses"
+                yield lookup, f"{text} and is allowed by its other uses"
 
     def unproven(self) -> list[Lookup]:
         """Lookups that can be out of range although the inputs are in theirs.

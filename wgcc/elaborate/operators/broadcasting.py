@@ -17,7 +17,7 @@ def aligned(
 ) -> tuple[Dim, ...]:
     """The dims of `left op right`, leaving out the last `without` axes of both.
 
-    Reports WG0411 where they do not line up.
+    Reports WG0411 if they cannot be broadcast.
     """
     a, b = left.value, right.value
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
@@ -26,7 +26,7 @@ def aligned(
     for x, y in zip_longest(reversed(a.dims[:last_a]), reversed(b.dims[:last_b])):
         if x is not None and y is not None and not (x.is_one or y.is_one):
             if compare(x, y) is DIFF:
-                raise _do_not_line_up(tracer, op, (left, right), (x, y), at)
+                raise _cannot_broadcast(tracer, op, (left, right), (x, y), at)
             tracer.same_size(x, y, at, f"`{op}`")
         result.append(common_dim(x, y))
     return tuple(reversed(result))
@@ -41,10 +41,10 @@ def common_dim(x: Dim | None, y: Dim | None) -> Dim:
     return y if x.is_one or (x.is_literal and not y.is_one) else x
 
 
-def _do_not_line_up(
+def _cannot_broadcast(
     tracer: Tracer, op: str, operands: tuple[Given, Given], axes: tuple[Dim, Dim], at: Span
 ) -> Stop:
-    found = tracer.report.error("WG0411", f"`{op}`: the shapes do not line up", at)
+    found = tracer.report.error("WG0411", f"`{op}`: the shapes cannot be broadcast", at)
     for operand in operands:
         found.also(operand.span, str(operand.value))
     x, y = axes
@@ -63,7 +63,7 @@ def _suggest_new_axis(found: Diagnostic, left: Given, right: Given) -> Diagnosti
             after = large.rank - start - small.rank
             index = ", ".join([":"] * small.rank + ["new"] * after)
             return found.help(
-                f"to line it up with the axes [{shape_text(run)}] "
+                f"to align it with the axes [{shape_text(run)}] "
                 f"write `{operand.span.text}[{index}]`"
             )
     return found

@@ -122,7 +122,7 @@ def _fold_whole(
         fraction = f"f32({left[0].span.text}) / {right[0].span.text}"
         raise Stop(
             found.help(
-                f"whole numbers divide exactly or not at all; for a fraction write `{fraction}`"
+                f"division of whole numbers must be exact; for a fraction write `{fraction}`"
             )
         )
     return quotient

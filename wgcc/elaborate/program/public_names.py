@@ -18,7 +18,7 @@ from wgcc.syntax import ast
 RESERVED = {
     **dict.fromkeys(
         ("__proto__", "constructor", "prototype"),
-        "every object of JavaScript has something of that name already",
+        "every JavaScript object already has a property of that name",
     ),
     "__metadata__": "files of weights and data use that name for something else",
 }
@@ -95,7 +95,7 @@ def _check_entry_name(context: Context, name: ast.Identifier) -> None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason and text not in RESERVED:
-        message = f"entry `{text}` is not a method of the loaded model everywhere"
+        message = f"entry `{text}` cannot be a method of the loaded model in every runtime"
         found = context.report.warning("WG0904", message, name, reason)
         found.note(f'`model.call("{text}", ...)` runs it')
 

@@ -63,7 +63,7 @@ def _written(graph: Graph) -> Iterator[Ids]:
         yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
     if classes is not None:
-        yield Ids(classes, f"`{graph.name}` gives one of {classes} ids")
+        yield Ids(classes, f"`{graph.name}` returns one of {classes} ids")
 
 
 def _is_id(value: Value) -> bool:
