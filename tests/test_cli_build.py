@@ -149,6 +149,9 @@ class TestShow:
             ("simplified", "matmul("),
             ("prepared", "%d.g.w.copy: f32[3, 1] = copy("),
             ("fused", "workgroups of"),
+            ("fused", "; stored because it is a result of the entry"),
+            ("fused", "d.f.b: is a bias gradient: sums the columns that the product loads; stored"),
+            ("fused", "g.matmul.sum: starts the kernel, not that of f.matmul: they loop over"),
             ("plan", '"format": "wgcc-bundle"'),
         ],
     )

@@ -1,4 +1,7 @@
-"""The fused kernels of each entry, in the order they run."""
+"""The fused kernels of each entry, in the order they run.
+
+For each value of a kernel: why it is computed there, and why it is stored or that it is not.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from math import prod
 from wgcc.cli.printing import plural
 from wgcc.cli.subject import Subject
 from wgcc.errors import WgError
-from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule
+from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule, Made
+
+# How many values of one op, for example the parameters of an update, are listed.
+LISTED = 3
 
 
 def fused_text(subject: Subject) -> str:
@@ -47,3 +53,12 @@ def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:
         ]
         if shown:
             yield f"        {verb:6} {', '.join(shown)}"
+    for made in dispatch.made:
+        yield f"        {_made(made)}"
+
+
+def _made(made: Made) -> str:
+    names = ", ".join(made.names[:LISTED])
+    more = len(made.names) - LISTED
+    stored = f"stored because {made.stored}" if made.stored else "not stored"
+    return f"{names}{f' and {more} more' if more > 0 else ''}: {made.here}; {stored}"

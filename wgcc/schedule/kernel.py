@@ -18,6 +18,7 @@ __all__ = [
     "EntrySchedule",
     "Kernel",
     "Launch",
+    "Made",
     "Place",
     "Schedule",
     "WorkgroupVariable",
@@ -133,6 +134,15 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """What one op of a kernel makes: why it is computed there and, if it is stored, why that."""
+
+    names: tuple[str, ...]
+    here: str
+    stored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Dispatch:
     """One step of an entry: the same job done by one launch per profile.
 
@@ -147,6 +157,7 @@ class Dispatch:
     twin: Kernel
     span: Span | None = None
     flops: int = 0
+    made: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.codegen.bindings import SCALARS
-from wgcc.schedule.fuse.fuse import Fused, Group, fuse
+from wgcc.schedule.fuse.fuse import Fused, fuse
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
 from wgcc.schedule.memory.halves import halves_of

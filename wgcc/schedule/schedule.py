@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -12,7 +12,7 @@ from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.dataflow import moves
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import (
     CANDIDATE,
     MAX_WORKGROUPS,
@@ -20,6 +20,7 @@ from wgcc.schedule.kernel import (
     Dispatch,
     EntrySchedule,
     Launch,
+    Made,
     Place,
     Schedule,
 )
@@ -135,7 +136,8 @@ class _Writer:
             raise too_many_positions(error, span) from None
         label, flops = _label(group, planned), sum(_product_flops(root) for root in group.roots)
         shows = tuple(", then ".join(texts) for texts in code.shows)
-        return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops)
+        made = tuple(_made(group, planned))
+        return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
 
     def _code(self, group: Group, context: Context) -> GroupCode:
         code = WRITERS[group.kind](group, context)
@@ -176,6 +178,18 @@ def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:
 def _product_flops(node: Node) -> int:
     """Multiplications and additions of a matrix product; all else is bound by memory."""
     return 2 * node.output.type.size * node.inputs[0].shape[-1] if node.op == "matmul" else 0
+
+
+def _made(group: Group, planned: PlannedEntry) -> Iterator[Made]:
+    for root in group.roots:
+        here = group.why[root.outputs[0].name]
+        stored = [value for value in root.outputs if planned.is_stored(value)]
+        if stored:
+            why = planned.fused.reasons[stored[0].name].text
+            yield Made(tuple(value.name for value in stored), here, why)
+        if len(stored) < len(root.outputs):
+            others = (value.name for value in root.outputs if value not in stored)
+            yield Made(tuple(others), here)
 
 
 def _label(group: Group, planned: PlannedEntry) -> str:

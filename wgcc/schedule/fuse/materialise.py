@@ -1,13 +1,13 @@
 """Choose which values are materialised: stored in memory, with a kernel built around each.
 
-Reductions, matrix products and other families of their own always are. A value computed element by
-element is materialised only where storing it is cheaper than computing it again at each use.
+`RULES` is the whole decision. A value that is not materialised is computed again at each use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
@@ -23,6 +23,22 @@ MAX_LEAVES = 6
 TRANSPOSING = ("reshape", "transpose")
 # Longer expressions are cut, so that shader compilers stay quick.
 MAX_OPS = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a value is materialised, or why it is not."""
+
+    materialised: bool
+    text: str
+
+
+def choose_materialised(flow: Flow, compared: set[str]) -> dict[str, Reason]:
+    """For every value of a graph, by name, whether it is materialised and why.
+
+    `compared` are the values that are compared with their own extremes.
+    """
+    return _Chooser(flow, compared).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +58,156 @@ class Tree:
         return len(self.leaves) + len(self.lone)
 
 
-def choose_materialised(flow: Flow, compared: set[str]) -> set[str]:
-    """The names of all materialised of a graph; `compared` are among them in any case."""
-    return _Chooser(flow, compared).run()
+class _Choice:
+    """One value, and what the rules ask about it. It is made by `node`."""
+
+    def __init__(self, chooser: _Chooser, node: Node, value: Value) -> None:
+        self._chooser, self._flow = chooser, chooser.flow
+        self._node, self._value = node, value
+
+    def is_in_arena(self) -> bool:
+        return self._value.name in self._chooser.in_arenas
+
+    def has_own_kernel(self) -> bool:
+        return not (computes_by_element(self._node) or moves(self._node))
+
+    def is_result(self) -> bool:
+        return self._value.name in self._flow.results
+
+    def is_copy(self) -> bool:
+        return self._node.op == "copy"
+
+    def is_compared(self) -> bool:
+        return self._value.name in self._chooser.compared
+
+    def is_bound_cheaply(self) -> bool:
+        """Views, and one cheap operation on a single tensor (a conversion), cost nothing on the
+        way to a kernel that takes one binding for each operand."""
+        if not self.is_bound():
+            return False
+        lower = lowering(self._node)
+        alone = isinstance(lower, Pointwise) and len(self._node.inputs) == 1
+        one_cheap_op = alone and self._tree.cheap and self._tree.ops == 1
+        return not self._node.inputs or isinstance(lower, View) or one_cheap_op
+
+    def is_bound(self) -> bool:
+        return any(_takes_one_binding_each(n) for n in self._direct_readers(self._value))
+
+    def is_no_computation(self) -> bool:
+        return not isinstance(lowering(self._node), Pointwise | Indirect)
+
+    def is_cheap_operand(self) -> bool:
+        return self.is_operand() and self._tree.cheap and self._loads_little()
+
+    def is_operand(self) -> bool:
+        return any(isinstance(lowering(n), Special) for n in self._readers)
+
+    def ends_product(self) -> bool:
+        ends = self._value.name in self._chooser.ends_of_products
+        return ends and not all(computes_by_element(n) for n in self._readers)
+
+    def is_read_once(self) -> bool:
+        return not self.has_several_readers() and not self.is_repeated()
+
+    def is_light(self) -> bool:
+        tree = self._tree
+        return tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
+
+    def has_several_readers(self) -> bool:
+        return len(self._readers) > 1
+
+    def is_repeated(self) -> bool:
+        return any(iterations(n) > self._value.type.size for n in self._readers)
+
+    @cached_property
+    def _readers(self) -> list[Node]:
+        return list({id(node): node for node in self._flow.readers(self._value)}.values())
+
+    @property
+    def _tree(self) -> Tree:
+        return self._chooser.trees[self._value.name]
+
+    def _loads_little(self) -> bool:
+        return len(self._tree.leaves) <= 1 or self._is_scaled()
+
+    def _is_scaled(self) -> bool:
+        """Is it one tensor with a factor and summand for each column, as norms make it?
+
+        If matrix products alone read it, they load those once per row or column.
+        """
+        value, sizes = self._value, sorted(map(self._flow.size, self._tree.leaves))
+        columns = value.shape[-1] if value.shape else 1
+        per_column = len(sizes) <= 3 and all(size == columns for size in sizes[:-1])
+        return per_column and columns < sizes[-1] == value.type.size and self._in_products(value)
+
+    def _in_products(self, value: Value) -> bool:
+        """Do only matrix products read it, as it is or transposed?"""
+        return all(
+            self._in_products(node.output) if node.op in TRANSPOSING else node.op == "matmul"
+            for node in self._flow.consumers.get(value.name, ())
+        )
+
+    def _direct_readers(self, value: Value) -> Iterator[Node]:
+        """What reads this value itself or a view of it."""
+        for node in self._flow.consumers.get(value.name, ()):
+            if isinstance(lowering(node), View):
+                yield from self._direct_readers(node.output)
+            else:
+                yield node
+
+
+def _takes_one_binding_each(node: Node) -> bool:
+    lower = lowering(node)
+    return isinstance(lower, Special) and not lower.inlines
+
+
+# The first rule that applies to a value decides.
+RULES: tuple[tuple[Reason, Callable[[_Choice], bool]], ...] = (
+    (Reason(True, "the optimizer reads it from an arena"), _Choice.is_in_arena),
+    (Reason(True, "a reduction, product or update is never repeated"), _Choice.has_own_kernel),
+    (Reason(True, "it is a result of the entry"), _Choice.is_result),
+    (Reason(True, "it is an explicit copy"), _Choice.is_copy),
+    (Reason(True, "it is compared with its own extreme, so rounded once"), _Choice.is_compared),
+    (Reason(False, "its reader computes it from one binding"), _Choice.is_bound_cheaply),
+    (Reason(True, "its reader binds stored operands only"), _Choice.is_bound),
+    (Reason(False, "it is a view, or depends on indices alone"), _Choice.is_no_computation),
+    (Reason(False, "its reader computes it from as few loads"), _Choice.is_cheap_operand),
+    (Reason(True, "its reader loads each element many times"), _Choice.is_operand),
+    (Reason(True, "it is the last step of a product's epilogue"), _Choice.ends_product),
+    (Reason(False, "it is computed where its only reader needs it"), _Choice.is_read_once),
+    (Reason(False, "few cheap operations are repeated at each use"), _Choice.is_light),
+    (Reason(True, "several ops read it"), _Choice.has_several_readers),
+    (Reason(True, "one op reads each element many times"), _Choice.is_repeated),
+)
+# Decided later than by a rule: when a reader turns out to be too large without it.
+CUT = Reason(True, "an expression of its reader would be too large")
 
 
 class _Chooser:
     def __init__(self, flow: Flow, compared: set[str]) -> None:
         self.flow = flow
-        self.alone = bound_alone(flow.graph)
-        self.materialised: set[str] = set()
+        self.compared = compared
+        self.in_arenas = _in_arenas(flow)
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
-        self.compared = compared
-        outputs = (value for node in flow.graph.nodes for value in node.outputs)
-        self.sizes = {v.name: v.type.size for v in (*flow.graph.sources, *outputs)}
+        self._alone = bound_alone(flow.graph)
+        self._reasons: dict[str, Reason] = {}
 
-    def run(self) -> set[str]:
+    def run(self) -> dict[str, Reason]:
         for node in self.flow.graph.nodes:
-            if node.op == "flat" or is_update(node):
-                tensors = node.inputs if node.op == "flat" else sum(lists_of(node).values(), ())
-                made = (v.name for v in tensors if v.name in self.flow.producers)
-                self.materialised.update(made)
-        for node in self.flow.graph.nodes:
-            if not (computes_by_element(node) or moves(node)):
-                self.materialised.update(value.name for value in node.outputs)
-                continue
-            if isinstance(lowering(node), Pointwise) and self._ends_product(node):
-                self.ends_of_products.add(node.output.name)
-            tree = self._grown(node)
-            self.trees[node.output.name] = tree
-            if node.output.name in self.materialised or self._kept(node, tree):
-                self.materialised.add(node.output.name)
-        return self.materialised
+            if computes_by_element(node) or moves(node):
+                if isinstance(lowering(node), Pointwise) and self._ends_product(node):
+                    self.ends_of_products.add(node.output.name)
+                self.trees[node.output.name] = self._grown(node)
+            for value in node.outputs:
+                choice = _Choice(self, node, value)
+                self._reasons[value.name] = next(r for r, applies in RULES if applies(choice))
+        return self._reasons
+
+    def _is_stored(self, value: Value) -> bool:
+        """Sources of the graph are; so is what was found to be materialised so far."""
+        reason = self._reasons.get(value.name)
+        return reason is None or reason.materialised
 
     def _grown(self, node: Node) -> Tree:
         tree = self._combined(node)
@@ -83,15 +216,15 @@ class _Chooser:
             if not candidates:
                 break
             largest = max(candidates, key=lambda v: (self.trees[v.name].bindings, v.name))
-            self.materialised.add(largest.name)
+            self._reasons[largest.name] = CUT
             tree = self._combined(node)
         return tree
 
     def _computed(self, value: Value) -> list[Value]:
         """What could be kept instead of computed here: not views, but what they look at."""
-        node = self.flow.producers.get(value.name)
-        if node is None or value.name in self.materialised:
+        if self._is_stored(value):
             return []
+        node = self.flow.producers[value.name]
         if moves(node):
             return [found for operand in node.inputs for found in self._computed(operand)]
         return [] if isinstance(lowering(node), Source) else [value]
@@ -109,50 +242,14 @@ class _Chooser:
         )
 
     def _tree(self, value: Value) -> Tree:
-        node = self.flow.producers.get(value.name)
-        if node is None or value.name in self.materialised:
+        if self._is_stored(value):
             name, large = frozenset({value.name}), value.type.size > 1
-            lone = name if not large and value.name in self.alone else frozenset()
+            lone = name if not large and value.name in self._alone else frozenset()
             return Tree(name if large else frozenset(), lone, 0, True)
+        node = self.flow.producers[value.name]
         if moves(node):  # an input may have been materialised since
             return self._combined(node)
         return self.trees[value.name]
-
-    def _kept(self, node: Node, tree: Tree) -> bool:
-        value = node.output
-        if value.name in self.flow.results or node.op == "copy" or value.name in self.compared:
-            return True
-        if any(_takes_one_binding_each(n) for n in self._direct_readers(value)):
-            return bool(node.inputs) and not _needs_one_binding(node, tree)
-        if moves(node) or not isinstance(lowering(node), Pointwise | Indirect):
-            return False
-        readers = list(dict.fromkeys(id(n) for n in self.flow.readers(value)))
-        nodes = {id(n): n for n in self.flow.readers(value)}
-        if any(isinstance(lowering(n), Special) for n in nodes.values()):
-            return not (tree.cheap and (len(tree.leaves) <= 1 or self._is_scaled(value, tree)))
-        light = tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
-        ends = value.name in self.ends_of_products
-        if ends and not all(computes_by_element(n) for n in nodes.values()):
-            return True
-        repeated = any(iterations(nodes[i]) > value.type.size for i in readers)
-        return (len(readers) > 1 or repeated) and not light
-
-    def _is_scaled(self, value: Value, tree: Tree) -> bool:
-        """Is it one tensor with a factor and summand for each column, as norms make it?
-
-        If matrix products alone read it, they load those once per row or column.
-        """
-        sizes = sorted(self.sizes[name] for name in tree.leaves)
-        columns = value.shape[-1] if value.shape else 1
-        per_column = len(sizes) <= 3 and all(size == columns for size in sizes[:-1])
-        return per_column and columns < sizes[-1] == value.type.size and self._in_products(value)
-
-    def _in_products(self, value: Value) -> bool:
-        """Do only matrix products read it, as it is or turned?"""
-        return all(
-            self._in_products(node.output) if node.op in TRANSPOSING else node.op == "matmul"
-            for node in self.flow.consumers.get(value.name, ())
-        )
 
     def _ends_product(self, node: Node) -> bool:
         """Is it what a matrix product is computed for? Then the product itself need not be kept."""
@@ -168,22 +265,13 @@ class _Chooser:
                 return True
         return False
 
-    def _direct_readers(self, value: Value) -> Iterator[Node]:
-        """What reads this value itself or a view of it."""
-        for node in self.flow.consumers.get(value.name, ()):
-            if isinstance(lowering(node), View):
-                yield from self._direct_readers(node.output)
-            else:
-                yield node
 
-
-def _takes_one_binding_each(node: Node) -> bool:
-    lower = lowering(node)
-    return isinstance(lower, Special) and not lower.inlines
-
-
-def _needs_one_binding(node: Node, tree: Tree) -> bool:
-    """Views, and one cheap operation on a single tensor (a conversion), cost nothing on the way."""
-    lower = lowering(node)
-    alone = isinstance(lower, Pointwise) and len(node.inputs) == 1
-    return isinstance(lower, View) or (alone and tree.cheap and tree.ops == 1)
+def _in_arenas(flow: Flow) -> set[str]:
+    """What updates, and reductions over whole arenas, read."""
+    found: set[str] = set()
+    for node in flow.graph.nodes:
+        if is_update(node):
+            found.update(v.name for values in lists_of(node).values() for v in values)
+        elif node.op == "flat":
+            found.update(value.name for value in node.inputs)
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Reduce
 from wgcc.schedule.dataflow import lowering
-from wgcc.schedule.fuse.fuse import Group
+from wgcc.schedule.fuse.group import Group
 
 
 class RowLoops:

@@ -9,7 +9,8 @@ from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Reduce, Special
 from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear
 from wgcc.schedule.dataflow import lowering, operand_places
-from wgcc.schedule.fuse.fuse import Fused, Group, own_space, product_position
+from wgcc.schedule.fuse.fuse import Fused
+from wgcc.schedule.fuse.group import Group, own_space, product_position
 from wgcc.schedule.fuse.row_loops import RowLoops
 from wgcc.schedule.updates import is_update
 
@@ -89,5 +90,5 @@ def _positions_read(
 
 
 def _is_by_element(node: Node) -> bool:
-    """Folds and products are looked at through operands of their own."""
+    """Reductions and products are looked at through operands of their own."""
     return not isinstance(lowering(node), Reduce | Special)

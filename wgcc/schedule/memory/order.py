@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.fuse.fuse import Fused, Group
+from wgcc.schedule.fuse.fuse import Fused
+from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.memory.in_place import may_store_in_place
 
 

@@ -12,11 +12,13 @@ from dataclasses import replace
 from wgcc.ir.graph import Node
 from wgcc.ops.registry import Reduce
 from wgcc.schedule.dataflow import lowering
-from wgcc.schedule.fuse.fuse import Fused, Group, own_space
+from wgcc.schedule.fuse.fuse import Fused
+from wgcc.schedule.fuse.group import Group, own_space
 from wgcc.schedule.memory.order import Footprint, Memory, best_order, footprints, run_order
 
 # A dispatch costs tens of microseconds: what it saves must be worth it, in words and as a share.
 MIN_SAVED_WORDS, MIN_SHARE = 16_384, 64
+LATER = "runs later than it could, to save memory"
 # How many are taken out at most.
 MOST = 4
 
@@ -70,7 +72,8 @@ def _held_throughout(footprint: Footprint, limit: int) -> set[str]:
 def _without(fused: Fused, groups: list[Group], group: Group, root: Node) -> list[Group]:
     """The groups with one root of one of them in a group of its own."""
     rest = replace(group, roots=[r for r in group.roots if r is not root])
-    alone = Group("loop", [root], own_space(root), number=len(groups))
+    alone = Group("loop", [], own_space(root), number=len(groups))
+    alone.add(root, LATER)
     owner = {name: g.number for g in groups for name in g.names} | {root.output.name: alone.number}
     for part in (rest, alone):
         part.reads = {n for r in part.roots for n in fused.touched(r)} - part.names

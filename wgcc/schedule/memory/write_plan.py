@@ -9,11 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
-from wgcc.schedule.fuse.fuse import Fused, Group, own_space
+from wgcc.schedule.fuse.fuse import Fused
+from wgcc.schedule.fuse.group import Group, own_space
+from wgcc.schedule.fuse.materialise import Reason
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.memory.in_place import may_store_in_place
 from wgcc.schedule.memory.order import run_order
 from wgcc.schedule.updates import is_update
+
+# A value that cannot be stored over the old content is copied there.
+LAST = "runs when nothing reads the old content any more"
+REPLACES = Reason(True, "it replaces a parameter or state")
 
 
 @dataclass(slots=True)
@@ -51,7 +57,9 @@ def plan_writes(fused: Fused, writes: dict[str, Value]) -> WritePlan:
 
 def _copy_group(fused: Fused, target: str, value: Value, after: list[Group]) -> Group:
     copy = Node("copy", (value,), (Value(f"{target}.write", value.type),))
-    group = Group("loop", [copy], own_space(copy), number=len(fused.groups))
+    group = Group("loop", [], own_space(copy), number=len(fused.groups))
+    group.add(copy, LAST)
+    fused.reasons[copy.output.name] = REPLACES
     group.needs = {g.number for g in after}
     group.reads = {value.name}
     fused.groups.append(group)

@@ -1,0 +1,190 @@
+"""Is it worth computing a value in the kernel of a group, and may that kernel compute it?
+
+`profit` and `legality` are the two answers, each with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+
+from wgcc.ir.graph import Node, Value
+from wgcc.ops.registry import Indirect, Pointwise, Reduce
+from wgcc.schedule.codegen.index import Coordinates, coordinates_of
+from wgcc.schedule.dataflow import Flow, lowering, operand_places
+from wgcc.schedule.fuse.group import Group, own_space, product_position
+from wgcc.schedule.fuse.iteration_space import Space
+from wgcc.schedule.fuse.touched import Touched
+from wgcc.schedule.kernel import MAX_BINDINGS
+from wgcc.schedule.updates import bound_alone
+
+# A kernel that reduces gives one thread or workgroup to each result. Elements may be stored on
+# the way only where that leaves enough of them to share the work, or the work is small.
+MIN_RESULTS = 32
+SMALL = 4096
+# Shader compilers take longer than a kernel's length suggests, and writing one nests as deep.
+MAX_OPS = 192
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    yes: bool
+    reason: str
+
+
+OTHER_FAMILY = Answer(False, "that kernel family computes nothing else")
+OTHER_ELEMENTS = Answer(False, "they loop over different elements")
+
+USES_RESULTS = Answer(True, "uses results of this kernel at the same element")
+SAVES_DISPATCH = Answer(True, "is small: saves a dispatch")
+SHARES_READS = Answer(True, "loops over the same large tensors")
+FEW_THREADS = Answer(False, "too few threads would do all the work")
+TOO_LONG = Answer(False, f"one kernel would have more than {MAX_OPS} ops")
+
+LEGAL = Answer(True, "every thread reads only elements of its own")
+ROUNDED_ONCE = Answer(False, "elements that are compared must be read as they were stored")
+TOO_MANY_BINDINGS = Answer(False, f"together they need more than {MAX_BINDINGS} bindings")
+OTHER_THREADS = Answer(False, "it reads elements that other threads compute")
+
+
+class Merge:
+    """Answers for one graph; `inlined` is computed at each use, all else is materialised."""
+
+    def __init__(self, flow: Flow, inlined: Mapping[str, Node], compared: Set[str]) -> None:
+        self._flow = flow
+        self._inlined = inlined
+        self._compared = compared
+        self.alone = bound_alone(flow.graph)
+        self.touched = Touched(inlined)
+        self._read_by = self._materialised_readers()
+        self._known_ops: dict[str, int] = {}
+
+    def profit(self, node: Node, group: Group, space: Space, is_read: bool) -> Answer:
+        """Is it worth it, if both loop over `space`? `is_read`: the node reads the group's results.
+
+        Other groups are asked only where they share large reads with the node or both are small.
+        """
+        roots = [*group.roots, node]
+        if not _keeps_threads_busy(roots, space):
+            return FEW_THREADS
+        if sum(map(self._ops, roots)) > MAX_OPS:
+            return TOO_LONG
+        if is_read:
+            return USES_RESULTS
+        return SAVES_DISPATCH if space.outer == 1 or space.size <= SMALL else SHARES_READS
+
+    def legality(self, node: Node, group: Group, space: Space) -> Answer:
+        """May one kernel that loops over `space` compute the group and the node?"""
+        if self._compared and self._compared & group.names & self.touched(node):
+            return ROUNDED_ONCE
+        if self.bindings([*group.roots, node]) > MAX_BINDINGS:
+            return TOO_MANY_BINDINGS
+        aligned = self._aligned if group.kind == "loop" else self._aligned_product
+        return LEGAL if aligned(group, node, space) else OTHER_THREADS
+
+    def bindings(self, roots: list[Node]) -> int:
+        """How many a kernel of these roots takes; all values of one element share one."""
+        own = {value.name: value for root in roots for value in root.outputs}
+        stored = {n for n in own if self._leaves_group(n, own.keys())}
+        read = {name for root in roots for name in self.touched(root)} - own.keys()
+        alone = (stored | read) & self.alone
+        return len(alone) + (len(alone) < len(stored | read))
+
+    def _leaves_group(self, name: str, own: Set[str]) -> bool:
+        return name in self._flow.results or not self._read_by.get(name, set()) <= own
+
+    def _materialised_readers(self) -> dict[str, set[str]]:
+        """For each stored value, what is computed from it: first outputs of nodes."""
+        readers: dict[str, set[str]] = {}
+        for node in self._flow.graph.nodes:
+            if any(value.name not in self._inlined for value in node.outputs):
+                for name in self.touched(node):
+                    readers.setdefault(name, set()).add(node.outputs[0].name)
+        return readers
+
+    def _aligned(self, group: Group, node: Node, space: Space) -> bool:
+        """Does every root read the others only at the element at hand?
+
+        Those of the group do as long as the space stays what it is, and none of them reads `node`.
+        """
+        roots = [*group.roots, node]
+        names = {v.name: space.coordinates(v.shape) for n in roots for v in n.outputs}
+        return all(
+            names[name] == coordinates
+            for root in ([node] if space == group.space else roots)
+            for name, coordinates in self._reads(*_entry_points(root, space))
+            if name in names
+        )
+
+    def _aligned_product(self, group: Group, node: Node, space: Space) -> bool:
+        position = product_position(group.roots[0].output)
+        fused_sums = {
+            root.output.name for root in group.roots if isinstance(lowering(root), Reduce)
+        }
+        steps = [root for root in (*group.roots, node) if root.output.name not in fused_sums]
+        names = {n.output.name: coordinates_of(position, n.output.shape) for n in steps}
+        return all(
+            name not in fused_sums and names.get(name, coordinates) == coordinates
+            for name, coordinates in self._reads((node.output, names[node.output.name]), node)
+        )
+
+    def _reads(
+        self, start: tuple[Value, Coordinates], root: Node
+    ) -> Iterable[tuple[str, Coordinates]]:
+        """Every stored value that is read, and where, to compute a root's element."""
+        pending = [start] if start[0].name != root.output.name else operand_places(root, start[1])
+        seen = set()
+        while pending:
+            value, coordinates = pending.pop()
+            if (value.name, coordinates) in seen:
+                continue
+            seen.add((value.name, coordinates))
+            node = self._inlined.get(value.name)
+            if node is None:
+                yield value.name, coordinates
+            else:
+                pending.extend(operand_places(node, coordinates))
+
+    def _ops(self, root: Node) -> int:
+        """How many ops a root adds to its kernel: itself, and what is computed on the way to it."""
+        name = root.outputs[0].name
+        if name not in self._known_ops:
+            pending, seen = list(root.inputs), {name}
+            while pending:
+                value = pending.pop()
+                producer = self._inlined.get(value.name)
+                if producer is not None and value.name not in seen:
+                    seen.add(value.name)
+                    pending.extend(producer.inputs)
+            self._known_ops[name] = len(seen)
+        return self._known_ops[name]
+
+
+def common_space(group: Group, node: Node) -> Space | Answer:
+    """What one kernel of both would loop over, or why there is no such thing."""
+    own, held = own_space(node), group.space
+    if group.kind not in ("loop", "matmul") or held is None:
+        return OTHER_FAMILY
+    if group.kind == "matmul":
+        fits = isinstance(lowering(node), Pointwise | Indirect) and own.size == held.size
+        return held if fits else OTHER_ELEMENTS
+    if own == held:
+        return held
+    if own.reduces() and held.reduces():
+        return OTHER_ELEMENTS
+    wide, narrow = (own, held) if own.reduces() else (held, own)
+    fits = wide.reduces() and narrow.size in (wide.size, wide.outer)
+    return wide if fits else OTHER_ELEMENTS
+
+
+def _keeps_threads_busy(roots: list[Node], space: Space) -> bool:
+    if not space.reduces() or space.outer >= MIN_RESULTS or space.size <= SMALL:
+        return True
+    return all(root.outputs[0].type.size == space.outer for root in roots)
+
+
+def _entry_points(root: Node, space: Space) -> tuple[tuple[Value, Coordinates], Node]:
+    if isinstance(lowering(root), Reduce):
+        operand = root.inputs[0]
+        return (operand, coordinates_of(space.position(), operand.shape)), root
+    return (root.output, space.coordinates(root.output.shape)), root
