@@ -34,11 +34,15 @@ class PlannedEntry:
         return value.name in self.places
 
 
-def plan_entry(graph: Graph, layout: Layout, slots: Slots) -> PlannedEntry:
-    fused = unfuse(fuse(graph), _fixed(graph))
+def plan_entry(
+    graph: Graph, layout: Layout, slots: Slots, old: frozenset[str] = frozenset()
+) -> PlannedEntry:
+    """`old` are copies of what updates replace, which are made before."""
+    fused = unfuse(fuse(graph, before_updates=old), _fixed(graph))
     write_plan = plan_writes(fused, dict(graph.writes))
     if write_plan.late:
-        return plan_entry(keep_old(graph, write_plan.late), layout, slots)
+        graph, copies = keep_old(graph, write_plan.late)
+        return plan_entry(graph, layout, slots, old | copies)
     places = {v.name: layout.places[v.name] for v in (*graph.params, *graph.state)}
     places |= io_places(graph, layout)
     places |= _constant_places(graph, layout)

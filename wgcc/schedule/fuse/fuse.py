@@ -6,7 +6,7 @@ and no cycle arises; otherwise it starts a group of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
@@ -43,15 +43,17 @@ class Fused:
     reasons: dict[str, Reason]
 
 
-def fuse(graph: Graph) -> Fused:
-    fuser = _Fuser(graph)
+def fuse(graph: Graph, before_updates: Set[str] = frozenset()) -> Fused:
+    """`before_updates` are values that must have been made when an update runs."""
+    fuser = _Fuser(graph, before_updates)
     groups = fuser.run()
     return Fused(fuser.flow, groups, fuser.inlined, fuser.merge.touched, fuser.reasons)
 
 
 class _Fuser:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, before_updates: Set[str]) -> None:
         self.flow = Flow.of(graph)
+        self.before_updates = before_updates
         compared = compared_with_extreme(self.flow)
         self.reasons = choose_materialised(self.flow, compared)
         self.materialised = {n for n, reason in self.reasons.items() if reason.materialised}
@@ -96,7 +98,9 @@ class _Fuser:
         return True
 
     def _place(self, node: Node) -> None:
-        touched = self.merge.touched(node)
+        touched: Set[str] = self.merge.touched(node)
+        if isinstance(lowering(node), Update):
+            touched = touched | self.before_updates
         needs = {self.owner[name].number for name in touched if name in self.owner}
         refused = FIRST
         for group in self._candidates(node, needs):

@@ -9,8 +9,8 @@ from wgcc.passes.rewrite import builder_for
 from wgcc.schedule.updates import is_update
 
 
-def keep_old(graph: Graph, names: set[str]) -> Graph:
-    """Let everything but updates read copies of these parameters or states."""
+def keep_old(graph: Graph, names: set[str]) -> tuple[Graph, frozenset[str]]:
+    """Let everything but updates read copies of these parameters or states; also their names."""
     builder = builder_for(graph)
     sources = [value for value in graph.sources if value.name in names]
     old = {v.name: builder.apply("copy", v, name=f"{v.name}.old") for v in sources}
@@ -19,4 +19,5 @@ def keep_old(graph: Graph, names: set[str]) -> Graph:
         return tuple(old.get(value.name, value) for value in node.inputs)
 
     nodes = [n if is_update(n) else replace(n, inputs=reads(n)) for n in graph.nodes]
-    return replace(graph, nodes=(*builder.nodes, *nodes))
+    copies = frozenset(value.name for value in old.values())
+    return replace(graph, nodes=(*builder.nodes, *nodes)), copies
