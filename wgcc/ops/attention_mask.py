@@ -9,7 +9,7 @@ from wgcc.ops.formula import Term
 
 
 def mask_gradient(b: Builder, node: Node, dy: Value, stats: Value) -> Value:
-    # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - peak - log) where the key is seen
+    # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - peak - log) where the key is visible
     q, k, v, *extras = (Term(b, value) for value in node.inputs)
     offset, mask = optional([term.value for term in extras])
     assert mask is not None
@@ -17,10 +17,10 @@ def mask_gradient(b: Builder, node: Node, dy: Value, stats: Value) -> Value:
     pairs = k.shape[0] * k.shape[1]
     peak, log, stat = (_column(Term(b, stats), at).broadcast(mask.shape) for at in (0, 1, 2))
     score = _products(q, k, pairs).reshape(mask.shape) * node.attrs["scale"] + hidden
-    seen = hidden.exceeds(HIDDEN)
-    near = _sees(b, node, offset, mask.shape)
-    seen = seen if near is None else seen.apply("logical_and", near)
-    p = seen.choose((seen.choose(score, 0) - seen.choose(peak, 0) - log).exp(), 0)
+    visible = hidden.exceeds(HIDDEN)
+    near = _visible(b, node, offset, mask.shape)
+    visible = visible if near is None else visible.apply("logical_and", near)
+    p = visible.choose((visible.choose(score, 0) - visible.choose(peak, 0) - log).exp(), 0)
     return (p * (_products(Term(b, dy), v, pairs).reshape(mask.shape) - stat)).value
 
 
@@ -36,19 +36,19 @@ def _products(rows: Term, keys: Term, pairs: int) -> Term:
     return tall.apply("matmul", wide)
 
 
-def _sees(b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]) -> Term | None:
+def _visible(b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]) -> Term | None:
     """Whether each row attends to each key, by position; None if all rows attend to all keys."""
     rows, keys = shape[2:]
     row = Term(b, b.apply("iota", n=rows, dtype="i32"))
     key = Term(b, b.apply("iota", n=keys, dtype="i32")).broadcast((rows, keys))
     if offset is not None:
         row = row + Term(b, offset).cast("i32").broadcast((rows,))
-    ahead = key - row.reshape((rows, 1)).broadcast((rows, keys))
+    distance = key - row.reshape((rows, 1)).broadcast((rows, keys))
     parts = []
     if node.attrs["causal"]:
-        parts.append(ahead.like(1).exceeds(ahead))
+        parts.append(distance.like(1).exceeds(distance))
     if (window := node.attrs["window"]) is not None:
-        parts.append(ahead.like(window).exceeds(ahead.apply("abs")))
+        parts.append(distance.like(window).exceeds(distance.apply("abs")))
     if not parts:
         return None
     both = parts[0] if len(parts) == 1 else parts[0].apply("logical_and", parts[1])

@@ -33,14 +33,14 @@ class Scope:
     def uses_positions(self) -> bool:
         return self.causal or self.window is not None
 
-    def sees(self, rows: int, keys: int, offset: int) -> Array:
-        ahead = np.arange(keys) - (np.arange(rows)[:, None] + offset)
-        seen = np.ones((rows, keys), bool)
+    def visible(self, rows: int, keys: int, offset: int) -> Array:
+        distance = np.arange(keys) - (np.arange(rows)[:, None] + offset)
+        visible = np.ones((rows, keys), bool)
         if self.causal:
-            seen &= ahead <= 0
+            visible &= distance <= 0
         if self.window is not None:
-            seen &= np.abs(ahead) < self.window
-        return seen
+            visible &= np.abs(distance) < self.window
+        return visible
 
 
 def optional(items: Sequence[Item]) -> tuple[Item | None, Item | None]:
@@ -81,8 +81,8 @@ def scores(
     """(score of every key for every row, whether it counts)."""
     offset, mask = optional(extras)
     found = q @ heads_of(k, q.shape[1]).swapaxes(-1, -2) * scale
-    sees = scope.sees(q.shape[2], k.shape[2], 0 if offset is None else int(offset))
-    counts = np.broadcast_to(sees, found.shape)
+    visible = scope.visible(q.shape[2], k.shape[2], 0 if offset is None else int(offset))
+    counts = np.broadcast_to(visible, found.shape)
     if mask is not None:
         found, counts = found + mask, counts & (mask > HIDDEN)
     return np.where(counts, found, np.asarray(HIDDEN, found.dtype)), counts

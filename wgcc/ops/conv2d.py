@@ -46,8 +46,8 @@ def reference(
     for place in np.ndindex(kh, kw):
         axes = zip(size, out, stride, pad, place, dilation, strict=True)
         (rows, ys), (columns, xs) = (overlap(n, m, s, i * d - p) for n, m, s, p, i, d in axes)
-        seen = np.moveaxis(images[:, ys, xs], -2, 0)
-        by_group = np.matmul(seen, kernels[place].swapaxes(0, 1)[:, None, None])
+        pixels = np.moveaxis(images[:, ys, xs], -2, 0)
+        by_group = np.matmul(pixels, kernels[place].swapaxes(0, 1)[:, None, None])
         y[:, rows, columns] += np.moveaxis(by_group, 0, -2)
     return y.reshape(batch, *out, results)
 
@@ -61,8 +61,8 @@ def effort(node: Node) -> int:
 
 def expand(b: Builder, node: Node) -> Sequence[Value]:
     x, w = (Term(b, value) for value in node.inputs)
-    seen, kernels = _seen(node, x), _in_groups(node, w)
-    y = contract(seen, kernels, "nhwijgc,ijcgo->nhwgo")
+    pixels, kernels = _pixels(node, x), _in_groups(node, w)
+    y = contract(pixels, kernels, "nhwijgc,ijcgo->nhwgo")
     return [y.reshape(node.output.shape).value]
 
 
@@ -73,7 +73,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     x, w = (Term(b, value) for value in node.inputs)
     g, kernels = _in_groups(node, Term(b, gs[0])), _in_groups(node, w)
     dx = image_gradient(g, kernels, _windows(node), (x.shape[1], x.shape[2]))
-    dw = contract(_seen(node, x), g, "nhwijgc,nhwgo->ijcgo")
+    dw = contract(_pixels(node, x), g, "nhwijgc,nhwgo->ijcgo")
     return [dx.reshape(x.shape).value, dw.reshape(w.shape).value]
 
 
@@ -83,9 +83,9 @@ def _windows(node: Node) -> Windows:
     return Windows((kernel[0], kernel[1]), *pads)
 
 
-def _seen(node: Node, x: Term) -> Term:
+def _pixels(node: Node, x: Term) -> Term:
     """[N, OH, OW, KH, KW, groups, I / groups]."""
-    return _in_groups(node, _windows(node).seen(x))
+    return _in_groups(node, _windows(node).pixels(x))
 
 
 def _in_groups(node: Node, x: Term) -> Term:

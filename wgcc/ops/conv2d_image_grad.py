@@ -42,8 +42,8 @@ def image_gradient(g: Term, kernels: Term, windows: Windows, size: Pair) -> Term
     """From g [N, OH, OW, G, O] and kernels [KH, KW, I, G, O] to [N, H, W, G, I]."""
     axes = zip(size, windows.kernel, windows.stride, windows.pad, windows.dilation, strict=True)
     down, right = (Phase.of(*axis) for axis in axes)
-    seen = _seen(g, windows.out, down, right)
-    found = contract(seen, _by_phase(kernels, down, right), "nhwijgo,irjscgo->nhrwsgc")
+    pixels = _pixels(g, windows.out, down, right)
+    found = contract(pixels, _by_phase(kernels, down, right), "nhwijgo,irjscgo->nhrwsgc")
     batch, rows, _, columns, _, groups, channels = found.shape
     rows, columns = rows * down.phases, columns * right.phases
     whole = found.reshape((batch, rows, columns, groups, channels))
@@ -54,7 +54,7 @@ def image_gradient(g: Term, kernels: Term, windows: Windows, size: Pair) -> Term
     return whole.apply("slice", starts=starts, sizes=wanted, steps=(1,) * 5)
 
 
-def _seen(g: Term, out: Pair, down: Phase, right: Phase) -> Term:
+def _pixels(g: Term, out: Pair, down: Phase, right: Phase) -> Term:
     """For each pixel and tap the gradient of its window: [N, H', W', TH, TW, G, O]."""
     batch, _, _, groups, channels = g.shape
     rows, taps = (down.rows, right.rows), (down.taps, right.taps)

@@ -41,7 +41,7 @@ class Windows:
         ends = [(out - 1) * stride + (k - 1) * by + 1 for out, stride, k, by in last]
         return self.pad == (0, 0) and ends[0] <= size[0] and ends[1] <= size[1]
 
-    def seen(self, image: Term) -> Term:
+    def pixels(self, image: Term) -> Term:
         batch, *size, channels = image.shape
         spread = image.reshape((batch, *size, 1, 1, channels))
         if self.are_pixels and tuple(size) == self.out:
@@ -51,22 +51,22 @@ class Windows:
             "patches", out=self.out, stride=self.stride, pad=self.pad, dilation=self.dilation
         )
 
-    def put_back(self, seen: Term, size: Pair) -> Term:
+    def sum_into_image(self, pixels: Term, size: Pair) -> Term:
         """The image whose pixels are the sums of their values in all windows (col2im)."""
-        batch, channels = seen.shape[0], seen.shape[5]
+        batch, channels = pixels.shape[0], pixels.shape[5]
         if self.are_pixels and size == self.out:
-            return seen.reshape((batch, *size, channels))
+            return pixels.reshape((batch, *size, channels))
         if self.are_tiles and self.fit_in(size):
-            return self._put_tiles_back(seen, (batch, *size, channels))
-        spread = seen.apply(
+            return self._tiles_to_image(pixels, (batch, *size, channels))
+        spread = pixels.apply(
             "unpatches", size=size, stride=self.stride, pad=self.pad, dilation=self.dilation
         )
         return spread.sum((3, 4))
 
-    def _put_tiles_back(self, seen: Term, shape: tuple[int, ...]) -> Term:
+    def _tiles_to_image(self, pixels: Term, shape: tuple[int, ...]) -> Term:
         batch, *_, channels = shape
         rows, columns = (out * kernel for out, kernel in zip(self.out, self.kernel, strict=True))
-        ordered = seen.apply("transpose", perm=(0, 1, 3, 2, 4, 5))
+        ordered = pixels.apply("transpose", perm=(0, 1, 3, 2, 4, 5))
         covered = ordered.reshape((batch, rows, columns, channels))
         if covered.shape == shape:
             return covered

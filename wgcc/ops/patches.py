@@ -87,16 +87,20 @@ def overlap(size: int, out: int, stride: int, start: int) -> tuple[slice, slice]
 
 def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
     pads = node.attrs["pad"]
-    rows, columns = (at - pad for at, pad in zip(_seen(node, position), pads, strict=True))
+    rows, columns = (
+        at - pad for at, pad in zip(_padded_position(node, position), pads, strict=True)
+    )
     return (position[0], rows, columns, *position[3:])
 
 
 def inside(node: Node, position: tuple[Any, ...]) -> Conditions:
-    axes = zip(_seen(node, position), node.attrs["pad"], node.inputs[0].shape[1:3], strict=True)
+    axes = zip(
+        _padded_position(node, position), node.attrs["pad"], node.inputs[0].shape[1:3], strict=True
+    )
     return [(pad, at, pad + size) for at, pad, size in axes]
 
 
-def _seen(node: Node, position: tuple[Any, ...]) -> list[Any]:
+def _padded_position(node: Node, position: tuple[Any, ...]) -> list[Any]:
     """Row and column in the padded image."""
     axes = zip(
         position[1:3], position[3:5], node.attrs["stride"], node.attrs["dilation"], strict=True

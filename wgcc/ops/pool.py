@@ -62,12 +62,12 @@ def effort(node: Node) -> int:
 
 
 def expand_max(b: Builder, node: Node) -> Sequence[Value]:
-    return [_seen(node, Term(b, node.inputs[0])).apply("max", axes=PLACES).value]
+    return [_pixels(node, Term(b, node.inputs[0])).apply("max", axes=PLACES).value]
 
 
 def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
     windows = _windows(node)
-    return [windows.seen(Term(b, node.inputs[0])).mean(PLACES).value]
+    return [windows.pixels(Term(b, node.inputs[0])).mean(PLACES).value]
 
 
 def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -75,15 +75,15 @@ def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
     if gs[0] is None:
         return [None]
     x, y, g = Term(b, node.inputs[0]), Term(b, node.output), Term(b, gs[0])
-    seen, windows = _seen(node, x), _windows(node)
+    pixels, windows = _pixels(node, x), _windows(node)
     places = windows.kernel[0] * windows.kernel[1]
     count = Term(b, b.apply("iota", n=places, dtype="i32"))
-    number = count.reshape((1, 1, 1, *windows.kernel, 1)).broadcast(seen.shape)
-    largest = seen.equals(y.spread(PLACES, seen.shape))
+    number = count.reshape((1, 1, 1, *windows.kernel, 1)).broadcast(pixels.shape)
+    largest = pixels.equals(y.spread(PLACES, pixels.shape))
     first = largest.choose(number, places).apply("min", axes=PLACES)
-    chosen = number.equals(first.spread(PLACES, seen.shape))
-    moved = chosen.choose(g.spread(PLACES, seen.shape), 0.0)
-    return [windows.put_back(moved, (x.shape[1], x.shape[2])).value]
+    chosen = number.equals(first.spread(PLACES, pixels.shape))
+    moved = chosen.choose(g.spread(PLACES, pixels.shape), 0.0)
+    return [windows.sum_into_image(moved, (x.shape[1], x.shape[2])).value]
 
 
 def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -93,7 +93,7 @@ def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
     g, windows, (x,) = Term(b, gs[0]), _windows(node), node.inputs
     shape = (x.shape[0], *windows.out, *windows.kernel, x.shape[3])
     share = g / (windows.kernel[0] * windows.kernel[1])
-    return [windows.put_back(share.spread(PLACES, shape), (x.shape[1], x.shape[2])).value]
+    return [windows.sum_into_image(share.spread(PLACES, shape), (x.shape[1], x.shape[2])).value]
 
 
 def _windows(node: Node) -> Windows:
@@ -101,14 +101,14 @@ def _windows(node: Node) -> Windows:
     return Windows(attrs["kernel"], attrs["stride"], attrs["pad"], (1, 1), attrs["out"])
 
 
-def _seen(node: Node, x: Term) -> Term:
+def _pixels(node: Node, x: Term) -> Term:
     """The pixels of each window; beyond the image the lowest number."""
     windows = _windows(node)
-    seen = windows.seen(x)
+    pixels = windows.pixels(x)
     if windows.fit_in((x.shape[1], x.shape[2])):
-        return seen
-    exists = windows.seen(x.like(1.0)).exceeds(0.0)
-    return exists.choose(seen, DTYPE_TABLE[x.dtype].low)
+        return pixels
+    exists = windows.pixels(x.like(1.0)).exceeds(0.0)
+    return exists.choose(pixels, DTYPE_TABLE[x.dtype].low)
 
 
 # x, kernel, stride, pad, out

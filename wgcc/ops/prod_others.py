@@ -93,14 +93,16 @@ def _order(shape: tuple[int, ...], axes: Axes) -> tuple[int, ...]:
 def _as_rows(x: Term, axes: Axes) -> Term:
     """[results, elements of each]"""
     length = prod(x.shape[axis] for axis in axes)
-    turned = x.apply("transpose", perm=_order(x.shape, axes))
-    return turned.reshape((x.value.type.size // length, length))
+    transposed = x.apply("transpose", perm=_order(x.shape, axes))
+    return transposed.reshape((x.value.type.size // length, length))
 
 
 def _back(rows: Term, shape: tuple[int, ...], axes: Axes) -> Term:
     order = _order(shape, axes)
-    turned = rows.reshape(tuple(shape[axis] for axis in order))
-    return turned.apply("transpose", perm=tuple(order.index(axis) for axis in range(len(shape))))
+    transposed = rows.reshape(tuple(shape[axis] for axis in order))
+    return transposed.apply(
+        "transpose", perm=tuple(order.index(axis) for axis in range(len(shape)))
+    )
 
 
 _CASES: tuple[tuple[tuple[int, ...], Axes], ...] = (

@@ -72,9 +72,9 @@ def threefry(seed: int, site: int, step: int, indices: Array) -> Array:
     a: Array = np.full(indices.shape, (step + seed) & _WORD, np.uint64)
     b: Array = (indices.astype(np.uint64) + site) & _WORD
     for block in range(5):
-        for turn in _ROTATIONS[block % 2]:
+        for rotation in _ROTATIONS[block % 2]:
             a = (a + b) & _WORD
-            b = ((b << turn) | (b >> (32 - turn))) & _WORD ^ a
+            b = ((b << rotation) | (b >> (32 - rotation))) & _WORD ^ a
         a = (a + keys[(block + 1) % 3]) & _WORD
         b = (b + keys[(block + 2) % 3] + block + 1) & _WORD
     return a

@@ -52,11 +52,11 @@ def shifted(x: Term, axis: int, by: int) -> Term:
     size, rank = x.shape[axis], len(x.shape)
     if size == 1:
         return x.like(0)
-    ahead = tuple(1 if k == axis else 0 for k in range(rank))
+    next_ = tuple(1 if k == axis else 0 for k in range(rank))
     here, steps = (0,) * rank, (1,) * rank
-    sizes = tuple(n - k for n, k in zip(x.shape, ahead, strict=True))
-    part = x.apply("slice", starts=here if by > 0 else ahead, sizes=sizes, steps=steps)
-    return part.apply("unslice", shape=x.shape, starts=ahead if by > 0 else here, steps=steps)
+    sizes = tuple(n - k for n, k in zip(x.shape, next_, strict=True))
+    part = x.apply("slice", starts=here if by > 0 else next_, sizes=sizes, steps=steps)
+    return part.apply("unslice", shape=x.shape, starts=next_ if by > 0 else here, steps=steps)
 
 
 def infer_cumsum(x: TensorType, axis: int) -> TensorType:

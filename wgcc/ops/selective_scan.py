@@ -25,7 +25,7 @@ from wgcc.ops.state_space import (
 SHORT_CHUNK, LONG_CHUNK = 8, 16
 LONG_TIMES = 1024
 # One thread computes all states of a channel if there are enough threads or few steps.
-MOST_STATES_CARRIED = 32
+MOST_STATES_PER_THREAD = 32
 ENOUGH_CHANNELS = 1024
 SHORT_TIMES = 64
 # Below this many threads, several threads share the sum over channels.
@@ -113,8 +113,8 @@ def _scanned(b: Builder, inputs: Sequence[Value]) -> tuple[Value, Value]:
     u, dt, a = inputs[:3]
     bc, chunk = _side_by_side(b, inputs), _chunk(u)
     batch, times, channels = u.shape
-    busy = batch * channels >= ENOUGH_CHANNELS or times <= SHORT_TIMES
-    if busy and a.shape[1] <= MOST_STATES_CARRIED:
+    one_thread_each = batch * channels >= ENOUGH_CHANNELS or times <= SHORT_TIMES
+    if one_thread_each and a.shape[1] <= MOST_STATES_PER_THREAD:
         y, starts = b.apply_many("state_scan", u, dt, a, bc, chunk=chunk, with_output=True)
         return y, starts
     starts = b.apply("state_scan", u, dt, a, bc, chunk=chunk, with_output=False)

@@ -49,7 +49,7 @@ class _Backward:
         rule = OPS[node.op].grad
         with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
             if rule is None:
-                self._go_on_after(node)
+                self._continue_with_zeros(node)
                 return
             after = next(gradient for gradient in incoming if gradient is not None)
             same = self.remat.copy_of(node, after)
@@ -59,7 +59,7 @@ class _Backward:
                 if gradient is not None:
                     self._add(value, gradient)
 
-    def _go_on_after(self, node: Node) -> None:
+    def _continue_with_zeros(self, node: Node) -> None:
         """Continue with zeros, to find all other nodes that have no rule, too."""
         self.missing.add(node)
         for value in node.inputs:

@@ -68,10 +68,10 @@ def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = N
 def verify_after(done: list[str], program: Program, check: bool | None = None) -> None:
     """Verify what passes made, if `check` (or WGCC_VERIFY=1) says so."""
     if os.environ.get("WGCC_VERIFY") == "1" if check is None else check:
-        verify_program(program, infer_types, _gone_after(done))
+        verify_program(program, infer_types, _replaced_by(done))
 
 
-def _gone_after(done: list[str]) -> set[str]:
+def _replaced_by(done: list[str]) -> set[str]:
     """The ops that no longer exist after these passes."""
     markers = {
         op.name for op in OPS.values() if isinstance(op.lower, Marker) and op.lower.until in done

@@ -18,11 +18,11 @@ from wgcc.passes.view_rules import VIEW_RULES
 
 RULES: dict[str, Rule] = {**ARITHMETIC_RULES, **VIEW_RULES}
 # Each iteration shortens chains, and no rule makes one longer: only a safeguard.
-MOST_ROUNDS = 50
+MOST_ITERATIONS = 50
 
 
 def simplify(graph: Graph) -> Graph:
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ITERATIONS):
         before = graph.nodes
         graph = prune(cse(_apply_rules(graph)))
         if graph.nodes == before:

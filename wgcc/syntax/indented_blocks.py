@@ -10,13 +10,13 @@ from wgcc.syntax.tokens import Token, inserted
 
 def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:
     kept: list[Token] = []
-    pretended: list[int] = []  # the indentation of the headers of open blocks
+    open_blocks: list[int] = []  # the indentation of the headers of open blocks
     head: Token | None = None
     for index, token in enumerate(tokens):
         if begins_line(tokens, index):
             head = token
-            while pretended and indentation(source, token) <= pretended[-1]:
-                pretended.pop()
+            while open_blocks and indentation(source, token) <= open_blocks[-1]:
+                open_blocks.pop()
                 _close(kept)
         if head is not None and _opens_block(source, tokens, index, head):
             span = token.span(source)
@@ -24,10 +24,10 @@ def brace_indented(source: Source, tokens: list[Token], diagnostics: Diagnostics
                 "write `{` here and `}` after the last statement", (span, " {")
             )
             kept.append(token.retagged("LBRACE", "{"))
-            pretended.append(indentation(source, head))
+            open_blocks.append(indentation(source, head))
         else:
             kept.append(token)
-    for _ in pretended:
+    for _ in open_blocks:
         _close(kept)
     return kept
 

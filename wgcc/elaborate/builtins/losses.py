@@ -89,16 +89,16 @@ def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     logits, labels = _scores(tracer, "accuracy", args, at)
     best = arg_reduce("argmax", TensorExpr(tracer, logits), logits.rank - 1)
     label = TensorExpr(tracer, labels)
-    right = best.compare("eq", label)
+    correct = best.compare("eq", label)
     ignore = _ignored(tracer, args)
     classes = logits.dims[-1].size
     # A label that only the loss ignores counts as a miss.
     tracer.look_up(labels, classes, "a label", ignore, takes_padding=ignore is None)
     if ignore is None:
-        return right.cast("f32").mean().tensor
+        return correct.cast("f32").mean().tensor
     counts = label.compare("ne", ignore)
     count = counts.cast("f32").sum().apply("maximum", 1.0)
-    return ((right & counts).cast("f32").sum() / count).tensor
+    return ((correct & counts).cast("f32").sum() / count).tensor
 
 
 def _ignored(tracer: Tracer, args: BoundArgs) -> int | None:

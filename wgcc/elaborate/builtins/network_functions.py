@@ -80,8 +80,8 @@ def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if not tracer.is_training():
         return x.tensor
     kept = TensorExpr(tracer, tracer.random(x.dims, "uniform", at)).compare("ge", p)
-    grown = x / (1.0 - p).cast(x.dtype)
-    return kept.choose(grown, 0.0).tensor
+    scaled = x / (1.0 - p).cast(x.dtype)
+    return kept.choose(scaled, 0.0).tensor
 
 
 FUNCTIONS = (

@@ -32,8 +32,8 @@ def rearrange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
             text = f"axis `{name}` disappears; `rearrange` keeps every axis"
             found = tracer.report.error("WG0416", text, axis.span)
             raise Stop(found.help("to sum over an axis use `einsum` or `sum`"))
-    apart = [dim for name in before if (dim := sizes.get(name)) is not None]
-    split = views.reshape(tracer, x, apart)
+    split_dims = [dim for name in before if (dim := sizes.get(name)) is not None]
+    split = views.reshape(tracer, x, split_dims)
     moved = views.transpose(tracer, split, [before.index(name) for name in after])
     return views.reshape(tracer, moved, patterns.dims_of(right, sizes))
 

@@ -16,7 +16,7 @@ from wgcc.ir.graph import FLOATS, INTEGERS
 # Half the generator's resolution: keeps the logarithm of an exponential draw finite.
 SMALLEST_DRAW = 2.0**-25
 # Dividing by this gives the argmax, and does not overflow for realistic scores.
-COLDEST = 1e-6
+LOWEST_TEMPERATURE = 1e-6
 
 
 def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -29,28 +29,28 @@ def sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     if not logits.dims:
         text = f"`logits` needs an axis of classes, but this is {describe(logits)}"
         raise Stop(tracer.report.error("WG0415", text, args.span("logits")))
-    scores = _cooled(tracer, args, TensorExpr(tracer, logits).cast("f32"))
-    scores = _limited(tracer, args, scores)
+    scores = _with_temperature(tracer, args, TensorExpr(tracer, logits).cast("f32"))
+    scores = _with_top_only(tracer, args, scores)
     draw = TensorExpr(tracer, tracer.random(scores.dims, "uniform", at, _seed(tracer, args)))
     # -log(1 - u) is exponentially distributed, and minus its logarithm is Gumbel noise.
     waiting = (-(-draw).apply("log1p")).apply("maximum", SMALLEST_DRAW)
-    noisy = scores - waiting.apply("log")
-    return arg_reduce("argmax", noisy, noisy.rank - 1).tensor
+    with_noise = scores - waiting.apply("log")
+    return arg_reduce("argmax", with_noise, with_noise.rank - 1).tensor
 
 
-def _cooled(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
+def _with_temperature(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
     value = args["temperature"]
     if isinstance(value, (Dim, Number)):
         number = expect.number(tracer, args, "temperature")
         if number < 0:
             text = f"`temperature` must not be negative, but it is {number:g}"
             raise Stop(tracer.report.error("WG0503", text, args.span("temperature")))
-        return scores if number == 1 else scores / max(number, COLDEST)
-    heat = TensorExpr(tracer, expect.scalar(tracer, args, "temperature", "f32"))
-    return scores / heat.apply("maximum", COLDEST)
+        return scores if number == 1 else scores / max(number, LOWEST_TEMPERATURE)
+    temperature = TensorExpr(tracer, expect.scalar(tracer, args, "temperature", "f32"))
+    return scores / temperature.apply("maximum", LOWEST_TEMPERATURE)
 
 
-def _limited(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
+def _with_top_only(tracer: Tracer, args: BoundArgs, scores: TensorExpr) -> TensorExpr:
     classes = scores.dims[-1]
     count = expect.whole(tracer, args, "top_k") if args["top_k"] is not None else None
     if count is not None and count.size < classes.size:

@@ -81,8 +81,8 @@ def _computed(
     except ValueError as error:
         text = "this initial value cannot be computed at compile time"
         raise Stop(context.report.error("WG0220", text, expr)) from error
-    if (strange := array[~(np.abs(array) <= LARGEST_FLOAT)]).size:
-        text = f"an initial value must be finite, but this has {strange[0]}"
+    if (not_finite := array[~(np.abs(array) <= LARGEST_FLOAT)]).size:
+        text = f"an initial value must be finite, but this has {not_finite[0]}"
         raise Stop(context.report.error("WG0220", text, expr))
     if (array == array[0]).all():
         return (float(array[0]),)

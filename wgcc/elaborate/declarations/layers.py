@@ -68,8 +68,8 @@ def _refuse_nesting(context: Context, layer: LayerType, at: Span) -> None:
     if not any(outer.node is definition.node for outer in context.building):
         return
     found = context.report.error("WG0802", f"layer `{definition.name}` contains itself", at)
-    circle = [*(outer.name for outer in context.building), definition.name]
-    raise Stop(found.note(" -> ".join(circle)))
+    cycle = [*(outer.name for outer in context.building), definition.name]
+    raise Stop(found.note(" -> ".join(cycle)))
 
 
 def _bind_sizes(context: Context, layer: LayerType, scope: Scope, at: Span) -> None:

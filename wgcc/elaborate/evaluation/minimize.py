@@ -92,11 +92,11 @@ def _chosen(context: Context, node: ast.Minimize, loss: Tensor) -> list[ParamRef
     ]
     if not chosen:
         raise Stop(_nothing_to_train(context, node, wanted))
-    _refuse_halves(context, node, [ref.path for ref in chosen if ref.dtype != "f32"])
+    _refuse_f16(context, node, [ref.path for ref in chosen if ref.dtype != "f32"])
     return chosen
 
 
-def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> None:
+def _refuse_f16(context: Context, node: ast.Minimize, paths: list[str]) -> None:
     """The steps of an optimizer would be lost in the rounding of an f16 parameter."""
     if not paths:
         return
@@ -108,13 +108,13 @@ def _refuse_halves(context: Context, node: ast.Minimize, paths: list[str]) -> No
 
 def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
     """Every value that the loss depends on by differentiable ops."""
-    makers = {output: node for node in nodes for output in node.outputs}
+    producers = {output: node for node in nodes for output in node.outputs}
     reached, waiting = {loss}, [loss]
     while waiting:
-        maker = makers.get(waiting.pop())
-        if maker is None or OPS[maker.op].stops_gradient:
+        producer = producers.get(waiting.pop())
+        if producer is None or OPS[producer.op].stops_gradient:
             continue
-        for value in maker.inputs:
+        for value in producer.inputs:
             if value not in reached and value.dtype in FLOATS:
                 reached.add(value)
                 waiting.append(value)

@@ -14,16 +14,16 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def in_branch(
     condition: Value,
-    truth: bool,
+    is_true: bool,
     value: Value,
-    made: Mapping[str, Node],
+    producers: Mapping[str, Node],
     found: Mapping[str, Interval],
 ) -> Interval:
     """The interval of `value` where `condition` is true (or false); empty if that never happens."""
-    known, pending = found[value.name], [(condition, truth)]
+    known, pending = found[value.name], [(condition, is_true)]
     while pending:
-        fact, holds = pending.pop()
-        node = made.get(fact.name)
+        claim, holds = pending.pop()
+        node = producers.get(claim.name)
         if node is None:
             continue
         if node.op == "logical_not":

@@ -106,8 +106,8 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        made = {value.name: node for node in graph.nodes for value in node.outputs}
-        self.facts = Facts(made, intervals(graph))
+        producers = {value.name: node for node in graph.nodes for value in node.outputs}
+        self.facts = Facts(producers, intervals(graph))
         self.demands = [self._demands(lookup) for lookup in lookups]
         self.ranges = self._ranges()
 
@@ -136,11 +136,11 @@ class _Analysis:
             if demands is None or not all(map(self._is_ensured, demands)):
                 pending[lookup.value].append(lookup)
         found: list[Lookup] = []
-        settled: dict[Value, Interval] = {}
+        narrowest: dict[Value, Interval] = {}
 
         def narrowed(value: Value, known: Interval) -> Interval:
             first = self.same.get(value, value)
-            if first not in settled:
+            if first not in narrowest:
                 if value.name in self.ranges:
                     known = overlap(known, self.ranges[value.name].hull)
                 # The narrowest first, because it often makes the other checks unnecessary.
@@ -148,8 +148,8 @@ class _Analysis:
                     if not within(known, (lookup.allowed.low, lookup.allowed.high)):
                         found.append(lookup)
                         known = overlap(known, lookup.allowed.hull)
-                settled[first] = known
-            return settled[first]
+                narrowest[first] = known
+            return narrowest[first]
 
         intervals(self.graph, narrowed)
         return found
@@ -166,14 +166,14 @@ class _Analysis:
             operands = self._operands(value, allowed)
             if operands is None:
                 return None
-            node = self.facts.made.get(value.name)
+            node = self.facts.producers.get(value.name)
             whole = whole and not (node and leaves_out(node))
             pending += [(operand, wanted, whole) for operand, wanted in operands]
         return found
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
         """What is required of the operands of a value; nothing where it is in range anyway."""
-        node = self.facts.made.get(value.name)
+        node = self.facts.producers.get(value.name)
         in_range = within(self.facts.intervals[value.name], (allowed.low, allowed.high))
         if node is None or (in_range and not carries(node)):
             return [] if in_range else None

@@ -27,14 +27,14 @@ def limits(value: Value) -> Interval:
 
 def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapping[str, Interval]:
     """The intervals of all values, by name; `narrow` may return a narrower one."""
-    made: dict[str, Node] = {}
+    producers: dict[str, Node] = {}
     found = {value.name: narrow(value, limits(value)) for value in graph.sources}
     for node in graph.nodes:
-        made.update((value.name, node) for value in node.outputs)
+        producers.update((value.name, node) for value in node.outputs)
         if node.outputs[0].dtype not in INTEGER_RANGES:
             known = UNKNOWN
         elif node.op == "where":
-            known = _choice(node, made, found)
+            known = _choice(node, producers, found)
         elif node.op in RULES:
             known = RULES[node.op](node, [found[value.name] for value in node.inputs])
         else:
@@ -45,12 +45,12 @@ def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapp
     return found
 
 
-def _choice(node: Node, made: Mapping[str, Node], found: Mapping[str, Interval]) -> Interval:
+def _choice(node: Node, producers: Mapping[str, Node], found: Mapping[str, Interval]) -> Interval:
     """`where(x < 0, 0, x)` is not negative: each branch is taken only under its condition."""
     condition, yes, no = node.inputs
     branches = [
-        in_branch(condition, True, yes, made, found),
-        in_branch(condition, False, no, made, found),
+        in_branch(condition, True, yes, producers, found),
+        in_branch(condition, False, no, producers, found),
     ]
     taken = [branch for branch in branches if not is_empty(branch)]
     return hull(*taken) if taken else limits(node.output)

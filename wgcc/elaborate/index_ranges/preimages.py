@@ -57,7 +57,7 @@ class Allowed:
 class Facts:
     """About the values of a graph, by name: their nodes and their intervals."""
 
-    made: Mapping[str, Node]
+    producers: Mapping[str, Node]
     intervals: Mapping[str, Interval]
 
 
@@ -120,7 +120,7 @@ def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
     if node.op != "add" or allowed.ignore is not None:
         return None
     for one, row in (node.inputs, node.inputs[::-1]):
-        spread = facts.made.get(one.name)
+        spread = facts.producers.get(one.name)
         alone = spread is not None and spread.op == "broadcast" and spread.inputs[0].type.size == 1
         if (alone or one.type.size == 1) and ends_occur(row, facts):
             low, high = facts.intervals[row.name]
@@ -130,13 +130,13 @@ def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 
 def ends_occur(value: Value, facts: Facts) -> bool:
     """Whether some element is the least and some the greatest of its interval, in every call."""
-    node = facts.made.get(value.name)
+    node = facts.producers.get(value.name)
     while node is not None and node.op not in ("iota", "const"):
         varying = [v for v in node.inputs if len(set(facts.intervals[v.name])) > 1]
         whole = OPS[node.op].moves_elements and not leaves_out(node)
         if not (whole or node.op in ("add", "sub", "mul", "neg")) or len(varying) > 1:
             return False
-        node = facts.made.get((varying or node.inputs)[0].name)
+        node = facts.producers.get((varying or node.inputs)[0].name)
     return node is not None
 
 

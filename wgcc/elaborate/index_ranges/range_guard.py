@@ -57,10 +57,10 @@ def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tupl
     A window out of range is not written. So a tensor whose windows all depend on the only check of
     the entry need not be restored.
     """
-    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    producers = {value.name: node for node in graph.nodes for value in node.outputs}
 
     def is_left_alone(name: str, new: Value) -> bool:
-        node = made.get(new.name)
+        node = producers.get(new.name)
         while node is not None and node.op == "window_update" and len(checks) == 1:
             base, update, at = node.inputs
             axis = node.attrs["axis"]
@@ -70,7 +70,7 @@ def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tupl
                 return False
             if base.name == name:
                 return True
-            node = made.get(base.name)
+            node = producers.get(base.name)
         return False
 
     return tuple(name for name, value in graph.writes.items() if not is_left_alone(name, value))

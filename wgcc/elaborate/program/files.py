@@ -180,11 +180,11 @@ class Loader:
         if path in self._files:
             return self._files[path]
         if path in self._loading:
-            circle = [*self._loading[self._loading.index(path) :], path]
+            cycle = [*self._loading[self._loading.index(path) :], path]
             found = report.error(
                 "WG0702", f"`{path.name}` imports itself", at, "this import closes the cycle"
             )
-            raise Stop(found.note(" -> ".join(step.name for step in circle)))
+            raise Stop(found.note(" -> ".join(step.name for step in cycle)))
         if len(self._loading) > MOST_NESTED:
             text = f"imports are nested more than {MOST_NESTED} levels deep"
             raise Stop(report.error("WG0702", text, at))

@@ -72,10 +72,10 @@ def _is_id(value: Value) -> bool:
 
 def _classes(graph: Graph, value: Value) -> int | None:
     """The number of classes of an `argmax`; None if `value` does not come from one."""
-    makers: dict[Value, Node] = {out: node for node in graph.nodes for out in node.outputs}
-    node = makers.get(value)
+    producers: dict[Value, Node] = {out: node for node in graph.nodes for out in node.outputs}
+    node = producers.get(value)
     while node is not None and carries(node):
-        node = makers.get(node.inputs[0])
+        node = producers.get(node.inputs[0])
     if node is None or node.op != "argmax":
         return None
     return node.inputs[0].shape[node.attrs["axis"]]
