@@ -38,6 +38,8 @@ LINT = ROOT / ".cache" / "lint"
 LINT_PACKAGES = ("@biomejs/biome@2.6",)
 # Debian's names of the packages that they come by.
 NODE_TOOLS = {"node": "nodejs", "npm": "npm"}
+# Chromium comes with the software adapters. Debian calls Firefox the second.
+FIREFOX = ("firefox", "firefox-esr")
 # Debian's Node may be too old for them. The packages that replace it exist for Linux.
 OLDEST_NODE = 20
 NEWER_NODE = ROOT / ".cache" / "newer-node"
@@ -203,8 +205,11 @@ def need_test_tools() -> None:
 
     missing = [PACKAGES[name] for name in PACKAGES if driver_file(name) is None]
     missing += [package for tool, package in NODE_TOOLS.items() if not which(tool)]
+    if not any(map(which, FIREFOX)):
+        missing.append(FIREFOX[-1])
     if missing:
-        need_packages(*missing, why="software adapters, Chromium and Node, which the tests run on")
+        why = "software adapters, Chromium, Firefox and Node, which the tests run on"
+        need_packages(*missing, why=why)
     need_node_packages()
 
 

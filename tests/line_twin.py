@@ -153,10 +153,10 @@ def _entry(export: str, kernels: list[str]) -> str:
     return f'(func (export "{export}") (param $thread i32) (param $threads i32) {steps})'
 
 
-def write_bundle(folder: Path, **changes: Any) -> Path:
-    """The bundle of line_bundle.py, with this twin."""
+def write_bundle(folder: Path, scratch: int = 64, **changes: Any) -> Path:
+    """The bundle of line_bundle.py, with this twin; `changes` replace keys of the plan."""
     code, flag = assemble(_module())
-    twin = record(code, flag, SIZES, scratch=64)
+    twin = record(code, flag, SIZES, scratch)
     line_bundle.write_bundle(folder, **{"twin": twin, **changes})
     (folder / "twin.wasm").write_bytes(code)
     return folder

@@ -237,6 +237,7 @@ MAY_IMPORT = {
     "files": ("core",),
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
+    "wasm": ("core",),
     "tune": ("core", "check", "files"),
 }
 # Ways to write JavaScript for size, which a minifier does better.

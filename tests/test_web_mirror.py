@@ -17,6 +17,8 @@ from safetensors.numpy import save
 import line_bundle
 from adapters import ROOT
 from test_runtime_plan import MALFORMED, REMOVED, change
+from test_twin_plan import MALFORMED as MALFORMED_TWINS
+from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool
 from wgcc.bundle.runtime_js import runtime_files, runtime_modules
 from wgcc_runtime.errors import WgccError
@@ -47,6 +49,20 @@ def test_plans_are_refused_alike() -> None:
         expected = {"code": caught.value.code, "field": caught.value.field}
         assert answer == expected, (case if case[1] is not REMOVED else case[0], caught.value)
     assert len(cases) > 100
+
+
+def test_twins_are_refused_alike() -> None:
+    cases = [
+        ("generator", "wgcc 0.1.0"),
+        *((f"twin.{p}", value) for p, value, _ in MALFORMED_TWINS),
+    ]
+    texts = [json.dumps(change(plan_with_twin(), path, value)) for path, value in cases]
+    sound, *answers = run_node("mirror.mjs", data={"plans": texts})["plans"]
+    assert sound == {"value": "Line"}
+    for text, answer, (path, _) in zip(texts[1:], answers, cases[1:], strict=True):
+        with pytest.raises(WgccError) as caught:
+            read_plan(text.encode())
+        assert answer == {"code": caught.value.code, "field": caught.value.field}, path
 
 
 def test_plans_are_objects() -> None:
@@ -152,10 +168,11 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # wgcc.js is all that a page loads to train and predict; the others come when first used.
 LARGEST = {
     "wgcc.js": 9 * 1024,
-    "wgcc/check.js": 6900,
+    "wgcc/check.js": 7700,
     "wgcc/files.js": 4000,
     "wgcc/draw.js": 2200,
-    "wgcc/inspect.js": 2700,
+    "wgcc/inspect.js": 2800,
+    "wgcc/wasm.js": 4500,
     "wgcc/tune.js": 1300,
 }
 

@@ -24,7 +24,9 @@ NODE = ROOT / ".cache" / "node"
 TOOLS = NODE / "node_modules" / ".bin"
 JOBS = ROOT / "tests" / "web"
 # Which driver each stack runs on here: Deno's WebGPU is wgpu, as Python's; the others are Dawn.
-ADAPTERS = {"node": "swiftshader", "deno": "lavapipe", "chrome": "swiftshader"}
+ADAPTERS = {
+    "node": "swiftshader", "deno": "lavapipe", "chrome": "swiftshader", "firefox": "swiftshader",
+}  # fmt: skip
 
 
 def build_web(source: Path, folder: Path, **sizes: int) -> Path:

@@ -44,14 +44,19 @@ export interface Report {
 }
 
 export interface LoadOptions {
-  /** A GPU (as `navigator.gpu`, or `create([])` of the npm package webgpu), an adapter or a device. Default: the browser's. */
-  device?: Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
+  /**
+   * Default: the browser's GPU, else WebAssembly. `'webgpu'` and `'wasm'` force one; or a GPU (as `navigator.gpu`, or
+   * `create([])` of the npm package webgpu), an adapter or a device.
+   */
+  device?: 'webgpu' | 'wasm' | Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
   /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights. */
   weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
   /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
-  /** Which kernels to run. Default: the best match for the adapter. */
+  /** Which WebGPU kernels to run. Default: the best match for the adapter. */
   profile?: 'gpu' | 'cpu' | (string & {});
+  /** Of WebAssembly, where they can share memory. Default: up to 4, 1 for small models. The results are the same. */
+  threads?: number;
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
   /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
@@ -68,8 +73,9 @@ export interface LoadOptions {
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
-  readonly device: Global<'GPUDevice'>;
-  readonly adapter: { readonly name: string; readonly profile: string };
+  /** None on WebAssembly. */
+  readonly device: Global<'GPUDevice'> | undefined;
+  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly threads?: number };
   /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };

@@ -3,8 +3,8 @@ import { open, WgccError } from './wgcc.js';
 
 export { WgccError };
 
-/** Loads the model onto a GPU: see index.d.ts for options and methods. */
-export const load = options => open({ plan, kernels, weights, constants, seal }, options);
+/** Loads the model onto a GPU, or as WebAssembly: see index.d.ts for options and methods. */
+export const load = options => open({ plan, kernels, twin, weights, constants, seal }, options);
 
 /** A typed array that knows its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
@@ -12,6 +12,9 @@ export const tensor = (data, shape) => Object.assign(data, { shape });
 const plan = __PLAN__;
 
 const kernels = __KERNELS__;
+
+// Runs where there is no GPU.
+const twin = __TWIN__;
 
 const weights = __WEIGHTS__;
 

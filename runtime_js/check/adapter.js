@@ -28,6 +28,15 @@ export function refuseAdapter({ requires }, gpu, adapter) {
   return fail('limit', limit, `is ${adapter.limits[limit]} here, not ${wanted}`);
 }
 
+/** @param {string} device that was asked for by name @returns {never} */
+export function refuseDevice(device) {
+  const text =
+    device === 'wasm'
+      ? 'is wasm, but the bundle has no twin: build it again, without --no-twin'
+      : `is webgpu, wasm, or a GPU, adapter or device, not ${device}`;
+  return fail('name', 'device', text);
+}
+
 /** @param {string} profile @param {Profiles} profiles @returns {never} */
 export function refuseProfile(profile, profiles) {
   if (Object.hasOwn(profiles, profile)) fail('feature', profile, 'needs larger subgroups');

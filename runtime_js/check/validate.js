@@ -10,7 +10,8 @@ import { limitOf } from './limits.js';
 import { refuse } from './schema.js';
 
 /**
- * @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor } from '../core/plan.js'
+ * @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin }
+ *   from '../core/plan.js'
  */
 
 const MAX_DISPATCHES = 10_000;
@@ -50,6 +51,7 @@ export function validate(plan) {
   checkOptimizer(plan);
   for (const name of Object.keys(plan.selftest?.entries ?? {})) checkSelftest(plan, name);
   checkMemory(plan);
+  if (plan.twin) checkTwin(plan, plan.twin);
 }
 
 /** @param {Plan} plan @param {string} field @param {string} limit @param {number} value */
@@ -353,4 +355,22 @@ function checkMemory({ memory, buffers }) {
   for (const [name, roles] of Object.entries(totals))
     if (Object.hasOwn(memory, name) && memory[name] !== bytesIn(roles))
       refuse(`memory.${name}`, memory[name]);
+}
+
+/**
+ * Each buffer once, one after the other, before the scratch areas.
+ * @param {Plan} plan @param {Twin} twin
+ */
+function checkTwin(plan, { buffers, bytes }) {
+  const sizes = new Map(plan.buffers.map(buffer => [buffer.name, buffer.bytes]));
+  for (const name of sizes.keys())
+    if (!Object.hasOwn(buffers, name)) refuse('twin.buffers', `no ${name}`);
+  const names = Object.keys(buffers);
+  for (const name of names) if (!sizes.has(name)) refuse(`twin.buffers.${name}`, buffers[name]);
+  names.sort((a, b) => buffers[a] - buffers[b] || (a < b ? -1 : 1));
+  names.forEach((name, i) => {
+    const after = i + 1 < names.length ? buffers[names[i + 1]] : bytes;
+    if (buffers[name] + (sizes.get(name) ?? 0) > after)
+      refuse(`twin.buffers.${name}`, buffers[name]);
+  });
 }

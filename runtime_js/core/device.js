@@ -13,6 +13,13 @@ import { dispatchesOf } from './plan.js';
  * @property {string} name of the adapter
  * @property {boolean} isSoftware
  * @property {number} subgroup threads that can share their loads, at least; 0: none
+ * @typedef {object} Candidate
+ * @property {any} source a GPU, adapter or device, where there is one
+ * @property {any} adapter or a device
+ * @property {any} info of the adapter
+ * @property {string} name
+ * @property {boolean} isSoftware
+ * @property {boolean} isSuited whether it is there, and has what the plan requires
  */
 
 /** Asked for where the adapter has them; no plan requires them. */
@@ -27,28 +34,30 @@ export const DEFAULT_PROFILE = 'gpu';
 export const TUNED = 'tuned_';
 
 /**
+ * What a bundle could run on: nothing is opened yet.
  * @param {any} choice a GPU, adapter or device; default: the browser's
- * @param {Plan} plan @param {Waiter} waiter
- * @returns {Promise<Device>}
+ * @param {Plan} plan @returns {Promise<Candidate>}
  */
-export async function openDevice(choice, plan, waiter) {
+export async function findAdapter(choice, plan) {
   const source = choice ?? globalThis.navigator?.gpu;
   const adapter = source?.requestAdapter
     ? await source.requestAdapter({ powerPreference: 'high-performance' })
     : source;
-  if (!adapter || !hasRequired(adapter, plan))
-    (await loadCheck()).refuseAdapter(plan, source, adapter);
+  const info = adapter?.info ?? adapter?.adapterInfo ?? {};
+  const name = info.description || `${info.vendor} ${info.architecture}`;
+  const isSoftware = info.isFallbackAdapter || SOFTWARE_ADAPTER.test(name + info.device);
+  const isSuited = Boolean(adapter && hasRequired(adapter, plan));
+  return { source, adapter, info, name, isSoftware, isSuited };
+}
+
+/** @param {Candidate} candidate @param {Plan} plan @param {Waiter} waiter @returns {Promise<Device>} */
+export async function openDevice(candidate, plan, waiter) {
+  const { source, adapter, info, name, isSoftware, isSuited } = candidate;
+  if (!isSuited) (await loadCheck()).refuseAdapter(plan, source, adapter);
   const gpu = adapter.requestDevice ? await requestDevice(adapter, plan, waiter) : adapter;
   watchLoss(gpu, waiter);
-  const info = adapter.info ?? gpu.adapterInfo ?? {};
-  const name = info.description || `${info.vendor} ${info.architecture}`;
-  return {
-    gpu,
-    isOwn: gpu !== source,
-    name,
-    isSoftware: info.isFallbackAdapter || SOFTWARE_ADAPTER.test(name + info.device),
-    subgroup: gpu.features.has('subgroups') ? (info.subgroupMinSize ?? SMALLEST_SUBGROUP) : 0,
-  };
+  const subgroup = gpu.features.has('subgroups') ? (info.subgroupMinSize ?? SMALLEST_SUBGROUP) : 0;
+  return { gpu, isOwn: gpu !== source, name, isSoftware, subgroup };
 }
 
 /** @param {GPUAdapter | GPUDevice} adapter @param {Plan} plan */

@@ -3,7 +3,6 @@
 // from the loss while the parameters are already lost. Other entries are copied for if they may
 // find an index out of range, and then only what such a call can have changed.
 
-import { recordPass } from './machine.js';
 import { bytesOf, WORD_BYTES } from './plan.js';
 
 /** @import { Machine } from './machine.js' */
@@ -49,7 +48,7 @@ export class Guard {
   after(encoder) {
     if (!this.flag) return;
     encoder.clearBuffer(this.machine.buffers[this.flag.buffer], this.flag.offset, WORD_BYTES);
-    recordPass(encoder, this.commands);
+    this.machine.record(encoder, this.commands);
   }
 
   /** Puts back the copy that was made last. */

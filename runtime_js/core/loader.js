@@ -11,11 +11,13 @@ import { StartValues } from './values.js';
  * @property {any} plan
  * @property {Record<string, string>} kernels their texts by file
  * @property {() => any} [weights] where the safetensors file is, or its bytes
+ * @property {() => any} [twin] where twin.wasm is, or its bytes
  * @property {string} [constants] a safetensors file in base 64
  * @property {{bundle: string, weights?: string}} [seal]
  * @typedef {{stage: string, done: number, total: number}} LoadProgress
  * @typedef {object} LoadOptions see index.d.ts of a bundle
- * @property {any} [device] a GPU, adapter or device
+ * @property {any} [device] 'webgpu', 'wasm', or a GPU, adapter or device
+ * @property {number} [threads] of WebAssembly
  * @property {any} [weights]
  * @property {number} [seed]
  * @property {string} [profile]

@@ -24,7 +24,7 @@ const STORAGE = 0x80;
 /** Copies to the host go through one buffer of at most this size. */
 const READ_BYTES = 2 ** 24;
 
-/** One bundle on one device under one profile. */
+/** One bundle on one device under one profile; wasm/twin_machine.js has the same calls. */
 export class Machine {
   /** In the plan's order. @type {GPUBuffer[]} */
   buffers = [];
@@ -42,6 +42,10 @@ export class Machine {
   /** @param {Device} device @param {Waiter} waiter @param {Plan} plan */
   constructor(device, waiter, plan) {
     this.device = device;
+    this.gpu = device.gpu;
+    this.lost = device.gpu.lost;
+    /** What callers are told. */
+    this.adapter = { name: device.name, kind: 'webgpu', profile: '' };
     this.waiter = waiter;
     this.plan = plan;
   }
@@ -61,7 +65,7 @@ export class Machine {
   /** Frees the GPU memory. */
   dispose() {
     for (const buffer of this.#allocated) buffer.destroy();
-    if (this.device.isOwn) this.device.gpu.destroy();
+    if (this.device.isOwn) this.gpu.destroy();
   }
 
   /**
@@ -69,7 +73,7 @@ export class Machine {
    * @template T @param {string} what @param {() => T} make
    */
   scoped(what, make) {
-    return inErrorScopes(this.device.gpu, this.waiter, what, make);
+    return inErrorScopes(this.gpu, this.waiter, what, make);
   }
 
   /** What an entry runs under the profile. @param {string} entryName */
@@ -77,12 +81,17 @@ export class Machine {
     return dispatchesOf(this.plan, entryName, this.#profile);
   }
 
+  /** One command for each dispatch of an entry. @param {string} entryName */
+  eachOf(entryName) {
+    return this.commands[entryName];
+  }
+
   /**
    * A new buffer, by default one that kernels can bind.
    * @param {number} size @param {number} [usage]
    */
   storage(size, usage = STORAGE | COPY_SRC | COPY_DST) {
-    const buffer = this.device.gpu.createBuffer({ size, usage });
+    const buffer = this.gpu.createBuffer({ size, usage });
     this.#allocated.add(buffer);
     return buffer;
   }
@@ -90,6 +99,16 @@ export class Machine {
   /** Holds the inputs of several calls until each is made. @param {number} size */
   staging(size) {
     return this.#reusable('staging', size);
+  }
+
+  /** @param {GPUBuffer} staging @param {number} at @param {Words} words */
+  stage(staging, at, words) {
+    this.gpu.queue.writeBuffer(staging, at, words);
+  }
+
+  /** One compute pass. @param {GPUCommandEncoder} encoder @param {Command[]} commands */
+  record(encoder, commands) {
+    recordPass(encoder, commands);
   }
 
   /** @param {GPUBuffer} buffer */
@@ -103,7 +122,7 @@ export class Machine {
    * @param {Tensor} tensor @param {Words} words
    */
   write({ buffer, offset }, words) {
-    this.device.gpu.queue.writeBuffer(this.buffers[buffer], offset, words);
+    this.gpu.queue.writeBuffer(this.buffers[buffer], offset, words);
   }
 
   /**
@@ -151,12 +170,12 @@ export class Machine {
   async #record(size, record) {
     try {
       return await this.scoped('results', () => {
-        const encoder = this.device.gpu.createCommandEncoder();
+        const encoder = this.gpu.createCommandEncoder();
         const readback = this.#reusable('readback', size, MAP_READ | COPY_DST);
         // What nothing writes to could be mapped before the work is done.
         encoder.clearBuffer(readback, 0, WORD_BYTES);
         record(encoder, readback);
-        this.device.gpu.queue.submit([encoder.finish()]);
+        this.gpu.queue.submit([encoder.finish()]);
         return readback;
       });
     } catch (error) {
@@ -204,7 +223,7 @@ export class Machine {
   /** @param {number} index @param {Record<string, string>} kernels */
   async #pipeline(index, kernels) {
     const { name: label, file, entry: entryPoint } = this.plan.kernels[index];
-    const { gpu } = this.device;
+    const { gpu } = this;
     const module = gpu.createShaderModule({ code: kernels[file] });
     try {
       // Kernels of the compiler use all their bindings, so that the layout holds them all.
@@ -226,7 +245,7 @@ export class Machine {
       binding,
       resource: { buffer: this.buffers[buffer], offset, size },
     }));
-    return [pipeline, this.device.gpu.createBindGroup({ layout, entries }), grid];
+    return [pipeline, this.gpu.createBindGroup({ layout, entries }), grid];
   }
 }
 

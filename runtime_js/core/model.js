@@ -24,13 +24,13 @@ export function createModel(session) {
   const model = {
     plan: session.plan,
     get device() {
-      return session.machine.device.gpu;
+      return session.machine.gpu;
     },
     get lost() {
-      return session.machine.device.gpu.lost;
+      return session.machine.lost;
     },
     get adapter() {
-      return { name: session.machine.device.name, profile: session.profileName };
+      return session.machine.adapter;
     },
     get progress() {
       return session.progress;

@@ -12,7 +12,7 @@ import { ownOf } from './records.js';
  * @typedef {{buffer: number, offset: number, size: number}} Binding
  * @typedef {[number, number, number]} Grid
  * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string,
- *   label?: string}} Dispatch
+ *   label?: string, flops?: number}} Dispatch
  * @typedef {{flag: string, dispatches: Dispatch[]}} EntryGuard
  * @typedef {{what: string, at: string} & Range} RangeCheck of an index or label computed on the GPU
  * @typedef {{flag: string, checks: RangeCheck[], restored: string[]}} RangeGuard each call sets
@@ -25,6 +25,9 @@ import { ownOf } from './records.js';
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch
  * @typedef {Record<string, Replacement[]>} Profile by entry
  * @typedef {Record<string, Profile>} Profiles
+ * @typedef {{file: string, sha256: string, memory_flag: number, buffers: Record<string, number>,
+ *   bytes: number, scratch: number}} Twin the WebAssembly module, and where in its memory each
+ *   buffer is
  * @typedef {object} Plan
  * @property {number} version of the format
  * @property {string} generator which wgcc wrote it
@@ -38,6 +41,7 @@ import { ownOf } from './records.js';
  * @property {Record<string, any>} [optimizer]
  * @property {{sha256: string, seed?: number}} [weights] the file that was built
  * @property {any} [selftest]
+ * @property {Twin} [twin]
  * @property {Record<string, number>} memory
  */
 

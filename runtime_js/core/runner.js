@@ -1,7 +1,6 @@
 // Runs one entry: any number of calls in one submit, their results in one mapped read.
 
 import { fromWords } from './arrays.js';
-import { recordPass } from './machine.js';
 import { bytesOf, elementCount, inputTensors, isScalar, totalBytes, WORD_BYTES } from './plan.js';
 import { mapRecord } from './records.js';
 
@@ -78,7 +77,7 @@ export class Runner {
     this.guard?.before(encoder);
     batches.forEach((batch, call) => {
       this.#recordInputs(encoder, staging, batch, call * this.inputBytes);
-      recordPass(encoder, this.commands);
+      this.machine.record(encoder, this.commands);
       this.#recordOutputs(encoder, readback, Object.values(this.outputs), call * this.outputBytes);
     });
     this.guard?.after(encoder);
@@ -94,7 +93,7 @@ export class Runner {
     let from = start;
     for (const [port, { buffer, offset }] of Object.entries(this.inputs)) {
       const { byteLength } = batch[port];
-      this.machine.device.gpu.queue.writeBuffer(staging, from, batch[port]);
+      this.machine.stage(staging, from, batch[port]);
       encoder.copyBufferToBuffer(staging, from, this.machine.buffers[buffer], offset, byteLength);
       from += byteLength;
     }

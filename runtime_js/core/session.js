@@ -2,18 +2,25 @@
 // at a time. model.js shows callers a part of it; the other modules of the runtime work on it.
 
 import { checkBatch } from './batches.js';
-import { canRun, DEFAULT_PROFILE, openDevice, suitedProfile, tunedName } from './device.js';
+import {
+  canRun,
+  DEFAULT_PROFILE,
+  findAdapter,
+  openDevice,
+  suitedProfile,
+  tunedName,
+} from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
 import { Machine } from './machine.js';
-import { loadCheck, loadInspect, loadTune } from './parts.js';
+import { loadCheck, loadInspect, loadTune, loadTwin } from './parts.js';
 import { elementCount, WORD_BYTES } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
 
 /** @import { NamedWords, Values, Words } from './arrays.js' */
-/** @import { Device } from './device.js' */
+/** @import { Candidate, Device } from './device.js' */
 /** @import { Bundle, LoadOptions } from './loader.js' */
 /** @import { Plan, Profiles, Tensor } from './plan.js' */
 /** @import { StartValues } from './values.js' */
@@ -76,23 +83,51 @@ export class Session {
 
   // ---- the device
 
-  /** Opens a device and puts the bundle on it. @param {any} choice a GPU, adapter or device */
+  /**
+   * Opens a device and puts the bundle on it.
+   * @param {any} choice 'webgpu', 'wasm', or a GPU, adapter or device
+   */
   async connect(choice) {
-    const waiter = new Waiter();
-    this.#waiter = waiter;
-    const device = await openDevice(choice, this.plan, waiter);
+    this.#waiter = new Waiter();
+    this.machine = await this.#open(choice, this.#waiter);
+    this.#guards.clear();
+  }
+
+  /**
+   * Where nothing was chosen: a GPU, else the twin, else a software adapter.
+   * @param {any} choice @param {Waiter} waiter @returns {Promise<Machine>}
+   */
+  async #open(choice, waiter) {
+    const { bundle, options, plan } = this;
+    const openTwin = async () => (await loadTwin()).openTwin(bundle, options, waiter);
+    if (choice === 'wasm' && plan.twin) return openTwin();
+    if (typeof choice === 'string' && choice !== 'webgpu') (await loadCheck()).refuseDevice(choice);
+    const candidate = await findAdapter(choice === 'webgpu' ? undefined : choice, plan);
+    const isGpu = candidate.isSuited && !candidate.isSoftware;
+    // A profile names kernels for WebGPU.
+    if (choice || isGpu || !plan.twin || options.profile) return this.#openGpu(candidate, waiter);
+    return openTwin().catch(error => {
+      // Some pages may not compile WebAssembly.
+      if (error.code === 'gpu' && candidate.isSuited) return this.#openGpu(candidate, waiter);
+      throw error;
+    });
+  }
+
+  /** @param {Candidate} candidate @param {Waiter} waiter */
+  async #openGpu(candidate, waiter) {
+    const device = await openDevice(candidate, this.plan, waiter);
     const machine = new Machine(device, waiter, this.plan);
     try {
       this.profileName = await this.#chooseProfile(device);
+      machine.adapter.profile = this.profileName;
       await machine.prepare(this.profiles[this.profileName], this.bundle.kernels, (done, total) =>
         this.options.onProgress?.({ stage: 'kernels', done, total }),
       );
+      return machine;
     } catch (error) {
       machine.dispose();
       throw error;
     }
-    this.machine = machine;
-    this.#guards.clear();
   }
 
   /**
@@ -120,8 +155,8 @@ export class Session {
    */
   async recover(choice) {
     const { device } = this.options;
-    if (this.machine.waiter.failure)
-      await this.connect(choice ?? (device?.requestAdapter && device));
+    const canReopen = typeof device === 'string' || device?.requestAdapter;
+    if (this.machine.waiter.failure) await this.connect(choice ?? (canReopen ? device : undefined));
     const { words, progress } = this.snapshot;
     await this.writeAll({ ...this.values.constants, ...words }, progress);
   }

@@ -5,4 +5,4 @@
 export { loadParams, params, restore, save, state } from './checkpoint.js';
 export { readTensors } from './safetensors.js';
 export { recall, store } from './storage.js';
-export { builtSeed, storedValues } from './stored_values.js';
+export { builtSeed, bytesAt, storedValues } from './stored_values.js';

@@ -16,6 +16,7 @@ import { readTensors } from './safetensors.js';
 
 /** What a safetensors file may have beyond its tensors: header and padding. */
 const FILE_EXTRA = 2 ** 24;
+const ADVICE = 'load({weights}) takes a URL or bytes';
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
 export async function storedValues(bundle, { weights, signal }) {
@@ -86,9 +87,11 @@ export async function builtSeed({ plan, weights }) {
 
 /**
  * The bytes of a file, or what was given instead.
- * @param {any} source @param {number} limit @param {AbortSignal} [signal] @returns {Promise<any>}
+ * @param {any} source @param {number} limit @param {AbortSignal} [signal]
+ * @param {string} [code] of the error where it cannot be read @param {string} [advice]
+ * @returns {Promise<any>}
  */
-async function bytesAt(source, limit, signal) {
+export async function bytesAt(source, limit, signal, code = 'weights', advice = ADVICE) {
   if (typeof source !== 'string' && !(source instanceof URL)) return source;
   try {
     const { process } = /** @type {any} */ (globalThis);
@@ -102,8 +105,7 @@ async function bytesAt(source, limit, signal) {
     return await response.arrayBuffer();
   } catch (error) {
     signal?.throwIfAborted();
-    const text = `cannot be read (${error}): load({weights}) takes a URL or bytes`;
-    return fail('weights', `${source}`, text);
+    return fail(code, `${source}`, `cannot be read (${error}): ${advice}`);
   }
 }
 

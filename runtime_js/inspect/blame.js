@@ -2,7 +2,6 @@
 // first kernel of that call, that writes a NaN or infinity.
 
 import { fail } from '../core/errors.js';
-import { recordPass } from '../core/machine.js';
 import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
@@ -67,8 +66,9 @@ async function blame(machine, entryName) {
   await clearTemporaries(machine);
   const before = await badBefore(machine, entryName);
   if (before) return `; \`${before}\` was not finite before the step`;
+  const commands = machine.eachOf(entryName);
   for (const [i, dispatch] of machine.dispatches(entryName).entries()) {
-    await machine.finish(encoder => recordPass(encoder, [machine.commands[entryName][i]]));
+    await machine.finish(encoder => machine.record(encoder, [commands[i]]));
     const { access } = kernels[dispatch.kernel];
     const written = dispatch.bindings.filter((_, j) => access[j] === 'read_write');
     for (const binding of written) {

@@ -5,11 +5,15 @@ const kernels = __KERNELS__;
 const source = __SOURCE__;
 const decoded = text => text && wgcc_js.decodeBase64(text);
 const weights = __WEIGHTS__;
+const twin = __TWIN__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
 const load = options =>
-  wgcc_js.open({ plan, kernels, constants, seal, weights: () => decoded(weights) }, options);
+  wgcc_js.open(
+    { plan, kernels, constants, seal, weights: () => decoded(weights), twin: () => decoded(twin) },
+    options,
+  );
 const randomUnits = (seed, name, count) =>
   Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
 const { CALLER_TYPES, INTEGER_RANGES, elementCount, isFloat, ownOf, rangeOf } = wgcc_js;

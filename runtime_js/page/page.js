@@ -38,7 +38,9 @@ function begin(loaded) {
   const params = Object.values(plan.tensors)
     .filter(({ role }) => role === 'param')
     .reduce((sum, { shape }) => sum + elementCount(shape), 0);
-  say(`${params.toLocaleString()} parameters, on ${model.adapter.name || 'your GPU'}`);
+  const { kind, name } = model.adapter;
+  const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
+  say(`${params.toLocaleString()} parameters, on ${where}`);
   watch();
   if (trainer) {
     for (const id of ['train', 'data']) $(id).hidden = false;

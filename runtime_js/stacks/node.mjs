@@ -6,23 +6,26 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const [bundle, job, ...folders] = process.argv.slice(2);
-const found = folders.map(locate).find(Boolean);
-if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
-const { create } = await import(found);
-// Held for the life of the process: when it is collected, the device dies with it.
-globalThis.dawn = create([]);
+const given = JSON.parse(readFileSync(0, 'utf8'));
+// The twin needs no WebGPU.
+if (given.device !== 'wasm') await openDawn();
 const file = path => import(pathToFileURL(resolve(path)).href);
 try {
   const index = await file(join(bundle, 'index.js'));
   const inspect = () => file(join(bundle, 'wgcc', 'inspect.js'));
   const run = (await file(job)).default;
-  const result = await run(
-    { ...index, inspect, device: globalThis.dawn },
-    JSON.parse(readFileSync(0, 'utf8')),
-  );
+  const result = await run({ ...index, inspect, device: globalThis.dawn }, given);
   process.stdout.write(JSON.stringify({ result }), () => process.exit(0));
 } catch (error) {
   fail(error.code, error.message);
+}
+
+async function openDawn() {
+  const found = folders.map(locate).find(Boolean);
+  if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
+  const { create } = await import(found);
+  // Held for the life of the process: when it is collected, the device dies with it.
+  globalThis.dawn = create([]);
 }
 
 function locate(folder) {

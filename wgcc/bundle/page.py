@@ -60,6 +60,7 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         KERNELS=kernels_literal(files),
         SOURCE=json.dumps(source, ensure_ascii=False),
         WEIGHTS=bytes_literal(files.get("weights.safetensors")),
+        TWIN=bytes_literal(files.get("twin.wasm")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal or seal_text(files),
         FILES=f"{{ {', '.join(loaded)} }}",

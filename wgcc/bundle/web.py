@@ -36,7 +36,10 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
 
 def _index(plan: Plan, files: Files, seal: str) -> str:
     # Written out, because web bundlers look for exactly this expression.
-    url = "() => new URL('./weights.safetensors', import.meta.url)"
+    urls = {
+        name: f"() => new URL('./{name}', import.meta.url)" if name in files else "undefined"
+        for name in ("weights.safetensors", "twin.wasm")
+    }
     return fill(
         template("bundle/index.js"),
         MODEL=plan["model"]["name"],
@@ -44,7 +47,8 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
         SOURCE=plan["model"]["source"],
         PLAN=files["plan.json"].decode("utf-8").strip(),
         KERNELS=kernels_literal(files),
-        WEIGHTS=url if "weights.safetensors" in files else "undefined",
+        WEIGHTS=urls["weights.safetensors"],
+        TWIN=urls["twin.wasm"],
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal,
     )

@@ -1,4 +1,4 @@
-"""Runs a JavaScript job on a bundle in Node, Deno or Chromium, and returns its result from JSON.
+"""Runs a JavaScript job on a bundle in Node, Deno or a browser, and returns its result from JSON.
 
 A job is a module whose default export takes what the bundle exports, and arguments.
 """
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,11 +21,12 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.paths import data_dir
 
-STACKS = ("node", "deno", "chrome")
+STACKS = ("node", "deno", "chrome", "firefox")
 PROGRAMS = {
     "node": ("node",),
     "deno": ("deno",),
     "chrome": ("chromium", "chromium-browser", "google-chrome", "chrome"),
+    "firefox": ("firefox", "firefox-esr"),
 }
 # A job includes compiling all kernels on a software adapter of a busy machine.
 SECONDS = 300
@@ -35,6 +36,15 @@ CHROME_FLAGS = (
     "--disable-extensions", "--mute-audio",
 )  # fmt: skip
 SOFTWARE = "--use-webgpu-adapter=swiftshader"
+# What Firefox would otherwise do at its first start: show pages of its own, ask servers.
+FIREFOX_SETTINGS = """user_pref("browser.aboutwelcome.enabled", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("app.normandy.enabled", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("extensions.update.enabled", false);
+"""
 TYPES = {".js": "text/javascript", ".html": "text/html", ".json": "application/json"}
 
 
@@ -55,6 +65,8 @@ def run_on(
     program = _program(stack)
     if stack == "chrome":
         return _in_chrome(program, bundle, job, arguments)
+    if stack == "firefox":
+        return _visit(stack, _firefox(program), bundle, job, arguments)
     scripts = data_dir("runtime_js") / "stacks"
     if stack == "node":
         places = [*folders, Path.cwd(), bundle]
@@ -93,26 +105,43 @@ def _result(stack: str, answer: Mapping[str, Any]) -> Any:
 def _in_chrome(program: str, bundle: Path, job: Path, arguments: Mapping[str, Any]) -> Any:
     """A machine's own GPU first; software rendering where there is none."""
     try:
-        return _visit(program, bundle, job, arguments, ())
+        return _visit("chrome", _chrome(program), bundle, job, arguments)
     except StackError as error:
         if error.code not in ("no-adapter", "no-webgpu"):
             raise
-    return _visit(program, bundle, job, arguments, (SOFTWARE,))
+    return _visit("chrome", _chrome(program, SOFTWARE), bundle, job, arguments)
+
+
+# The command that opens an address in a browser, with a folder for what it remembers.
+Opening = Callable[[str, str], list[str]]
+
+
+def _chrome(program: str, *flags: str) -> Opening:
+    # Chromium refuses its sandbox to root.
+    root = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    options = (program, *CHROME_FLAGS, *root, *flags)
+    return lambda url, profile: [*options, f"--user-data-dir={profile}", url]
+
+
+def _firefox(program: str) -> Opening:
+    def opening(url: str, profile: str) -> list[str]:
+        (Path(profile) / "user.js").write_text(FIREFOX_SETTINGS, encoding="utf-8")
+        return [program, "--headless", "--no-remote", "--profile", profile, url]
+
+    return opening
 
 
 def _visit(
-    program: str, bundle: Path, job: Path, arguments: Mapping[str, Any], flags: Sequence[str]
+    stack: str, opening: Opening, bundle: Path, job: Path, arguments: Mapping[str, Any]
 ) -> Any:
     answers: list[Any] = []
     arrived = threading.Event()
     served = partial(_Handler, bundle, job, json.dumps(arguments).encode(), answers, arrived)
     server = ThreadingHTTPServer(("127.0.0.1", 0), served)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    # Chromium refuses its sandbox to root.
-    root = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         url = f"http://127.0.0.1:{server.server_port}/"
-        command = [program, *CHROME_FLAGS, *root, *flags, f"--user-data-dir={profile}", url]
+        command = opening(url, profile)
         quiet = subprocess.DEVNULL
         browser = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
         try:
@@ -122,8 +151,8 @@ def _visit(
             server.shutdown()
             server.server_close()
     if not answers:
-        raise StackError(f"chrome: no answer within {SECONDS} s")
-    return _result("chrome", answers[0])
+        raise StackError(f"{stack}: no answer within {SECONDS} s")
+    return _result(stack, answers[0])
 
 
 def _end(browser: subprocess.Popen[bytes]) -> None:
@@ -178,6 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", TYPES.get(suffix, "application/octet-stream"))
         self.send_header("content-length", str(len(data)))
+        # Only such pages may run several threads.
+        self.send_header("cross-origin-opener-policy", "same-origin")
+        self.send_header("cross-origin-embedder-policy", "require-corp")
         self.end_headers()
         self.wfile.write(data)
 

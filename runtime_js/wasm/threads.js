@@ -1,0 +1,158 @@
+// The threads that a twin runs on, and what is asked of them. Thread 0 answers; the others follow
+// it. They all are gone when one is.
+
+import { fail } from '../core/errors.js';
+import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js';
+
+/** @import { Plan } from '../core/plan.js' */
+/** @import { Reply, Request } from './thread.js' */
+/** @import { Listener, ThreadHandle } from './workers.js' */
+/**
+ * @typedef {object} Program
+ * @property {WebAssembly.Module} module
+ * @property {number} pages of memory
+ * @property {number} threads
+ */
+
+const MOST_THREADS = 4;
+/** More than anybody has; each takes a worker. */
+const MOST_ASKED_FOR = 64;
+/** Of the longest entry; below this, threads wait for each other longer than they work. */
+const THREADED_FLOPS = 1e7;
+
+/**
+ * How many threads a bundle runs on here.
+ * @param {Plan} plan @param {number} [wanted]
+ */
+export function threadCount({ entries }, wanted) {
+  if (wanted !== undefined && !(Number.isInteger(wanted) && wanted > 0 && wanted <= MOST_ASKED_FOR))
+    fail('range', 'threads', `is a whole number from 1 to ${MOST_ASKED_FOR}, not ${wanted}`);
+  if (!canShareMemory()) return 1;
+  // Two threads of one core share its arithmetic.
+  const cores = Math.ceil((globalThis.navigator?.hardwareConcurrency ?? 2) / 2);
+  const flops = Object.values(entries).map(({ dispatches }) =>
+    dispatches.reduce((sum, dispatch) => sum + (dispatch.flops ?? 0), 0),
+  );
+  return wanted ?? (Math.max(...flops) < THREADED_FLOPS ? 1 : Math.min(MOST_THREADS, cores));
+}
+
+export class Threads {
+  /** @type {ThreadHandle[]} */
+  #handles = [];
+  /** Who waits for which answer. @type {Map<number, {resolve: Function, reject: Function}>} */
+  #waiting = new Map();
+  #lastId = 0;
+  #isStarted = false;
+  /** @type {Int32Array | undefined} */
+  #control;
+  /** Whether it runs where the page does, because workers are forbidden. */
+  isInline = false;
+  count = 1;
+
+  /** @param {(text: string) => void} onLost is called once they can no longer be used */
+  constructor(onLost) {
+    this.onLost = onLost;
+  }
+
+  /** In workers; where a policy forbids them, here. @param {Program} program */
+  async start(program) {
+    if (hasWorkers()) {
+      try {
+        await this.#open(program, openWorker);
+        return;
+      } catch (error) {
+        this.end();
+        // Memory that lacks for workers lacks here, too.
+        if (error instanceof RangeError) throw error;
+      }
+    }
+    this.isInline = true;
+    await this.#open({ ...program, threads: 1 }, openInline);
+  }
+
+  /** @param {Program} program @param {(listener: Listener) => ThreadHandle} open */
+  async #open({ module, pages, threads }, open) {
+    const isShared = threads > 1;
+    const memory = isShared ? sharedMemory(pages) : undefined;
+    const control = isShared ? new Int32Array(new SharedArrayBuffer(12)) : undefined;
+    this.count = threads;
+    this.#control = control;
+    const { isInline } = this;
+    const starting = [];
+    for (let number = 0; number < threads; number++) {
+      this.#handles.push(open(this.#listener()));
+      const start = { module, pages, memory, control, number, threads, isInline };
+      starting.push(this.#ask(number, { start }));
+    }
+    await Promise.all(starting);
+    this.#isStarted = true;
+  }
+
+  /** @returns {Listener} */
+  #listener() {
+    return { onReply: reply => this.#take(reply), onEnd: text => this.#lose(text) };
+  }
+
+  /** Asks thread 0. @param {Request} request @param {Transferable[]} [transfer] */
+  ask(request, transfer) {
+    return this.#ask(0, request, transfer);
+  }
+
+  /** Asks for what nobody waits for. @param {Request} request */
+  tell(request) {
+    this.#handles[0]?.post(request);
+  }
+
+  /**
+   * @param {number} number @param {Request} request @param {Transferable[]} [transfer]
+   * @returns {Promise<any>}
+   */
+  #ask(number, request, transfer) {
+    return new Promise((resolve, reject) => {
+      this.#lastId++;
+      this.#waiting.set(this.#lastId, { resolve, reject });
+      this.#handles[number]?.hold(true);
+      this.#handles[number]?.post({ ...request, id: this.#lastId }, transfer);
+    });
+  }
+
+  /** @param {Reply} reply */
+  #take({ id = 0, result, error, isMemory }) {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (!this.#waiting.size) for (const handle of this.#handles) handle.hold(false);
+    if (error === undefined) waiting?.resolve(result);
+    else if (isMemory) waiting?.reject(new RangeError(error));
+    else this.#lose(error);
+  }
+
+  /** @param {string} text */
+  #lose(text) {
+    if (!this.#handles.length) return;
+    const wasStarted = this.#isStarted;
+    const waiting = [...this.#waiting.values()];
+    this.end();
+    if (wasStarted) this.onLost(text);
+    // Before the start nobody else hears of it.
+    else for (const { reject } of waiting) reject(new Error(text));
+  }
+
+  end() {
+    for (const handle of this.#handles) handle.end();
+    if (this.#control) callNothing(this.#control);
+    this.#handles = [];
+    this.#waiting.clear();
+  }
+}
+
+/** Deno ends no worker that waits, so those that wait for a call get one. @param {Int32Array} control */
+function callNothing(control) {
+  Atomics.store(control, 1, -1);
+  Atomics.add(control, 0, 1);
+  Atomics.notify(control, 0);
+}
+
+/** @param {number} pages */
+function sharedMemory(pages) {
+  return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+}

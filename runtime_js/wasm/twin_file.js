@@ -1,0 +1,43 @@
+// From the file of a twin to a compiled module: read, compared with its digest, made for shared
+// memory where threads need that.
+
+import { fail } from '../core/errors.js';
+import { loadFiles } from '../core/parts.js';
+import { sha256Hex } from '../core/seal.js';
+
+/** @import { Bundle, LoadOptions } from '../core/loader.js' */
+/** @import { Twin } from '../core/plan.js' */
+
+/** The limits of a memory in WebAssembly's binary format: least and most; the same, shared. */
+const LIMITS = 0x01;
+const SHARED_LIMITS = 0x03;
+/** How a WebAssembly module starts. */
+const MAGIC = '0,97,115,109,1,0,0,0';
+const MOST_BYTES = 2 ** 24;
+
+/**
+ * @param {Bundle} bundle @param {LoadOptions} options @param {boolean} isShared
+ * @returns {Promise<WebAssembly.Module>}
+ */
+export async function compileTwin(bundle, { signal }, isShared) {
+  /** @type {Twin} */
+  const twin = bundle.plan.twin;
+  const { bytesAt } = await loadFiles();
+  const advice = 'it is a file of the bundle, beside index.js';
+  const found = await bytesAt(bundle.twin?.(), MOST_BYTES, signal, 'bundle', advice);
+  const code = new Uint8Array(found ?? fail('bundle', twin.file, 'is missing'));
+  if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
+    fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
+  if (`${code.subarray(0, 8)}` !== MAGIC || code[twin.memory_flag] !== LIMITS)
+    fail('bundle', twin.file, 'is no WebAssembly module as the plan describes it: build it again');
+  // In a copy: what the bundle gave is its own.
+  const bytes = code.slice();
+  if (isShared) bytes[twin.memory_flag] = SHARED_LIMITS;
+  return WebAssembly.compile(bytes).catch(error => refuse(twin, error));
+}
+
+/** @param {Twin} twin @param {any} error @returns {never} */
+function refuse({ file }, error) {
+  const advice = "a content security policy must allow 'wasm-unsafe-eval'";
+  return fail('gpu', file, `was refused: ${error.message} (${advice})`);
+}

@@ -1,0 +1,222 @@
+// The twin of the GPU: the same calls as core/machine.js, on the linear memory of a WebAssembly
+// module. Everything that trains, saves and checks works on either.
+
+import { fail, WgccError } from '../core/errors.js';
+import { WORD_BYTES } from '../core/plan.js';
+import { mapRecord } from '../core/records.js';
+import { Recorder } from './recorder.js';
+import { Threads, threadCount } from './threads.js';
+import { compileTwin } from './twin_file.js';
+
+/** @import { Words } from '../core/arrays.js' */
+/** @import { Waiter } from '../core/gpu_errors.js' */
+/** @import { Bundle, LoadOptions } from '../core/loader.js' */
+/** @import { Machine } from '../core/machine.js' */
+/** @import { Plan, Tensor, Twin } from '../core/plan.js' */
+/** @import { Buffer } from './recorder.js' */
+/** @import { Program } from './threads.js' */
+/** @typedef {(encoder: Recorder, readback: Buffer) => void} Recording */
+
+const PAGE_BYTES = 2 ** 16;
+/** What 32-bit addresses reach. */
+const MOST_PAGES = 2 ** 16;
+/** The places of a thread: its memory, what comes with a submit, what goes back; then copies. */
+const MEMORY = 0;
+const STAGING = 1;
+const READBACK = 2;
+const FIRST_COPY = 3;
+/** Each kernel is called until so much time has passed, because clocks of browsers are coarse. */
+const MEASURED_MS = 2;
+
+/**
+ * The bundle on its twin.
+ * @param {Bundle} bundle @param {LoadOptions} options @param {Waiter} waiter
+ * @returns {Promise<Machine>}
+ */
+export async function openTwin(bundle, options, waiter) {
+  /** @type {Plan} */
+  const plan = bundle.plan;
+  const twin = /** @type {Twin} */ (plan.twin);
+  const threads = threadCount(plan, options.threads);
+  const pages = pagesFor(twin, threads);
+  const module = await compileTwin(bundle, options, threads > 1);
+  const machine = new TwinMachine(waiter, plan, twin);
+  try {
+    await machine.start({ module, pages, threads });
+  } catch (error) {
+    machine.dispose();
+    throw error;
+  }
+  options.onProgress?.({ stage: 'kernels', done: 1, total: 1 });
+  return /** @type {Machine} */ (/** @type {unknown} */ (machine));
+}
+
+/** @param {Twin} twin @param {number} threads */
+function pagesFor({ bytes, scratch }, threads) {
+  const needed = bytes + threads * scratch;
+  const pages = Math.ceil(needed / PAGE_BYTES);
+  if (pages <= MOST_PAGES) return pages;
+  return fail('memory', '', `${needed} bytes are more than WebAssembly can have`);
+}
+
+/** One bundle on the threads of its twin. */
+class TwinMachine {
+  /** There is none. */
+  gpu = undefined;
+  /** What callers are told. */
+  adapter = { name: 'WebAssembly', kind: 'wasm', profile: 'wasm', threads: 1 };
+  /** In the plan's order. @type {Buffer[]} */
+  buffers;
+  /** What each entry runs, and what tests the values it wrote. @type {Record<string, string[]>} */
+  commands = {};
+  /** @type {Record<string, string[]>} */
+  guardCommands = {};
+  /** Resolves when the threads are gone. @type {Promise<{reason: string, message: string}>} */
+  lost;
+  #threads;
+  #nextPlace = FIRST_COPY;
+  /** Copies that thread 0 does not have yet. @type {[number, number][]} */
+  #wanted = [];
+  /** What goes with the next submit. */
+  #staged = new Uint8Array();
+  /** @type {(loss: {reason: string, message: string}) => void} */
+  #tellLoss = () => {};
+
+  /** @param {Waiter} waiter @param {Plan} plan @param {Twin} twin */
+  constructor(waiter, plan, twin) {
+    this.waiter = waiter;
+    this.plan = plan;
+    this.buffers = plan.buffers.map(({ name, bytes }) => ({
+      place: MEMORY,
+      base: twin.buffers[name],
+      size: bytes,
+    }));
+    this.lost = new Promise(resolve => {
+      this.#tellLoss = resolve;
+    });
+    this.#threads = new Threads(text => this.#lose(text));
+  }
+
+  /** @param {Program} program */
+  async start(program) {
+    const what = `${program.pages * PAGE_BYTES} bytes`;
+    await this.waiter.wait(asMemory(what, this.#threads.start(program)));
+    this.adapter.threads = this.#threads.count;
+    const { entries } = this.plan;
+    // Where the page waits for every call, calls are short.
+    const whole = !this.#threads.isInline;
+    this.commands = mapRecord(entries, (_, name) => (whole ? [name] : this.eachOf(name)));
+    this.guardCommands = mapRecord(entries, ({ guard }, name) => (guard ? [`${name}/guard`] : []));
+  }
+
+  /** Ends the threads, which frees their memory. */
+  dispose() {
+    this.#threads.end();
+    this.#tellLoss({ reason: 'destroyed', message: 'the model was disposed' });
+  }
+
+  /** @param {string} text */
+  #lose(text) {
+    const message = `the WebAssembly twin failed: ${text}`;
+    if (this.waiter.failure === undefined)
+      this.waiter.stop(new WgccError('device-lost', `${message}: recover() goes on`));
+    this.#tellLoss({ reason: 'unknown', message });
+  }
+
+  /** @param {string} entryName */
+  dispatches(entryName) {
+    return this.plan.entries[entryName].dispatches;
+  }
+
+  /** One command for each dispatch of an entry. @param {string} entryName */
+  eachOf(entryName) {
+    return this.dispatches(entryName).map((_, i) => `${entryName}/${i}`);
+  }
+
+  /**
+   * Runs `make`; where memory lacks for what it makes, that is our error.
+   * @template T @param {string} what @param {() => T} make
+   */
+  async scoped(what, make) {
+    const made = await make();
+    const allocate = this.#wanted.splice(0);
+    const allocated = allocate.length && this.#threads.ask({ allocate });
+    if (allocated) await this.waiter.wait(asMemory(what, allocated));
+    return made;
+  }
+
+  /** A copy, inside `scoped`. @param {number} size @returns {Buffer} */
+  storage(size) {
+    const place = this.#nextPlace++;
+    this.#wanted.push([place, size]);
+    return { place, base: 0, size };
+  }
+
+  /** @param {Buffer} buffer */
+  free({ place }) {
+    this.#threads.tell({ free: place });
+  }
+
+  /** Holds the inputs of several calls until each is made. @param {number} size @returns {Buffer} */
+  staging(size) {
+    this.#staged = new Uint8Array(size);
+    return { place: STAGING, base: 0, size };
+  }
+
+  /** @param {Buffer} _ @param {number} at @param {Words} words */
+  stage(_, at, words) {
+    this.#staged.set(new Uint8Array(words.buffer, words.byteOffset, words.byteLength), at);
+  }
+
+  /** @param {Recorder} encoder @param {string[]} commands */
+  record(encoder, commands) {
+    for (const name of commands) encoder.call(name);
+  }
+
+  /** Starts to write. @param {Tensor} tensor @param {Words} words */
+  write({ buffer, offset }, words) {
+    this.#threads.tell({ write: [this.buffers[buffer].base + offset, words] });
+  }
+
+  /**
+   * Runs what `record` records, and gives the first `size` bytes of the readback buffer.
+   * @param {number} size @param {Recording} record @returns {Promise<Words>}
+   */
+  async submit(size, record) {
+    const encoder = new Recorder();
+    record(encoder, { place: READBACK, base: 0, size });
+    const staging = this.#staged.buffer;
+    this.#staged = new Uint8Array();
+    const run = { operations: encoder.operations, staging, size };
+    const found = await this.waiter.wait(this.#threads.ask({ run }, [staging]));
+    return new Uint32Array(found);
+  }
+
+  /** Runs what nothing is read back of. @param {(encoder: Recorder) => void} record */
+  async finish(record) {
+    await this.submit(WORD_BYTES, record);
+  }
+
+  /** @param {number} buffer @param {number} offset @param {number} size */
+  read(buffer, offset, size) {
+    return this.submit(size, (encoder, readback) =>
+      encoder.copyBufferToBuffer(this.buffers[buffer], offset, readback, 0, size),
+    );
+  }
+
+  /**
+   * Milliseconds of each command.
+   * @param {string[]} calls @returns {Promise<number[]>}
+   */
+  measure(calls) {
+    return this.waiter.wait(this.#threads.ask({ measure: { calls, ms: MEASURED_MS } }));
+  }
+}
+
+/** @template T @param {string} what @param {Promise<T>} promise @returns {Promise<T>} */
+function asMemory(what, promise) {
+  return promise.catch(error => {
+    if (error instanceof RangeError) fail('memory', '', `there is no memory for ${what}`);
+    throw error;
+  });
+}

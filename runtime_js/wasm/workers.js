@@ -1,0 +1,87 @@
+// Starts the workers that the twin runs in, wherever that is: a browser, Deno, Node.
+
+import { TwinThread } from './thread.js';
+
+/** @import { Reply, Request } from './thread.js' */
+/**
+ * @typedef {object} ThreadHandle one worker, or the thread that asks itself
+ * @property {(request: Request, transfer?: any[]) => void} post
+ * @property {(isBusy: boolean) => void} hold whether the process must wait for it
+ * @property {() => void} end
+ * @typedef {object} Listener
+ * @property {(reply: Reply) => void} onReply
+ * @property {(text: string) => void} onEnd it is gone, or could not be started
+ */
+
+/** Whether workers can share memory: in a browser, where the page is cross-origin isolated. */
+export function canShareMemory() {
+  const isIsolated = globalThis.crossOriginIsolated ?? true;
+  return isIsolated && typeof SharedArrayBuffer === 'function' && hasWorkers();
+}
+
+/** Whether there are workers, though a policy may still forbid them. */
+export function hasWorkers() {
+  return Boolean(globalThis.Worker ?? nodeThreads());
+}
+
+/** @returns {any} node:worker_threads */
+function nodeThreads() {
+  const { process } = /** @type {any} */ (globalThis);
+  return process?.getBuiltinModule?.('node:worker_threads');
+}
+
+/** @param {Listener} listener @returns {ThreadHandle} */
+export function openWorker(listener) {
+  return globalThis.Worker ? openWebWorker(listener) : openNodeWorker(listener);
+}
+
+/** The thread that runs here, where there are no workers. @param {Listener} listener */
+export function openInline({ onReply }) {
+  const thread = new TwinThread(onReply);
+  return {
+    post: (/** @type {Request} */ request) => void thread.receive(request),
+    hold() {},
+    end() {},
+  };
+}
+
+/** @param {Listener} listener @returns {ThreadHandle} */
+function openWebWorker({ onReply, onEnd }) {
+  const start = `const thread = new (${TwinThread})((reply, transfer) => postMessage(reply, transfer));
+onmessage = ({ data }) => thread.receive(data);`;
+  // A page from a disk may start no worker from a file; Deno starts modules only.
+  const url = URL.createObjectURL(new Blob([start], { type: 'text/javascript' }));
+  const worker = new Worker(url, { type: 'module' });
+  worker.onmessage = ({ data }) => {
+    URL.revokeObjectURL(url);
+    onReply(data);
+  };
+  worker.onerror = event => {
+    // Deno ends the process where it is not prevented.
+    event.preventDefault();
+    onEnd(event.message ?? 'it was not started');
+  };
+  return {
+    post: (request, transfer = []) => worker.postMessage(request, transfer),
+    hold() {},
+    end: () => worker.terminate(),
+  };
+}
+
+/** @param {Listener} listener @returns {ThreadHandle} */
+function openNodeWorker({ onReply, onEnd }) {
+  const start = `const { parentPort } = require('node:worker_threads');
+const thread = new (${TwinThread})((reply, transfer) => parentPort.postMessage(reply, transfer));
+parentPort.on('message', request => thread.receive(request));`;
+  const worker = new (nodeThreads().Worker)(start, { eval: true });
+  worker.on('message', onReply);
+  worker.on('error', (/** @type {any} */ error) => onEnd(`${error.message}`));
+  worker.on('exit', () => onEnd('its worker ended'));
+  worker.unref();
+  return {
+    post: (request, transfer = []) => worker.postMessage(request, transfer),
+    // A model that does nothing must not keep the process alive.
+    hold: isBusy => (isBusy ? worker.ref() : worker.unref()),
+    end: () => void worker.terminate(),
+  };
+}

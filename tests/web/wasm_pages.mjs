@@ -1,0 +1,77 @@
+// A bundle with a twin, in pages of Chromium without a GPU: opened from a disk, under policies that
+// forbid workers or WebAssembly, from http: node wasm_pages.mjs BUNDLE
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
+import { longestTask } from './tasks.mjs';
+
+const bundle = process.argv[2];
+const plainFlags = FLAGS.filter(flag => !flag.includes('webgpu'));
+const browser = await launch({
+  args: [...plainFlags, '--host-resolver-rules=MAP school.test 127.0.0.1'],
+});
+const withSoftware = await launch();
+const server = (policy = '') =>
+  serve({ '/': bundle }, policy && { 'content-security-policy': policy });
+
+/** The bundle's own page: trains, and says what it runs on. */
+async function ownPage(url) {
+  const { page, problems } = await openPage(browser);
+  await page.addInitScript(() =>
+    Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }),
+  );
+  await page.goto(url);
+  await page.waitForFunction(() =>
+    /parameters/.test(document.getElementById('status').textContent),
+  );
+  const status = await page.textContent('#status');
+  await browser.startTracing(page, {
+    categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
+  });
+  await page.click('#start');
+  await page.waitForFunction(() => Number(document.getElementById('step').textContent) >= 200);
+  await page.click('#start');
+  const longest = longestTask(await browser.stopTracing());
+  const loss = Number(await page.textContent('#loss'));
+  const hasProblem = await page.isVisible('#problem');
+  await page.close();
+  return { status, loss, longest, hasProblem, problems };
+}
+
+/** index.js under a policy: what it runs on, or why not; which files it fetched. */
+async function underPolicy(policy, visitor = browser) {
+  const { url, close } = await server(policy);
+  const { page } = await openPage(visitor);
+  const fetched = [];
+  page.on('request', request => fetched.push(new URL(request.url()).pathname));
+  await page.goto(`${url}/package.json`);
+  const seen = await page.evaluate(async () => {
+    try {
+      const { load } = await import('/index.js');
+      const model = await load();
+      const batch = { x: new Float32Array(32).fill(1), y: new Float32Array(8).fill(2) };
+      const losses = [];
+      for await (const { loss } of model.fit(() => batch, { steps: 40, every: 20 }))
+        losses.push(loss);
+      const found = { kind: model.adapter.kind, losses };
+      model.dispose();
+      return found;
+    } catch (error) {
+      return { message: error.message };
+    }
+  });
+  await page.close();
+  close();
+  return { ...seen, fetched };
+}
+
+const { url } = await server();
+const seen = {
+  disk: await ownPage(pathToFileURL(join(bundle, 'index.html')).href),
+  http: await ownPage(`${url.replace('127.0.0.1', 'school.test')}/index.html`),
+  free: await underPolicy(),
+  noWorkers: await underPolicy("script-src 'self' 'wasm-unsafe-eval'; worker-src 'none'"),
+  noWasm: await underPolicy("script-src 'self'"),
+  noWasmButSoftware: await underPolicy("script-src 'self'", withSoftware),
+};
+answer(seen);
