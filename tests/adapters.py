@@ -1,4 +1,4 @@
-"""The two software adapters every GPU test runs on: where their drivers are, devices on them."""
+"""The two software adapters of every GPU test: where their drivers are, and devices on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 INSTALL = "`python3 dev.py test` installs what the tests need"
 
-# What the driver calls itself, and where distributions put the file that describes it.
+# The name of the driver, and where distributions install the file that describes it.
 NAMES = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
 DRIVER_FILES = {
     "lavapipe": (
@@ -30,7 +30,7 @@ DRIVER_FILES = {
 }
 PACKAGES = {"lavapipe": "mesa-vulkan-drivers", "swiftshader": "chromium"}
 
-# What some kernels for software adapters share their loads with; runtimes ask for it too.
+# With it, some kernels for software adapters share their loads; runtimes request it, too.
 SUBGROUP = "subgroup"
 
 # The limits that every WebGPU implementation grants; wgpu would otherwise grant the adapter's own.
@@ -64,7 +64,7 @@ def environment(*adapters: str) -> dict[str, str]:
     return {
         "VK_ICD_FILENAMES": drivers,
         "VK_DRIVER_FILES": drivers,
-        # Mesa complains on stderr, in the midst of our output, when there is no such folder.
+        # Without such a folder, Mesa prints a warning on stderr.
         "XDG_RUNTIME_DIR": os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(),
     }
 

@@ -8,7 +8,7 @@ from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import PROFILES
 from wgcc_runtime import load_plan
 
-# All kernels that an adapter may run; None: those for this adapter alone.
+# All profiles that an adapter may run; None: only those for this adapter.
 ALL_PROFILES = (*PROFILES, None)
 
 
@@ -19,6 +19,6 @@ def build(source: Path, folder: Path, **sizes: int) -> Path:
 
 
 def profiles_of(bundle: Path) -> tuple[str | None, ...]:
-    """Profiles that differ, wherever it runs."""
+    """The profiles that differ from each other, on any adapter."""
     has_more = any(name not in PROFILES for name in load_plan(bundle).profiles)
     return ALL_PROFILES if has_more else PROFILES

@@ -1,4 +1,4 @@
-"""Folders that bundles are built into, for tests: an old bundle among files of the user."""
+"""Folders for tests that build into them: an old bundle together with files of the user."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def content(folder: Path) -> Files:
 
 
 def build(capsys: Capsys, source: Path, folder: Path, *options: str) -> str:
-    """What `wgcc build` says."""
+    """What `wgcc build` prints."""
     code, _, err = run(capsys, "build", str(source), "-o", str(folder), *options)
     assert code == 0, err
     return err

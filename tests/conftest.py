@@ -36,7 +36,7 @@ def bless(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session", params=["lavapipe", "swiftshader"])
 def adapter(request: pytest.FixtureRequest) -> str:
-    """The name of each software adapter in turn: tests that use it run on both."""
+    """The name of a software adapter: tests that use it run once on each."""
     return str(request.param)
 
 
@@ -48,7 +48,7 @@ def target(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def device(adapter: str) -> Any:
-    """A wgpu device on each software adapter in turn, with WebGPU's default limits."""
+    """A wgpu device on a software adapter, with WebGPU's default limits: tests run once on each."""
     try:
         return adapters.request_device(adapter)
     except LookupError as error:

@@ -1,4 +1,4 @@
-"""Models of several equal blocks, as texts: what saving memory is tried on."""
+"""Models of several equal blocks, as texts, for tests that save memory."""
 
 from __future__ import annotations
 

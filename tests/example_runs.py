@@ -1,4 +1,4 @@
-"""Runs of the examples on drawn batches, and what a run leaves as one fingerprint."""
+"""Runs of the examples on random batches, and the result of a run as one fingerprint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def training_entries(plan: Plan) -> list[Entry]:
 
 
 def draw_batch(entry: Entry, step: int) -> dict[str, Any]:
-    """Inputs that the entry takes, the same for the same step."""
+    """Inputs that the entry accepts, the same for the same step."""
     found = {}
     for number, (name, tensor) in enumerate(entry.inputs.items()):
         draw = np.random.default_rng([step, number])
@@ -35,7 +35,7 @@ def draw_batch(entry: Entry, step: int) -> dict[str, Any]:
 
 
 def run(bundle: Path, adapter: str, first: int, count: int, start: str, end: str) -> list[str]:
-    """Steps from a checkpoint (or from the beginning) to a checkpoint: a fingerprint of each."""
+    """Trains from a checkpoint (or from the beginning) to a checkpoint: a fingerprint per step."""
     found = []
     with wgcc_runtime.load(bundle, device=NAMES[adapter]) as model:
         if start:

@@ -36,7 +36,7 @@ def graphs_of(cases: Sequence[Case], dims: str = DIMS) -> list[Graph]:
 def value_of(
     expression: str, result: str, dims: str = DIMS, **inputs: tuple[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """What the expression gives for inputs `name=("f32[A, B]", array)`."""
+    """The value of the expression for inputs `name=("f32[A, B]", array)`."""
     return run(graph_of(expression, result, _types(inputs), dims), inputs)
 
 

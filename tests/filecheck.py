@@ -1,13 +1,13 @@
-"""Expectations written as comments beside the input, in the manner of LLVM's FileCheck.
+"""Expectations written as comments beside the input, like LLVM's FileCheck.
 
-    // check: text     the text stands on a later line than the last match
-    // next: text      … on the very next line
+    // check: text     the text is on a later line than the last match
+    // next: text      … on the next line
     // same: text      … on the same line, further right
-    // not: text       the text does not stand between the matches around it
-    // count N: text   the text stands on exactly N lines of the whole output
+    // not: text       the text is not between the matches around it
+    // count N: text   the text is on exactly N lines of the whole output
 
-Runs of spaces are equal to one. `{{regex}}` matches a regular expression, `[[name:regex]]` names
-what it matched, `[[name]]` repeats that.
+Several spaces match one. `{{regex}}` matches a regular expression, `[[name:regex]]` names what it
+matched, `[[name]]` matches the same text again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def filecheck(source: str, output: str) -> None:
 class _Cursor:
     lines: list[str]
     line: int = -1  # of the last match
-    column: int = 0  # behind the last match
+    column: int = 0  # after the last match
     names: dict[str, str] = field(default_factory=dict)
     forbidden: list[str] = field(default_factory=list)
 

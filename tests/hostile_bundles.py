@@ -1,7 +1,7 @@
 """Malformed bundles by name: what is wrong, and the code with which every runtime refuses them.
 
-A case changes the plan of tests/line_bundle.py, its files, or its weights. Both runtimes are held
-to this one table by test_hostile_bundles.py.
+A case changes the plan of tests/line_bundle.py, its files, or its weights. test_hostile_bundles.py
+tests both runtimes with this table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`spoil` is given the folder of a sound bundle. `web`: whether a browser could be given it."""
+    """`spoil` gets the folder of a valid bundle. `web`: whether the case can occur in a browser."""
 
     name: str
     code: str
@@ -45,7 +45,7 @@ def plan_case(name: str, path: str, value: Any, code: str = "plan", web: bool = 
 
 
 def changed(plan: Plan, path: str, value: Any) -> Plan:
-    """`plan` with the value at a dotted path replaced, added, or taken out."""
+    """`plan` with the value at a dotted path replaced, added or removed."""
     *parents, last = path.split(".")
     inner: Any = plan
     for key in parents:
@@ -59,7 +59,7 @@ def changed(plan: Plan, path: str, value: Any) -> Plan:
 
 
 def range_guard(name: str, **changes: Any) -> Case:
-    """A range guard that would do, but for these fields."""
+    """A range guard that is valid except for these fields."""
     checks = [{"what": "an id", "at": "m.wg:1", "low": 0, "high": 3}]
     good = {"flag": "train/flag", "checks": checks, "restored": ["w"], **changes}
     record = {key: value for key, value in good.items() if value is not GONE}
@@ -177,7 +177,7 @@ PLANS = [
 
 
 def text_case(name: str, data: bytes) -> Case:
-    """What is wrong before there is a plan; in browsers plans come as part of a script."""
+    """Malformed text of a plan; in browsers, plans are part of a script instead."""
     write = lambda folder: (folder / "plan.json").write_bytes(data) and None  # noqa: E731
     return Case(f"plan.json: {name}", "plan", write, web=False)
 
@@ -201,7 +201,7 @@ def file_case(name: str, code: str, spoil: Callable[[Path], Any], web: bool = Tr
 
 
 def _kernel(text: str) -> Callable[[Path], None]:
-    """Kernel 3 replaced, with its hash put right: a bundle made to do harm."""
+    """Kernel 3 replaced, with its digest updated: a malicious bundle."""
     import hashlib
 
     def spoil(folder: Path) -> None:
@@ -335,7 +335,7 @@ def write_case(case: Case, folder: Path) -> Path:
 
 
 def as_web(bundle: Path) -> dict[str, Any]:
-    """What a bundle's index.js hands to the runtime: the plan, kernels by file, weights."""
+    """What a bundle's index.js passes to the runtime: the plan, kernels by file, weights."""
     import base64
 
     weights = bundle / "weights.safetensors"

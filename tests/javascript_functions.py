@@ -1,4 +1,4 @@
-"""Finds the functions of JavaScript that a formatter has laid out, and how long they are."""
+"""Finds the functions of formatted JavaScript, and their lengths."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def _entries() -> dict[str, Any]:
     p, g, loss = _binding(TEMP, 0, 32), _binding(TEMP, 256, 16), _binding(OUTPUT, 0, 4)
     # `p` is read and `g` written in one dispatch, so they may not share a buffer.
     g = _binding(OUTPUT, 256, 16)
-    # Not `w` and `m` themselves: a test that changes these bindings must leave the others alone.
+    # Not `w` and `m` themselves: a test that changes these bindings must not change the others.
     tested = (_binding(PARAMS, 0, 16), _binding(STATE, 0, 16), _binding(GUARD, 0, 4))
     return {
         "train": {

@@ -1,4 +1,4 @@
-"""Bundles whose entries each apply one op to one sample: what the GPU sweep runs."""
+"""Bundles whose entries each apply one op to one sample, for the sweep of ops on GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make inputs for the samples of ops, and run nodes that a rule has built."""
+"""Makes inputs for the samples of ops, and runs nodes that a rule has built."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A small linear model and the optimizer settings it is trained with, for the tests of optimizers
-and for the script that records what PyTorch does with them."""
+and for the script that records PyTorch's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model whose indices and labels no check of inputs can promise, for tests of its guard."""
+"""A model whose indices and labels no check of inputs can guarantee, for tests of its guard."""
 
 from __future__ import annotations
 

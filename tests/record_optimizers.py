@@ -1,4 +1,4 @@
-"""Records what PyTorch's optimizers do in float64.
+"""Records runs of PyTorch's optimizers in float64.
 
 Run by hand (`python tests/record_optimizers.py`, needs PyTorch); tests read only the numbers in
 optimizer_recorded.json.

@@ -1,4 +1,4 @@
-"""Starts the long trials of reliability; RELIABILITY.md beside this file has their figures.
+"""Starts the long reliability trials; RELIABILITY.md beside this file has their results.
 
 python tests/reliability.py NAME [options], for every module NAME of tests/trials/.
 """

@@ -1,4 +1,4 @@
-"""Rules a reader may rely on: who imports whom, how long things are, what is never committed."""
+"""Rules a reader may rely on: the order of imports, sizes, what is never committed."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_names_of_added_state_are_made_and_read_in_one_place() -> None:
 
 
 @pytest.mark.parametrize("module", COMPILER)
-def test_third_party_packages_are_met_in_one_place(module: str) -> None:
+def test_third_party_packages_are_imported_in_one_place(module: str) -> None:
     for name in imports(module):
         allowed = ONLY_IN.get(name.split(".")[0])
         assert allowed is None or re.fullmatch(allowed, module), f"{module} imports {name}"
@@ -191,7 +191,7 @@ def test_runtime_stands_alone(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["wgcc.compiler", "wgcc.cli"])
-def test_start_does_not_pay_for_what_it_may_not_need(module: str) -> None:
+def test_importing_the_compiler_loads_nothing_slow(module: str) -> None:
     heavy = ["numpy", "wgpu", "safetensors", *(["lark", "jinja2"] if module == "wgcc.cli" else [])]
     code = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     path = [str(ROOT), str(ROOT / "runtime_py")]

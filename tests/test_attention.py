@@ -1,7 +1,7 @@
 """Attention as users write it: every option against plain numpy, on the GPU, in linear memory.
 
-tests/test_ops_gpu.py sweeps the kernels over sizes; here are operands that are computed or seen
-through views, Tint's opinion, the number of bindings and the bytes of plans.
+tests/test_ops_gpu.py sweeps the kernels over sizes; here operands are computed or are views, and
+compiling with Tint, the number of bindings and the bytes of plans are checked.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def test_no_kernel_needs_more_than_eight_buffers(gradients: Path, options: Path)
         assert max(len(kernel.access) for kernel in plan.kernels) <= 8
 
 
-def test_tint_takes_the_kernels(gradients: Path, options: Path, tmp_path: Path) -> None:
+def test_tint_accepts_the_kernels(gradients: Path, options: Path, tmp_path: Path) -> None:
     op = OPS["attention"]
     every_option = list(op.samples)[2::2]
     samples = write_op_bundle(op, every_option, gradient_graph, tmp_path / "samples")

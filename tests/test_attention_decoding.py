@@ -1,4 +1,4 @@
-"""Decoding with a cache of keys and values, token by token or in chunks, is the full forward pass.
+"""Decoding with a cache of keys and values, token by token or in chunks, equals the forward pass.
 
 The GPT is that of the training curves, with its parameters after training.
 """
@@ -18,7 +18,7 @@ from building import build
 
 CURVES = ROOT / "tests" / "curves"
 TOKENS, CHUNK, VOCABULARY = 64, 16, 23
-# What the same sums may differ by when done in another order.
+# How much the same sums may differ when added in another order.
 CLOSE = 1e-5
 
 
@@ -28,7 +28,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_cached_decoding_is_the_full_forward_pass(bundle: Path, device: Any, profile: str) -> None:
+def test_cached_decoding_equals_the_full_forward_pass(
+    bundle: Path, device: Any, profile: str
+) -> None:
     model = wgcc_runtime.load(bundle, device=device, profile=profile)
     record, prefix = load_file(CURVES / "gpt.safetensors"), "end.f32/train/"
     trained = {k.removeprefix(prefix): v for k, v in record.items() if k.startswith(prefix)}
@@ -44,7 +46,7 @@ def test_cached_decoding_is_the_full_forward_pass(bundle: Path, device: Any, pro
     in_chunks = np.concatenate([model.prefill(ids=ids[i : i + CHUNK])["scores"] for i in chunks])
     assert difference(in_chunks, at_once) <= CLOSE
 
-    # A chunk of the prompt, then token by token, over what the cache held before.
+    # A chunk of the prompt, then token by token, overwriting the previous contents of the cache.
     model.call("forget")
     first = model.prefill(ids=ids[:CHUNK])["scores"]
     rest = [model.decode(ids=ids[i : i + 1])["scores"] for i in range(CHUNK, 2 * CHUNK)]

@@ -1,4 +1,4 @@
-"""chargpt, gqa_decode and lora learn, decode by cache as without it; their READMEs are true."""
+"""chargpt, gqa_decode and lora learn; decoding with and without cache agrees; READMEs are true."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_chargpt_learns_and_writes(tmp_path: Path) -> None:
     losses = [float(loss) for loss in re.findall(r"test loss (\d+\.\d+)", output)]
     assert losses[-1] < 2.45 < losses[0], output
     assert differences(output) <= CLOSE
-    # More than the ring of the cache holds.
+    # More than the ring buffer of the cache holds.
     options = ["--weights", "trained.safetensors", "--prompt", "In the", "-n", "90"]
     written = run_script(tmp_path, "-m", "wgcc", "run", "bundle", "decode", *options)
     assert written.startswith("In the")
@@ -63,7 +63,7 @@ def test_gqa_decode_repeats_what_it_was_shown(tmp_path: Path) -> None:
     assert "100.0% of 128 symbols" in output
 
 
-def test_lora_learns_another_manner_and_merges(tmp_path: Path) -> None:
+def test_lora_learns_another_style_and_merges(tmp_path: Path) -> None:
     folder, gpt = EXAMPLES / "lora", EXAMPLES / "chargpt"
     weights = ["--weights", str(folder / "base.safetensors"), "-o", "bundle"]
     run_script(tmp_path, "-m", "wgcc", "build", str(folder / "model.wg"), *weights)
@@ -74,7 +74,7 @@ def test_lora_learns_another_manner_and_merges(tmp_path: Path) -> None:
     assert "0 of 16 arrays of the base changed" in output
     assert differences(output) <= MERGED_CLOSE
 
-    # The plain GPT takes the merged weights, and gives what the corrected one gave.
+    # The plain GPT loads the merged weights, and gives the same results as the corrected one.
     build(gpt / "model.wg", tmp_path / "gpt")
     merged = wgcc_runtime.load(tmp_path / "gpt", weights=tmp_path / "merged.safetensors")
     tuned = wgcc_runtime.load(tmp_path / "bundle", weights=tmp_path / "corrections.safetensors")
@@ -94,7 +94,7 @@ def test_the_base_of_lora_is_chargpt() -> None:
 
 
 def test_data_is_made_from_the_texts(tmp_path: Path) -> None:
-    """What the repository holds is what the script makes."""
+    """The files in the repository are what the script makes."""
     for example in ("texts", "chargpt", "lora"):
         (tmp_path / example).mkdir()
     for file in (EXAMPLES / "texts").iterdir():
@@ -111,7 +111,7 @@ def differences(output: str) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_readme_tells_the_truth(name: str) -> None:
+def test_readme_is_true(name: str) -> None:
     compiled = compile_file(EXAMPLES / name / "model.wg")
     readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
     parameters = sum(tensor.type.size for tensor in compiled.program.params.values())

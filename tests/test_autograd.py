@@ -126,7 +126,7 @@ def random_node(random: np.random.Generator, b: Builder, pool: list[Value]) -> V
 
 
 def reduced(random: np.random.Generator, b: Builder, x: Value) -> Value:
-    """A statistic along one axis, spread over it again."""
+    """A statistic along one axis, broadcast over it again."""
     axis = int(random.integers(x.type.rank))
     kept = tuple(1 if k == axis else size for k, size in enumerate(x.shape))
     found = b.apply(str(random.choice(["sum", "max", "min"])), x, axes=(axis,))
@@ -145,7 +145,7 @@ def viewed(random: np.random.Generator, b: Builder, x: Value) -> Value:
 
 
 def weighted_sum(random: np.random.Generator, b: Builder, x: Value) -> Value:
-    """Unequal weights, so that an error in one element cannot hide behind another."""
+    """Unequal weights, so that errors in two elements cannot cancel."""
     weights = b.apply("sin", b.apply("iota", n=x.type.size, dtype="f32"))
     product = b.apply("mul", b.apply("reshape", x, shape=(x.type.size,)), weights)
     return b.apply("sum", product, axes=(0,))

@@ -1,4 +1,4 @@
-"""The benchmark beside other libraries runs; without them here, for they are no dependency."""
+"""The benchmark runs, here without the other libraries, which are not a dependency."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_one_model_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     seen = found["wgcc"]
     assert len(seen["ms"]) == 2 and min(seen["ms"]) > 0
     plan = compile_file(ROOT / "tests" / "bench" / "models" / "a.wg").planned.plan
-    # Those of the step, and one that looks for NaN.
+    # Those of the step, and one that tests for NaN.
     assert seen["counts"]["step"] == len(plan["entries"]["train"]["dispatches"]) + 1
-    # Besides what is planned: copies to undo a step, and room for transfers.
+    # Besides the planned memory: copies to undo a step, and buffers for transfers.
     planned = plan["memory"]["peak"]
     assert planned < seen["counts"]["peak"] < 2 * planned
     assert seen["losses"][-1] < seen["losses"][0]

@@ -1,4 +1,4 @@
-"""What callers pass as arrays: odd ones mean what plain ones mean, wrong ones are named errors."""
+"""Arrays of callers: unusual forms mean the same as plain ones, wrong ones are named in errors."""
 
 from __future__ import annotations
 

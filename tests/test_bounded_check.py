@@ -25,7 +25,7 @@ def test_hostile_texts_get_an_answer(name: str) -> None:
 
 
 def check(path: Path) -> tuple[int, str]:
-    """With a time limit, because a fault would be to wait for ever."""
+    """With a time limit, because a fault could be to wait for ever."""
     command = [sys.executable, "-m", "wgcc", "check", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr

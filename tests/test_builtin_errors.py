@@ -1,4 +1,4 @@
-"""What users read when an operator, an index, a pattern or a built-in gets what it cannot use."""
+"""The errors of operators, indices, patterns and built-ins with operands that they cannot use."""
 
 from __future__ import annotations
 

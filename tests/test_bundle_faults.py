@@ -47,7 +47,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_fault_at_any_operation_leaves_a_whole_bundle(
+def test_a_fault_at_any_operation_leaves_a_complete_bundle(
     way: str, inside: bool, trial: Trial
 ) -> None:
     """`tests/reliability.py builds` tries every single one, and kills at random moments."""
@@ -64,7 +64,7 @@ def test_kills_at_random_moments(trial: Trial) -> None:
 
 
 def test_a_full_disk(model: Path, tmp_path: Path, capsys: Capsys) -> None:
-    """No file may be longer than 60 kB, and index.html is."""
+    """No file may be longer than 60 kB, but index.html is."""
     bundle = tmp_path / "bundle"
     build(capsys, model, bundle)
     before = content(tmp_path)
@@ -97,10 +97,10 @@ def test_ctrl_c_while_writing(
     assert content(bundle) == before and len(os.listdir(tmp_path)) == 2
 
 
-def test_without_an_exchange(
+def test_without_an_atomic_swap(
     both: dict[str, Files], old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two renames then; who dies between them leaves the old bundle beside, which comes back."""
+    """Two renames then; a process that dies between them leaves the old bundle to be restored."""
     monkeypatch.setattr(staging, "exchange", lambda *_: False)
     write_files(both["new.wg"], old)
     assert content(old) == {**both["new.wg"], **THEIRS}
@@ -137,10 +137,10 @@ def test_where_the_folder_has_to_stay(
     assert old.stat().st_ino == inode and os.listdir(old.parent) == ["bundle"]
 
 
-def test_what_is_saved_meanwhile_is_not_lost(
+def test_files_saved_during_a_build_are_not_lost(
     both: dict[str, Files], old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A training saves its checkpoint into the folder just before it is exchanged."""
+    """A training saves its checkpoint into the folder just before it is swapped."""
     (old / "ck.safetensors").write_bytes(b"first")
     swap = staging._swap
 
@@ -158,7 +158,7 @@ def test_what_is_saved_meanwhile_is_not_lost(
 
 
 def test_a_foreign_journal_moves_nothing_else(both: dict[str, Files], old: Path) -> None:
-    """A folder from somebody else may hold what looks like the rest of a build that died."""
+    """A folder from an untrusted source may contain a forged journal of a build that died."""
     precious = old.parent / "precious"
     precious.write_text("mine")
     stage = old / ".wgcc-1999999-00000000.tmp"

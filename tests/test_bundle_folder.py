@@ -137,7 +137,7 @@ def test_a_file_of_the_user_under_a_name_that_is_needed(both: dict[str, Files], 
 
 
 def test_a_plan_cannot_name_files_outside(both: dict[str, Files], old: Path) -> None:
-    """The folder may come from somebody else."""
+    """The folder may come from an untrusted source."""
     outside = old.parent / "outside.wgsl"
     outside.write_text("mine")
     plan = json.loads((old / "plan.json").read_text())
@@ -154,7 +154,7 @@ def test_a_plan_cannot_name_files_outside(both: dict[str, Files], old: Path) -> 
 
 
 def with_links(bundle: Path, outside: Path) -> Files:
-    """Every file of the bundle leads to a file outside, and its folders lead to folders."""
+    """Every file and folder of the bundle is a link to one outside."""
     outside.mkdir()
     for path in sorted(bundle.rglob("*"), reverse=True):
         there = outside / path.relative_to(bundle)
@@ -196,7 +196,7 @@ def test_tuning_follows_no_link(name: str, model: Path, tmp_path: Path, capsys: 
     options = ("--device", "llvmpipe", "--seconds", "1")
     code, _, err = run(capsys, "tune", str(bundle), *options)
     assert content(outside) == before
-    # What the runtime reads must be files; what only the web needs is written anew.
+    # Files that the runtime reads must not be links; those for the web are written again.
     is_read = name in ("weights.safetensors", "kernels")
     assert (code, "symbolic link" in err) == ((1, True) if is_read else (0, False)), err
     assert (bundle / name).is_symlink() == is_read
@@ -220,7 +220,7 @@ def test_a_folder_that_is_a_link(model: Path, tmp_path: Path, capsys: Capsys) ->
 
 
 def test_files_of_other_commands_replace_links(tmp_path: Path, capsys: Capsys) -> None:
-    """train --out and --log, run -o, import -o: a link is replaced, what it leads to stays."""
+    """train --out and --log, run -o, import -o: a link is replaced, its target stays."""
     bundle, precious = line_bundle.write_bundle(tmp_path / "line"), tmp_path / "precious"
     precious.write_text("mine")
     x = np.ones((8, 4), np.float32)
@@ -281,7 +281,7 @@ def test_trained_weights_are_kept(model: Path, tmp_path: Path, capsys: Capsys) -
     assert f"kept as {kept}" in said and f"--weights {kept}" in said
     assert kept.read_bytes() == trained and (bundle / "ck.safetensors").read_bytes() == checkpoint
     assert (bundle / "weights.safetensors").read_bytes() == first
-    # Once is enough; what was kept stays.
+    # Building again keeps no second copy, and leaves the first alone.
     assert "now" not in build(capsys, model, bundle)
     # Another training, another name.
     (bundle / "weights.safetensors").write_bytes(checkpoint)

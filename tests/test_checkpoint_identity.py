@@ -1,5 +1,5 @@
-"""Which checkpoints a model takes: those of the same model and optimizers; others are refused with
-what differs and the way around. Python and JavaScript decide alike."""
+"""Which checkpoints a model accepts: those of the same model and optimizers; errors for others say
+what differs and what to do. Python and JavaScript decide alike."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TEXTS = {
     "relu": text(through="relu"),
     "two": text().replace("  entry", f"  optimizer more: sgd {{ lr = 0.1 }}\n{MORE}  entry"),
 }
-# What each of them does to a model of `adam`: the code and what the message says.
+# What loading each of them into a model with `adam` gives: the code, and part of the message.
 REFUSED = {
     "sgd": "`opt` was sgd and is adam now",
     "momentum": "`opt` was sgd and is adam now",
@@ -64,7 +64,7 @@ REFUSED = {
     "two": "`more` was sgd and is absent now",
 }
 TAKEN = {"adam": 0, "slower": 1, "relu": 1}
-# Facts that cannot be: in the file's metadata in place of the right ones.
+# Impossible facts, which replace the true ones in the file's metadata.
 IMPOSSIBLE: dict[str, Any] = {
     "step": {"steps": {"train": 10**30}},
     "step of a double": {"steps": {"train": 2**53}},
@@ -139,10 +139,10 @@ def test_settings_and_text_may_change(
     assert all("another version of the source of `Net`" in note for note in found.notes)
 
 
-def test_weights_of_another_model_start_the_optimizer_anew(
+def test_weights_of_another_model_reset_the_optimizer(
     bundles: dict[str, Path], model: Model, checkpoints: dict[str, Path]
 ) -> None:
-    """The first step is as large as Adam's first step is, whatever trained the weights."""
+    """The first step has the size of Adam's first step, no matter what trained the weights."""
     for name in [*REFUSED, "old sgd"]:
         model.load(checkpoints[name], weights_only=True)
         weights = load_weights(checkpoints[name])[0]

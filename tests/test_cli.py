@@ -27,7 +27,7 @@ def model(tmp_path: Path) -> str:
 
 
 def test_help_names_the_commands() -> None:
-    # That it is quick follows from what it imports, which test_architecture.py holds.
+    # It is fast because of what it does not import, which test_architecture.py checks.
     done = subprocess.run(
         [sys.executable, "-m", "wgcc", "--help"],
         capture_output=True,
@@ -112,13 +112,13 @@ class TestNew:
 
 
 class TestCheck:
-    def test_right(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_ok(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, err = run(capsys, "check", model)
         assert (code, out) == (0, "")
         assert "ok: Net, 13 parameters (52 B), entries train, predict" in err
 
     def test_wrong(self, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-        """All errors of all files; a right file beside a wrong one is still checked."""
+        """All errors of all files; a correct file is still checked after a wrong one."""
         code, out, err = run(capsys, "check", str(WRONG), model)
         assert (code, out) == (1, "")
         assert err.count("error[WG0120]") == 3 and "3 errors; nothing was written" in err

@@ -1,4 +1,4 @@
-"""The convolutional example reaches what its README promises, and the README tells the truth."""
+"""The convolutional example reaches what its README promises, and the README is true."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_commands_of_its_readme(tmp_path: Path) -> None:
     assert summary["eval_acc"] >= 0.95
 
 
-def test_readme_tells_the_truth(compiled: Compiled) -> None:
+def test_readme_is_true(compiled: Compiled) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     entries = compiled.planned.plan["entries"]
     parameters = sum(tensor.type.size for tensor in compiled.program.params.values())

@@ -102,13 +102,13 @@ def test_values_and_gradients(
     model.close()
 
 
-def test_tint_takes_every_kernel(bundle: Path) -> None:
+def test_tint_accepts_every_kernel(bundle: Path) -> None:
     messages = compile_all(bundle.glob("kernels/*.wgsl"))
     assert messages and not any(messages.values()), messages
 
 
 def test_the_first_of_equals_gets_the_gradient(tmp_path: Path, device: Any) -> None:
-    """As in PyTorch: windows of 3 at every second pixel, many pixels alike."""
+    """As in PyTorch: windows of 3 at every second pixel, many pixels equal."""
     source = tmp_path / "m.wg"
     source.write_text("""
 model M {
@@ -131,11 +131,11 @@ model M {
 
 
 def test_a_convolution_is_one_dispatch(compiled: Compiled) -> None:
-    """With all that surrounds it. Each gradient is one more, and one to bring it in order where
-    the entry's result is not read through a view."""
+    """With the ops around it. Each gradient is one more, and one to reorder it if the entry's
+    result is not read through a view."""
     entries = compiled.planned.plan["entries"]
     counts = {name: len(entry["dispatches"]) for name, entry in entries.items()}
-    sums = 1  # what adds up the squares of the case
+    sums = 1  # the kernels that sum the squares of the case
     for name in ("padded", "strided", "groups", "depthwise", "fused", "transposed"):
         assert counts[name] == 1 + sums, name
     for name, orderings in {"padded": 0, "strided": 1, "tiles": 1, "groups": 2}.items():

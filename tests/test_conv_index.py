@@ -1,4 +1,4 @@
-"""Index arithmetic of convolutions: short, computed ahead, and within 32 bits."""
+"""Index arithmetic of convolutions: short, hoisted out of loops, and within 32 bits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def atom_number(atom: Atom, at: Numbers) -> int:
 
 @pytest.mark.parametrize("shape", [(64, 32, 32, 32), (3, 3, 5, 7), (2, 9, 1, 6)])
 def test_a_reshaped_matrix_is_itself(shape: tuple[int, ...]) -> None:
-    """So that what follows a product of matrices can be computed with its elements."""
+    """So that ops after a matrix product can be fused with it."""
     rows = shape[0] * shape[1] * shape[2]
     m, n = variable("m", rows), variable("n", shape[3])
     coordinates = coordinates_of(linear((m, n), (rows, shape[3])), shape)
@@ -88,7 +88,7 @@ def test_large_convolutions_stay_within_32_bits(case: tuple[str, str, str], want
 
 
 def reads(graph: Graph, value: Value, coordinates: tuple[Index, ...]) -> Iterator[Index]:
-    """All indices on the way from an operand to what lies in memory, and where that is read."""
+    """All indices between an operand and memory, and the index at which memory is read."""
     producers = Flow.of(graph).producers
     pending = [(value, coordinates)]
     while pending:

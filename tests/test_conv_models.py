@@ -1,4 +1,4 @@
-"""Batch norm's running statistics, and what a model says by them, agree with PyTorch's.
+"""Batch norm's running statistics, and predictions made with them, agree with PyTorch's.
 
 The runs are those of tests/curves/record_cnn.py; test_curves.py compares losses and gradients.
 """
@@ -17,7 +17,7 @@ from building import build
 
 FOLDER = Path(__file__).parent / "curves"
 STEPS = 100
-# Ten times PyTorch's own gap between float32 and float64, and at least 1e-5 (trust.md).
+# Ten times PyTorch's own gap between float32 and float64, and at least 1e-5.
 GAPS, LEAST = 10, 1e-5
 
 

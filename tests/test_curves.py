@@ -31,7 +31,7 @@ RUNS = [
     ("cnn", "train_adamw"),
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
-# Both profiles of the kernels are right on every adapter.
+# Both profiles of the kernels are correct on every adapter.
 
 Arrays = dict[str, np.ndarray]
 

@@ -66,7 +66,7 @@ def gpt(layers: int, **sizes: int) -> Compiled:
 
 
 def executed_lines(run: Callable[[], Any]) -> Counter[str]:
-    """How often a line of each file of the compiler is executed; loops on one line count, too."""
+    """How many lines of each file of the compiler are executed; loops on one line count, too."""
     found: Counter[str] = Counter()
 
     def on_line(frame: FrameType, event: str, _: Any) -> Any:
@@ -87,12 +87,12 @@ def executed_lines(run: Callable[[], Any]) -> Counter[str]:
 
 
 def growth(few: int, many: int, times: float) -> float:
-    """As which power of the number of layers something grows."""
+    """The power of the number of layers with which something grows."""
     return log(many / few) / log(times)
 
 
 def test_no_part_of_the_compiler_does_more_than_its_share_of_work() -> None:
-    """Small activations, which find room among the gradients: the case that once took hours."""
+    """Small activations, which fit into the memory of gradients: the case that once took hours."""
     few, many = (executed_lines(lambda n=n: gpt(n, B=2, T=16)) for n in (4, 16))
     assert growth(few.total(), many.total(), 4) < MOST_GROWTH
     costly = {name: n for name, n in many.items() if n > many.total() / 200}
@@ -112,7 +112,7 @@ SCHEDULES = [
 def test_equal_layers_share_their_kernels(
     small: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many there are, wherever their values are in memory; each is written once."""
+    """Regardless of their number and of where their values are stored; each is written once."""
     written: list[str] = []
 
     def counted(kind: str, writer: Any) -> Any:
@@ -125,20 +125,20 @@ def test_equal_layers_share_their_kernels(
         written.clear()
         kernels.append(len(gpt(layers, **small).planned.kernels))
         calls.append(len(written))
-    # In some layers a result is stored over an operand, in others there is a better place for it.
+    # In some layers a result is stored in place of an operand, in others elsewhere.
     assert max(kernels) < 1.1 * kernels[0], kernels
     assert max(calls) < 1.2 * calls[0], calls
 
 
 def test_layers_that_draw_random_numbers_share_their_kernels(tmp_path: Path) -> None:
-    """Each dropout draws numbers of its own: which, the kernel reads from memory."""
+    """Each dropout draws its own numbers: the kernel reads the call site from memory."""
     found = [compile_file(write(tmp_path, DEEP_GPT, depth=depth)) for depth in (4, 8, 16)]
     assert len({len(compiled.planned.kernels) for compiled in found}) == 1
     words = {constant.words for constant, _ in found[0].schedule.constants.values()}
     assert {number.to_bytes(4, "little") for number in (1, 2, 3, 4)} <= words
 
 
-def test_draws_that_are_told_apart_in_memory_are_the_same_numbers(
+def test_draws_with_call_sites_in_memory_are_the_same_numbers(
     tmp_path: Path, devices: dict[str, Any]
 ) -> None:
     """As the reference draws them, in every profile, on both adapters."""
@@ -225,7 +225,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_results_are_set_apart_only_where_that_can_lower_the_peak(trials: list[int]) -> None:
+def test_results_are_unfused_only_if_that_can_lower_the_peak(trials: list[int]) -> None:
     gpt(12)
     assert len(trials) == 0
     compile_file(ROOT / "tests" / "bench" / "models" / "a.wg")
@@ -233,7 +233,7 @@ def test_results_are_set_apart_only_where_that_can_lower_the_peak(trials: list[i
 
 
 def drawn_lives(count: int, seed: int) -> Iterator[Life]:
-    """Lives of all lengths and sizes, the same for each seed."""
+    """Lifetimes of all lengths and sizes, the same for each seed."""
     state = seed
     for number in range(count):
         state = (state * 1103515245 + 12345) % 2**31
@@ -242,8 +242,8 @@ def drawn_lives(count: int, seed: int) -> Iterator[Life]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_values_among_gradients_take_the_first_room_there_is(seed: int) -> None:
-    """As a search of all places one by one finds it."""
+def test_values_reuse_the_first_gradient_memory_that_fits(seed: int) -> None:
+    """The same as found by a search of all places one by one."""
     offsets = [0, 128, 192, 448, 640, 1088, 1600]
     counts = [128, 50, 256, 130, 400, 512, 3]
     times = [40, 90, 70, 95, 30, 60, 80]
@@ -279,7 +279,7 @@ def test_ranges_that_touch_become_one() -> None:
     assert list(ranges) == [(10, 60)]
 
 
-def test_a_timeline_tells_what_is_taken_at_some_time() -> None:
+def test_a_timeline_knows_what_is_in_use_at_a_time() -> None:
     lives = [(life.start, life.end) for life in drawn_lives(60, 5)]
     timeline = Timeline(100, Bits)
     for number, (start, end) in enumerate(lives):
@@ -300,7 +300,7 @@ def test_precedence_reaches_through_others() -> None:
     assert list(falling(precedence.of([1]))) == [1, 0]
 
 
-def test_akin_groups_fold_alike_and_share_what_is_large() -> None:
+def test_candidate_groups_reduce_alike_and_share_large_operands() -> None:
     related, rows = Candidates(), reduction_space((4, 8), (1,))
     related.put(0, rows, ["a"], is_full=False)
     related.put(1, rows, ["b"], is_full=True)

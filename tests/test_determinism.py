@@ -1,6 +1,6 @@
-"""A slice of the trial of determinism: fresh processes build and train to the same bits.
+"""A part of the determinism trial: new processes build and train to the same bits.
 
-`python tests/reliability.py determinism` is the whole of it.
+`python tests/reliability.py determinism` runs all of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A device lost at any point of a run: told at once, nothing wrong is saved, training can go on."""
+"""A device lost at any point of a run: reported at once, nothing wrong saved, training resumes."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_whatever_is_asked_of_a_lost_device(
         "map": lambda: model.map("predict", x=data()["x"]),
     }  # fmt: skip
     if use == "profile":
-        uses[use]()  # on a device of its own
+        uses[use]()  # on a separate device
         return
     with refused("device-lost"):
         uses[use]()

@@ -1,4 +1,4 @@
-"""Every wrong program of `filetests/diagnostics` gives exactly the text beside it."""
+"""Every wrong program of `filetests/diagnostics` gives exactly the expected text beside it."""
 
 from __future__ import annotations
 

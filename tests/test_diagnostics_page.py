@@ -79,7 +79,7 @@ def in_call(call: ast.Call, scope: ast.FunctionDef) -> Iterator[tuple[str, str]]
 
 
 def spelled(node: ast.expr, scope: ast.FunctionDef) -> Iterator[str]:
-    """The texts an expression can be, as far as they stand in the code."""
+    """The texts that an expression can have, as far as they are literals in the code."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.JoinedStr):

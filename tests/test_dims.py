@@ -31,7 +31,7 @@ def test_a_number_is_any_size_of_that_value() -> None:
 
 
 def test_a_number_may_stand_for_a_name_within_a_product() -> None:
-    """`F` pieces of `D`, joined one by one, are `7 * D`."""
+    """`F` pieces of `D`, concatenated one by one, are `7 * D`."""
     f = Dim.declared("F", 7)
     joined = product([Dim.literal(7), D])
     assert compare(joined, D * f) is SAME and compare(D * f, joined) is SAME

@@ -1,4 +1,4 @@
-"""How problems look, and which word was meant."""
+"""How diagnostics are rendered, and "did you mean"."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_carets_stand_under_wide_characters_and_tabs() -> None:
     assert rendered.splitlines()[-1] == "  | \t" + " " * 13 + "^"
 
 
-def test_what_spoils_a_terminal_is_not_printed() -> None:
+def test_terminal_control_characters_are_not_printed() -> None:
     source = Source("m.wg", "a\x1b[31m\x00\u202e\udc80b")
     rendered = render(Diagnostics().error("WG0100", "odd \x07 text", place(source, "b")))
     assert rendered.replace("\n", "").isprintable()

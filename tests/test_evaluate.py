@@ -1,4 +1,4 @@
-"""The numpy oracle: precision of each dtype, what is carried from call to call, clear refusals."""
+"""The numpy oracle: precision of each dtype, state between calls, clear refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example fits default limits and computes the same on four stacks, two of them Tint's."""
+"""Every example fits default limits and gives the same results on four stacks, two with Tint."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every n-th buffer, pipeline, map, write and file operation of a short run fails, for every n.
 
-Each failure is one clean error; whatever checkpoint is there afterwards is a right one.
+Each failure is one clean error; a checkpoint that exists afterwards is correct.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def failing(owner: Any, name: str, number: int, error: Callable[[], Exception]) 
 
 
 def check_files(path: Path, plan: Plan, right: list[dict[str, Any]]) -> None:
-    """There is no checkpoint, or one that holds exactly what the model was at its step."""
+    """There is no checkpoint, or it holds exactly the values of the model at its step."""
     assert not list(path.parent.glob(".*.tmp"))
     for file in (path, previous(path)):
         if file.exists():
@@ -119,7 +119,7 @@ def test_gpu_faults(
                 wanted = {"refused": "gpu", "memory": "memory", "lost": "device-lost"}[reason]
                 assert error.code == wanted, error
             else:
-                # Only copies for undoing a step may be missing without an error.
+                # Only a failed copy for undoing a step may pass without an error.
                 undone = (fault, reason) == ("buffer", "memory")
                 assert len(calls) < number or undone, f"call {number} of {name} failed unnoticed"
         check_files(path, plan, right)
@@ -142,7 +142,7 @@ def test_file_faults(fault: str, bundle: Path, right: list[dict[str, Any]], tmp_
             except WgccError as error:
                 assert error.code in ("weights", "bundle", "gpu"), error
             else:
-                # The file before the last is kept where that is possible.
+                # The previous file is kept if that is possible.
                 assert len(calls) < number or fault in ("link", "replace")
         check_files(path, plan, right)
         if len(calls) < number:

@@ -1,6 +1,6 @@
-"""Figures that may not get worse: dispatches, kernels and temporary bytes of every example.
+"""Figures that must not get worse: dispatches, kernels and temporary bytes of every example.
 
-A figure that gets better by a fifth must be written down here, so that it stays better.
+A figure that improves by a fifth must be updated here, so that it stays so.
 """
 
 from __future__ import annotations

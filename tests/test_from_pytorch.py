@@ -1,4 +1,4 @@
-"""Newcomers from PyTorch are told to write what works, for names that wgcc does not have."""
+"""Hints for names of PyTorch that wgcc does not have: what they suggest works."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TENSORS = """
 """
 
 
-def test_code_for_functions_is_right() -> None:
+def test_code_for_functions_is_correct() -> None:
     codes = [known.code for known in FUNCTIONS.values() if known.code]
     lines = "".join(f"  _{i} = {code}\n" for i, code in enumerate(codes))
     found = problems(f'test "codes" {{{TENSORS}{lines}}}\n')
     assert [text for text in found if not text.startswith("WG09")] == []
 
 
-def test_code_for_layers_is_right() -> None:
+def test_code_for_layers_is_correct() -> None:
     for name, known in LAYERS.items():
         if known.code:
             found = problems(f"layer L {{\n  {known.code}\n  fn forward(x: f32) -> f32 = x\n}}\n")

@@ -1,4 +1,4 @@
-"""What a training step does not do: products twice, elementwise kernels, copies of the logits."""
+"""What a training step avoids: repeated products, elementwise kernels, copies of the logits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kinds(entry: EntrySchedule, profile: str) -> list[str]:
 @pytest.mark.parametrize("batch", ["40,", "5, 8,"])
 @pytest.mark.parametrize("activation", ["", "relu", "gelu", "silu", "sigmoid", "tanh"])
 def test_linear_layers_are_their_products(activation: str, batch: str, tmp_path: Path) -> None:
-    """Bias, activation and its slope ride on products: two forward, two for weights, one back."""
+    """Bias, activation and its derivative are fused into products: 2 forward, 3 backward."""
     entry = training(tmp_path, TWO_LAYERS.format(hidden=f"{activation}(a(x))", batch=batch))
     loss, update = {"gpu": "rows", "cpu": "loop"}, "update"
     for profile in ("gpu", "cpu"):

@@ -1,6 +1,6 @@
-"""A slice of the fuzzing of the compiler, and texts made to be hard on it.
+"""A part of the fuzzing of the compiler, and texts that are hard for it.
 
-`python tests/reliability.py fuzz 200000` is the whole of it.
+`python tests/reliability.py fuzz 200000` runs much more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fuzzing.corpus import make_text
 from fuzzing.judge import judge
 from wgcc.cli import main
 
-# What the command says instead of a traceback when it meets one.
+# What the command prints instead of a traceback.
 BUG = re.compile("Traceback|internal error")
 FIRST, BATCHES, EACH = 1_000_000, 12, 50
 

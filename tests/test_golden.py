@@ -1,4 +1,4 @@
-"""Whole bundles, to the byte; every kernel that wgcc writes is taken by naga and by Tint."""
+"""Whole bundles, to the byte; naga and Tint accept every kernel that wgcc writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODELS = [
 ]
 
 
-# The web files hold these again, and the whole runtime; test_web_*.py run them.
+# The web files contain copies of these, and the runtime; test_web_*.py run them.
 PINNED = (".json", ".wgsl", ".safetensors", ".ts")
 # All files of this bundle are pinned whole; what is the same for every model is left out elsewhere.
 WHOLE = "regression"
@@ -75,7 +75,7 @@ def test_plan_is_valid(case: Path) -> None:
 
 
 def test_kernels_use_all_their_bindings(bundles: dict[Path, Path]) -> None:
-    """Browsers derive a kernel's layout from its code, so a binding it does not use would lack."""
+    """A layout that is derived from a kernel's code lacks bindings that it does not use."""
     for bundle in bundles.values():
         for path in bundle.glob("kernels/*.wgsl"):
             code = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def test_kernels_use_all_their_bindings(bundles: dict[Path, Path]) -> None:
                 assert len(re.findall(rf"\b{name}\b", code)) > 1, f"{path}: {name}"
 
 
-def test_tint_takes_every_kernel(bundles: dict[Path, Path]) -> None:
+def test_tint_accepts_every_kernel(bundles: dict[Path, Path]) -> None:
     for halves in (False, True):
         chosen = [bundle for bundle in bundles.values() if uses_halves(bundle) == halves]
         kernels = [kernel for bundle in chosen for kernel in bundle.glob("kernels/*.wgsl")]
@@ -99,7 +99,7 @@ def uses_halves(bundle: Path) -> bool:
 
 @pytest.mark.parametrize("model", MODELS, ids=name_of)
 @pytest.mark.parametrize("profile", [*PROFILES, *SUBGROUPS])
-def test_naga_takes_every_kernel(
+def test_naga_accepts_every_kernel(
     model: Path, profile: str, bundles: dict[Path, Path], lavapipe: Any
 ) -> None:
     bundle = bundles[model]

@@ -1,4 +1,4 @@
-"""The kernel that tests what training steps write for NaN: which ranges it looks at, and how."""
+"""The kernel that tests the results of training steps for NaN: which ranges it reads, and how."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wgcc_runtime import Model
 
 MANY = 9
 BAD = (np.nan, np.inf, -np.inf)
-# Scalars lie packed: between two averages lies a count, and a negative one has the bits of a NaN.
+# Scalars are packed: between two averages is a counter, and a negative one has the bits of a NaN.
 STATE = "".join(f"  state mean{i}: f32 = 0.0\n  state left{i}: i32 = -1\n" for i in range(MANY))
 CHANGES = "".join(
     f"    mean{i} := 0.5 * mean{i} + 0.5 * loss\n    left{i} := left{i} - 1\n" for i in range(MANY)
@@ -46,7 +46,7 @@ def constants(dispatch: Dispatch) -> dict[str, int]:
 
 
 def ranges(*places: Place) -> list[Place]:
-    """What is looked at, without the flag, which is bound last."""
+    """The ranges that are tested, without the flag, which is bound last."""
     found = guard({f"t{i}": place for i, place in enumerate(places)})
     for dispatch in found:
         assert dispatch.regions[-1] == Place("guard", 0, 1)
@@ -60,18 +60,18 @@ def test_neighbours_are_one_range() -> None:
     assert ranges(Place("params", 64, 64), Place("params", 0, 64)) == [Place("params", 0, 128)]
 
 
-def test_padding_is_looked_at() -> None:
+def test_padding_is_tested() -> None:
     found = ranges(Place("params", 0, 1), Place("params", 64, 10))
     assert found == [Place("params", 0, 74)]
 
 
-def test_what_lies_between_is_not_looked_at() -> None:
-    """A frozen parameter of one element takes as much room as one of 64."""
+def test_what_is_stored_between_is_not_tested() -> None:
+    """A frozen parameter of one element takes as much space as one of 64."""
     found = ranges(Place("params", 0, 1), Place("params", 128, 10))
     assert found == [Place("params", 0, 1), Place("params", 128, 10)]
 
 
-def test_buffers_are_apart() -> None:
+def test_buffers_are_separate() -> None:
     found = ranges(Place("state", 0, 64), Place("params", 64, 64))
     assert found == [Place("params", 64, 64), Place("state", 0, 64)]
 

@@ -23,7 +23,7 @@ def test_there_are_enough_classes() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_python_refuses(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Whoever asks for a GPU gets the code `no-wgpu`.
+    # An attempt to use a GPU would give the code `no-wgpu`.
     monkeypatch.setitem(sys.modules, "wgpu", None)
     with pytest.raises(WgccError) as caught:
         load(write_case(case, tmp_path / "bundle"))
@@ -67,8 +67,8 @@ def test_archive_with_a_bomb(tmp_path: Path) -> None:
         refuse(path, "at most")
 
 
-def test_archive_that_lies_about_sizes(tmp_path: Path) -> None:
-    """The directory says 100 bytes, the member unpacks to more: no more than 100 are unpacked."""
+def test_archive_with_wrong_sizes(tmp_path: Path) -> None:
+    """The directory says 100 bytes, but the member is larger: no more than 100 are unpacked."""
     path = tmp_path / "lie.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("plan.json", b" " * 1_000_000)
@@ -88,7 +88,7 @@ def test_archive_with_a_link(tmp_path: Path) -> None:
     refuse(path, "symbolic link")
 
 
-def test_archive_with_names_that_climb(tmp_path: Path) -> None:
+def test_archive_with_names_that_leave_the_folder(tmp_path: Path) -> None:
     path = tmp_path / "climb.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("../plan.json", "{}")
@@ -112,7 +112,7 @@ def test_archive_with_damaged_members(tmp_path: Path) -> None:
         data[at] ^= 0xFF
         path = tmp_path / "damaged.zip"
         path.write_bytes(data)
-        # Damage may hit what is never read (a date); then the bundle is sound.
+        # Damage may affect bytes that are never read (a date); then the bundle is valid.
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(sys.modules, "wgpu", None)
             with pytest.raises(WgccError) as caught:

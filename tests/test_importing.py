@@ -1,4 +1,4 @@
-"""`wgcc import`: weights saved by PyTorch make the same outputs here; maps can be corrected."""
+"""`wgcc import`: weights saved by PyTorch give the same outputs here; maps can be corrected."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`wgcc import` of layers as PyTorch names and stores them, against PyTorch's own outputs.
 
-tests/importing/record.py recorded them. Each is either the same here, or what is not decided is
-said.
+tests/importing/record.py recorded them. Outputs are the same here, or the map shows what is
+undecided.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORDED_AS = {
     "conv_transpose_spread": "conv_transpose",
 }
 MODELS = sorted(path.stem for path in FOLDER.glob("*.wg"))
-# Where nothing in the file tells how it is stored.
+# Where nothing in the file shows how it is stored.
 ASSUMED = {
     "linear_square": "weight: stored [outputs, inputs, …] as in PyTorch",
     "norms": "l.w: stored [outputs, inputs, …] as in PyTorch",
@@ -111,7 +111,7 @@ model M {
 
 
 def test_state_is_filled_by_rules_only(tmp_path: Path, capsys: Capture) -> None:
-    """A state takes no weight for its shape, and is not missed; not even its own name fills it."""
+    """State is not matched by shape or by name, and is not reported as missing."""
     tensors = {"l.weight": random(8, 8), "l.bias": random(8), "spare.bias": random(8) + 1}
     code, shown, _, made = imported(STATEFUL, tensors, tmp_path, capsys)
     assert code == 0 and sorted(made) == ["l.b", "l.w"]
@@ -137,19 +137,19 @@ model M {
 """
 
 
-def test_equal_shapes_without_names_are_asked(tmp_path: Path, capsys: Capture) -> None:
+def test_equal_shapes_without_names_are_undecided(tmp_path: Path, capsys: Capture) -> None:
     tensors = {f"{name}.{kind}": random(*shape)
                for name in ("apple", "pear")
                for kind, shape in (("weight", (8, 8)), ("bias", (8,)))}  # fmt: skip
     code, shown, err, made = imported(TWO, tensors, tmp_path, capsys)
     assert code == 1 and not made and "not decided: left.w, left.b, right.w and 1 more" in err
     assert "left.w  <- ?  # [8, 8]: apple.weight | pear.weight; the names do not decide" in shown
-    # The map as it is decides nothing more; not even --partial does.
+    # The unchanged map decides nothing more, and neither does --partial.
     map_file = tmp_path / "map.txt"
     map_file.write_text(shown)
     with_map = ("--map", str(map_file))
     assert imported(TWO, tensors, tmp_path, capsys, *with_map, "--partial")[0] == 1
-    # One rule, for a weight, tells where the rest is.
+    # One rule, for a weight, shows where the rest is.
     map_file.write_text("left.w <- pear.weight, transposed")
     code, shown, err, made = imported(TWO, tensors, tmp_path, capsys, *with_map)
     assert code == 0 and "please check: right.w, right.b matched by its shape only" in err
@@ -255,7 +255,7 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
-def test_what_is_not_decided_is_said(case: str, tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_undecided_is_reported(case: str, tmp_path: Path, capsys: Capture) -> None:
     type_, entry, shape, said = UNCLEAR[case]
     model = f"model M {{\n  param mix: {type_} = 0.0\n\n  entry predict{entry}\n}}\n"
     code, shown, err, made = imported(model, {"mix.weight": random(*shape)}, tmp_path, capsys)
@@ -270,7 +270,7 @@ SPREAD = (FOLDER / "conv_transpose_spread.wg").read_text()
 def test_transposed_convolutions_with_equal_channels(
     name: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """Its image has zeros between the pixels, or its name says so: not taken for a convolution."""
+    """Zeros between the pixels of its image, or its name: it is not assumed to be a convolution."""
     plain = "model M {\n  conv: Conv2d[4, 4](k = 3)\n\n"
     plain += "  entry predict(x: f32[1, 5, 5, 4]) -> (y: f32[1, 3, 3, 4]) = conv(x)\n}\n"
     model = plain if name else SPREAD.replace("I = 3, O = 5", "I = 4, O = 4")

@@ -1,4 +1,4 @@
-"""Which tensor of a file is which parameter: names decide, and where they do not, that is said."""
+"""Which tensor of a file is which parameter: names decide; if they do not, this is reported."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def found(proposal: Proposal, by: str = NAME) -> dict[str, str]:
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_names_of_well_known_models(collection: str) -> None:
-    """All shapes are the same, so that they tell nothing."""
+    """All shapes are the same, so that they decide nothing."""
     expected = rules(COLLECTIONS[collection])
     ours = {name: shape_of(name) for name in expected}
     theirs = {source: ours[name] for name, source in sorted(expected.items(), key=lambda p: p[1])}
@@ -144,7 +144,7 @@ def modules_of(names: list[str]) -> dict[str, Shape]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_equal_shapes_are_never_matched_by_shape(seed: int) -> None:
-    """Names in any order: those that are the same are found, all others are asked for."""
+    """Names in any order: equal ones are matched, all others are undecided."""
     rng = random.Random(seed)
     count = rng.randint(2, 7)
     ours, theirs = words(rng, count), words(rng, count)
@@ -175,7 +175,7 @@ def test_a_word_that_all_have_decides_nothing() -> None:
     assert {source for item in proposal.undecided for source, _ in item.choices} == set(file)
 
 
-def test_only_one_of_its_shape_is_found_and_said() -> None:
+def test_the_only_one_of_its_shape_is_matched_and_reported() -> None:
     proposal = propose(
         Model({"a.w": (3, 5), "b.w": (5, 7)}), {"x.weight": (7, 5), "y.weight": (5, 3)}
     )
@@ -226,7 +226,7 @@ def test_statistics_belong_to_a_norm_and_other_state_to_nobody() -> None:
     filled = found(proposal)
     assert filled["bn.run_mean"] == "bn.running_mean" and filled["bn.run_var"] == "bn.running_var"
     assert "h" not in filled and not found(proposal, SHAPE) and "h" not in proposal.missing
-    # Without statistics, batch norm is none; they are missed, unlike other state.
+    # Batch norm needs its statistics: unlike other state, they are reported as missing.
     proposal = propose(model, {name: file[name] for name in file if "running" not in name})
     assert set(proposal.missing) >= {"bn.run_mean", "bn.run_var"} and "h" not in proposal.missing
 
@@ -251,7 +251,7 @@ def test_thirds_of_a_packed_matrix() -> None:
     assert pairs["attn.wk.w"].transform == Transform(columns=(16, 32))
 
 
-def test_two_parameters_never_take_one_tensor_in_silence() -> None:
+def test_two_parameters_never_use_one_tensor_silently() -> None:
     model = Model({"fc.w": MATRIX, "fc.kernel": MATRIX})
     proposal = propose(model, {"fc.weight": MATRIX})
     assert not proposal.pairs

@@ -1,7 +1,9 @@
-"""Random models, and files as PyTorch would store them: nothing wrong is imported in silence.
+"""Random models, and files as PyTorch would store them: nothing wrong is imported silently.
 
-A tensor found by its name is the right one, its axes in the right order; what is found otherwise
-or assumed is said, the rest is asked. More of them: `python tests/test_importing_random.py 0 3000`.
+A tensor matched by its name is correct, with its axes in the correct order; other matches and
+assumptions are reported, the rest is undecided.
+
+More of them: `python tests/test_importing_random.py 0 3000`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ WORDS = [
 ]  # fmt: skip
 SEEDS = 60
 
-# A tensor of the file, and in which order its axes are the parameter's.
+# A tensor of the file, and the order in which its axes give the parameter.
 Wanted = tuple[str, Shape]
 
 
@@ -62,7 +64,7 @@ def linear(name: str, source: str, inputs: int, outputs: int) -> Layer:
 
 
 def transposed(name: str, source: str, inputs: int, outputs: int) -> Layer:
-    """Kept as PyTorch keeps it."""
+    """Stored as in PyTorch."""
     return Layer(
         f"{name}: Of_{name}",
         f"(x: f32[2, {inputs}]) -> (y: f32[2, {outputs}]) = {name}(x)",
@@ -160,7 +162,7 @@ def make_case(seed: int) -> Case:
 
 
 def judge(case: Case, folder: Path) -> Counter[tuple[str, ...]]:
-    """How many tensors were found by what, and what was wrong about them."""
+    """How many tensors were matched in which way, and which of them are wrong."""
     (folder / "m.wg").write_text(case.text)
     program = read_program(folder / "m.wg")[1]
     shapes = {name: tensor.type.shape for name, tensor in own_tensors(program).items()}
@@ -186,16 +188,16 @@ def wrong(pair: Pair, case: Case) -> str:
     return "" if real[0] == real[1] and not pair.transform.flipped else "another order"
 
 
-def in_silence(counts: Counter[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """What is wrong, though neither found by shape or order only nor assumed."""
+def silently(counts: Counter[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Wrong matches that were neither made by shape or order only nor reported as assumed."""
     return [key for key in counts if key[1:2] not in ((), ("",)) and key[0] == NAME and not key[2]]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_nothing_wrong_in_silence(seed: int, tmp_path: Path) -> None:
+def test_nothing_wrong_silently(seed: int, tmp_path: Path) -> None:
     case = make_case(seed)
     counts = judge(case, tmp_path)
-    assert not in_silence(counts), case
+    assert not silently(counts), case
     if any("net.0." in name for name in case.sources):
         assert not any(key[:2] == (ORDER, "another tensor") for key in counts), case
 
@@ -206,11 +208,11 @@ def main(first: int, last: int) -> int:
         for seed in range(first, last):
             counts = judge(make_case(seed), Path(folder))
             total += counts
-            if in_silence(counts):
-                print(f"seed {seed}: {in_silence(counts)}")
+            if silently(counts):
+                print(f"seed {seed}: {silently(counts)}")
     for key, count in sorted(total.items()):
         print(f"{count:7,}  {'  '.join(part for part in key if part)}")
-    return 1 if in_silence(total) else 0
+    return 1 if silently(total) else 0
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_paths_are_relative_to_the_importing_file(tmp_path: Path) -> None:
     assert found(tmp_path, files) == []
 
 
-def test_circles_name_every_file(tmp_path: Path) -> None:
+def test_cycles_name_every_file(tmp_path: Path) -> None:
     files = {
         "model.wg": 'import A from "a.wg"' + MODEL.format(layer="A"),
         "a.wg": 'import B from "b.wg"\nlayer A[D] { fn forward(x: f32[.., D]) -> f32[.., D] = x }',

@@ -1,4 +1,4 @@
-"""Index expressions: every simplification keeps the value, and equal places look equal."""
+"""Index expressions: simplifications keep the value, and equal positions give equal expressions."""
 
 from __future__ import annotations
 

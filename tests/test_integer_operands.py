@@ -1,5 +1,5 @@
-"""What computes with floats also takes floats made of integers and bools, as inputs or computed:
-what `check` accepts, `build` builds, naga and Tint compile, and kernels give what numpy gives."""
+"""Ops on floats also accept floats made from integers and bools, as inputs or computed: what
+`check` accepts, `build` builds, naga and Tint compile, and kernels give the results of numpy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CONSUMERS: list[tuple[str, str, tuple[int, ...], dict[str, str], str]] = [
      {"x": "f32[2, 9, 4]", "y": "f32[4, 3]", "z": "f32[2, 9, 3]"}, "f32[2, 9, 4]"),
     ("lookup", "gather({q}, argmax(x, axis = 1))", (10, 6), {"x": "f32[7, 10]"}, "f32[7, 6]"),
 ]  # fmt: skip
-# How the operand is made of integers `i` of type `{t}`, and what else that takes.
+# How the operand is made from integers `i` of type `{t}`, and which other inputs that needs.
 FORMS: list[tuple[str, bool]] = [
     ("f32(i)", False), ("(f32(i) * s)", True), ("(0.5 - f32(i)) * s", True),
     ("f32({t}(i > {t}(0)))", False),
@@ -103,7 +103,7 @@ def test_every_combination_is_there() -> None:
     assert len(entries()) > 4 * len(CONSUMERS)
 
 
-def test_naga_and_tint_take_the_kernels(
+def test_naga_and_tint_accept_the_kernels(
     compiled: tuple[Compiled, Any, Path], lavapipe: Any
 ) -> None:
     accepted(compiled[0], compiled[2], lavapipe)
@@ -143,6 +143,6 @@ def accepted(compiled: Compiled, bundle: Path, device: Any) -> None:
     refused = {path: text for path, text in compile_all(kernels).items() if text}
     assert not refused
     for path in kernels:
-        # wgpu knows subgroups without being told.
+        # wgpu supports subgroups without this line.
         text = path.read_text(encoding="utf-8").replace("enable subgroups;", "")
         device.create_shader_module(code=text)

@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals at any moment: all steps are counted, and the model goes on."""
+"""Ctrl-C and other signals at any moment: all steps are counted, and the model keeps working."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_submit_and_its_count_are_one(
 
 
 def test_what_was_submitted_is_counted_before_anything_else(model: Model) -> None:
-    """A function that gives the data sees the model as after the steps under way."""
+    """A function that returns data sees the model as after the steps in flight."""
     items, seen = batches(13), []
 
     def item(step: int) -> Any:
@@ -115,7 +115,7 @@ def test_an_interrupt_between_submit_and_results_loses_no_step(
     assert_same(everything(model), before)
 
 
-def test_handlers_of_the_program_are_back_and_run_in_order() -> None:
+def test_handlers_of_the_program_are_restored_and_run_in_order() -> None:
     heard: list[int] = []
     hear = lambda number, _: heard.append(number)  # noqa: E731 (the same object twice)
     with handler(signal.SIGUSR1, hear), handler(signal.SIGTERM, hear):
@@ -145,7 +145,7 @@ def test_what_a_handler_raises_comes_out_once() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_that_has_something_to_say_says_it_at_once() -> None:
+def test_a_handler_with_a_notice_gives_it_at_once() -> None:
     said: list[str] = []
 
     class Talking:
@@ -172,7 +172,7 @@ def test_other_threads_get_no_signals() -> None:
         thread.join()
 
 
-def test_insisting_ends_a_wait_that_does_not_end(
+def test_repeated_ctrl_c_ends_a_wait_that_does_not_end(
     gpu_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with a kernel that never ends: the third Ctrl-C does not wait for it."""
@@ -228,7 +228,7 @@ def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
 def test_results_that_cannot_be_read(
     model: Model, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
-    """The steps are undone where there is a copy, and counted where there is none."""
+    """The steps are undone if there is a copy, and counted if there is none."""
     model.check_finite = checked
     results = type(model._machine.results(4))
     fetch = results.fetch

@@ -27,13 +27,13 @@ NAVIGATOR = """import { create } from 'webgpu';
 const value = { gpu: create([]) };
 Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
 """
-# Where this Python keeps the command wgcc.
+# The folder of the command wgcc of this Python.
 PROGRAMS = Path(sys.executable).parent
 TYPESCRIPT = ("--strict", "--noEmit", "--target", "es2022", "--moduleResolution", "bundler")
 
 
 def blocks(language: str) -> list[str]:
-    """Those that are no file of the app."""
+    """The blocks that are not files of the app."""
     return [text for kind, text in BLOCKS if kind == language and not FILE.match(text)]
 
 

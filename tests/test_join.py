@@ -1,4 +1,4 @@
-"""The joiner: modules become one file per folder, in one scope; what it cannot join it names."""
+"""The joiner: modules become one file per folder, in one scope; errors name the module."""
 
 from __future__ import annotations
 

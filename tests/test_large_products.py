@@ -1,4 +1,4 @@
-"""Large matrix products at sizes that fit no block, also with the largest blocks `tune` tries."""
+"""Large matrix products at sizes that no tile divides, also with the largest tiles of `tune`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ model Layer {
   entry back(y: f32[199, 260]) -> (x: f32[199, 388]) = y @ transpose(w)
 }
 """
-# Sums of hundreds of terms, in units of the largest result.
+# Sums of hundreds of terms, relative to the largest result.
 ALLOWED = 1e-5
 
 
@@ -57,7 +57,7 @@ def test_products_and_their_gradients(bundle: Path, device: Any, profile: str | 
     agree(b - model.params()["b"], slope.sum(0))
 
 
-def test_tint_takes_the_largest_blocks(bundle: Path) -> None:
+def test_tint_accepts_the_largest_tiles(bundle: Path) -> None:
     kernels = sorted(bundle.glob("kernels/*.wgsl"))
     largest = [path for path in kernels if "const TM = 12u;" in path.read_text(encoding="utf-8")]
     problems = compile_all(largest)

@@ -1,4 +1,4 @@
-"""The lessons of examples/README.md work as they are written, commands and programs alike."""
+"""The lessons of examples/README.md work as written, commands and programs alike."""
 
 from __future__ import annotations
 

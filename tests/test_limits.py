@@ -1,4 +1,4 @@
-"""What no browser would run is refused when the model is checked, at its line."""
+"""A model that no browser would run is refused when it is checked, at its line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Axes beyond 65,535: llvmpipe ends the loops of a thread after that many turns, without a word.
+"""Axes beyond 65,535: llvmpipe ends loops of a thread silently after that many iterations.
 
-Every family that walks along an axis is compared with numpy where the axis is longer than that,
-and an odd (prime) number, on both adapters with the kernels of both profiles.
+Every kernel family with a loop along an axis is compared with numpy for a longer axis, of prime
+length, on both adapters with the kernels of both profiles.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_kernels_stay_below_the_limit(compiled: Compiled) -> None:
     assert 4_000 < max(iterations) <= 65_535
 
 
-def test_what_cannot_be_made_right_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_computed_correctly_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.wg"
     path.write_text("model M { entry run(x: f32[5000000]) -> (y: f32[5000000]) = cumsum(x) }\n")
     with pytest.raises(WgError) as caught:

@@ -1,4 +1,4 @@
-"""What `for` goes over, in which order."""
+"""What `for` iterates over, and in which order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ model M {{
 }}
 """
 
-# The digits that the loop goes through.
+# The digits that the loop visits.
 LOOPS = {
     "t in 0..T": "012345",
     "t in 2..T": "2345",
@@ -92,7 +92,7 @@ layer Unused[T] {
     ],
 )
 def test_loops_are_bounded(over: str, code: str) -> None:
-    """Nested six times, ten rounds are a million."""
+    """Ten iterations, nested six times, are a million."""
     nested = "a in T - 5 " + "".join(f"{{ for {name} in {over} " for name in "bcdefg")
     text = PROGRAM.format(loop=nested, value="1.0" + " }" * 6)
     assert {problem.split()[0] for problem in problems(text)} == {code}

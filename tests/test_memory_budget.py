@@ -1,5 +1,5 @@
-"""`wgcc build --memory SIZE`: activations are computed twice where memory is short, to the same
-numbers, and a size that cannot be reached is refused with what was reached."""
+"""`wgcc build --memory SIZE`: activations are recomputed to save memory, with the same results;
+the error for a size that cannot be reached says what was reached."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_the_plan_stays_within_it(text: str, depth: int, tmp_path: Path) -> None
     found = saving.planned.plan["memory"]
     assert found["peak"] <= budget and found["temps"] <= free["temps"] // 2
     assert saving.remat_parts > 1
-    # What fits is left as it is, to the byte.
+    # A model that fits is not changed, to the byte.
     assert compile_file(path, memory=free["peak"]).files() == plain.files()
 
 
 @MODELS
 def test_losses_stay_the_same(text: str, depth: int, tmp_path: Path) -> None:
-    """Dropout included: the second time it drops the same."""
+    """Including dropout: recomputing draws the same numbers."""
     path, runs = write(tmp_path, text, depth=depth), []
     free = compile_file(path).planned.plan["memory"]
     for memory in (None, free["peak"] - free["temps"] // 2):
@@ -49,8 +49,8 @@ def test_losses_stay_the_same(text: str, depth: int, tmp_path: Path) -> None:
     np.testing.assert_allclose(runs[1], runs[0], rtol=1e-5)
 
 
-def test_marks_of_layers_give_way(tmp_path: Path) -> None:
-    """Where `remat` layers do not save enough, cuts are made elsewhere."""
+def test_remat_marks_are_replaced(tmp_path: Path) -> None:
+    """If `remat` layers do not save enough, other activations are recomputed."""
     path = write(tmp_path, MLP.replace("  head:", "  remat head:"), depth=6)
     marked = compile_file(path).planned.plan["memory"]
     budget = marked["peak"] - marked["temps"] // 2

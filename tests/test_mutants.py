@@ -20,7 +20,7 @@ EACH = 12
 
 
 def mutant(path: Path, seed: int) -> str:
-    """The program with one to three words dropped, doubled, or replaced by others."""
+    """The program with one to three words removed, doubled, or replaced by others."""
     draw = random.Random(f"{path.name} {seed}")
     text = path.read_text(encoding="utf-8")
     words = TOKEN.findall(text)

@@ -1,4 +1,4 @@
-"""Names that could be mistaken for others: of other ports, of wgcc's own tensors, of JavaScript."""
+"""Names that could collide: with other inputs and outputs, wgcc's own tensors, JavaScript."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wgcc.compiler import compile_file
 from wgcc.errors import WgError
 from wgcc_runtime.history import Report
 
-# Ports that are called as wgcc once called, calls or could call something of its own.
+# Inputs and outputs with names that wgcc uses, used or could use for its own tensors.
 POOL = (
     "x", "x_out", "x_out_out", "x_in", "out", "opt", "rng", "seed", "guard", "flag", "constants",
     "params", "grads", "temp0", "scalars", "d", "d_x", "copy", "main", "select", "array", "vec4f",
@@ -48,7 +48,7 @@ def test_an_output_beside_an_input_that_looks_like_its_key(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("case", range(12))
 def test_ports_of_any_names(case: int, tmp_path: Path) -> None:
-    """Two entries: outputs are called like inputs of the same entry and of the other."""
+    """Two entries: outputs have the names of inputs of the same entry and of the other."""
     draw = random.Random(case)
     names = draw.sample(POOL, 9)
     first, second, w, s, optimizer = names[:5]
@@ -107,7 +107,7 @@ def test_an_entry_called_like_the_random_generator(tmp_path: Path) -> None:
     assert set(np.unique(first)) == {0, 2} and (first != second).any()
 
 
-def test_reports_keep_their_own_facts_apart(tmp_path: Path) -> None:
+def test_reports_keep_their_own_keys_separate(tmp_path: Path) -> None:
     """A log of an entry with an output `step` can be resumed; nothing is lost in it."""
     outputs = {"step": 7.0, "ms": 8.0, "loss": 9.0, "eval_loss": 10.0, "out_step": 11.0}
     found = Report(3, 9.0, outputs, {"loss": 12.0}, 0.5).as_json()
@@ -133,7 +133,7 @@ INHERITED = """model M {
 
 
 def test_names_that_every_object_of_javascript_has(tmp_path: Path) -> None:
-    """Loaded, verified, trained, saved, restored and drawn anew as in Python."""
+    """Loaded, verified, trained, saved, restored and reset as in Python."""
     bundle = build_web(write_model(tmp_path, INHERITED), tmp_path / "bundle")
     entry = "propertyIsEnumerable"
     data = {"toLocaleString": np.float32([1, 2, 3, 4]), "__defineGetter__": np.int32([5, 300])}
@@ -181,7 +181,7 @@ def test_a_parameter_cannot_be_the_metadata_of_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["plan.json", "index.js", "README.md", "kernels", "a\nb.wg"])
-def test_a_source_is_not_taken_for_another_file_of_the_bundle(
+def test_a_source_cannot_replace_another_file_of_the_bundle(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, bundle = tmp_path / name, tmp_path / "bundle"

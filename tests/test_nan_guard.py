@@ -1,4 +1,4 @@
-"""NaN and infinity in any parameter, input or gradient of the examples: told at once, undone."""
+"""NaN and infinity in any parameter, input or gradient of the examples are reported and undone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def floats(model: Model) -> list[Any]:
 
 
 def test_bad_parameters_and_moments(model: Model) -> None:
-    """Put there behind the runtime's back, as a bad bit of memory would be."""
+    """Written without the runtime's knowledge, like a memory error."""
     for number, tensor in enumerate(floats(model)):
         before = after_two_steps(model)
         values = before[tensor.name].copy()
@@ -99,7 +99,7 @@ def test_bad_parameters_and_moments(model: Model) -> None:
 
 
 def test_bad_inputs(model: Model) -> None:
-    """`call` refuses them; here they come past its check."""
+    """`call` refuses them; here its check is bypassed."""
     entry = model.entry("train")
     for name, tensor in entry.inputs.items():
         if not tensor.is_float:
@@ -148,7 +148,7 @@ def test_bad_gradients(bundle: Path, adapter: str, tmp_path: Path) -> None:
     plan = wgcc_runtime.load_plan(bundle)
     params = [name for name, t in plan.tensors.items() if t.role == "param"]
     if adapter == "swiftshader":
-        params = [params[0], params[-1]]  # its pipelines take long to make
+        params = [params[0], params[-1]]  # its pipelines take long to compile
     for number, name in enumerate(params):
         word = (0x7FC00000, 0x7F800000, 0xFF800000)[number % 3]
         spoilt = poisoned(bundle, tmp_path / str(number), name, word)
@@ -168,7 +168,7 @@ def test_the_guard_is_one_dispatch(model: Model) -> None:
 
 @pytest.mark.parametrize("example", LARGER)
 def test_larger_examples(example: str, tmp_path: Path) -> None:
-    """The first and last tensor, and a gradient: kernels of these take long to make."""
+    """The first and last tensor, and a gradient: their kernels take long to compile."""
     source, bundle = ROOT / "examples" / example / "model.wg", tmp_path / "bundle"
     compile_file(source, entries=["train"]).write(bundle)
     with wgcc_runtime.load(bundle, device="lavapipe") as model:

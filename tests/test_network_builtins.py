@@ -63,7 +63,7 @@ def test_conv2d(case: tuple[Any, ...]) -> None:
     close(value_of(f"conv2d(x, w, {text})", f"f32{list(expected.shape)}", **types), expected)
 
 
-def test_conv2d_takes_rows_and_columns_apart() -> None:
+def test_conv2d_takes_separate_values_for_rows_and_columns() -> None:
     x, w = RNG.normal(size=(1, 6, 6, 1)), RNG.normal(size=(1, 2, 1, 1))
     expected = convolve(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0))), w, 1, 0, 1, 1)[:, ::2]
     types = {"x": ("f32[1, 6, 6, 1]", x), "w": ("f32[1, 2, 1, 1]", w)}

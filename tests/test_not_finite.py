@@ -1,5 +1,5 @@
-"""Known numbers that give infinity or NaN: WGSL refuses constant expressions that do, so the
-compiler works them out, and kernels give what numpy gives."""
+"""Constants that give infinity or NaN: WGSL refuses such constant expressions, so the compiler
+computes them, and kernels give the results of numpy."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Compiled, Sessio
     return found, session, folder / "bundle"
 
 
-def test_tint_takes_the_kernels(compiled: tuple[Compiled, Session, Path]) -> None:
+def test_tint_accepts_the_kernels(compiled: tuple[Compiled, Session, Path]) -> None:
     refused = {p: t for p, t in compile_all((compiled[2] / "kernels").iterdir()).items() if t}
     assert not refused
 

@@ -18,9 +18,9 @@ from wgcc.passes.autograd import autograd
 
 Array = np.ndarray[Any, Any]
 
-# At 1e6 f32 holds four binary digits behind the point, at 1e8 only every 8th whole number.
+# At 1e6, f32 has four binary digits after the point, at 1e8 only every 8th integer.
 OFFSETS = (0.0, 1e6, -1e6, 1e8, -1e8)
-# A row folded by one thread, one shared by a workgroup, one folded in two steps.
+# A row reduced by one thread, one by a workgroup, one in two steps.
 SIZES = ((7, 10), (33, 65), (3, 4096))
 
 ROWS = """
@@ -50,7 +50,7 @@ model M {
   }
 }
 """
-# What the loss promises, and what every op does.
+# The tolerance of the loss, and of every op.
 TOLERANCE = {"loss": 1e-6, "smooth": 1e-6, "lone_loss": 1e-6}
 ANY_OP = 1e-5
 
@@ -104,7 +104,7 @@ def test_rows_with_an_offset(rows: tuple[Path, str], offset: float, device: Any)
         for name, graph in graphs.items():
             given = {"z": z, "y": labels} if len(graph.inputs) == 2 else {"z": z}
             wanted = evaluate(graph, given).outputs
-            # Adding up 4096 exponentials in f32 costs two digits, at any offset.
+            # Summing 4096 exponentials in f32 loses two digits, at any offset.
             most = TOLERANCE.get(name, ANY_OP) * (4 if shape[1] == 4096 else 1)
             _compare(model.call(name, **given), wanted, most, f"{profile} {name}")
 
@@ -140,7 +140,7 @@ def test_attention_whose_scores_share_an_offset(
 ) -> None:
     """As in rows of padding, where a mask of -1e8 hides every key alike."""
     rng = np.random.default_rng(7)
-    # Products of whole numbers are exact, and so are scores near 1e6.
+    # Products of integers are exact, and so are scores near 1e6.
     q = rng.integers(-2, 3, (2, 9, 4)).astype(np.float32)
     v = rng.normal(size=(2, 9, 4)).astype(np.float32)
     mask = np.full((2, 9, 9), offset, np.float32)
@@ -154,7 +154,7 @@ def test_attention_whose_scores_share_an_offset(
 
 
 def _near(offset: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Numbers around an offset, so far apart that f32 tells them from each other there."""
+    """Numbers around an offset, with differences that f32 can represent there."""
     apart = 8 if abs(offset) == 1e8 else 1
     return np.asarray(offset + apart * rng.normal(size=shape)).astype(np.float32)
 

@@ -123,7 +123,7 @@ def test_value(number: int, graphs: list[Graph]) -> None:
     np.testing.assert_allclose(run(graphs[number], inputs), expected, rtol=1e-6, atol=1e-7)
 
 
-# Where all sizes are equal, a dim that lost its name agrees only by luck, which is a warning.
+# If all sizes are equal, a dim that lost its name fits only by chance, which is a warning.
 EQUAL = "dim A = 4, B = 4, C = 4, D = 4, H = 2, K = D / H\n"
 NAMED = [
     ("x + y[:, new]", "f32[A, B]", {"x": "f32[A, B]", "y": "f32[A]"}),

@@ -29,7 +29,7 @@ STEP, TOLERANCE = 1e-5, 2e-6
 
 
 def has_gradient(op: Op, sample: Sample) -> bool:
-    # stop_grad is the one op whose gradient is wrong on purpose.
+    # stop_grad is the only op whose gradient is wrong on purpose.
     return op.grad is not None and sample.differentiable and op.name != "stop_grad"
 
 
@@ -250,7 +250,7 @@ def i32(*shape: int) -> TensorType:
     return TensorType(shape, "i32")
 
 
-# Wrong applications, and words that must be in what the user is told.
+# Wrong applications, and words that must be in the error.
 REFUSED: list[tuple[str, list[TensorType], dict[str, Any], str]] = [
     ("exp", [i32(3)], {}, "exp takes floats, not i32[3]"),
     ("neg", [TensorType((3,), "u32")], {}, "not u32[3]"),

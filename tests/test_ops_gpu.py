@@ -1,4 +1,4 @@
-"""Every op, every sample, on both adapters and in all profiles: kernels give what numpy gives.
+"""Every op, every sample, on both adapters and in all profiles: kernels agree with numpy.
 
 Gradients are compared with the same gradient graph in float64, which test_ops.py compares with
 central differences.
@@ -21,11 +21,11 @@ from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Expand, Marker, Pointwise, Reduce, ReduceMany, Sample, Update
 from wgcc.passes.autograd import autograd
 
-# Promised for every op (trust.md). f16 values are rounded to 11 bits, not always the same way.
+# The tolerance for every op. f16 values are rounded to 11 bits, not always in the same direction.
 FORWARD = {"f32": 1e-5, "f16": 2e-3}
 GRADIENT = 1e-4
 
-# Optimizer ops need arenas, which a lone node has not; test_training.py runs them.
+# Optimizer ops need arenas, which a single node does not have; test_curves.py runs them.
 SWEPT = [
     op
     for op in OPS.values()
@@ -74,7 +74,7 @@ def test_gradient_kernels(op: Op, device: Any, tmp_path: Path) -> None:
 
 
 def _few(samples: list[Sample], op: Op) -> list[Sample]:
-    """Element-wise rules do not depend on the shape: three of them say as much as nine."""
+    """Elementwise rules do not depend on the shape: three samples are enough."""
     return samples[-3:] if isinstance(op.lower, Pointwise | Reduce | Expand) else samples
 
 

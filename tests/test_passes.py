@@ -1,4 +1,4 @@
-"""tests/filetests/PASS/*.ir: what a pass makes of a graph, and that it still means the same."""
+"""tests/filetests/PASS/*.ir: the result of a pass, and that it still means the same."""
 
 from __future__ import annotations
 

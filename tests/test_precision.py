@@ -33,7 +33,7 @@ def test_activations_take_half_the_memory(text: str, tmp_path: Path) -> None:
         compile_file(write(tmp_path, text, f"m{at}", setting)).planned.plan
         for at, setting in enumerate(["", HALF])
     )
-    # What attention adds up in memory stays f32.
+    # Sums that attention keeps in memory stay f32.
     most = 0.56 if text is MLP else 0.7
     assert half["memory"]["temps"] < most * full["memory"]["temps"]
     assert half["memory"]["params"] == full["memory"]["params"]
@@ -50,13 +50,13 @@ def test_training_is_nearly_the_same(text: str, profile: str, tmp_path: Path) ->
         model = wgcc_runtime.load(bundle, device="llvmpipe", profile=profile)
         losses.append([float(model.train(**batch)["loss"]) for _ in range(25)])
     assert losses[0][-1] < 0.75 * losses[0][0]
-    # Halves have 11 bits; what differs in one step adds up in the next.
+    # f16 has 11 significant bits; differences of one step accumulate in the next.
     np.testing.assert_allclose(losses[1], losses[0], rtol=2e-2)
     assert losses[0] != losses[1]
 
 
 def test_small_gradients_do_not_vanish(tmp_path: Path) -> None:
-    """Without a scale most of these would be below the smallest half."""
+    """Without scaling, most of these would be below the smallest f16 number."""
     bundle = build(write(tmp_path, MLP, setting=HALF, scale="1e-3"), tmp_path / "b")
     model, batch = wgcc_runtime.load(bundle, device="llvmpipe"), batch_for(MLP)
     losses = [1e3 * float(model.train(**batch)["loss"]) for _ in range(25)]
@@ -71,7 +71,7 @@ def test_the_self_test_passes(bundle: Path) -> None:
     assert all(output["error"] <= output["tolerance"] for output in in_js)
 
 
-def test_an_adapter_without_halves_is_told_so(bundle: Path) -> None:
+def test_an_adapter_without_f16_gets_a_clear_error(bundle: Path) -> None:
     with pytest.raises(wgcc_runtime.WgccError) as caught:
         wgcc_runtime.load(bundle, device="SwiftShader")
     with pytest.raises(StackError) as in_js:
@@ -81,7 +81,7 @@ def test_an_adapter_without_halves_is_told_so(bundle: Path) -> None:
         assert "shader-f16" in message and "`precision = f32`" in message
 
 
-def test_tint_takes_the_kernels(tmp_path: Path) -> None:
+def test_tint_accepts_the_kernels(tmp_path: Path) -> None:
     kernels = [
         path
         for name, text in (("mlp", MLP), ("gpt", GPT))
@@ -91,5 +91,5 @@ def test_tint_takes_the_kernels(tmp_path: Path) -> None:
     assert not any(answers.values()), answers
     texts = [path.read_text(encoding="utf-8") for path in kernels]
     assert any("enable f16;" in text for text in texts)
-    # Products share halves as halves, and add up in f32.
+    # Products share loads as f16, and accumulate in f32.
     assert any("left_tile: array<vec2h" in text for text in texts)

@@ -1,4 +1,4 @@
-"""Threads that share a model take turns; processes that are forked from it are told at once."""
+"""Threads that share a model run one after the other; forked processes get an error at once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ print(model.train(**batches(1)[0])["loss"].shape)
 
 @pytest.mark.parametrize("device", ["lavapipe", "wasm"])
 def test_pools_of_forked_workers(bundle: Path, device: str) -> None:
-    """They do what has nothing to do with the GPU, and errors find their way back."""
+    """They work without the GPU, and errors are passed back to the parent."""
     done = subprocess.run(
         [sys.executable, "-c", POOL, str(bundle), device],
         timeout=120, capture_output=True, text=True,
@@ -74,8 +74,8 @@ def test_pools_of_forked_workers(bundle: Path, device: str) -> None:
     assert done.stdout.splitlines() == [str(list(range(9, 0, -1))), "forked", "()"], done.stderr
 
 
-def test_a_second_fit_waits_for_nobody(model: Model) -> None:
-    """In another thread it is refused; in a callback it is part of the first."""
+def test_a_second_fit_does_not_wait(model: Model) -> None:
+    """In another thread it is refused; in a callback it is allowed."""
     answers: list[Any] = []
 
     def elsewhere() -> None:

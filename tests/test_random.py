@@ -1,4 +1,4 @@
-"""Random numbers: right distributions, nothing repeats, the same bits in numpy and on every GPU."""
+"""Random numbers: correct distributions, no repetition, the same bits in numpy and on every GPU."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TestUniform:
 
     @pytest.mark.parametrize("change", ["seed", "site", "step"])
     def test_nothing_repeats(self, change: str) -> None:
-        """Neighbouring seeds, places in the program, and steps have nothing in common."""
+        """Neighbouring seeds, call sites and steps give independent numbers."""
         draws = [uniforms(**{change: at}) for at in range(6)]
         for i, one in enumerate(draws):
             for other in draws[i + 1 :]:
@@ -108,7 +108,7 @@ class TestNormal:
         assert np.isfinite(z).all()
 
     def test_the_farthest_are_finite(self) -> None:
-        """All words in steps of 511, and both ends: no logarithm of 0 anywhere."""
+        """All words in steps of 511, and both ends: there is no logarithm of 0."""
         from wgcc.ops.random import erfinv_array
 
         bits = np.append(np.arange(0, 1 << 23, 511), (1 << 23) - 1)
@@ -142,7 +142,7 @@ class TestOnGpus:
             found = model.train(p=rate)
             kept = found["kept"] != 0
             masks.append(kept)
-            # What is kept makes up for what is not, and the gradient passes where the value does.
+            # Kept elements are scaled up, and the gradient passes where the value does.
             np.testing.assert_allclose(found["kept"][kept], 1 / (1 - rate), rtol=1e-6)
             assert np.array_equal(found["slope"], found["kept"])
             spread = (2048 * rate * (1 - rate)) ** 0.5

@@ -1,4 +1,4 @@
-"""Models nobody thought of: kernels as numpy, gradients as differences; past failures stay here.
+"""Random models: kernels agree with numpy, gradients with differences; past failures are kept.
 
 `python tests/reliability.py models 500` runs many more, and saves what fails to tests/cases/.
 """

@@ -45,7 +45,7 @@ def refusal(call: Callable[[], Any]) -> str:
 
 
 def unchanged(model: Model, call: Callable[[], Any]) -> str:
-    """What a call is refused with; it leaves everything as it was."""
+    """The error of a call, which must leave everything unchanged."""
     before = everything(model)
     message = refusal(call)
     for name, value in everything(model).items():
@@ -63,7 +63,7 @@ def test_arithmetic_moves_the_range_of_an_input(model: Model) -> None:
     assert "`y` holds -100" in refusal(lambda: model.moved(x=ids, y=[-100, 1, 2, 3]))
 
 
-def test_a_full_cache_takes_nothing_more(model: Model) -> None:
+def test_a_full_cache_refuses_more(model: Model) -> None:
     for step in range(8):
         assert model.append(x=X * step)["used"] == step + 1
     message = unchanged(model, lambda: model.append(x=X * 99))
@@ -82,7 +82,7 @@ def test_a_position_below_zero(model: Model) -> None:
     assert line_of("cache[used +: 1]") in unchanged(model, lambda: model.append(x=X))
 
 
-def test_all_that_a_failed_call_changed_is_put_back(model: Model) -> None:
+def test_all_that_a_failed_call_changed_is_restored(model: Model) -> None:
     for _ in range(8):
         model.both(x=X)
     assert line_of("cache[used] := x") in unchanged(model, lambda: model.both(x=X))
@@ -139,7 +139,7 @@ def test_a_training_step_with_a_label_out_of_range_is_undone(model: Model, finit
 
 
 def test_fit_stops_before_the_step_that_is_out_of_range(model: Model) -> None:
-    """Several steps are in one submit; those before the bad one stand."""
+    """Several steps are in one submit; those before the failed one count."""
     batches = [{"ids": IDS, "y": LABELS - step % 5} for step in range(12)]
     model.fit(batches[:9], steps=9)
     expected = everything(model)
@@ -178,7 +178,7 @@ def test_a_whole_data_set_that_counts_from_one(model: Model) -> None:
     assert "subtract 1" not in refusal(lambda: model.fit(data, steps=2))
 
 
-def test_truths_are_numbers_too(tmp_path: Path) -> None:
+def test_bools_are_numbers_too(tmp_path: Path) -> None:
     path = tmp_path / "one.wg"
     path.write_text(
         "model M { param w: f32[1] = 0.0\n entry f(x: i32[2]) -> (y: f32[2]) = gather(w, x) }"
@@ -188,7 +188,7 @@ def test_truths_are_numbers_too(tmp_path: Path) -> None:
         assert "`x` holds 1 at [1]" in refusal(lambda: model.f(x=np.array([False, True])))
 
 
-def test_timing_begins_anew_where_a_cache_is_full(model: Model) -> None:
+def test_timing_resets_the_model_if_a_cache_is_full(model: Model) -> None:
     watch = Stopwatch(model, "append")
     watch.run(seconds=0.05)
     assert watch.timing().calls > 8

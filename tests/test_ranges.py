@@ -1,4 +1,4 @@
-"""Which inputs an entry takes: exactly those for which every index and label is in range."""
+"""Which inputs an entry accepts: exactly those for which every index and label is in range."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ EXACT: dict[str, tuple[str, tuple[int, int] | None]] = {
     "i32(x) - 40": ("u8", (40, 49)),
     "i32(x) / 30": ("u8", None),
 }  # fmt: skip
-# Indices that only the guard can judge.
+# Indices that only the guard can check.
 GUARDED = {
     "x % 20": "i32",
     "7 % x": "i32",
@@ -164,7 +164,7 @@ model M {{
   }}
 }}
 """
-# Statements, the checks of their guard and what has to be put back when one fails.
+# Statements, the checks of their guard, and what must be restored if one fails.
 WRITES: dict[str, tuple[list[tuple[int, int]], tuple[str, ...]]] = {
     "cache[at +: 1] := x[: 1]": ([(0, 9)], ()),
     "cache[at +: 4] := x[: 4]": ([(0, 6)], ()),
@@ -214,7 +214,7 @@ def test_two_inputs_that_are_each_in_range() -> None:
 
 
 def test_parts_of_an_input_have_ranges_of_their_own() -> None:
-    """A position may be beyond the number of ids; what the input lets through is checked later."""
+    """A position may be beyond the number of ids; what the input range allows is checked later."""
     graph = program(
         """
 dim V = 10, S = 64
@@ -241,7 +241,7 @@ model M {
 
 
 def test_padding_is_for_labels_alone() -> None:
-    """`ignore` is a label that does not count, and no row of a table."""
+    """`ignore` is a label that does not count, not a row of a table."""
     done = program(IGNORED % ", ignore = -1")
     assert done.entries["f"].ranges == {"ids": (0, 9, -1)}
     session = Session(done, {})

@@ -19,7 +19,7 @@ README = ROOT / "README.md"
 KERNEL = re.compile(r"(<!-- kernel writing (\S+) -->\n```wgsl\n)(.*?)(```)", re.DOTALL)
 TABLE_ROW = r"(?P<before>\[examples/(?P<name>\w+)\].*\| )\d+ dispatches"
 EXAMPLES = ("sin", "digits", "cnn", "names", "mamba", "chargpt", "lora", "gqa_decode")
-# Which entry's dispatches the READMEs of examples tell, and with which words.
+# Which entry's dispatches the READMEs of examples state, and with which words.
 PROSE = {
     "train": re.compile(r"(training step.*? is )\d+(?= dispatches)", re.DOTALL),
     "decode": re.compile(r"(one \w+ (?:letter|token) )\d+"),
@@ -53,7 +53,7 @@ def test_blocks_are_what_wgcc_prints(tmp_path: Path, bless: bool) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_tell_their_dispatches(name: str, bless: bool) -> None:
+def test_examples_state_their_dispatches(name: str, bless: bool) -> None:
     path = ROOT / "examples" / name / "README.md"
     produced = path.read_text(encoding="utf-8")
     assert PROSE["train"].search(produced)
@@ -71,12 +71,12 @@ def dispatches(name: str) -> dict[str, int]:
 
 
 def with_dispatches(document: str) -> str:
-    """The README with the right number wherever it tells the dispatches of a training step."""
+    """The README with the correct number wherever it states the dispatches of a training step."""
 
-    def right(match: re.Match[str]) -> str:
+    def corrected(match: re.Match[str]) -> str:
         return f"{match['before']}{dispatches(match['name'])['train']} dispatches"
 
-    return re.sub(TABLE_ROW, right, document)
+    return re.sub(TABLE_ROW, corrected, document)
 
 
 def kernel_writing(value: str, files: Mapping[str, bytes]) -> str:
@@ -92,8 +92,8 @@ def test_number_of_kernels(tmp_path: Path) -> None:
     assert len(entries["train"]["dispatches"]) == int(stated)
 
 
-def test_links_lead_somewhere() -> None:
-    """In all pages: to a file, and to a heading where one is named."""
+def test_links_work() -> None:
+    """In all pages: to a file, and to a heading if one is named."""
     folders = ("runtime_js", "runtime_py", "grammar", "examples", "wgcc", "tests")
     for page in (*ROOT.glob("*.md"), *(p for f in folders for p in (ROOT / f).glob("*.md"))):
         prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -105,7 +105,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What the headings of a page are called in links to them."""
+    """The names of a page's headings in links."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title).lower().replace(" ", "-") for title in headings}
 

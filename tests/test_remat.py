@@ -1,4 +1,4 @@
-"""`remat` layers: the same numbers with less memory, because values are computed a second time."""
+"""`remat` layers: the same results with less memory, because values are recomputed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_planned_memory_falls(tmp_path: Path) -> None:
 
 
 def test_numbers_stay_the_same(tmp_path: Path, device: Any) -> None:
-    """Dropout included: the second time it drops the same."""
+    """Including dropout: recomputing draws the same numbers."""
     rng = np.random.default_rng(1)
     batch = {name: rng.normal(size=(64, 24)).astype(np.float32) for name in "xy"}
     runs = []
@@ -101,18 +101,18 @@ def test_numbers_stay_the_same(tmp_path: Path, device: Any) -> None:
 
 def test_only_gradients_are_computed_with_the_second_values() -> None:
     program = elaborated(DEEP.format(mark="remat"))
-    # One tensor comes into each block, two go out.
+    # Each block has one input tensor and two outputs.
     assert count(program, "train", "remat") == 5 * 3
     done = run_passes(program, check=True)
     assert count(done, "train", "remat") == 0 and count(done, "predict", "remat_barrier") == 0
-    # Of each block one product is made again; nothing needs the other one's result.
+    # One product of each block is recomputed; nothing needs the other one's result.
     products = count(done, "train", "matmul")
     plain = run_passes(elaborated(DEEP.format(mark="")))
     assert count(plain, "train", "matmul") < products <= count(plain, "train", "matmul") + 5
 
 
 @pytest.mark.parametrize("mark", ["remat", "frozen remat"])
-def test_marks_can_stand_inside_each_other(mark: str) -> None:
+def test_marks_can_be_nested(mark: str) -> None:
     text = f"""
 layer In {{
   param w: f32[3] = 1.0

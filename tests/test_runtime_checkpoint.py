@@ -115,7 +115,7 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: Path) -> None:
+def test_the_previous_checkpoint_replaces_a_damaged_one(model: Model, tmp_path: Path) -> None:
     path = tmp_path / "ck.safetensors"
     model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
     older = previous(path).read_bytes()
@@ -127,7 +127,7 @@ def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: 
         history = model.fit(data(), steps=20, every=10, checkpoint=path, resume=True)
     assert len(history.notes) == 1
     assert (model.steps_done, history.steps) == (20, [20])
-    # The damaged file does not push the good one out.
+    # The damaged file does not replace the good one.
     assert previous(path).read_bytes() == older
     assert model.fit(data(), steps=20, checkpoint=path, resume=True).notes == ()
     previous(path).unlink()
@@ -137,7 +137,7 @@ def test_damaged_checkpoint_gives_way_to_the_one_before(model: Model, tmp_path: 
 
 
 def test_only_damage_goes_back(model: Model, tmp_path: Path) -> None:
-    """A whole checkpoint that does not fit is refused, though the one before it would fit."""
+    """An intact checkpoint that does not fit is refused, although the previous one would fit."""
     path = tmp_path / "ck.safetensors"
     model.fit(data(), steps=20, every=10, checkpoint=path, checkpoint_every=10)
     for code, facts in {"version": {"version": 9}, "mismatch": {"model": "Other"}}.items():
@@ -177,7 +177,7 @@ def test_log_is_lines_of_json_and_survives_resuming(model: Model, tmp_path: Path
 
 # ---- places that cannot be written
 
-# A name of 243 bytes has room for nothing in front of it; one of 250 not for `.previous` behind it.
+# A name of 243 bytes leaves no room for a prefix, one of 250 leaves none for `.previous`.
 LONG, LONGER, LONGEST = "x" * 243, "x" * 250, "x" * 256
 BAD_PLACES = {
     "": "not the name of a file",
@@ -219,7 +219,7 @@ def test_places_that_cannot_be_written(
         before = model.steps_done
         with refused(f"({code}|data)", said):
             model.fit(data(), steps=5, **{option: place})
-        assert model.steps_done == before  # said before the training, not at its end
+        assert model.steps_done == before  # reported before the training, not at its end
     if place != "pipe":  # reading one would wait for a writer
         with refused("(weights|data)"):
             model.fit(data(), steps=5, resume=place)
@@ -228,14 +228,14 @@ def test_places_that_cannot_be_written(
 
 
 @pytest.mark.parametrize("place", [5, b"ck", ["ck"], True])
-def test_places_that_are_none(model: Model, place: Any) -> None:
+def test_paths_that_name_no_file(model: Model, place: Any) -> None:
     for option in ("checkpoint", "log"):
         with refused("data", f"`{option}` is .*not the name of a file"):
             model.fit(data(), steps=5, **{option: place})
 
 
 def test_a_full_disk_under_the_log_keeps_the_training(model: Model, tmp_path: Path) -> None:
-    """What was trained is saved, as far as there is room for that."""
+    """The training is saved, if there is room for it."""
     path = tmp_path / "ck.safetensors"
 
     def fill(report: Report) -> None:
@@ -253,7 +253,7 @@ def test_a_full_disk_under_the_log_keeps_the_training(model: Model, tmp_path: Pa
 # ---- files survive a crash
 
 
-def test_strays_are_swept(tmp_path: Path) -> None:
+def test_stray_files_are_removed(tmp_path: Path) -> None:
     target = tmp_path / "w[1].safetensors"
     dead = tmp_path / f".{target.name}.999999999-ab.tmp"
     old = tmp_path / f".{target.name}.{os.getpid()}-cd.tmp"
@@ -279,6 +279,6 @@ def test_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert target.read_bytes() == b"old"
 
 
-def test_kill_during_save_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_kill_during_save_leaves_a_complete_file(tmp_path: Path) -> None:
     found = kill_savers(tmp_path, 10, seed=1, words=500_000)
     assert (found["unreadable"], found["left after a save"]) == (0, 0)

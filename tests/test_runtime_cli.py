@@ -80,7 +80,7 @@ def test_resuming_from_a_damaged_checkpoint_says_so(
 
 
 def test_the_pace_shown_is_the_one_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    """However long it takes between reports: that is evaluating."""
+    """Regardless of the time between reports, which includes evaluating."""
     with make_progress(300) as progress:
         for step, ms in ((100, 50.0), (200, 2.0), (250, 8.0)):
             progress.show(Report(step, 0.5, {"loss": 0.5}, {}, ms))
@@ -284,7 +284,7 @@ def test_bench_of_two_bundles(bundle: Path, adapter: str) -> None:
     result = wgcc("bench", bundle, "--json", *options)
     found = json.loads(result.stdout)
     assert set(found) == {"bundle", "compared"}
-    # In turns: each is measured several times.
+    # Alternately: each is measured several times.
     assert all(side["entries"][0]["calls"] >= 4 * 13 for side in found.values())
     text = wgcc("bench", bundle, *options).stdout
     assert "other / this" in text and "difference" in text

@@ -78,7 +78,7 @@ def test_an_epoch_sees_every_row_once(model: Model) -> None:
         assert list(seen) != list(rows)
 
 
-def test_list_is_cycled_and_generator_just_ends(model: Model) -> None:
+def test_list_repeats_and_generator_ends(model: Model) -> None:
     history = model.fit(batches(3), steps=10, every=5)
     assert (history.steps, history.stopped) == ([5, 10], "steps")
     history = model.fit((item for item in batches(7)), steps=10, every=5)
@@ -184,7 +184,7 @@ def test_wrong_arguments(
         model.fit(batches, **options)
 
 
-def test_callbacks_hear_every_report_and_can_stop(model: Model) -> None:
+def test_callbacks_get_every_report_and_can_stop(model: Model) -> None:
     heard: list[Report] = []
 
     def stop(report: Report) -> str | None:

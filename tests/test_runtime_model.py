@@ -97,7 +97,7 @@ def test_selftest_passes_and_notices_errors(bundle: Path, model: Model, tmp_path
         wgcc_runtime.load(wrong, device=model.device_name, verify=True)
 
 
-def test_selftest_looks_at_what_is_written(bundle: Path, model: Model, tmp_path: Path) -> None:
+def test_selftest_checks_what_is_written(bundle: Path, model: Model, tmp_path: Path) -> None:
     """A loss after a few steps may hide a wrong gradient."""
     model.reset_to_bundle()
     before = model.params()["w"]
@@ -282,7 +282,7 @@ def test_external_weights_must_be_given(adapter: str, tmp_path: Path) -> None:
         assert model.params()["w"].sum() == 4
 
 
-def test_bundle_weights_win_over_drawing(adapter: str, tmp_path: Path) -> None:
+def test_bundle_weights_take_precedence_over_drawing(adapter: str, tmp_path: Path) -> None:
     bundle = line_bundle.write_bundle(tmp_path / "weights")
     save_arrays(bundle / "weights.safetensors", {"w": np.full(4, 7, np.float32)})
     with wgcc_runtime.load(bundle, device=adapter) as model:
@@ -323,7 +323,7 @@ def test_nan_is_reported_and_undone(model: Model) -> None:
     assert np.isfinite(model.train(**good)["loss"])
 
 
-def test_bad_parameters_are_noticed_though_the_loss_is_fine(model: Model) -> None:
+def test_bad_parameters_are_noticed_although_the_loss_is_finite(model: Model) -> None:
     """Inputs of zero give a loss of zero, while momentum drives the parameter to infinity."""
     model.load_params({"w": [3e38, 0, 0, 0], "opt/opt/momentum/w": [-3e38, 0, 0, 0]})
     zeros = {"x": np.zeros((ROWS, COLS)), "y": np.zeros(ROWS)}

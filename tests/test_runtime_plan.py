@@ -1,4 +1,4 @@
-"""A plan is refused before any GPU call unless every field is sound; the error names the field."""
+"""A plan is refused before any GPU call unless every field is valid; the error names the field."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ JSON = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(path=st.sampled_from(PATHS), value=JSON | st.just(REMOVED))
 def test_no_plan_breaks_the_reader(path: str, value: Any) -> None:
-    """Whatever stands in a field, the plan is either sound or refused with the project's error."""
+    """Whatever a field contains, the plan is either valid or refused with a `WgccError`."""
     try:
         read_plan(encode(change(PLAN, path, value)))
     except WgccError as error:

@@ -1,4 +1,4 @@
-"""Bundles that an adapter cannot run, adapters that are not there, work that never ends."""
+"""Bundles that an adapter cannot run, missing adapters, work that never ends."""
 
 from __future__ import annotations
 

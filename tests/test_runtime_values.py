@@ -1,4 +1,4 @@
-"""Initial values, random words and weight files: the numbers that two languages must agree on."""
+"""Initial values, random words and weight files, on which Python and JavaScript must agree."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ RECORDED = {
 def test_logarithm_and_quantile() -> None:
     p = np.concatenate([np.linspace(1e-9, 1 - 1e-9, 10_001), 2.0 ** -np.arange(1.0, 40.0)])
     np.testing.assert_allclose(natural_log(p), np.log(p), rtol=1e-15, atol=1e-16)
-    # The distribution function of what the quantile gives is where it started.
+    # The distribution function is the inverse of the quantile.
     erf = np.vectorize(__import__("math").erfc)
     np.testing.assert_allclose(erf(-normal_quantile(p) / np.sqrt(2.0)) / 2, p, rtol=1e-12)
 
@@ -85,7 +85,7 @@ def test_distributions() -> None:
 
 
 def test_bounds_of_kaiming_and_xavier() -> None:
-    """PyTorch's Linear starts within 1 / sqrt(fan)."""
+    """Initial values of PyTorch's Linear are within 1 / sqrt(fan)."""
     assert np.abs(draw("kaiming_uniform", (64, 999), fan=64)).max() == pytest.approx(
         1 / 8, rel=1e-3
     )
@@ -93,7 +93,7 @@ def test_bounds_of_kaiming_and_xavier() -> None:
     assert draw("kaiming_normal", (50, 999), fan=50).std() == pytest.approx(0.2, rel=0.02)
     bound = (6 / (64 + 32)) ** 0.5
     assert np.abs(draw("xavier_uniform")).max() == pytest.approx(bound, rel=1e-2)
-    # A 3 x 3 convolution from 8 channels sees 72 inputs.
+    # A 3 x 3 convolution of 8 channels has 72 inputs.
     values = draw("kaiming_uniform", (3, 3, 8, 100))
     assert np.abs(values).max() == pytest.approx(72**-0.5, rel=1e-2)
 

@@ -1,4 +1,4 @@
-"""`sample` on both adapters: draws follow the probabilities; limits, seeds and ties as promised."""
+"""`sample` on both adapters: draws follow the probabilities; limits, seeds and ties."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_no_temperature_takes_the_largest(model: wgcc_runtime.Model) -> None:
 
 def test_top_k(model: wgcc_runtime.Model) -> None:
     assert fit(model.best(z=SCORES)["ids"], kept(softmax(SCORES), 0, 3, 5)) < SIGMAS
-    # Of equals the first are kept.
+    # Of equal ones the first are kept.
     tied = np.array([1, 1, 1, 1, 5, 1, 1], np.float32)
     assert fit(model.best(z=tied)["ids"], kept(softmax(tied), 4, 0, 1)) < SIGMAS
     zeros = np.array([-0.0, 0.0, -1, 0.0, -0.0, -1, -1], np.float32)
@@ -132,7 +132,7 @@ def test_every_draw_is_another(model: wgcc_runtime.Model) -> None:
         assert all(correlation(one, other) < SIGMAS for other in draws[i + 1 :])
 
 
-def test_tint_takes_the_kernels(bundle: Path) -> None:
+def test_tint_accepts_the_kernels(bundle: Path) -> None:
     answers = compile_all(list(bundle.glob("kernels/*")))
     assert not any(answers.values()), answers
 

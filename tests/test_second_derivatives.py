@@ -1,5 +1,5 @@
 """Gradients of gradients: of every op against differences of its gradient, and where a rule could
-divide by zero or forget that a zero may move."""
+divide by zero or ignore the derivative at a zero."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_second_derivative_is_the_difference_of_the_first(op: Op, sample: Sample
 
 
 def _sum_of_cubes(b: Builder, values: Any) -> Value:
-    """A number that depends on all elements, each in another way, and not linearly."""
+    """A number that depends on all elements, each differently, and not linearly."""
     total = None
     for value in values:
         cube = b.apply("mul", value, b.apply("square", value))

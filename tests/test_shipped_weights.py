@@ -1,4 +1,4 @@
-"""The self-test of a bundle is about the weights it was built with: drawn, given, or replaced."""
+"""The self-test of a bundle uses the weights it was built with, even if they were replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from web_stacks import run_job, verify
 from wgcc.cli.stacks import StackError
 from wgcc_runtime.errors import WgccError
 
-# A folded constant, state and halves beside plain parameters; the seed is not 0, and no state.
+# A folded constant, state and f16 as well as plain parameters; the seed is not 0, and not in state.
 MODEL = """\
 dim B = 4
 
@@ -52,7 +52,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def weights(model: Path, tmp_path: Path) -> Path:
-    """Others than those that are drawn, as another framework might save them."""
+    """Other weights than the drawn ones, as another framework might save them."""
     rng = np.random.default_rng(0)
     shapes = {"f.w": (2, 3), "f.b": (3,), "g.w": (3, 1), "g.b": (1,), "h": (3,)}
     values = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
@@ -91,7 +91,7 @@ def test_given_weights_are_verified(
     assert [line.count(": ok  ") for line in done.stderr.splitlines()] == [1, 1, 1]
     with wgcc_runtime.load(bundle, device="llvmpipe", verify=True) as loaded:
         assert int(loaded.state()["calls"]) == 7
-    # Other weights than those of the self-test are found out.
+    # Other weights than those of the self-test are detected.
     plan = json.loads((bundle / "plan.json").read_text())
     del plan["weights"]
     (bundle / "plan.json").write_text(json.dumps(plan))
@@ -111,10 +111,10 @@ def test_a_bundle_with_given_weights_is_tuned(
     assert verify(bundle, *EVERYWHERE).returncode == 0
 
 
-def test_trained_weights_in_the_bundle_are_no_fault_of_its_kernels(
+def test_trained_weights_in_the_bundle_do_not_fail_its_self_test(
     model: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The self-test draws what was built; whoever loads the bundle gets what was trained."""
+    """The self-test draws the original weights; loading the bundle gives the trained ones."""
     bundle = build(capsys, model, "--seed", 11)
     with wgcc_runtime.load(bundle, device="llvmpipe") as loaded:
         first = loaded.params()["f.w"]
@@ -129,7 +129,7 @@ def test_trained_weights_in_the_bundle_are_no_fault_of_its_kernels(
     assert verify(bundle, *EVERYWHERE).returncode == 0
 
 
-def test_weights_that_replace_given_ones_cannot_be_judged(
+def test_weights_that_replace_given_ones_cannot_be_verified(
     model: Path, weights: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bundle = build(capsys, model, "--weights", weights)
@@ -161,7 +161,7 @@ def test_weights_from_outside(model: Path, capsys: pytest.CaptureFixture[str]) -
         bundle = build(capsys, model, *options)
         plan = json.loads((bundle / "plan.json").read_text())
         entries[len(options)] = sorted(plan["selftest"]["entries"])
-        # What is not there yet is asked for, not called wrong.
+        # Missing weights are requested, not reported as wrong.
         assert verify(bundle).returncode == (0 if options else 1)
     assert entries == {0: ["twice"], 2: ["train", "twice"]}
 
@@ -175,7 +175,7 @@ def test_weights_from_outside(model: Path, capsys: pytest.CaptureFixture[str]) -
         ({"calls": np.array(2**40)}, "range of i32"),
     ],
 )
-def test_weights_that_no_runtime_would_take_are_refused_at_once(
+def test_weights_that_no_runtime_would_accept_are_refused_at_once(
     values: dict[str, np.ndarray], text: str, model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_file({name: np.asarray(value) for name, value in values.items()}, model.parent / "w.st")

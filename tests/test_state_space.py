@@ -1,4 +1,4 @@
-"""State-space models: one token at a time through state is the whole scan; memory stays small."""
+"""State-space models: one token at a time with state equals the whole scan; memory stays small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wgcc.compiler import compile_file
 
 CURVES = ROOT / "tests" / "curves"
 TOKENS = 64
-# What the same scan may differ by when its sums are done in another order.
+# How much the same scan may differ when its sums are added in another order.
 CLOSE = 1e-5
 
 SCAN = """
@@ -37,7 +37,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_decoding_by_state_is_the_whole_scan(bundle: Path, device: Any, profile: str) -> None:
+def test_decoding_with_state_equals_the_whole_scan(bundle: Path, device: Any, profile: str) -> None:
     record = load_file(CURVES / "mamba.safetensors")
     model = wgcc_runtime.load(bundle, device=device, profile=profile)
     prefix = "end.f32/train/"

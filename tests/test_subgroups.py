@@ -1,4 +1,4 @@
-"""Kernels whose threads share their loads: for whom they are, and that they give the same bits."""
+"""Kernels whose threads share loads: which adapters use them, and that they give the same bits."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from wgcc.cli.stacks import StackError
 from wgcc.compiler import compile_file
 from wgcc_runtime.device import Device
 
-# Products of all three kinds, at sizes that fit no block, a gradient with sums of columns, and one
-# product with too few rows to share.
+# Products of all three kinds, at sizes that are not multiples of a tile, a gradient with sums of
+# columns, and one product with too few rows to share.
 MODEL = """
 model M {
   seed = 3
@@ -51,7 +51,7 @@ def losses(bundle: Path, device: Any, profile: str) -> tuple[list[bytes], bytes]
         return found, model.one(x=x[:2])["y"].tobytes()
 
 
-def test_each_adapter_takes_its_own(bundle: Path, adapter: str, device: Any) -> None:
+def test_each_adapter_uses_its_own(bundle: Path, adapter: str, device: Any) -> None:
     with wgcc_runtime.load(bundle, device=device) as model:
         assert model.profile_name == adapter
 
@@ -60,7 +60,7 @@ def test_the_bits_are_those_of_the_cpu_kernels(bundle: Path, adapter: str, devic
     assert losses(bundle, device, adapter) == losses(bundle, device, "cpu")
 
 
-def test_a_device_without_subgroups_takes_the_cpu_kernels(bundle: Path, adapter: str) -> None:
+def test_a_device_without_subgroups_uses_the_cpu_kernels(bundle: Path, adapter: str) -> None:
     device = adapters.request_device(adapter, features=[])
     with wgcc_runtime.load(bundle, device=device) as model:
         assert model.profile_name == "cpu"

@@ -152,7 +152,7 @@ def test_every_construct_becomes_tree() -> None:
         assert 0 <= piece.span.start < piece.span.end <= len(PROGRAM)
 
 
-def test_parts_lie_inside_their_whole() -> None:
+def test_spans_of_parts_are_inside_the_span_of_the_whole() -> None:
     file, _ = read(PROGRAM)
     for whole in pieces(file):
         for field in fields(whole):
@@ -198,7 +198,7 @@ def test_newlines_that_do_not_end_a_statement(text: str) -> None:
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
-def test_right_programs(path: Path) -> None:
+def test_correct_programs(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for variant in (text, text.replace("\n", "\r\n"), "\ufeff" + text.replace("  ", "\t")):
         _, diagnostics = read(variant, path.name)
@@ -212,7 +212,7 @@ def test_wrong_programs(path: Path, bless: bool) -> None:
 
 
 def test_fixes_apply() -> None:
-    """Edits of a help, applied as they stand, leave nothing to report."""
+    """After applying the edits of a help, there is nothing to report."""
     text = "dim B = .5 && 'x' × 1. # c\nparm x = 3\n"
     for _ in range(10):
         _, diagnostics = read(text)
@@ -298,7 +298,7 @@ def test_many_lines() -> None:
 
 
 def mutant(text: str, chance: random.Random) -> str:
-    """One token lost, doubled, replaced by another or swapped with its neighbour."""
+    """One token removed, doubled, replaced by another or swapped with its neighbour."""
     tokens = [t for t in grammar().lex(text) if t.type not in ("WS", "COMMENT", "_NL")]
     at = chance.randrange(len(tokens) - 1)
     token, following, other = tokens[at], tokens[at + 1], chance.choice(tokens).text

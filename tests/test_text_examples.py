@@ -1,4 +1,4 @@
-"""The examples that write text train to what they promise, and their READMEs tell the truth."""
+"""The examples that write text reach what they promise, and their READMEs are true."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_script(adapter: str, folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_names_follow_the_rules_they_were_never_told(adapter: str, tmp_path: Path) -> None:
+def test_names_follow_the_rules_behind_the_data(adapter: str, tmp_path: Path) -> None:
     build(EXAMPLES / "names" / "model.wg", tmp_path / "bundle")
     output = run_script(adapter, tmp_path, str(EXAMPLES / "names" / "train.py"), "bundle")
     right, new = map(int, re.findall(r"(\d+)%", output))
@@ -52,7 +52,7 @@ def test_mamba_learns_to_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_readme_tells_the_truth(name: str) -> None:
+def test_readme_is_true(name: str) -> None:
     compiled = compile_file(EXAMPLES / name / "model.wg")
     readme = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
     parameters = sum(tensor.type.size for tensor in compiled.program.params.values())

@@ -1,4 +1,4 @@
-"""The judge of our kernels is itself judged: takes good WGSL, refuses what browsers refuse."""
+"""The Tint compiler that checks our kernels is tested, too: it refuses what browsers refuse."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nine_buffers() -> str:
     return f"{bindings}\n@compute @workgroup_size(1) fn main() {{ {stores} }}"
 
 
-def test_tint_takes_good_kernels_and_says_why_it_refuses_others(tmp_path: Path) -> None:
+def test_tint_accepts_good_kernels_and_says_why_it_refuses_others(tmp_path: Path) -> None:
     texts = {
         "good": GOOD,
         "barrier": BARRIER_UNDER_A_THREADS_CONDITION,

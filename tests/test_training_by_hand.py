@@ -1,4 +1,4 @@
-"""Entries that train by `grad` and `:=`, without an optimizer: as those that minimize."""
+"""Entries that train by `grad` and `:=`, without an optimizer, behave like those that minimize."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = 32
 
 
 def trains(found: Program) -> dict[str, bool]:
-    """What the plan will say, for entries that must agree with it in what they trace."""
+    """Which entries train according to the plan; tracing must agree with it."""
     for entry in found.entries.values():
         draws = any(node.op == "random" for node in entry.nodes)
         assert draws == entry.trains, f"dropout of {entry.name}"

@@ -1,4 +1,4 @@
-"""`wgcc tune`: candidates compute the same, the fastest is written down, runtimes use it."""
+"""`wgcc tune`: candidates compute the same, the fastest is recorded, runtimes use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wgcc.compiler import compile_file
 from wgcc_runtime.device import tuned_name
 from wgcc_runtime.gpu_machine import GpuMachine
 
-# Odd sizes, so that no tile fits; products of all kinds, rows that fold, and both kinds of update.
+# Odd sizes, not multiples of a tile; all kinds of products, row reductions, both kinds of update.
 MODEL = """
 dim B = 67
 model M {
@@ -51,7 +51,7 @@ def bundle(model: Path, tmp_path: Path) -> Path:
 
 
 def prefer(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
-    """Pretend that kernels of this name are fast; the others all take a second."""
+    """Pretends that kernels with this name are fast, and that all others take a second."""
     numbered: dict[int, str] = {}
 
     def command(self: Any, dispatch: Any) -> Any:
@@ -81,14 +81,14 @@ def test_every_candidate_computes_the_same(model: Path, tmp_path: Path) -> None:
     names = [name for name in plan_of(tmp_path / "bundle")["profiles"] if "candidate" in name]
     assert len(names) >= 6
     for name in names:
-        # Eight threads run in step on lavapipe alone.
+        # Only lavapipe has subgroups of eight threads.
         device = "llvmpipe" if needs_eight(tmp_path / "bundle", name) else DEVICE
         with wgcc_runtime.load(tmp_path / "bundle", device=device, profile=name) as loaded:
             results = wgcc_runtime.run_selftest(loaded)
             assert results and all(result.passed for result in results), name
 
 
-def test_the_fastest_is_written_down_and_used(
+def test_the_fastest_is_recorded_and_used(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = plan_of(bundle)
@@ -103,7 +103,7 @@ def test_the_fastest_is_written_down_and_used(
     assert (found["profile"], found["complete"]) == (name, True)
     assert found["after_ms"] < found["before_ms"]
     plan = plan_of(bundle)
-    # What was there stays as it was; the new kernels come after it.
+    # Existing kernels are unchanged; the new ones come after them.
     assert plan["entries"] == before["entries"]
     assert plan["kernels"][: len(before["kernels"])] == before["kernels"]
     added = {kernel["name"] for kernel in plan["kernels"][len(before["kernels"]) :]}
@@ -118,7 +118,7 @@ def test_the_fastest_is_written_down_and_used(
         assert loaded.profile_name == "lavapipe", "another adapter, other kernels"
 
 
-def test_tuning_again_forgets_the_last_time(
+def test_tuning_again_replaces_the_last_result(
     bundle: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path.name for path in (bundle / "kernels").iterdir()}

@@ -1,4 +1,4 @@
-"""The example pages do what they promise, opened from disk in headless Chromium."""
+"""The example pages work, opened from disk in headless Chromium."""
 
 from __future__ import annotations
 

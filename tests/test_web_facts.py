@@ -1,4 +1,4 @@
-"""What both runtimes know of plans is the same: element types, roles, limits, profiles, codes."""
+"""Facts that both runtimes contain are equal: element types, roles, limits, profiles, codes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from wgcc_runtime import (
 )
 from wgcc_runtime.schema import plan_schema
 
-# What numpy calls each of JavaScript's arrays.
+# The numpy type of each of JavaScript's arrays.
 NUMPY = {
     "Float64Array": "f8", "Float32Array": "f4", "BigInt64Array": "i8", "Int32Array": "i4",
     "Int16Array": "i2", "Int8Array": "i1", "BigUint64Array": "u8", "Uint32Array": "u4",
     "Uint16Array": "u2", "Uint8Array": "u1",
 }  # fmt: skip
-# JavaScript has no array of halves in every browser, and none of booleans.
+# Not every browser has Float16Array, and there is no array of booleans.
 CALLERS = {"f2": "f4", "b1": "u1"}
 STORED = {"f2": "u2", "b1": "u1"}
-# Python has some of its own too: for processes, threads and files.
+# Python has codes of its own, too: for processes, threads and files.
 ONLY_IN_JAVASCRIPT = {"no-webgpu", "storage"}
 
 

@@ -26,7 +26,7 @@ def test_failing_calls_and_lost_devices(stack: str, tmp_path: Path) -> None:
     bundle = add_web_files(line_bundle.write_bundle(tmp_path / "line"))
     seen = run_job(stack, bundle, "faults", {"stride": STRIDE})
     calls, losses = seen["calls"], seen["losses"]
-    # Without memory to undo a step a model still trains.
+    # A model still trains if there is no memory to undo a step.
     assert set(calls.pop("memory")) == {"load: memory", "fit: memory", "fit: done"}
     assert set(calls.pop("createComputePipelineAsync")) == {"load: gpu"}
     for kind, found in calls.items():
@@ -34,12 +34,12 @@ def test_failing_calls_and_lost_devices(stack: str, tmp_path: Path) -> None:
     assert losses["undisturbed"] == "done"
     assert losses["lost"] >= losses["points"] // STRIDE - 1 > 2
     assert losses["wrong"] == []
-    # Far from the ten minutes after which a step is given up, however busy the machine.
+    # Far below the ten minutes after which a step times out, even on a busy machine.
     assert losses["slowest"] < 20_000
 
 
 def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
-    """Its hash is put right, so that only what it computes is wrong."""
+    """Its digest is updated, so that only its results are wrong."""
     bundle = build_web(ROOT / "tests" / "golden" / "regression.wg", tmp_path / "bundle")
     assert run_job("node", bundle, "verified", {"verify": True}) == "sound"
     plan = json.loads((bundle / "plan.json").read_text())

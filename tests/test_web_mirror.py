@@ -27,7 +27,7 @@ from wgcc_runtime.plan import read_plan
 from wgcc_runtime.threefry import random_words
 
 RUNTIME = ROOT / "runtime_js"
-# After parsing, JavaScript cannot tell 1.0 from 1.
+# After parsing, JavaScript cannot distinguish 1.0 from 1.
 SAME_IN_JAVASCRIPT = [("version", 1.0), ("buffers.0.bytes", 256.0)]
 
 
@@ -66,7 +66,7 @@ def test_twins_are_refused_alike() -> None:
 
 
 def test_plans_are_objects() -> None:
-    """A text is refused: parsing would hide a key that stands there twice."""
+    """A text is refused, because parsing would hide a key that occurs twice."""
     texts = [json.dumps(value) for value in (json.dumps(line_bundle.make_plan()), None, 7, [])]
     answers = run_node("mirror.mjs", data={"plans": texts})["plans"]
     assert answers == [{"code": "plan", "field": "format"}] * 4
@@ -115,7 +115,7 @@ def test_random_words_and_orders() -> None:
 
 
 def test_files_of_weights() -> None:
-    """Every element type is read; a malformed file is an error of its own, never another."""
+    """Every element type is read; each malformed file is an error with the code `weights`."""
     arrays: dict[str, Any] = {
         "half": np.array([1.5, -2.0, 6e-8, 65504], np.float16),
         "double": np.array([0.1], np.float64),
@@ -165,7 +165,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# wgcc.js is all that a page loads to train and predict; the others come when first used.
+# wgcc.js is all that a page loads to train and predict; the others are loaded when first needed.
 LARGEST = {
     "wgcc.js": 9 * 1024,
     "wgcc/check.js": 7700,

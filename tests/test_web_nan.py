@@ -1,4 +1,4 @@
-"""NaN and infinity in JavaScript: told within the step, by name, and undone, as in Python."""
+"""NaN and infinity in JavaScript: reported within the step, by name, and undone, as in Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adapters import ROOT
 from test_nan_guard import poisoned
 from web_stacks import add_web_files, build_web, run_job
 
-# How many of the tensors that training writes are spoilt: all, or some where kernels take long.
+# How many of the written tensors are corrupted: all, or some if the kernels take long.
 EXAMPLES = {"sin": 1000, "names": 4, "cnn": 2, "mamba": 2}
 
 

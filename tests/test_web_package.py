@@ -23,13 +23,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_web(ROOT / "examples" / "digits" / "model.wg", folder)
 
 
-# TypeScript 6 and newer know WebGPU; before, some projects install its types and some do not.
+# TypeScript 6 and newer have WebGPU's types; before, only some projects install them.
 CASES = [("5.4", False), ("5.4", True), ("6", False), ("newest", False)]
 
 
 @pytest.mark.parametrize(("version", "gpu_types"), CASES)
 def test_types(bundle: Path, tmp_path: Path, version: str, gpu_types: bool) -> None:
-    """Right use compiles; a wrong name, shape or element type does not."""
+    """Correct use compiles; a wrong name, shape or element type does not."""
     options: dict[str, Any] = {
         "strict": True, "noEmit": True, "target": "es2022", "module": "esnext",
         "moduleResolution": "bundler", "lib": ["es2022", "esnext.asynciterable", "dom"],

@@ -1,4 +1,4 @@
-"""index.html of a bundle, opened from disk in headless Chromium, used as a person would."""
+"""index.html of a bundle, opened from disk in headless Chromium, used as a person would use it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Python and Deno run wgpu (naga) on lavapipe, Node and Chromium run Dawn (Tint) on SwiftShader: the
 same bits within each pair. On SwiftShader, Tint and naga give the same bits, in these models here
 and in all examples by `python tests/reliability.py compilers`; between the two drivers losses
-differ in their last bits, because exp and its kin are the drivers' own.
+differ in their last bits, because each has its own exp, log and so on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adapters import ROOT
 from web_stacks import as_lists, build_web, from_base64, run_job, to_base64
 
 STEPS = 12
-# Losses of a few steps on different adapters (trust.md: 1e-5 relative to 1 + |loss|).
+# Losses of a few steps on different adapters, relative to 1 + |loss|.
 TOLERANCE = 1e-5
 STACKS = ("node", "deno", "chrome")
 
@@ -102,7 +102,7 @@ def test_shuffled_arrays_give_the_same_batches(bundles: dict[str, Path]) -> None
 
 @pytest.mark.parametrize("stack", ["deno", "chrome"])
 def test_checkpoints_travel(bundles: dict[str, Path], tmp_path: Path, stack: str) -> None:
-    """Half in Python, half in JavaScript, and the other way round: one curve, one file."""
+    """Half in Python, half in JavaScript, and vice versa: one curve, one file."""
     bundle, data = bundles["tokens"], batches("tokens")
     lists = [as_lists(batch) for batch in data]
     half = STEPS // 2
@@ -127,7 +127,7 @@ def test_checkpoints_travel(bundles: dict[str, Path], tmp_path: Path, stack: str
 
 
 def test_checkpoint_is_the_same_file(bundles: dict[str, Path], tmp_path: Path) -> None:
-    """To the byte, where the values are the same to the bit."""
+    """To the byte, if the values are the same to the bit."""
     bundle, data = bundles["tokens"], batches("tokens", 3)
     answer = run_job("deno", bundle, "training", {"batches": [as_lists(b) for b in data]})
     with wgcc_runtime.load(bundle, device="llvmpipe") as model:
@@ -138,7 +138,7 @@ def test_checkpoint_is_the_same_file(bundles: dict[str, Path], tmp_path: Path) -
 
 
 def test_constants_and_every_element_type(tmp_path: Path) -> None:
-    """Tables folded at compile time, dropout, and a checkpoint with halves, bytes and booleans."""
+    """Tables folded at compile time, dropout, and a checkpoint with f16, u8 and bool."""
     bundle = build_web(ROOT / "tests" / "web" / "mixed.wg", tmp_path / "mixed")
     assert (bundle / "constants.safetensors").exists()
     draw = np.random.default_rng(2)

@@ -1,4 +1,4 @@
-"""What a loaded model does at its edges, in Node, Deno and Chromium alike."""
+"""Edge cases of a loaded model, in Node, Deno and Chromium alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seal of a bundle: a page loads the core of the runtime alone, until something is needed."""
+"""The seal of a bundle: a page loads only the core of the runtime, until it needs more."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_sealed_bundle_trains_and_predicts_without_parts(
     assert len(found["predicted"]) == 2
 
 
-def test_a_sound_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
+def test_a_valid_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
     edit(bundle, '"generator": "wgcc', '"generator": "a hand and wgcc')
     assert len(run_job("deno", bundle, "alone")["losses"]) == 2
     found = run_job("deno", without(bundle, "check.js"), "alone")
@@ -55,12 +55,12 @@ def test_a_sound_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
     assert "a part is missing" in found["message"]
 
 
-def test_a_wrong_change_is_told_before_the_gpu_is_asked(bundle: Path) -> None:
+def test_a_wrong_change_is_reported_before_the_first_gpu_call(bundle: Path) -> None:
     edit(bundle, '"version": 1,', '"version": 2,')
     assert run_job("deno", bundle, "alone")["code"] == "version"
 
 
-def test_replaced_weights_are_read_with_care(bundle: Path) -> None:
+def test_replaced_weights_are_checked(bundle: Path) -> None:
     before = run_job("deno", bundle, "alone")
     weights = bundle / "weights.safetensors"
     data = bytearray(weights.read_bytes())
@@ -71,8 +71,8 @@ def test_replaced_weights_are_read_with_care(bundle: Path) -> None:
     assert run_job("deno", bundle, "alone")["code"] == "weights"
 
 
-def test_weights_of_another_form_are_read_with_care(bundle: Path) -> None:
-    """Sealed weights are read as words, which halves are not."""
+def test_weights_of_another_form_are_checked(bundle: Path) -> None:
+    """Sealed weights are read as words, which f16 values are not."""
     weights = bundle / "weights.safetensors"
     halves = {name: array.astype(np.float16) for name, array in load_file(weights).items()}
     save_file({name: array.astype(np.float32) for name, array in halves.items()}, weights)
@@ -111,7 +111,7 @@ def test_numbers_are_written_as_javascript_writes_them() -> None:
     assert as_javascript(value) == found
 
 
-def test_halves_are_rounded_as_numpy_rounds_them() -> None:
+def test_f16_is_rounded_as_in_numpy() -> None:
     draw = np.random.default_rng(4)
     numbers = [
         *(0.0, -0.0, 1.0, 65504.0, 65519.99, -65519.99, 2.0**-24, 2.0**-25, -(2.0**-26), 6.1e-5),

@@ -32,7 +32,7 @@ def test_tuning_where_it_runs(runs: dict[str, Any], stack: str) -> None:
     assert first == pytest.approx(plain, rel=1e-5) and second == pytest.approx(plain, rel=1e-5)
     name = tuned_name(seen["name"])
     assert seen["profiles"] == ["cpu", name, name], "both runtimes name adapters alike"
-    # Node keeps nothing, a browser does.
+    # Node stores nothing, a browser does.
     assert seen["measured"] == [False, True, stack == "node"]
     if stack == "chrome":
         assert (seen["kept"], seen["after"]) == (1, name)

@@ -17,7 +17,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_web(ROOT / "tests" / "golden" / "tokens.wg", folder)
 
 
-def test_every_stack_says_one_line(bundle: Path) -> None:
+def test_every_stack_prints_one_line(bundle: Path) -> None:
     done = verify(bundle, "--on", "python,node,deno,chrome", "--json")
     assert done.returncode == 0, done.stderr
     lines = done.stderr.strip().splitlines()

@@ -18,7 +18,7 @@ from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
 from wgcc.ops.wgsl_functions import FOLDER, source_of
 
-# |a-b| / (1+|b|), the promise made to users.
+# |a-b| / (1+|b|), the documented accuracy.
 TOLERANCE = 1e-5
 POINTS = 20_011
 
@@ -190,7 +190,7 @@ def test_random_numbers_are_the_references(device: Any) -> None:
     np.testing.assert_allclose(normal, normal_array(7, 3, 5, POINTS), 1e-5, 1e-6)
 
 
-def test_tint_takes_every_function(tmp_path: Path) -> None:
+def test_tint_accepts_every_function(tmp_path: Path) -> None:
     paths = []
     for op in OPS.values():
         if isinstance(op.lower, Pointwise) and functions_of(op):

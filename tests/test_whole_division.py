@@ -1,4 +1,4 @@
-"""Whole numbers divide as in Python, in kernels, in numpy and at compile time: rounded down, with
+"""Integers divide as in Python, in kernels, in numpy and at compile time: rounded down, with
 x = (x / z) z + x % z for every x and z."""
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ EDGES = {
     "u32": [0, 1, 2, 3, 7, 8, 65537, HIGHEST, 2**31, 2**32 - 1],
     "u8": [0, 1, 2, 3, 7, 8, 100, 254, 255],
 }
-# By which a kernel divides that was written for this number.
+# Constant divisors, for which kernels are specialised.
 DIVISORS = {"i32": [-3, 3, -1, 1, 2, -4, LOWEST], "u32": [1, 3, 4, 2**32 - 1], "u8": [1, 3, 255]}
 
 
 def in_python(x: int, z: int, dtype: str) -> tuple[int, int]:
-    """(quotient, remainder) as promised."""
+    """(quotient, remainder) as documented."""
     if z == 0:
         return 0, x
     # Python's quotient, as the dtype holds it.
@@ -103,7 +103,7 @@ def model_text(type_: str, divisors: list[int]) -> str:
 
 
 @pytest.mark.parametrize(("x", "z"), [(-7, 3), (7, -3), (-7, -3), (LOWEST, -1), (-1, LOWEST)])
-def test_known_numbers_are_worked_out_so(x: int, z: int) -> None:
+def test_constants_divide_so_at_compile_time(x: int, z: int) -> None:
     """A tensor of known numbers is divided at compile time."""
     quotient, remainder = in_python(x, z, "i32")
     for op, wanted in (("/", quotient), ("%", remainder)):

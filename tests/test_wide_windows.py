@@ -1,4 +1,4 @@
-"""Convolutions whose windows see far more than is stored: nothing is refused but what must be."""
+"""Convolutions whose windows have far more elements than are stored."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ model Long {
 
 
 def test_positions_beyond_32_bits_that_are_never_computed(adapter: str, tmp_path: Path) -> None:
-    """An image for every place of the kernel would have 60 billion pixels."""
+    """With one image for every position of the kernel there would be 60 billion pixels."""
     path = tmp_path / "long.wg"
     path.write_text(LONG, encoding="utf-8")
     x = np.random.default_rng(0).uniform(-1, 1, 999_999).astype(np.float32)

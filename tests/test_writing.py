@@ -12,7 +12,7 @@ import wgcc_runtime
 from building import build
 from cli_runs import run
 
-# Counts: behind each id comes the next one, or the one after that at a temperature above 1.
+# Counts: after each id comes the next one, or the one after that at a temperature above 1.
 COUNTING = """
 dim V = {ids}
 model Counting {{
@@ -92,7 +92,7 @@ def test_what_cannot_be_written_is_said(
 def test_bytes_need_no_vocabulary(tmp_path: Path, device: Any) -> None:
     with wgcc_runtime.load(model(tmp_path / "bytes", "", 256), device=device) as loaded:
         assert "".join(wgcc_runtime.write(loaded, "A", 3)) == "BCD"
-        # 0xff, which begins no character, then 0 and 1.
+        # 0xff, which does not start a character, then 0 and 1.
         assert "".join(wgcc_runtime.write(loaded, "þ", 68)).startswith("\ufffd")
 
 

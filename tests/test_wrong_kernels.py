@@ -1,6 +1,6 @@
-"""A slice of the trial of wrong kernels: one changed operator, and the self-test fails.
+"""A part of the trial of wrong kernels: one operator is changed, and the self-test fails.
 
-`python tests/reliability.py kernels` is the whole of it.
+`python tests/reliability.py kernels` runs all of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wrong_operators_are_caught(bundle: Path) -> None:
     verdicts = try_mutants(bundle, "lavapipe", each=1, seed=3)
     caught = sum(verdict == "caught" for _, verdict in verdicts)
-    # Some change nothing at these sizes, and the corrections of Adam hardly move in three steps.
+    # Some change nothing at these sizes, and Adam's bias corrections hardly change in three steps.
     assert caught >= 0.8 * len(verdicts) > 10
 
 

@@ -17,7 +17,7 @@ SECONDS_PER_KERNEL, SECONDS_TO_START = 1, 60
 
 
 def compile_all(paths: Iterable[Path | str], halves: bool = False) -> dict[str, list[str]]:
-    """Messages per path; an empty list means that every browser built on Tint takes the kernel.
+    """Messages per path; an empty list means that every browser built on Tint accepts the kernel.
 
     `halves` says that the kernels may use f16.
     """

@@ -1,4 +1,4 @@
-"""Trains the sin model for long in Chromium and prints its memory: tests/web_soak.py [STEPS]."""
+"""Trains the sin model for a long time in Chromium and prints its memory: web_soak.py [STEPS]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from web_stacks import build_web, run_node
 
 
 def soak(steps: int) -> list[dict[str, Any]]:
-    """Three looks at the memory: before the steps, after half of them, after all."""
+    """The memory at three times: before the steps, after half of them, after all."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = build_web(ROOT / "examples" / "sin" / "model.wg", Path(folder) / "sin")
         seen = run_node("soak.mjs", str(bundle), str(steps))

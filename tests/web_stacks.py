@@ -23,7 +23,7 @@ from wgcc.compiler import compile_file
 NODE = ROOT / ".cache" / "node"
 TOOLS = NODE / "node_modules" / ".bin"
 JOBS = ROOT / "tests" / "web"
-# Which driver each stack runs on here: Deno's WebGPU is wgpu, as Python's; the others are Dawn.
+# The driver that each stack uses here: Deno's WebGPU is wgpu, like Python's; the others use Dawn.
 ADAPTERS = {
     "node": "swiftshader", "deno": "lavapipe", "chrome": "swiftshader", "firefox": "swiftshader",
 }  # fmt: skip
@@ -74,7 +74,7 @@ def run_node(script: str, *arguments: str, data: Any = None) -> Any:
 
 
 def verify(bundle: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """`wgcc verify`, in the folder where npm's webgpu is, with both drivers in sight."""
+    """`wgcc verify`, in the folder where npm's webgpu is, with both drivers available."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
     drivers = environment("lavapipe", "swiftshader")
     tools = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
@@ -98,7 +98,7 @@ def tool(name: str, *arguments: str, folder: Path = ROOT) -> subprocess.Complete
 
 
 def as_lists(batch: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """Arrays as JSON holds them: float32 values survive the way to double and back."""
+    """Arrays as lists for JSON: float32 values survive the conversion to double and back."""
     return {name: array.ravel().tolist() for name, array in batch.items()}
 
 

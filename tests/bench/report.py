@@ -1,4 +1,4 @@
-"""Tables of what run.py measured."""
+"""Tables of the measurements of run.py."""
 
 from __future__ import annotations
 

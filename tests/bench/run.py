@@ -89,7 +89,7 @@ def say(text: str) -> None:
 
 
 def build_bundle(name: str, bundle: Path) -> None:
-    """As a site would serve it: the runtime minified, beside the plan and the kernels."""
+    """As a site would serve it: with the runtime minified."""
     from web_stacks import build_web
 
     build_web(FOLDER / "models" / f"{name}.wg", bundle)
@@ -165,8 +165,8 @@ def _add_flops(profile: dict[str, Any], bundle: Path) -> None:
 
 
 def beside(model: str, bundle: Path, seconds: float) -> dict[str, Any]:
-    """wgcc through Python on lavapipe; PyTorch on the CPU, where it is installed."""
-    from far_marks import lavapipe_steps, torch_steps
+    """wgcc from Python on lavapipe; PyTorch on the CPU, if it is installed."""
+    from baselines import lavapipe_steps, torch_steps
 
     say(f"{model}: Python on lavapipe, PyTorch")
     found = {"lavapipe": {"ms": lavapipe_steps(bundle, seconds)}}

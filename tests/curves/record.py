@@ -19,7 +19,7 @@ from torch.nn import functional
 
 FOLDER = Path(__file__).parent
 STEPS = 100
-BATCHES = 8  # the run goes through them again and again, which keeps the files small
+BATCHES = 8  # the run repeats them, which keeps the files small
 
 Arrays = dict[str, np.ndarray]
 Params = dict[str, Tensor]
@@ -44,7 +44,7 @@ def mlp_params(rng: np.random.Generator) -> Arrays:
     for name, (inputs, outputs) in sizes.items():
         bound = math.sqrt(6 / inputs) / math.sqrt(3)
         params[f"{name}.w"] = rng.uniform(-bound, bound, (inputs, outputs))
-        # Not zero: where true bias gradients vanish, Adam turns rounding noise into full steps.
+        # Not zero: where true bias gradients are zero, Adam amplifies rounding noise to full steps.
         params[f"{name}.b"] = rng.uniform(-0.5, 0.5, outputs)
     return params
 

@@ -50,7 +50,7 @@ def params(rng: np.random.Generator) -> Arrays:
 
 
 def batches(rng: np.random.Generator) -> Arrays:
-    """Noise with a bright spot; its place and colour say the class."""
+    """Noise with a bright spot, whose position and colour give the class."""
     x = rng.normal(0, 0.7, (BATCHES, *IMAGE))
     labels = rng.integers(0, CLASSES, (BATCHES, IMAGE[0]))
     for at in np.ndindex(labels.shape):
@@ -61,7 +61,7 @@ def batches(rng: np.random.Generator) -> Arrays:
 
 @dataclass
 class Cnn:
-    """Gives the loss of a batch; keeps PyTorch's running statistics of its batch norm."""
+    """Returns the loss of a batch; keeps PyTorch's running statistics of its batch norm."""
 
     mean: Tensor = field(default_factory=lambda: torch.zeros(8, dtype=torch.float64))
     var: Tensor = field(default_factory=lambda: torch.ones(8, dtype=torch.float64))

@@ -46,7 +46,7 @@ def params(rng: np.random.Generator) -> Arrays:
 
 
 def batches(rng: np.random.Generator) -> Arrays:
-    """Tokens whose successor depends on the one three places back; some labels ignored."""
+    """Tokens whose successor depends on the one three positions before; some labels ignored."""
     ids = rng.integers(0, VOCABULARY, (BATCHES, *SHAPE))
     before = np.concatenate([np.zeros_like(ids[..., :3]), ids[..., :-3]], axis=-1)
     labels = (2 * before + 5) % VOCABULARY

@@ -1,1 +1,1 @@
-"""Texts that try to break the compiler: damaged programs, and programs the grammar makes."""
+"""Texts that try to break the compiler: damaged programs, and programs made from the grammar."""

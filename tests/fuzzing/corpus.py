@@ -13,7 +13,7 @@ from random_models.generate import generate
 from wgcc.paths import data_dir
 
 ROOT = Path(__file__).parent.parent.parent
-# Long texts take long to check and teach little more.
+# Long texts take long to check and find little more.
 LONGEST = 6_000
 RANDOM_MODELS = 60
 ITEM = re.compile(r"^(?=(?:layer|model|fn|test|dim|const|import)\b)", re.MULTILINE)
@@ -46,7 +46,7 @@ def make_text(seed: int) -> str:
     kind = seed % 8
     if kind == 0:
         return derive(chance)
-    # Single items are quick to check, so that there can be many; whole programs reach further.
+    # Single items are fast to check, so there can be many; whole programs reach later stages.
     text = chance.choice(programs() if seed % 3 == 0 else items())
     if kind == 1:
         text = mutate.words(derive(chance), programs(), chance)

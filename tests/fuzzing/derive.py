@@ -1,4 +1,4 @@
-"""Programs by chance from the grammar itself: every text parses, hardly any makes sense."""
+"""Random programs made from the grammar: every text parses, hardly any is meaningful."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEEPEST = 26
 
 
 def derive(chance: random.Random) -> str:
-    """One file; its parts get simpler the deeper they lie."""
+    """One file; its parts get simpler with depth."""
     start = chance.choice(("start", "start", "model", "function", "layer"))
     return _Deriver(chance).text(start)
 
@@ -42,7 +42,7 @@ def _rules() -> dict[str, list[Any]]:
 
 @functools.cache
 def _heights() -> dict[str, int]:
-    """How deep the shallowest text of each symbol is."""
+    """The depth of the shallowest text of each symbol."""
     heights: dict[str, int] = {}
     changed = True
     while changed:

@@ -1,4 +1,4 @@
-"""Texts as large as a program may be, made to take the compiler long or much memory."""
+"""Texts as large as a program may be, made to cost the compiler much time or memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BODY = "entry f(x: f32[4]) -> (y: f32[4])"
 
 
 def filled(piece: str, before: str = "", after: str = "") -> str:
-    """`piece` again and again, up to the size of a program."""
+    """`piece` repeated up to the largest size of a program."""
     room = LARGEST_TEXT - len((before + after).encode())
     return before + piece * (room // len(piece.encode())) + after
 
 
 def readable(piece: str, before: str = "", after: str = "") -> str:
-    """The same, as often as it is still read: the parser sees it all."""
+    """The same, repeated only as often as the parser reads all of it."""
     return numbered(lambda _: piece, before, after)
 
 
@@ -48,7 +48,7 @@ def in_members(make: Callable[[int], str]) -> str:
     return numbered(make, "model M {\n", f"{BODY} = x }}\n")
 
 
-# One sign or word over and over.
+# One sign or word repeated.
 PIECES = {
     "blank lines": "\n",
     "lines of spaces": "        \n",
@@ -119,7 +119,7 @@ READABLE: dict[str, Text] = {
     f"{name}, all read": partial(readable, piece) for name, piece in PIECES.items()
 }
 
-# One construct as large as it can be.
+# One construct of the largest size.
 CONSTRUCTS: dict[str, tuple[str, str, str]] = {
     "long string": ("a", 'const c = "', '"\n'),
     "long unclosed string": ("a", 'const c = "', "\n"),
@@ -162,7 +162,7 @@ LARGE: dict[str, Text] = {
     "one accident at the start": lambda: "model ) {\n" + in_model("    y = tanh(x)\n")[9:],
 }  # fmt: skip
 
-# Many things, each of which is small.
+# Many small items.
 MANY: dict[str, Text] = {
     "constants": lambda: numbered(lambda i: f"const c{i} = {i}\n"),
     "unknown names": lambda: numbered(lambda i: f"const c{i} = d{i}\n"),
@@ -215,7 +215,7 @@ model M {{
 }}
 """
 
-# Little text that asks for much.
+# Short text that requires much work.
 UNROLLED: dict[str, Text] = {
     "loops of statements": lambda: model(
         "    for i in 0..4096 {\n" + "      y = 1\n" * 20_000 + "    }"),

@@ -1,4 +1,4 @@
-"""Judges what the compiler does with a text: it answers in time, with errors or with a bundle."""
+"""Checks that the compiler answers a text in time, with errors or with a bundle."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
 from wgcc_runtime.plan import read_plan
 
-# Of the processor, so that a busy machine does not matter.
+# CPU time, so that a busy machine does not matter.
 SECONDS = 5
-# What takes long to build says nothing here; the limit is on the elements of an entry.
+# Models that take long to build are skipped; this is the limit of elements of an entry.
 MOST_ELEMENTS = 2_000_000
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`problem` is empty where all is well; `outcome` is what the compiler made of the text."""
+    """`problem` is empty if all is well; `outcome` is the compiler's result."""
 
     outcome: str
     problem: str
@@ -39,7 +39,7 @@ class Verdict:
 
 
 def judge(text: str, build: bool) -> Verdict:
-    """Check a text, show its diagnostics in both forms, and build what checks if asked to."""
+    """Check a text, render its diagnostics in both forms, and build it if it passes, on request."""
     started = time.process_time()
     outcome, problem = "", ""
     try:
@@ -64,7 +64,7 @@ def _check(text: str, build: bool) -> str:
     json.dumps([item.as_json() for item in diagnostics])
     if diagnostics.errors:
         return "errors"
-    # A lone surrogate can be in a text, but in no file that could be built.
+    # A text can contain a lone surrogate, but a file that is built cannot.
     if build and not SURROGATES.search(text):
         for program in programs.values():
             if _size(program) <= MOST_ELEMENTS:

@@ -21,7 +21,7 @@ OPERATORS = ("+", "-", "*", "/", "%", "@", "<", ">", ",")
 
 
 def words(text: str, others: list[str], chance: random.Random) -> str:
-    """Words dropped, doubled, swapped, replaced by strange ones or by some of another text."""
+    """Words removed, doubled, swapped, replaced by unusual ones or by words of another text."""
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         places = list(TOKEN.finditer(text))
         if not places:
@@ -53,13 +53,13 @@ def _replacement(old: str, own: list[str], others: list[str], chance: random.Ran
 
 
 def gently(text: str, others: list[str], chance: random.Random) -> str:
-    """A number, name, operator or function for another of its kind: often still a program."""
+    """A number, name, operator or function replaced by another of its kind: often still valid."""
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         places = [place for place in TOKEN.finditer(text) if _kind(place.group())]
         if not places:
             return text
         place = chance.choice(places)
-        new = _akin(place.group(), [p.group() for p in places], chance)
+        new = _similar(place.group(), [p.group() for p in places], chance)
         text = text[: place.start()] + new + text[place.end() :]
     return text
 
@@ -74,7 +74,7 @@ def _kind(word: str) -> str:
     return "operator" if word in OPERATORS else ""
 
 
-def _akin(word: str, own: list[str], chance: random.Random) -> str:
+def _similar(word: str, own: list[str], chance: random.Random) -> str:
     kind = _kind(word)
     if kind == "function":
         return chance.choice(list(BUILTINS))
@@ -87,7 +87,7 @@ def _akin(word: str, own: list[str], chance: random.Random) -> str:
 
 
 def lines(text: str, others: list[str], chance: random.Random) -> str:
-    """Whole lines dropped, doubled, moved, or taken from another text."""
+    """Whole lines removed, doubled, moved, or taken from another text."""
     found = text.split("\n")
     for _ in range(chance.choice((1, 1, 2, 3))):
         at = chance.randrange(len(found))
@@ -105,7 +105,7 @@ def lines(text: str, others: list[str], chance: random.Random) -> str:
 
 
 def raw_bytes(text: str, others: list[str], chance: random.Random) -> str:
-    """Bytes changed, dropped, put in or cut off; read as a file would be, or as it comes."""
+    """Bytes changed, removed, inserted or cut off; decoded as a file would be, or byte by byte."""
     data = bytearray(text.encode("utf-8", "surrogatepass"))
     for _ in range(chance.choice((1, 2, 4, 16))):
         at = chance.randrange(len(data) + 1)

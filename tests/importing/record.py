@@ -1,4 +1,4 @@
-"""Records small PyTorch models as users save them, with an input and what the model makes of it.
+"""Records small PyTorch models as users save them, with an input and the model's output for it.
 
 Run by hand (`python tests/importing/record.py`, needs PyTorch); tests read only the files.
 """
@@ -269,7 +269,7 @@ def main() -> None:
     images = Images()
     for tensor in images.state_dict().values():
         if tensor.dtype == torch.float32 and tensor.ndim == 1:
-            tensor.uniform_(0.5, 1.5)  # statistics as after training, not 0 and 1
+            tensor.uniform_(0.5, 1.5)  # statistics as after training, not the initial 0 and 1
     record("cnn", images.eval(), torch.randn(2, 3, 8, 8))
     decoder = Decoder()
     for tensor in decoder.state_dict().values():

@@ -1,4 +1,4 @@
-"""Grows a random model line by line: picks operands, makes new inputs, parameters and states."""
+"""Makes a random model line by line: picks operands, makes new inputs, parameters and state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MIDDLE = (*SMALL, 9, 13, 16, 17, 31, 32, 33)
 LARGE = (*MIDDLE, 63, 64, 65, 100, 127, 128, 130, 257)
 MOST_ELEMENTS = {SMALL: 2_000, MIDDLE: 10_000, LARGE: 40_000}
 INPUT_BOUND, PARAM_BOUND = 2.0, 2.0
-# Larger values are squashed before they are used again, so that nothing overflows.
+# Larger values are bounded (by tanh, for example) before they are used, so that nothing overflows.
 MOST = 40.0
 
 
 class Builder:
-    """`whole` is the share of operands that are computed from whole numbers and bools."""
+    """`whole` is the fraction of operands that are computed from integers and bools."""
 
     def __init__(self, seed: int, whole: float = 0.0) -> None:
         self.whole_share = whole
@@ -89,7 +89,7 @@ class Builder:
         return self._new(self.states, type_)
 
     def of_state(self, type_: Type) -> str:
-        """A state of this type, one that is there already or a new one."""
+        """A state of this type, an existing one or a new one."""
         found = [name for name, known in self.states.items() if known == type_]
         return self.choice(found) if found and self.chance(0.5) else self.state(type_)
 
@@ -111,7 +111,7 @@ class Builder:
         dtype: str = "f32",
         fits: Callable[[Type], bool] = lambda type_: True,
     ) -> str:
-        """A value of this kind, mostly a recent one; a new source where there is none."""
+        """A value of this kind, mostly a recent one; a new source if there is none."""
         ranks = list(rank)
         if dtype == "f32" and self.chance(self.whole_share / 4):
             type_ = Type(dtype, self.shape(self.choice(ranks)))
@@ -123,12 +123,12 @@ class Builder:
         ]  # fmt: skip
         if found and self.chance(0.9):
             fresh = [name for name in found if name in self.unused]
-            return self._tamed(self.choice(fresh if fresh and self.chance(0.7) else found))
+            return self._bounded(self.choice(fresh if fresh and self.chance(0.7) else found))
         for _ in range(50):
             type_ = Type(dtype, self.shape(self.choice(ranks)))
             if fits(type_):
                 return self.source(type_)
-        return self._tamed(self.choice(found)) if found else self.source(Type(dtype, ()))
+        return self._bounded(self.choice(found)) if found else self.source(Type(dtype, ()))
 
     def of(self, type_: Type, new: float = 0.3) -> str:
         """A value of exactly this type."""
@@ -137,10 +137,10 @@ class Builder:
         found = [name for name, known in self.types.items() if known == type_]
         if found and not self.chance(new):
             fresh = [name for name in found if name in self.unused]
-            return self._tamed(self.choice(fresh or found))
+            return self._bounded(self.choice(fresh or found))
         return self.source(type_)
 
-    def _tamed(self, name: str) -> str:
+    def _bounded(self, name: str) -> str:
         if self.bounds[name] <= MOST or self.types[name].dtype != "f32":
             return name
         squash = self.choice(["tanh({0})", "sin({0})", "{0} / (1.0 + abs({0}))"])
@@ -167,7 +167,7 @@ class Builder:
         ).trimmed()  # fmt: skip
 
 
-# ---- floats made of whole numbers, as of quantised weights, counts and masks
+# ---- floats made from integers, such as quantised weights, counts and masks
 
 WHOLE = ("u8", "i32", "u32", "bool")
 # Integers of each kind that are computed, from a float or from integers.

@@ -46,7 +46,7 @@ def binary(b: Builder) -> None:
 
 
 def partner(b: Builder, x: str) -> tuple[str, tuple[int, ...]]:
-    """Something that lines up with `x`, and the shape both make."""
+    """A value that broadcasts with `x`, and the shape of the result."""
     shape = b.types[x].shape
     kind = b.weighted([("same", 5), ("suffix", 3), ("ones", 3), ("longer", 1), ("self", 1)])
     if kind == "self":
@@ -102,7 +102,7 @@ def logic(b: Builder) -> None:
 
 
 def integers(b: Builder) -> None:
-    """Whole numbers from an input or a cast, calculated with, and back to floats."""
+    """Integers from an input or a cast, arithmetic with them, and back to floats."""
     x = b.pick(rank=(0, 1, 2, 3))
     type_ = Type("i32", b.types[x].shape)
     i = b.input(type_) if b.chance(0.5) else b.add(type_, "i32({0} * 3.0)", x, bound=130)
@@ -150,7 +150,7 @@ def stop(b: Builder) -> None:
 
 
 def loop(b: Builder) -> None:
-    """A loop that is unrolled, as a function's text would be."""
+    """A loop, which the compiler unrolls."""
     x = b.pick(rank=(1, 2, 3), fits=lambda type_: type_.shape[0] <= 8)
     size, rest = b.types[x].shape[0], b.types[x].shape[1:]
     parts = " + ".join(f"{i + 1}.0 * {{0}}[{i}]" for i in range(size))

@@ -17,7 +17,7 @@ MAKERS = [
     (networks.matmul, 7), (networks.einsum, 2), (networks.layers, 3), (networks.convolve, 1),
     (networks.attention, 1), (networks.scan, 1), (networks.loss, 2),
 ]  # fmt: skip
-# The share of operands that are computed from integers and bools.
+# The fraction of operands that are computed from integers and bools.
 WHOLE = 0.1
 OPTIMIZERS = [
     "sgd {{ lr = {lr}{more} }}", "sgd {{ lr = {lr}; momentum = 0.9{more} }}",
@@ -31,7 +31,7 @@ MORE = ["", "", "", "; clip_norm = 0.5", "; clip_value = 0.02", "; accumulate = 
 
 
 def generate(seed: int, whole: float = WHOLE) -> Model:
-    """The model of a seed: always the same, whatever was drawn before."""
+    """The model of a seed, always the same."""
     b = Builder(seed, whole)
     for _ in range(b.whole(1, 14)):
         maker = b.weighted(MAKERS)
@@ -52,7 +52,7 @@ def _trained(model: Model) -> bool:
 
 
 def _results(b: Builder) -> list[str]:
-    """Values nothing else uses, and now and then one that is used: it must be kept in memory."""
+    """Values that nothing else uses, and sometimes one that is used: it must be stored."""
     lines = [step.name for step in b.steps if isinstance(step, Line)]
     if not lines:
         return [next(iter(b.types))]

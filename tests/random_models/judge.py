@@ -1,7 +1,7 @@
-"""Judges a model file: kernels against the numpy evaluator, gradients against differences.
+"""Checks a model file: kernels against the numpy evaluator, gradients against differences.
 
-How far a kernel may be off is measured, not guessed: the evaluator runs a few times more with
-rounding errors added after every node, and what moves much then may differ much.
+The tolerance of each result is measured: the evaluator runs a few more times with rounding errors
+added after every node, and results that change much then may differ much.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Values = Mapping[str, Array]
 # A few times the error of a GPU's exp, log or division, relative and absolute.
 NOISE, NOISE_FLOOR = 2e-6, 2e-7
 NOISY_RUNS = 3
-# Allowed on top of what noise moves, relative to 1 + |value|.
+# Allowed in addition to the change by noise, relative to 1 + |value|.
 TOLERANCE = 1e-5
 SLACK = 6.0
 # Differences at two steps give the slope without the third derivative's error.
@@ -43,7 +43,7 @@ class Wrong(AssertionError):
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an entry: its inputs, what it must give, and how far off each element may be."""
+    """One call of an entry: its inputs, expected outputs, and the tolerance of each element."""
 
     entry: str
     inputs: Values
@@ -52,7 +52,7 @@ class Call:
 
 
 def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
-    """Raises `Wrong` where a kernel on any device, in any profile, or a gradient is wrong."""
+    """Raises `Wrong` if a kernel on any device, in any profile, or a gradient is wrong."""
     source, traced, diagnostics = read_program(path)
     program = run_passes(traced, until="opt", check=True)
     compiled = compile_program(source, traced, diagnostics)
@@ -67,7 +67,7 @@ def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
 
 
 def expected_calls(program: Program) -> list[Call]:
-    """Every entry in turn, training a few times, then all again: states must have moved alike."""
+    """Every entry once, training a few times, then all again: state must change alike."""
     weights = initial_weights(program)
     exact = Session(program, weights, weights)
     noisy = [NoisySession(program, weights, weights) for _ in range(NOISY_RUNS)]
@@ -146,7 +146,7 @@ def _noisy(graph: Graph, values: Values, number: int) -> Evaluated:
 
 
 def _shaken(array: Array, value: Value, number: int) -> Array:
-    """Noise is a function of the value, so that ties stay ties; whole numbers are exact."""
+    """Noise is a function of the value, so that ties stay ties; integers are exact."""
     if value.dtype not in FLOATS:
         return array
     wave = np.cos(array * 12345.678 + number)
@@ -198,8 +198,8 @@ def check_slopes(program: Program, calls: list[Call]) -> None:
     for name in names:
         gradient = np.asarray(outputs[f"d_{name}"], np.float64)
         tries = [_slope_error(graph, values, name, gradient, draw) for _ in range(3)]
-        # A kink between the two points spoils a difference: one direction that agrees is enough
-        # where the others do not agree with themselves.
+        # A difference across a kink is wrong: one direction that agrees is enough if the others'
+        # differences at two step sizes do not agree with each other.
         if all(error > SLOPE_TOLERANCE for error, steady in tries if steady) and any(
             steady for _, steady in tries
         ):
@@ -207,7 +207,7 @@ def check_slopes(program: Program, calls: list[Call]) -> None:
 
 
 def _only_loss(graph: Graph) -> Graph:
-    """Without what only the gradients need."""
+    """The model without what only the gradients need."""
     kept, wanted = [], {graph.outputs["loss"].name}
     for node in reversed(graph.nodes):
         if any(value.name in wanted for value in node.outputs):

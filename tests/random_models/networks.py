@@ -63,7 +63,7 @@ def layers(b: Builder) -> None:
         name = b.layer(f"SwiGLU[{inner}, {b.size(40)}]")
         b.add(b.types[x], f"{name}({{0}})", x, bound=9 * b.bounds[x] + 1)
     elif kind in ("layer_norm", "rms_norm"):
-        # Next to no variance makes a norm's slope huge, so something is added that varies.
+        # With almost no variance the gradient of a norm is huge, so something that varies is added.
         text = f"{kind}({{0}} + 0.2 * f32(arange({inner})), {{1}}, {{2}})"
         if kind == "rms_norm":
             text = f"{kind}({{0}} + 0.3, {{1}})"

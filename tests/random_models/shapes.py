@@ -64,7 +64,7 @@ def cut(b: Builder) -> None:
 
 
 def _place(items: list[str], at: int) -> int:
-    """Where in the index axis `at` of the result begins: plain numbers make no axis."""
+    """The position in the index of axis `at` of the result: plain numbers give no axis."""
     kept = 0
     for place, item in enumerate(items):
         if kept == at:
@@ -104,7 +104,7 @@ def concat(b: Builder) -> None:
 
 
 def lookup(b: Builder) -> None:
-    """Rows of a table by whole numbers that an input or a cast gives."""
+    """Rows of a table by integers from an input or a cast."""
     table = b.pick(rank=(1, 2, 3), fits=lambda type_: type_.size <= b.most // 2)
     rows, rest = b.types[table].shape[0], b.types[table].shape[1:]
     room = max(1, b.most // max(1, prod(rest)))
@@ -136,7 +136,7 @@ def window(b: Builder) -> None:
     size = b.whole(1, shape[axis])
     at = b.input(Type("i32")) if b.chance(0.7) else b.of(Type("i32"))
     if at not in b.inputs:
-        # The judge draws inputs in range; what is computed may be anything.
+        # Drawn inputs are in range; computed values may be anything.
         at = b.add(Type("i32"), f"clamp({{0}}, 0, {shape[axis] - size})", at)
     shape[axis] = size
     index = ", ".join([*[":"] * axis, f"{{1}} +: {size}"])
@@ -206,7 +206,7 @@ def place_of(b: Builder) -> None:
 
 
 def whole_views(b: Builder) -> None:
-    """Integers and bools turned, cut, joined and looked up, then used as floats."""
+    """Integers and bools transposed, sliced, concatenated and gathered, then used as floats."""
     dtype = b.choice(WHOLE)
     x = whole_value(b, dtype, b.shape(b.whole(1, 3)))
     shape = b.types[x].shape

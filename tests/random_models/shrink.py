@@ -12,7 +12,7 @@ Fails = Callable[[Model], bool]
 
 
 def shrink(model: Model, fails: Fails, seconds: float = 60.0) -> Model:
-    """The smallest model found in this time for which `fails` still says yes."""
+    """The smallest model found in this time for which `fails` is still true."""
     until = time.monotonic() + seconds
     improved = True
     while improved and time.monotonic() < until:
@@ -68,7 +68,7 @@ def _without(model: Model, line: Line) -> Model:
 
 
 def _bypassed(model: Model, line: Line) -> Iterator[Model]:
-    """Something of the same type that was there before takes the place of the line's value."""
+    """An earlier value of the same type replaces the line's value."""
     types = model.types
     for other in line.uses:
         if types[other] == line.type:

@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Write:
-    """`target := value`, where the target may hold `{0}` for the place of a window."""
+    """`target := value`, where the target may contain `{0}` for the position of a window."""
 
     state: str
     target: str
@@ -85,7 +85,7 @@ class Model:
         return wanted
 
     def trimmed(self) -> Model:
-        """Without what nothing depends on."""
+        """The model without lines that nothing depends on."""
         names = self.reached()
         steps = [s for s in self.steps if isinstance(s, Write) or s.name in names]
         return Model(
@@ -181,7 +181,7 @@ def _entry(
 
 
 def _term(name: str, type_: Type) -> str:
-    """A part of the loss whose slope differs from element to element."""
+    """A term of the loss whose gradient differs from element to element."""
     if type_.dtype != "f32":
         return ""
     if not type_.shape:

@@ -2,9 +2,9 @@
 //
 //   node compile.mjs FOLDER [halves] < paths.json > results.json
 //
-// Kernels are compiled for no adapter at all, up to where a driver would take over: what browsers
-// accept is decided before, and a driver takes a thousand times as long. With `halves` they may
-// use f16.
+// Kernels are compiled without an adapter, up to the point where a driver would compile them: what
+// browsers accept is decided before, and a driver takes a thousand times as long. With `halves`
+// they may use f16.
 //
 // FOLDER is where the npm package `webgpu` is installed. Input: a JSON list of file paths; output:
 // {path: [message, …]}, an empty list where Tint and pipeline creation accept the kernel.
@@ -15,7 +15,7 @@ import { pathToFileURL } from 'node:url';
 
 const require = createRequire(join(process.argv[2], 'resolve-from-here.js'));
 const { create } = await import(pathToFileURL(require.resolve('webgpu')).href);
-// Held for the life of the process: when it is collected, the device dies with it.
+// Kept for the life of the process: if it is garbage-collected, the device is lost.
 const halves = process.argv[3] === 'halves';
 globalThis.dawn = create(['backend=null']);
 

@@ -1,1 +1,1 @@
-"""Long trials of reliability, started by `python tests/reliability.py NAME`."""
+"""Long reliability trials, started by `python tests/reliability.py NAME`."""

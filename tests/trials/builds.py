@@ -1,6 +1,6 @@
 """Builds that die, fail or are interrupted while they write: the folder is the old or the new one.
 
-First at every single operation on files, then at random moments of processes that build for ever.
+First at every single operation on files, then at random moments of processes that build in a loop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MODELS = {
 # What the user put into the folder.
 THEIRS = {"notes.txt": b"mine", "data/x.bin": bytes(1000), "kernels/mine.wgsl": b"// mine\n"}
 WAYS = ("killed", "disk full", "interrupted")
-# Files of both, until wgcc looks at the folder again.
+# Files of both, until wgcc next opens the folder.
 MIXED = "mixed at first"
 
 Files = Mapping[str, bytes]
@@ -87,11 +87,11 @@ class Trial:
         for name, data in THEIRS.items():
             (self._template / name).parent.mkdir(exist_ok=True)
             (self._template / name).write_bytes(data)
-        # Imports what a build needs: a child must not stop at that.
+        # Imports everything a build needs, so that children need no import.
         write_files(self.files["new.wg"], folder / "first")
 
     def at_every_operation(self, way: str, inside: bool, stride: int = 1) -> Counter[str]:
-        """`inside`: from within the folder, which then cannot be exchanged."""
+        """`inside`: from within the folder, which then cannot be swapped."""
         found = Counter[str]({"old.wg": 0, "new.wg": 0, "other": 0, "left over": 0})
         for at in itertools.count(1, stride):
             shutil.rmtree(self.bundle.parent, ignore_errors=True)
@@ -110,7 +110,7 @@ class Trial:
         raise AssertionError
 
     def at_random_moments(self, count: int, seed: int) -> Counter[str]:
-        """Kills of processes that write both bundles in turn, until some time after they began."""
+        """Kills processes that write both bundles alternately, some time after they began."""
         found = Counter[str]({"old.wg": 0, "new.wg": 0, "other": 0, "left over": 0})
         chance, seconds = random.Random(seed), self._seconds()
         shutil.rmtree(self.bundle.parent, ignore_errors=True)
@@ -132,14 +132,14 @@ class Trial:
         return found
 
     def state(self) -> str:
-        """Which bundle is in the folder, whole and with all that is not the build's."""
+        """Which bundle is in the folder, complete and with all files of the user."""
         paths = (path for path in sorted(self.bundle.rglob("*")) if path.is_file())
         names = {path.relative_to(self.bundle).as_posix(): path for path in paths}
         found = {name: path.read_bytes() for name, path in names.items() if name[0] != "."}
         return next((name for name, whole in self.whole.items() if found == whole), "other")
 
     def _repair(self) -> int:
-        """What is left over after the next build, which must succeed."""
+        """Stray files after the next build, which must succeed."""
         write_files(self.files["new.wg"], self.bundle)
         return len(self._strays()) + (self.state() != "new.wg")
 
@@ -153,7 +153,7 @@ class Trial:
         return (time.monotonic() - started) / 2
 
     def _build(self, way: str, inside: bool, at: int) -> None:
-        """In a process of its own. Exit code 0: it came to its end without a fault."""
+        """In a separate process. Exit code 0: it finished without a fault."""
         count = itertools.count(1)
 
         def fault() -> None:

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def is_same(bundle: Path, profile: str, steps: int) -> bool:
-    """Whether both leave the same losses, parameters, moments and state."""
+    """Whether both give the same losses, parameters, moments and state."""
     with wgcc_runtime.load(bundle, device=NAMES["swiftshader"], profile=profile) as model:
         (entry,) = training_entries(model.plan)
         batches = [draw_batch(entry, step) for step in range(steps)]

@@ -37,7 +37,7 @@ bundle, adapter, first, count, start, end = sys.argv[1:]
 for step in run(pathlib.Path(bundle), adapter, int(first), int(count), start, end):
     print(step)
 """
-# Of what is sent to Deno as JSON.
+# The limit of what is sent to Deno as JSON.
 MOST_NUMBERS = 3_000_000
 
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         with tempfile.TemporaryDirectory(prefix="wgcc-same-") as folder:
             bundle = build(source, Path(folder) / "bundle")
             if options.builds:
-                wrong += _told(
+                wrong += _reported(
                     name, f"{options.builds} builds", builds(source, options.builds, chance)
                 )
             if training_entries(wgcc_runtime.load_plan(bundle)) and options.processes:
@@ -71,15 +71,15 @@ def _train(
 ) -> int:
     runs, steps = Runs(bundle, folder, options.adapter, chance), options.steps
     found = {runs.straight(steps) for _ in range(options.processes)}
-    wrong = _told(name, f"{steps} steps in {options.processes} processes", found)
+    wrong = _reported(name, f"{steps} steps in {options.processes} processes", found)
     pair = {*found, runs.resumed(steps, steps // 3)}
-    wrong += _told(name, f"interrupted after {steps // 3} steps and resumed", pair)
+    wrong += _reported(name, f"interrupted after {steps // 3} steps and resumed", pair)
     if options.adapter == "lavapipe":
-        wrong += _told(name, *in_deno(name, folder, steps))
+        wrong += _reported(name, *in_deno(name, folder, steps))
     return wrong
 
 
-def _told(name: str, what: str, found: set[str]) -> int:
+def _reported(name: str, what: str, found: set[str]) -> int:
     answer = "the same bits" if len(found) == 1 else f"{len(found)} different results"
     print(f"{name}: {what}: {answer}", flush=True)
     return len(found) - 1
@@ -115,7 +115,7 @@ class Runs:
 
 
 def in_deno(name: str, folder: Path, steps: int) -> tuple[str, set[str]]:
-    """Checkpoints after as many steps as Deno can be sent, from both runtimes."""
+    """Checkpoints of both runtimes after as many steps as can be sent to Deno."""
     bundle = build_web(ROOT / "examples" / name / "model.wg", folder / "web")
     (entry,) = training_entries(wgcc_runtime.load_plan(bundle))
     steps = min(steps, MOST_NUMBERS // sum(t.size for t in entry.inputs.values()))

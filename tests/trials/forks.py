@@ -25,7 +25,7 @@ ITEM = batches(1)[0]
 ADAPTERS = ("lavapipe", "swiftshader", "wasm")
 # Longer is a hang.
 PATIENCE = 60.0
-# How a child ends that was refused, that was not, and that had nothing to do with the GPU.
+# Exit codes of a child that was refused, that was not, and that did not use the GPU.
 REFUSED, TAKEN, ENDED = 41, 42, 43
 
 
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def fork(count: int, adapter: str) -> tuple[Counter[str], float]:
-    """How children ended, and the longest time until they had."""
+    """How children ended, and the longest time they took."""
     with tempfile.TemporaryDirectory(prefix="wgcc-forks-") as folder:
         code = f"from trials.forks import worker; worker({folder!r}, {count}, {adapter!r})"
         process = subprocess.run(
@@ -76,7 +76,7 @@ def worker(folder: str, count: int, adapter: str) -> None:
 
 
 def _uses(bundle: Path, adapter: str, path: Path) -> dict[str, Callable[[list[Model]], Any]]:
-    """What a child may try with models of its parent, one of which was just training."""
+    """What a child tries with models of its parent, one of which was just training."""
     return {
         "call": lambda models: models[0].train(**ITEM),
         "idle model": lambda models: models[1].train(**ITEM),

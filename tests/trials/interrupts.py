@@ -27,7 +27,7 @@ from wgcc_runtime import Model, WgccError, load
 from wgcc_runtime.weights import load_weights
 
 ITEMS = batches(13)
-# A model that has made so many steps starts over.
+# A model that has made this many steps starts over.
 MOST_STEPS = 200
 ADAPTERS = ("lavapipe", "swiftshader", "wasm")
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def interrupt(count: int, seed: int, adapter: str) -> Counter[str]:
-    """What became of so many interrupts. A process that aborts is a fault, and another goes on."""
+    """The results of this many interrupts. A process that aborts is a fault; another continues."""
     total = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="wgcc-interrupts-") as folder:
         for attempt in itertools.count():
@@ -76,13 +76,13 @@ def python_path() -> str:
 
 
 def worker(folder: str, count: int, seed: int, adapter: str) -> None:
-    """Interrupts one model again and again; prints what was found so far after each."""
+    """Interrupts one model repeatedly; prints the results so far after each."""
     place = Path(folder) / str(seed)
     trial = Trial(line_twin.write_bundle(place / "bundle"), place, adapter, seed)
     for _ in range(count):
         trial.interrupt()
         print(json.dumps(trial.found), flush=True)
-    # Ends here with what is still mapped or submitted, as a program would.
+    # Ends here with buffers still mapped or work submitted, as a program could.
 
 
 class Trial:
@@ -102,11 +102,13 @@ class Trial:
         self._seconds = {action: 0.02 for action in self._actions}
         self.found = Counter[str]()
         self._model.save(self._path)
-        for action in self._actions:  # once undisturbed: pipelines are compiled at the first use
+        for (
+            action
+        ) in self._actions:  # once without interrupts: pipelines are compiled at the first use
             self._timed(action)
 
     def interrupt(self) -> None:
-        """One action with a signal or two at a moment within it, or just behind."""
+        """One action with one or two signals during it, or just after."""
         action = self._chance.choice(self._actions)
         if self._model.steps_done > MOST_STEPS - 40:
             self._model.reset()
@@ -119,7 +121,7 @@ class Trial:
 
     def _meet(self, action: Callable[[], Any], wait: float, again: float) -> bool:
         """Whether the action ended early. All signals have come when this returns."""
-        # Flags, because an interrupted `threading.Event` is not as good as new.
+        # Flags, because an interrupted `threading.Event` may stay in a bad state.
         started: list[bool] = []
         sent: list[bool] = []
         threading.Thread(target=_send, args=(wait, again, started, sent)).start()
@@ -145,7 +147,7 @@ class Trial:
         self._seconds[action] = 0.7 * self._seconds[action] + 0.3 * (time.perf_counter() - started)
 
     def _check(self) -> None:
-        """Counted steps are those in the parameters, on the GPU and in the file; all goes on."""
+        """Counted steps are those in the parameters, on the GPU and in the file."""
         model, step = self._model, self._model.steps_done
         is_right = _bytes(everything(model)) == self._right[step]
         self.found["fault: uncounted steps"] += not is_right

@@ -1,4 +1,4 @@
-"""Kernels with one wrong operator that load as if nothing were: the self-test of a bundle tells."""
+"""Kernels with one wrong operator that load without error: the self-test of a bundle must fail."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from building import build
 from wgcc_runtime import WgccError
 
 OTHER = {" + ": " - ", " - ": " + ", " * ": " + ", " / ": " * ", "fma(": "0.5 * fma("}
-# Operators of the code; comments, declarations, guards of bounds and strides of loops are left
-# alone, because many changes of a guard or a stride change nothing.
+# Operators of the code; comments, declarations, bounds checks and strides of loops are left
+# unchanged, because many changes of a check or a stride have no effect.
 CODE = re.compile(r"^ +(?! |//|if \(|for \(|let \w+_in = min).*", re.MULTILINE)
 OPERATOR = re.compile(r" [-+*/] (?!0u)|\bfma\(")
 
 
-# Some changes change nothing (an edge that no element lies on), or nothing yet (the tenth digit of
-# a correction in the first three steps).
+# Some changes have no effect (an edge that no element is on), or none yet (the tenth digit of a
+# correction in the first three steps).
 MOST_SURVIVORS = 0.1
 
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def try_mutants(bundle: Path, adapter: str, each: int, seed: int) -> list[tuple[Mutant, str]]:
-    """What the self-test says to each mutant; those that survive are shown."""
+    """The result of the self-test for each mutant; those that survive are printed."""
     verdicts = [(m, _verdict(bundle, adapter, m)) for m in mutants(bundle, each, seed)]
     for mutant, verdict in verdicts:
         if verdict != "caught":
@@ -109,7 +109,7 @@ def _verdict(bundle: Path, adapter: str, mutant: Mutant) -> str:
 
 
 def profile_of(plan: dict[str, Any], kernel: int) -> str:
-    """A profile in which the kernel is run."""
+    """A profile that runs the kernel."""
     for name, entries in plan["profiles"].items():
         if any(new["kernel"] == kernel for changes in entries.values() for new in changes):
             return str(name)

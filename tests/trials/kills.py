@@ -1,4 +1,4 @@
-"""Processes killed while they save a checkpoint: the file is always whole, and rests are swept."""
+"""Processes killed while they save a checkpoint: the file is complete, stray files are removed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def kill_savers(folder: Path, count: int, seed: int, words: int) -> Counter[str]:
-    """What the kills left behind. Each process saves for ever, until some time after it began to
-    write the file of its second save."""
+    """What the kills left behind. Each process saves in a loop and is killed some time after it
+    began to write the file of its second save."""
     path, chance, found = folder / "ck.safetensors", random.Random(seed), Counter[str]()
     found.update({"unreadable": 0, "left after a save": 0})
     seconds = _write_seconds(path, words)

@@ -1,4 +1,4 @@
-"""Many random models: judged on both adapters in all profiles, compiled with Tint, shrunk."""
+"""Many random models: checked on both adapters in all profiles, compiled with Tint, shrunk."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Trial:
         print(f"  saved to {path}", flush=True)
 
     def failure(self, model: Model, collect: bool = False) -> tuple[str, str] | None:
-        """What is wrong with a model, and where that was noticed; None if nothing is."""
+        """What is wrong with a model, and where that was noticed; None if it is correct."""
         folder = Path(tempfile.mkdtemp(prefix="wgcc-random-"))
         try:
             path = folder / "model.wg"
@@ -97,7 +97,7 @@ class Trial:
             return None
         except Exception as error:
             if isinstance(error, WgError) and NOTHING_TO_TRAIN in codes(error):
-                return None  # all it could train lies behind a step: refused, and rightly so
+                return None  # all parameters are behind a step function: correctly refused
             place = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join(f"{type(error).__name__}: {error}".split())
             return text, f"{type(error).__name__} {Path(place.filename).name}:{place.lineno}"

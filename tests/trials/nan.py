@@ -58,7 +58,7 @@ def _trials(source: Path, folder: Path, options: argparse.Namespace) -> Iterator
     for number, name in enumerate(params):
         spoilt = poisoned(bundle, folder / str(number), name, WORDS[number % 3])
         with wgcc_runtime.load(spoilt, device=device) as model:
-            yield f"d.{name}", _is_told(model, f"step 1: .*`d.{name}` .kernel poison", "")
+            yield f"d.{name}", _is_reported(model, f"step 1: .*`d.{name}` .kernel poison", "")
 
 
 def _tensors(model: wgcc_runtime.Model) -> Iterator[tuple[str, bool]]:
@@ -69,12 +69,12 @@ def _tensors(model: wgcc_runtime.Model) -> Iterator[tuple[str, bool]]:
         values.reshape(-1)[(7 * number) % values.size] = BAD[number % 3]
         model._machine.write(tensor, values)
         said = f"step 2: .*`{tensor.name}` was not finite before the step"
-        yield tensor.name, _is_told(model, said, tensor.name)
+        yield tensor.name, _is_reported(model, said, tensor.name)
         model._machine.write(tensor, before[tensor.name])
 
 
 def _inputs(model: wgcc_runtime.Model) -> Iterator[tuple[str, bool]]:
-    """`call` refuses them; here they come past its check."""
+    """`call` refuses them; here its check is bypassed."""
     entry = model.entry("train")
     for name, tensor in entry.inputs.items():
         if tensor.is_float:
@@ -82,11 +82,11 @@ def _inputs(model: wgcc_runtime.Model) -> Iterator[tuple[str, bool]]:
             given[name] = given[name].copy()
             given[name].reshape(-1)[-1] = np.nan
             said = f"`train/{name}` was not finite before the step"
-            yield name, _is_told(model, said, "", given)
+            yield name, _is_reported(model, said, "", given)
 
 
-def _is_told(model: wgcc_runtime.Model, said: str, spoilt: str, given: Any = None) -> bool:
-    """Whether one step says so, and all but what is spoilt keeps its last good value."""
+def _is_reported(model: wgcc_runtime.Model, said: str, spoilt: str, given: Any = None) -> bool:
+    """Whether one step reports it, and all but the corrupted tensor keep their last good values."""
     entry, before = model.entry("train"), everything(model)
     try:
         if given is None:

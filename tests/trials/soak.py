@@ -17,11 +17,11 @@ from building import build
 from wgcc_runtime.weights import load_weights
 
 EVERY = 50
-# Of a run that is left out: pipelines, pools and caches fill.
+# The fraction of a run that is not measured: pipelines, pools and caches fill.
 WARM_UP = 0.2
 MOST_GROWTH = 0.01
-# Of processor time per step, the last fifth against the first after the warm-up; a busy machine
-# alone makes such fifths differ by a tenth.
+# CPU time per step, the last fifth relative to the first after the warm-up; on a busy machine such
+# fifths differ by a tenth.
 MOST_SLOWDOWN = 0.25
 
 
@@ -38,7 +38,7 @@ class Samples:
         self.seconds.append(time.process_time())
 
     def growth(self) -> float:
-        """Of the memory from after the warm-up to the end, as a fraction."""
+        """Growth of the memory from the warm-up to the end, as a fraction."""
         start = int(WARM_UP * len(self.bytes))
         fifth = max(1, len(self.bytes) // 5)
         first, last = self.bytes[start : start + fifth], self.bytes[-fifth:]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fuzzing.hostile import TEXTS
 
-# Of the processor, so that a busy machine does not matter.
+# CPU time, so that a busy machine does not matter.
 SECONDS, MEGABYTES = 10, 500
 COMMAND = (sys.executable, "-m", "wgcc", "check")
 
@@ -52,7 +52,7 @@ class Result:
 
 
 def measure(text: str) -> Result:
-    """Checks a text in a process of its own, which may use little more than it should."""
+    """Checks a text in a separate process, with limits slightly above the allowed ones."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.wg"
         path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")

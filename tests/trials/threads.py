@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def share(folder: Path, count: int, adapter: str) -> Counter[str]:
-    """What becomes of two models on one device, with four threads at each."""
+    """Uses two models on one device, with four threads each."""
     bundle = line_twin.write_bundle(folder / "bundle")
     first = load(bundle, device=adapter, threads=2)
     second = load(bundle, device=getattr(first._machine.device, "gpu", adapter), threads=3)
@@ -57,7 +57,7 @@ def share(folder: Path, count: int, adapter: str) -> Counter[str]:
 
 
 class Trial:
-    """One model in many threads. All train on one batch, so that each step has one right loss."""
+    """One model in many threads. All train on one batch, so that the loss of each step is known."""
 
     def __init__(self, model: Model, path: Path) -> None:
         self.model, self._path = model, path
@@ -76,7 +76,7 @@ class Trial:
             self._events.append(f"fault: {type(error).__name__}")
 
     def result(self, undisturbed: Model) -> Counter[str]:
-        """Whether every step was made once, and the model is as after that many of them."""
+        """Whether every step was made once, and the model is as after that many steps."""
         steps = self.model.steps_done
         right = sorted(float(undisturbed.train(**ITEM)["loss"]) for _ in range(steps))
         found = Counter({**Counter(self._events), "steps": steps})

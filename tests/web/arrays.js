@@ -1,5 +1,4 @@
-// What callers pass as arrays: odd ones must mean what plain ones mean, wrong ones get the code of
-// the error.
+// Arrays of callers: unusual forms must mean the same as plain ones, wrong ones give an error code.
 
 const codeOf = async promise => {
   try {

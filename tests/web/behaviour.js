@@ -1,4 +1,4 @@
-// How a model behaves at its edges: a list of things observed, the same on every stack.
+// Edge cases of a model: a list of observations, the same on every stack.
 
 const x = (n = 18, v = 0.5) => new Float32Array(n).fill(v);
 const y = (n = 6, v = 0.25) => new Float32Array(n).fill(v);
@@ -169,7 +169,7 @@ async function saving(model, checkpoint) {
   return { saved, params };
 }
 
-/** A checkpoint taken while training goes on is of the step it names. */
+/** A checkpoint made during training belongs to the step it names. */
 async function savingWhileTraining(model) {
   await model.reset();
   const saved = [];
@@ -236,7 +236,7 @@ async function timesPerKernel(model) {
   ];
 }
 
-/** Nothing is reported as done; recover goes on from the snapshot. */
+/** Nothing is reported as done; recover continues from the snapshot. */
 async function lostDevice(model) {
   await model.reset();
   await list(model.fit(() => batch, { steps: 4 }));

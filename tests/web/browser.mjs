@@ -1,4 +1,4 @@
-// Chromium as the tests drive it: WebGPU on SwiftShader, everything that goes wrong collected.
+// Chromium as the tests use it: WebGPU on SwiftShader, with all errors collected.
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -28,7 +28,7 @@ const TYPES = {
 export const launch = (options = {}) =>
   chromium.launch({ executablePath: NAMES.find(existsSync), args: FLAGS, ...options });
 
-/** A page whose errors and console complaints end up in `problems`. */
+/** A page whose errors and console warnings are added to `problems`. */
 export async function openPage(browser, options) {
   const page = await browser.newPage(options);
   const problems = [];
@@ -39,7 +39,7 @@ export async function openPage(browser, options) {
   return { page, problems };
 }
 
-/** Serves folders by prefix on this machine; `headers` go with every answer. */
+/** Serves folders by prefix on this machine; `headers` are sent with every response. */
 export async function serve(folders, headers = {}) {
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, 'http://x').pathname);

@@ -90,7 +90,7 @@ async function digits() {
   await page.waitForSelector('.bar.best');
   const one = await best();
   await page.click('#clear');
-  // Something that is no digit, taught as a 4.
+  // A drawing that is not a digit, corrected to a 4.
   await stroke(page, '#ink', [
     [0.2, 0.2],
     [0.8, 0.2],

@@ -1,6 +1,6 @@
 // A GPU that fails: the n-th call of a kind, for every n of loading and three steps; or the whole
 // device, at every call of a run of 20 steps. Failures must be errors with a code, and the model
-// must stand where its count says.
+// must have the values of the step that it counts.
 
 export default async function faults({ load, device: gpu = navigator.gpu }, { stride = 1 }) {
   return {
@@ -29,8 +29,8 @@ const train = (model, options) =>
   });
 
 /**
- * The GPU, whose calls are told to `before(name, device, argument)`; what that returns is used
- * instead.
+ * The GPU, with `before(name, device, argument)` called before each call; if it returns something,
+ * that is used instead.
  */
 function watched(gpu, before) {
   const devices = [];
@@ -64,7 +64,7 @@ function watched(gpu, before) {
     const real = object[name].bind(object);
     object[name] = (...given) => {
       const instead = before(name, device, given[0]);
-      // No usage is an invalid buffer, which is what comes where there is no memory.
+      // A buffer without usage is invalid, as a buffer is when there is not enough memory.
       const result =
         instead === 'invalid' ? real({ size: 4, usage: 0 }) : (instead ?? real(...given));
       if (name === 'createBuffer') watch(result, 'mapAsync', device);

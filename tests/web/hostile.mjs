@@ -1,5 +1,5 @@
-// What the JavaScript runtime says to malformed bundles: a JSON list of bundles in, a list of error
-// codes out. The GPU is one that must not be asked for.
+// Error codes of the JavaScript runtime for malformed bundles: a JSON list of bundles in, a list of
+// codes out. The GPU must not be used.
 import { readFileSync } from 'node:fs';
 import { open } from '../../runtime_js/core/loader.js';
 

@@ -1,11 +1,11 @@
-// Bad words put into parameters and moments behind the runtime's back, as a bad bit of memory would
-// be: what is said, and whether everything else kept its last good value.
+// NaNs written into parameters and moments without the runtime's knowledge, like a memory error:
+// what is reported, and whether everything else kept its last good value.
 
 const BAD = [0x7fc00000, 0x7f800000, 0xff800000];
 
 /**
- * `most`: how many tensors to spoil, spread over all; `gradient`: only train once, and tell what is
- * said.
+ * `most`: how many tensors to corrupt, spread over all; `gradient`: only train once, and return the
+ * error.
  */
 export default async function nan(
   { load, device: gpu = navigator.gpu },
@@ -82,7 +82,7 @@ function batchOf({ entries, tensors }, step) {
   );
 }
 
-/** The GPU, whose device writes down the buffers it makes. */
+/** The GPU, whose device records the buffers it makes. */
 function recording(gpu, buffers) {
   return {
     async requestAdapter(options) {

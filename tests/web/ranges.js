@@ -1,4 +1,4 @@
-// Indices and labels out of range (tests/range_model.py): what is said, and whether the call was
+// Indices and labels out of range (tests/range_model.py): the error, and whether the call was
 // undone.
 
 const said = promise =>
@@ -13,7 +13,7 @@ const fill = (size, value) => new Float32Array(size).fill(value);
 export default async function ranges({ load, device }) {
   const model = await load({ device });
   const seen = {};
-  /** What a call is refused with, and whether it left everything as it was. */
+  /** The error of a call, and whether everything is unchanged after it. */
   const refused = async (entry, inputs) => {
     const before = await everything(model);
     const text = await said(model.call(entry, inputs));

@@ -1,9 +1,9 @@
-// Trains a bundle for many steps in Chromium and looks at its memory: node soak.mjs BUNDLE STEPS
-// Looks themselves cost the script's heap some kilobytes at first, however few steps lie between
-// them. So there are WARM_UP looks that nobody sees, then one before the steps, and two more, each
-// after half of them. Every look: steps, bytes of the script's heap after a collection, GPU buffers
-// alive, resident bytes of the browser's processes by kind (Linux), milliseconds per step since the
-// last look.
+// Trains a bundle for many steps in Chromium and measures its memory: node soak.mjs BUNDLE STEPS
+// The first measurements themselves add some kilobytes to the script's heap, no matter how few steps
+// are between them. So WARM_UP measurements are discarded; then there is one before the steps, and
+// one after each half of them. Each has: steps, bytes of the script's heap after a collection, GPU
+// buffers alive, resident bytes of the browser's processes by kind (Linux), milliseconds per step
+// since the last one.
 import { readFileSync } from 'node:fs';
 import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 
@@ -24,7 +24,7 @@ async function resident() {
     try {
       found[type] =
         (found[type] ?? 0) + 4096 * Number(readFileSync(`/proc/${id}/statm`, 'utf8').split(' ')[1]);
-    } catch {} // it has ended, or this is no Linux
+    } catch {} // the process has ended, or this is not Linux
   return found;
 }
 

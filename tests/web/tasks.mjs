@@ -1,5 +1,5 @@
-// The longest task of a page's main thread in a trace, in milliseconds of its own CPU time (a busy
-// machine may stretch the clock).
+// The longest task of a page's main thread in a trace, in milliseconds of its own CPU time (on a
+// busy machine it takes longer by the clock).
 
 export function longestTask(trace) {
   const events = JSON.parse(trace).traceEvents;

@@ -1,4 +1,4 @@
-// Loads with tuning, twice; the second time a browser remembers.
+// Loads with tuning, twice; the second time a browser uses the stored choice.
 
 export default async function tuned({ load, device, meta }) {
   const batch = { x: new Float32Array(18).fill(0.5), y: new Float32Array(6).fill(0.25) };
@@ -16,7 +16,7 @@ export default async function tuned({ load, device, meta }) {
     seen.name = model.adapter.name;
     model.dispose();
   }
-  // Whatever else lies in the storage is no reason to fail.
+  // Other contents of the storage must not cause an error.
   if (globalThis.indexedDB) {
     const opening = indexedDB.open('wgcc', 1);
     await new Promise(done => (opening.onsuccess = done));

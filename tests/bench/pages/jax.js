@@ -54,14 +54,14 @@ const LOSSES = {
   },
 };
 
-/** The loss owns its parameters: what it took by reference is given back. */
+/** The loss owns its parameters and disposes of them after use. */
 const owned = loss => (p, batch) => {
   const value = loss(p, batch);
   tree.dispose(p);
   return value;
 };
 
-/** Adam as PyTorch has it; `t` is the number of the step. */
+/** Adam as in PyTorch; `t` is the number of the step. */
 function update(loss) {
   const differentiate = valueAndGrad(owned(loss));
   return jit((before, moments, squares, t, batch) => {

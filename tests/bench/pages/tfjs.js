@@ -84,7 +84,7 @@ begin(async name => {
   );
   const batch = tensors(batchOf(name));
   const adam = tf.train.adam(1e-3, 0.9, 0.999, 1e-8);
-  // Added to the scores: nothing where a key may be seen, much too little where not.
+  // Added to the scores: 0 for visible keys, a large negative number for masked ones.
   const below = Float32Array.from({ length: 64 * 64 }, (_, i) =>
     i % 64 <= Math.floor(i / 64) ? 0 : -1e9,
   );

@@ -22,7 +22,7 @@ def lavapipe_steps(bundle: Path, seconds: float) -> list[float]:
 
 
 def torch_steps(name: str, seconds: float) -> list[float]:
-    """PyTorch on the CPU, as it comes; nothing where it is not installed."""
+    """PyTorch on the CPU with default settings; nothing if it is not installed."""
     try:
         import torch
     except ImportError:
