@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -16,9 +17,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import line_bundle
+import line_twin
 from wgcc.cli.group import cli
 from wgcc.cli.progress import Pace, clock, make_progress, sparkline
-from wgcc_runtime import Report
+from wgcc_runtime import Report, WgccError
 from wgcc_runtime.weights import load_weights, save_arrays
 
 ROOT = Path(__file__).parent.parent
@@ -300,7 +302,55 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["adapters"][0]["below_default"] == []
     monkeypatch.setattr("wgcc_runtime.device.adapters", list)
     result = wgcc("doctor")
-    assert (result.exit_code, "mesa-vulkan-drivers" in result.stderr) == (1, True)
+    assert (result.exit_code, "mesa-vulkan-drivers" in result.stderr) == (0, True)
+    monkeypatch.setattr("wgcc.cli.doctor._version", lambda _: None)
+    assert wgcc("doctor").exit_code == 1
+
+
+def test_doctor_says_what_bundles_run_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WGCC_DEVICE", raising=False)
+    found = json.loads(wgcc("doctor", "--json").stdout)
+    assert found["default"] == {"device": "wasm", "reason": "no GPU was found"}
+    assert "bundles run on their WebAssembly twin: no GPU was found" in wgcc("doctor").stdout
+    monkeypatch.setenv("WGCC_DEVICE", "llvmpipe")
+    assert "bundles run on llvmpipe: $WGCC_DEVICE asks for it" in wgcc("doctor").stdout
+
+    def broken() -> None:
+        raise WgccError("no-wgpu", "broken")
+
+    monkeypatch.setattr("wgcc_runtime.device.adapters", broken)
+    result = wgcc("doctor")
+    assert (result.exit_code, "no-wgpu: broken" in result.stderr) == (0, True)
+
+
+def test_commands_run_the_twin(data: Path, tmp_path: Path) -> None:
+    bundle = line_twin.write_bundle(tmp_path / "twin")
+    out = tmp_path / "out.safetensors"
+    result = wgcc("train", bundle, data, "--device", "wasm", "--steps", 40, "--out", out)
+    assert (result.exit_code, "on WebAssembly (1 thread)" in result.stderr) == (0, True)
+    np.save(tmp_path / "x.npy", np.ones((8, 4), np.float32))
+    result = wgcc("run", bundle, "predict", "-i", tmp_path / "x.npy", "--weights", out)
+    assert (result.exit_code, "p float32[8]" in result.stdout) == (0, True)
+    result = wgcc("verify", bundle, "--on", "wasm,python", "--device", "lavapipe")
+    assert result.exit_code == 0
+    assert "wasm     WebAssembly (1 thread), wasm kernels: ok" in result.stderr
+    assert "python   llvmpipe" in result.stderr
+    result = wgcc("bench", bundle, "--device", "wasm", "--seconds", 0.05)
+    assert (result.exit_code, "one call per kernel" in result.stdout) == (0, True)
+
+
+def test_twins_that_compute_wrongly_are_found(tmp_path: Path) -> None:
+    bundle = line_twin.write_bundle(tmp_path / "twin")
+    plan = json.loads((bundle / "plan.json").read_text())
+    module = (bundle / "twin.wasm").read_bytes()
+    rate = np.float32(0.1).tobytes()
+    assert module.count(rate) == 1
+    changed = module.replace(rate, np.float32(0.2).tobytes())
+    plan["twin"]["sha256"] = hashlib.sha256(changed).hexdigest()
+    (bundle / "twin.wasm").write_bytes(changed)
+    line_bundle.write_plan(bundle, plan)
+    result = wgcc("verify", bundle, "--on", "wasm")
+    assert (result.exit_code, "wrong" in result.stderr) == (3, True)
 
 
 def test_sparkline_and_clock() -> None:

@@ -35,6 +35,17 @@ def choose(device: Any, plan: Plan, profile: str | None) -> Any:
     return WASM if profile == WASM else hardware_adapter(plan) or WASM
 
 
+def default_choice() -> tuple[str, str]:
+    """What a bundle with a twin runs on where `device` is not given, and why."""
+    wanted = os.environ.get("WGCC_DEVICE") or AUTO
+    if wanted.lower() != AUTO:
+        return wanted, "$WGCC_DEVICE asks for it"
+    adapter = hardware_adapter()
+    if adapter:
+        return adapter_name(adapter), "it is a GPU"
+    return WASM, "no GPU was found"
+
+
 def hardware_adapter(plan: Plan | None = None) -> Any:
     """The best adapter that is a GPU and can run the plan; None where there is none."""
     if not may_have_gpu():

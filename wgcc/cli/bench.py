@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.options import json_option
+from wgcc.cli.options import device_option, json_option
 from wgcc.cli.printing import say, show, show_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ ROUNDS = 4
 @click.option(
     "--seconds", type=float, default=2.0, show_default=True, help="Seconds to measure each entry."
 )
-@click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
+@device_option
 @click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
 @json_option
 def command(

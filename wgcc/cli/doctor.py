@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
-from wgcc.cli.failures import failures
 from wgcc.cli.group import PROBLEM
 from wgcc.cli.options import json_option
 from wgcc.cli.printing import say, show, show_json
 
-PACKAGES = ("wgcc", "wgpu", "numpy", "safetensors")
+PACKAGES = ("wgcc", "wgpu", "wasmtime", "numpy", "safetensors")
 # Programs other than Python that run bundles, with the names of their executables.
 PROGRAMS = {
     "node": ("node",),
@@ -28,15 +27,15 @@ FEATURES = ("timestamp-query", "shader-f16", "subgroup")
 @click.command("doctor")
 @json_option
 def command(as_json: bool) -> None:
-    """Show WebGPU adapters, limits, features and tools.
+    """Show what bundles run on, WebGPU adapters, limits, features and tools.
 
-    Exit code 1 if no adapter is found.
+    Exit code 1 if nothing can run bundles: no adapter is found and wasmtime is missing.
     """
-    with failures():
-        adapters = _adapters()
-    found = {
+    adapters = _adapters()
+    found: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "packages": {name: _version(name) for name in PACKAGES},
+        "default": _default(),
         "adapters": adapters,
         "programs": {name: _program(names) for name, names in PROGRAMS.items()},
     }
@@ -48,15 +47,30 @@ def command(as_json: bool) -> None:
         from wgcc_runtime.device import NO_ADAPTER
 
         say(NO_ADAPTER)
-        raise click.exceptions.Exit(PROBLEM)
+        if not found["packages"]["wasmtime"]:
+            raise click.exceptions.Exit(PROBLEM)
+
+
+def _default() -> dict[str, str]:
+    from wgcc_runtime.choice import default_choice
+
+    device, reason = default_choice()
+    return {"device": device, "reason": reason}
 
 
 def _adapters() -> list[dict[str, Any]]:
+    """None where wgpu is missing or broken: bundles run as WebAssembly then."""
     from wgcc_runtime.device import adapter_name, adapters, limit_key
+    from wgcc_runtime.errors import WgccError
     from wgcc_runtime.limits import DEFAULT_LIMITS
 
     found = []
-    for adapter in adapters():
+    try:
+        there = adapters()
+    except WgccError as error:
+        say(str(error), style="error")
+        return []
+    for adapter in there:
         info, name = adapter.info, adapter_name(adapter)
         limits = {key: adapter.limits.get(limit_key(key)) for key in DEFAULT_LIMITS}
         found.append(
@@ -125,9 +139,13 @@ def _program_version(path: str) -> str:
 def _show(found: dict[str, Any]) -> None:
     show(found["system"])
     show(", ".join(f"{name} {version or '-'}" for name, version in found["packages"].items()))
-    for number, adapter in enumerate(found["adapters"]):
-        chosen = " (used by default)" if number == 0 else ""
-        show(f"\nadapter {click.style(adapter['name'], bold=True)}{chosen}")
+    device, reason = found["default"]["device"], found["default"]["reason"]
+    what = "their WebAssembly twin" if device == "wasm" else device
+    show(f"\nbundles run on {click.style(what, bold=True)}: {reason}")
+    if device == "wasm" and found["adapters"]:
+        show(f"(without a twin, from wgcc build --no-twin: on {found['adapters'][0]['name']})")
+    for adapter in found["adapters"]:
+        show(f"\nadapter {click.style(adapter['name'], bold=True)}")
         show(f"  {adapter['kind']}, {adapter['backend']}, driver {adapter['driver'] or '-'}")
         show(f"  uses the {adapter['profile']} kernels of a bundle")
         show(f"  features: {', '.join(adapter['features']) or 'none beyond the basic ones'}")

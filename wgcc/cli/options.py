@@ -79,6 +79,14 @@ def json_option(command: Command) -> Command:
     )
 
 
+def device_option(command: Command) -> Command:
+    return click.option(
+        "--device",
+        metavar="NAME",
+        help="wasm, webgpu, or part of an adapter's name (see `wgcc doctor`).",
+    )(command)
+
+
 def all_errors_option(command: Command) -> Command:
     return click.option(
         "--all-errors", is_flag=True, help="Print every problem, not only the first twenty."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli.failures import failures
-from wgcc.cli.options import SEED, json_option
+from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import say, show, show_json
 from wgcc.lazy_numpy import Array, np
 
@@ -40,7 +40,7 @@ CHARACTERS = 200
     help="Use these weights, such as a checkpoint of `wgcc train`.",
 )
 @click.option("--seed", type=SEED, help="Seed of initial values and random draws.")
-@click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
+@device_option
 @json_option
 def command(
     bundle: Path,

@@ -14,7 +14,7 @@ import click
 
 from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
-from wgcc.cli.options import SEED, json_option
+from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import say, show_json
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Job:
 )
 @click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
-@click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
+@device_option
 @json_option
 def command(
     bundle: Path, data: Path, eval_data: Path | None, out: Path | None, as_json: bool, **rest: Any

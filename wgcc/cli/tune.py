@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from contextlib import closing
@@ -54,6 +55,7 @@ def command(
     from wgcc.bundle.tuned import read_files, with_profile
 
     check_folder(bundle)
+    device = device or os.environ.get("WGCC_DEVICE") or "webgpu"
     with failures(), tempfile.TemporaryDirectory() as name:
         larger = Path(name) / "candidates"
         _write_candidates(bundle, source, sizes, larger)
@@ -88,7 +90,7 @@ def _write_candidates(
     if not path.is_file():
         raise WgError(f"{bundle} does not contain its source; give it with --source")
     options: dict[str, Any] = {"sizes": sizes, "model": plan["model"]["name"]}
-    options["entries"] = list(plan["entries"])
+    options |= {"entries": list(plan["entries"]), "twin": False}
     check_same_model(plan, json.loads(json.dumps(compile_file(path, **options).planned.plan)))
     compile_file(path, **options, candidates=True).write(folder)
 

@@ -10,11 +10,12 @@ import click
 
 from wgcc.cli.failures import failures
 from wgcc.cli.group import CHECK_FAILED, PROBLEM
-from wgcc.cli.options import json_option
+from wgcc.cli.options import device_option, json_option
 from wgcc.cli.printing import say, show_json
 from wgcc.errors import WgError
 
-STACKS = ("python", "node", "deno", "chrome")
+PYTHON = ("python", "wasm")
+STACKS = (*PYTHON, "node", "deno", "chrome")
 
 
 @click.command("verify")
@@ -24,9 +25,9 @@ STACKS = ("python", "node", "deno", "chrome")
     "stacks",
     default="python",
     show_default=True,
-    help="python, node, deno, chrome; several with commas.",
+    help="python, wasm, node, deno, chrome; several with commas.",
 )
-@click.option("--device", help="Part of an adapter's name (see `wgcc doctor`).")
+@device_option
 @click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
 @json_option
 def command(
@@ -43,7 +44,7 @@ def command(
             raise click.BadParameter(
                 f"{stack} is not one of {', '.join(STACKS)}", param_hint="--on"
             )
-        run = _on_python if stack == "python" else partial(_on_web, stack)
+        run = partial(_on_python if stack in PYTHON else _on_web, stack)
         try:
             with failures():
                 result = run(bundle, device, profile)
@@ -62,9 +63,12 @@ def command(
     raise click.exceptions.Exit(code)
 
 
-def _on_python(bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
+def _on_python(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
+    """`wasm` is the twin in Python, whatever `device` says."""
     import wgcc_runtime
 
+    if stack == "wasm":
+        device, profile = "wasm", None
     with wgcc_runtime.load(bundle, device=device, profile=profile) as model:
         results = wgcc_runtime.run_selftest(model)
         where = f"{model.device_name}, {model.profile_name} kernels"
@@ -72,7 +76,7 @@ def _on_python(bundle: Path, device: str | None, profile: str | None) -> dict[st
         {"entry": r.entry, "output": r.output, "error": r.error, "tolerance": r.tolerance}
         for r in results
     ]
-    return _report("python", where, outputs)
+    return _report(stack, where, outputs)
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
