@@ -30,7 +30,7 @@ HEAD = """\
 # Diagnostics
 
 Every code that `wgcc check` can report, with its messages; `…` stands for names, sizes and types
-of your model. Made from the source by `python3 dev.py bless -k diagnostics_page`.
+of your model. Generated from the source by `python3 dev.py bless -k diagnostics_page`.
 """
 
 

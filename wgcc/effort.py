@@ -1,6 +1,6 @@
-"""About how long numpy takes to evaluate a graph, counted in elements that it touches.
+"""Estimates how long numpy takes to evaluate a graph, in elements that it reads or writes.
 
-Most ops touch each element of their results once or twice; an op that does far more says so itself
+Most ops use each element of their results once or twice; an op that does far more has a rule
 (`Op.effort`).
 """
 

@@ -135,11 +135,12 @@ def _held(
 ) -> dict[str, Array]:
     """The given arrays; initial values that are numbers or copies need not be given."""
     return {
-        tensor.name: as_held(_first_value(tensor, given), tensor.type, dtype) for tensor in tensors
+        tensor.name: as_held(_initial_value(tensor, given), tensor.type, dtype)
+        for tensor in tensors
     }
 
 
-def _first_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
+def _initial_value(tensor: Tensor, given: Mapping[str, Array]) -> Array:
     if tensor.name in given:
         return np.asarray(given[tensor.name])
     if tensor.init.kind == "copy":

@@ -1,7 +1,7 @@
 """numpy, imported at its first use.
 
 Compiling a model needs numpy only where a constant must be evaluated, so `import wgcc.compiler`
-must not pay for it (nor need it: the compiler also runs where numpy is absent).
+must not take the time to import it (nor need it: the compiler also runs without numpy).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ else:
     class _LazyNumpy:
         def __getattr__(self, name: str) -> Any:
             found = getattr(importlib.import_module("numpy"), name)
-            setattr(self, name, found)  # the next use finds it without coming here
+            setattr(self, name, found)  # the next use does not call __getattr__
             return found
 
     np = _LazyNumpy()

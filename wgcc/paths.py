@@ -1,4 +1,4 @@
-"""Where grammar and JS runtime live: inside an installed wheel, or at the top of a checkout."""
+"""Finds the grammar and the JS runtime: inside an installed wheel, or at the top of a checkout."""
 
 from __future__ import annotations
 

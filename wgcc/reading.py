@@ -1,4 +1,4 @@
-"""Reads the text of a program: regular files of a bounded size only, so that it never waits."""
+"""Reads the text of a program: only regular files of a limited size, so that it never blocks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from wgcc.errors import WgError
 
-# Of a program with all that it imports. Names and numbers that make sense fit a thousand times.
+# The limit for a program with all its imports; real programs are a thousand times smaller.
 LARGEST_TEXT = 4_000_000
 
 
 class Unreadable(WgError):
-    """`reason` goes on where its text names the file: "it is a folder"."""
+    """`reason` is the part of the message after the name of the file: "it is a folder"."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"cannot read {path}: {reason}")
@@ -21,7 +21,7 @@ class Unreadable(WgError):
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, with every line end as a newline."""
+    """The text of a file, with all line ends as `\\n`."""
     try:
         data = _read(path)
         text = data.decode("utf-8")
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
 
 
 def _read(path: Path) -> bytes:
-    # Opening a pipe to read from would wait for somebody who writes.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         found = os.fstat(handle)

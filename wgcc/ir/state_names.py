@@ -16,7 +16,7 @@ _OPTIMIZER, _RANDOM = "opt/", "rng/"
 
 @dataclass(frozen=True, slots=True)
 class OptimizerState:
-    """A counter of an optimizer, or what it keeps for a `parameter`: `what` says which."""
+    """A counter of an optimizer, or a tensor it stores for a `parameter`: `what` says which."""
 
     optimizer: str
     what: str
@@ -29,7 +29,7 @@ class OptimizerState:
 
 
 def optimizer_state(name: str) -> OptimizerState | None:
-    """The reverse of `OptimizerState.name`; None for what belongs to no optimizer."""
+    """The inverse of `OptimizerState.name`; None for other state."""
     if not is_optimizer_state(name):
         return None
     parts = name.removeprefix(_OPTIMIZER).split("/", 2)

@@ -36,7 +36,7 @@ def effort(node: Node) -> int:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # db[t] = g[t] + a[t+1] db[t+1], da[t] = db[t] h[t-1]  (the other way round when reversed)
+    # db[t] = g[t] + a[t+1] db[t+1], da[t] = db[t] h[t-1]  (t-1 and t+1 swapped when reversed)
     (g,), axis, reverse = gs, node.attrs["axis"], node.attrs["reverse"]
     if g is None:
         return [None, None]

@@ -43,7 +43,7 @@ def fold_tensors(graph: Graph) -> Graph:
 
 
 def _can_be_stored(array: Array, value: Value) -> bool:
-    """Bundles hold finite numbers only: what has others is left to the GPU."""
+    """Bundles store finite numbers only: tensors with others are left to the GPU."""
     with np.errstate(all="ignore"):
         return value.dtype not in FLOATS or bool(np.isfinite(array.astype(np.float32)).all())
 

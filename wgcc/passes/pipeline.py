@@ -66,7 +66,7 @@ def run_passes(program: Program, until: str = STAGES[-1], check: bool | None = N
 
 
 def verify_after(done: list[str], program: Program, check: bool | None = None) -> None:
-    """Verify what passes made, if `check` (or WGCC_VERIFY=1) says so."""
+    """Verify the result of the passes `done`, with `check` (or WGCC_VERIFY=1)."""
     if os.environ.get("WGCC_VERIFY") == "1" if check is None else check:
         verify_program(program, infer_types, _replaced_by(done))
 

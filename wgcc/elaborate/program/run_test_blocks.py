@@ -52,7 +52,7 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
     if not context.budget.afford(asked):
         _refuse_effort(context, test, asked)
         return
-    sources = {value.name: _first_values(context, value) for value in graph.sources}
+    sources = {value.name: _initial_values(context, value) for value in graph.sources}
     try:
         results = evaluate(graph, sources).outputs
     except ValueError as error:
@@ -79,7 +79,7 @@ def _drawing_effort(context: Context, value: Value) -> int:
     return 20 * value.type.size
 
 
-def _first_values(context: Context, value: Value) -> Array:
+def _initial_values(context: Context, value: Value) -> Array:
     # Imported here: numpy is not needed to compile a model.
     from wgcc_runtime.initial import initial_values
 
