@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from math import log
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,6 +20,7 @@ import wgcc.schedule.schedule as scheduling
 from adapters import NAMES, ROOT, request_device
 from deep_models import GPT as DEEP_GPT
 from deep_models import write
+from executed_lines import executed_lines, growth
 from random_models.judge import judge
 from wgcc.compiler import Compiled, compile_file
 from wgcc.ir.graph import TensorType, Value
@@ -63,32 +61,6 @@ def devices() -> dict[str, Any]:
 
 def gpt(layers: int, **sizes: int) -> Compiled:
     return compile_file(GPT, sizes={"D": 64, "L": layers, **sizes})
-
-
-def executed_lines(run: Callable[[], Any]) -> Counter[str]:
-    """How many lines of each file of the compiler are executed; loops on one line count, too."""
-    found: Counter[str] = Counter()
-
-    def on_line(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            found[frame.f_code.co_filename] += 1
-        return on_line
-
-    def on_call(frame: FrameType, event: str, _: Any) -> Any:
-        return on_line if f"{ROOT}/wgcc/" in frame.f_code.co_filename else None
-
-    before = sys.gettrace()
-    sys.settrace(on_call)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return found
-
-
-def growth(few: int, many: int, times: float) -> float:
-    """The power of the number of layers with which something grows."""
-    return log(many / few) / log(times)
 
 
 def test_no_part_of_the_compiler_does_more_than_its_share_of_work() -> None:

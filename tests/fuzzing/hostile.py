@@ -239,6 +239,13 @@ UNROLLED: dict[str, Text] = {
     "chains of lookups": lambda: (
         "model M { param e: f32[9, 4] = 0.5\n entry f(i: i32, x: f32[4]) -> (y: f32[4]) {\n"
         " for k in 0..950 {" + " i = i + 1; x = x + e[i];" * 4 + " }\n return x } }"),
+    "chains of joined indices": lambda: (
+        "model M { param e: f32[9, 4] = 0.5\n entry f(i: i32[4]) -> (y: f32[4, 4]) {\n"
+        " for k in 0..950 {" + " i = concat([i[0:2] + 1, i[2:4]], axis = 0);" * 4
+        + " }\n return gather(e, i) } }"),
+    "chains of conditions": lambda: (
+        "model M { param e: f32[9, 4] = 0.5\n entry f(i: i32) -> (y: f32[4]) {\n c = i > 0\n"
+        " for k in 0..950 {" + " c = c and c; i = where(c, i, 0);" * 4 + " }\n return e[i] } }"),
     "loops over numbers": lambda: model(
         "".join(f"for {n} in ({'1, ' * 9}1) {{ " for n in "abcdefg") + "x = -x" + " }" * 7),
     "calls of calls": lambda: "fn f0(x: f32) -> f32 = x\n" + "".join(

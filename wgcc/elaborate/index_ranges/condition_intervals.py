@@ -8,6 +8,8 @@ from wgcc.elaborate.index_ranges.interval import Interval, overlap
 from wgcc.ir.graph import Node, Value
 
 FAR = 2**70
+# Parts of a condition that are looked at; an interval may be wider than what really occurs.
+MOST_PARTS = 64
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
@@ -21,8 +23,10 @@ def in_branch(
 ) -> Interval:
     """The interval of `value` where `condition` is true (or false); empty if that never happens."""
     known, pending = found[value.name], [(condition, is_true)]
-    while pending:
+    parts = 0
+    while pending and parts < MOST_PARTS:
         claim, holds = pending.pop()
+        parts += 1
         node = producers.get(claim.name)
         if node is None:
             continue

@@ -81,20 +81,29 @@ def _live(graph: Graph) -> set[str]:
 
 
 def _with_padding(graph: Graph, lookups: Sequence[Lookup]) -> list[Lookup]:
-    casts = {node.output: node.inputs[0] for node in graph.nodes if node.op == "cast"}
-
-    def origin(value: Value) -> Value:
-        while value in casts:
-            value = casts[value]
-        return value
-
-    padding = {origin(x.value): x.allowed.ignore for x in lookups if x.allowed.ignore is not None}
+    origins: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if node.op == "cast":
+            origins[node.output] = origins.get(node.inputs[0], node.inputs[0])
+    padding = {
+        origins.get(x.value, x.value): x.allowed.ignore
+        for x in lookups
+        if x.allowed.ignore is not None
+    }
     return [
-        replace(x, allowed=replace(x.allowed, ignore=padding.get(origin(x.value))))
+        replace(x, allowed=replace(x.allowed, ignore=padding.get(origins.get(x.value, x.value))))
         if x.takes_padding
         else x
         for x in lookups
     ]
+
+
+# Steps from lookups back to inputs, so that the work is in proportion to the size of the graph.
+STEPS, STEPS_PER_NODE = 100_000, 20
+
+
+# Numbers that lookups ignore; more are not examined one by one, but widen the range.
+MOST_EXCEPTIONS = 16
 
 
 class _Analysis:
@@ -108,6 +117,7 @@ class _Analysis:
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
         producers = {value.name: node for node in graph.nodes for value in node.outputs}
         self.facts = Facts(producers, intervals(graph))
+        self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
         self.ranges = self._ranges()
 
@@ -155,20 +165,28 @@ class _Analysis:
         return found
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
-        """Of inputs; None where the lookup depends on something else as well."""
+        """Of inputs; None where the lookup depends on something else as well, or the way is long.
+
+        A value that is used several times is visited once for the same demand.
+        """
         pending = [(lookup.value, lookup.allowed, True)]
+        seen = set(pending)
         found: list[Demand] = []
         while pending:
             value, allowed, whole = pending.pop()
             if value.name in self.inputs:
                 found.append(Demand(value.name, allowed, whole))
                 continue
-            operands = self._operands(value, allowed)
+            operands = self._operands(value, allowed) if self._steps > 0 else None
             if operands is None:
                 return None
+            self._steps -= 1 + len(operands)
             node = self.facts.producers.get(value.name)
             whole = whole and not (node and leaves_out(node))
-            pending += [(operand, wanted, whole) for operand, wanted in operands]
+            for step in ((operand, wanted, whole) for operand, wanted in operands):
+                if step not in seen:
+                    seen.add(step)
+                    pending.append(step)
         return found
 
     def _operands(self, value: Value, allowed: Allowed) -> list[tuple[Value, Allowed]] | None:
@@ -218,10 +236,14 @@ def _joined(demands: Sequence[Demand]) -> Allowed:
     extra = {
         number
         for number in (demand.allowed.ignore for demand in demands)
-        if number is not None
-        and not low <= number <= high
-        and all(any(allowed.holds(number) for allowed in group) for group in groups)
+        if number is not None and not low <= number <= high
     }
+    if len(extra) <= MOST_EXCEPTIONS:
+        extra = {
+            number
+            for number in extra
+            if all(any(allowed.holds(number) for allowed in group) for group in groups)
+        }
     if len(extra) < 2:
         return Allowed(low, high, next(iter(extra), None))
     # A plan can store one exception; several of them widen the range.

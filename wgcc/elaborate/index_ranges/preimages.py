@@ -7,7 +7,7 @@ Numbers whose arithmetic would overflow are not considered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wgcc.elaborate.index_ranges.interval import Interval, within
 from wgcc.elaborate.index_ranges.interval_rules import UNKNOWN
@@ -55,10 +55,14 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """About the values of a graph, by name: their nodes and their intervals."""
+    """About the values of a graph, by name: their nodes and their intervals.
+
+    `ends` remembers the answers of `ends_occur`.
+    """
 
     producers: Mapping[str, Node]
     intervals: Mapping[str, Interval]
+    ends: dict[str, bool] = field(default_factory=dict)
 
 
 Demands = list[tuple[Value, Allowed]]
@@ -130,14 +134,27 @@ def _of_row(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 
 def ends_occur(value: Value, facts: Facts) -> bool:
     """Whether some element is the least and some the greatest of its interval, in every call."""
-    node = facts.producers.get(value.name)
-    while node is not None and node.op not in ("iota", "const"):
-        varying = [v for v in node.inputs if len(set(facts.intervals[v.name])) > 1]
-        whole = OPS[node.op].moves_elements and not leaves_out(node)
-        if not (whole or node.op in ("add", "sub", "mul", "neg")) or len(varying) > 1:
-            return False
-        node = facts.producers.get((varying or node.inputs)[0].name)
-    return node is not None
+    path: list[str] = []
+    found = facts.ends.get(value.name)
+    while found is None:
+        path.append(value.name)
+        node = facts.producers.get(value.name)
+        operand = _same_ends(node, facts) if node is not None else None
+        if operand is None:
+            found = node is not None and node.op in ("iota", "const")
+        else:
+            value, found = operand, facts.ends.get(operand.name)
+    facts.ends.update(dict.fromkeys(path, found))
+    return found
+
+
+def _same_ends(node: Node, facts: Facts) -> Value | None:
+    """The operand whose ends occur exactly if those of the output do; None if there is none."""
+    varying = [v for v in node.inputs if len(set(facts.intervals[v.name])) > 1]
+    whole = OPS[node.op].moves_elements and not leaves_out(node)
+    if not (whole or node.op in ("add", "sub", "mul", "neg")) or len(varying) > 1:
+        return None
+    return (varying or node.inputs)[0]
 
 
 def _of_abs(allowed: Allowed) -> Allowed | None:

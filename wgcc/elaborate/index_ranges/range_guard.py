@@ -57,20 +57,17 @@ def _restored(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> tupl
     A window out of range is not written. So a tensor whose windows all depend on the only check of
     the entry need not be restored.
     """
-    producers = {value.name: node for node in graph.nodes for value in node.outputs}
-
-    def is_left_alone(name: str, new: Value) -> bool:
-        node = producers.get(new.name)
-        while node is not None and node.op == "window_update" and len(checks) == 1:
-            base, update, at = node.inputs
-            axis = node.attrs["axis"]
-            last = base.shape[axis] - update.shape[axis]
-            ((value, check),) = checks
-            if (same.get(at, at), 0, last) != (value, check.low, check.high):
-                return False
-            if base.name == name:
-                return True
-            node = producers.get(base.name)
-        return False
-
-    return tuple(name for name, value in graph.writes.items() if not is_left_alone(name, value))
+    if len(checks) != 1:
+        return tuple(graph.writes)
+    ((value, check),) = checks
+    # By name of a value: what it is but for windows that the check is about.
+    under: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op != "window_update":
+            continue
+        base, update, at = node.inputs
+        axis = node.attrs["axis"]
+        last = base.shape[axis] - update.shape[axis]
+        if (same.get(at, at), 0, last) == (value, check.low, check.high):
+            under[node.output.name] = under.get(base.name, base.name)
+    return tuple(name for name, new in graph.writes.items() if under.get(new.name) != name)
