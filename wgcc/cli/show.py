@@ -24,7 +24,7 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, gradients added, "
     "optimizer added, composite ops expanded, simplified, prepared for kernels (split-K, "
-    "two-step reductions), fused kernels, plan.json.",
+    "two-step reductions), fused kernels with the reasons for them, plan.json.",
 )
 @click.option(
     "--kernel",

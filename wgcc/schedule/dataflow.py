@@ -103,7 +103,7 @@ def _joined_places(node: Node, coordinates: Coordinates) -> list[tuple[Value, Co
 
 
 def iterations(node: Node) -> int:
-    """How many elements a node walks over."""
+    """How many elements a node loops over."""
     if isinstance(lowering(node), Reduce):
         return node.inputs[0].type.size
     return max(value.type.size for value in node.outputs)

@@ -26,13 +26,13 @@ __all__ = [
 
 # The dispatches of a plan are its GPU profile; CPU is for software adapters.
 PROFILES = GPU, CPU = "gpu", "cpu"
-# Better ones for two software adapters, by the threads that run in step on them: there a load costs
-# far more than passing its result on. What they do not replace is as in `cpu`.
+# Profiles for two software adapters, with their subgroup sizes: a load costs far more there than a
+# subgroup broadcast. Dispatches that they do not replace run as in `cpu`.
 SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
-# Begins the names of launches that are there to be measured.
+# Prefix of the launches that `wgcc tune` measures.
 CANDIDATE = "candidate_"
 WORD = 4
-# Of elements that are no words.
+# Of elements that are not one word.
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8}
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535

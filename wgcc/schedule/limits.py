@@ -73,7 +73,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
         yield (
             f"one thread of this would loop {iterations:,} times; software adapters end loops "
             f"after {MAX_ITERATIONS:,}",
-            "make the axis that is walked along shorter",
+            "make the axis that it loops over shorter",
         )
     grid = max(max(launch.grid) for launch in dispatch.launches.values())
     if grid > MAX_WORKGROUPS:

@@ -128,7 +128,7 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
 
 
 def _gradients(planned: PlannedEntry) -> dict[int, list[Place]]:
-    """What each dispatch writes into the arena of gradients; a run of them is there already."""
+    """What each dispatch writes into the arena of gradients; `flat` only reads a run of them."""
     found: dict[int, list[Place]] = {}
     for i, value in _made(planned.order):
         place = planned.places.get(value.name)

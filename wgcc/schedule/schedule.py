@@ -72,7 +72,7 @@ WRITERS: dict[str, Writer] = {
     "update": update_code,
     "window_update": window_update_code,
 }
-# What `wgcc tune` may choose from besides.
+# Other launches, for `wgcc tune` to choose from.
 CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
     "loop": loop_candidates,
     "matmul": matmul_candidates,

@@ -1,7 +1,7 @@
-"""Which parameter each tensor of the optimizer belongs to, and which of them lie side by side.
+"""Which parameter each tensor of the optimizer belongs to, and which of them are side by side.
 
 Gradients, moments, accumulators and averages take the offsets of their parameters in arenas of
-the same form, so one kernel can walk over all of them.
+the same form, so one kernel can loop over all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def form_of(node: Node) -> UpdateForm:
 
 
 def lists_of(node: Node) -> dict[str, tuple[Value, ...]]:
-    """The n-fold lists an update reads, by name."""
+    """The lists of n tensors each that an update reads, by name."""
     n = node.attrs["n"]
     return {name: node.inputs[i * n : (i + 1) * n] for i, name in enumerate(form_of(node).lists)}
 
@@ -73,7 +73,7 @@ def _spread(node: Node, found: dict[str, str]) -> None:
 
 
 def bound_alone(graph: Graph) -> set[str]:
-    """What takes a binding of its own: all but values of one element that lie in no arena."""
+    """What takes a binding of its own: all but values of one element that are in no arena."""
     values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
     inside = set(partners(graph.nodes)) | {value.name for value in graph.params}
     inside |= {value.name for target, value in graph.writes.items() if target in inside}

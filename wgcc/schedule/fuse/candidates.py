@@ -15,29 +15,29 @@ _ONE_RESULT = flat_space(1)
 
 
 class Candidates:
-    """Candidates are groups of one result each, and groups that fold in the same way."""
+    """Candidates are groups of one result each, and groups that reduce the same axes."""
 
     def __init__(self) -> None:
-        self._walking: dict[Space, int] = {}
+        self._looping: dict[Space, int] = {}
         self._space: dict[int, Space] = {}
         self._reading: dict[str, int] = {}
         self._full = 0
 
     def put(self, group: int, space: Space, reads: Iterable[str], is_full: bool) -> None:
-        """Say what a group is now; `reads` is what it reads besides all that was said before."""
+        """Add a group, or say how it has grown; `reads` are names that it did not read before."""
         bit, kind = 1 << group, _kind(space)
         if group in self._space:
-            self._walking[self._space[group]] &= ~bit
+            self._looping[self._space[group]] &= ~bit
         self._space[group] = kind
-        self._walking[kind] = self._walking.get(kind, 0) | bit
+        self._looping[kind] = self._looping.get(kind, 0) | bit
         for name in reads:
             self._reading[name] = self._reading.get(name, 0) | bit
         self._full = self._full | bit if is_full else self._full & ~bit
 
     def groups(self, space: Space, sharing: Iterable[str] | None, with_full: bool) -> int:
-        """Those that walk over a space and share one of these reads, if it matters which."""
+        """Those that loop over a space and read one of `sharing`; None: whatever they read."""
         kind = _kind(space)
-        found = self._walking.get(kind, 0) if kind == _ONE_RESULT or kind.reduces() else 0
+        found = self._looping.get(kind, 0) if kind == _ONE_RESULT or kind.reduces() else 0
         if sharing is not None and kind != _ONE_RESULT:
             found &= reduce(or_, (self._reading.get(name, 0) for name in sharing), 0)
         return found if with_full else found & ~self._full

@@ -31,7 +31,7 @@ BIAS_GRADIENT = "is a bias gradient: sums the columns that the product loads"
 
 @dataclass(slots=True)
 class Fused:
-    """The groups of a graph, and what is computed on the spot wherever it is needed.
+    """The groups of a graph, and what is computed again at each use.
 
     `reasons` says for every value why it is materialised or not.
     """

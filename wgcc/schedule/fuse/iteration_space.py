@@ -1,4 +1,4 @@
-"""Iteration spaces: which elements one kernel walks over, and which of the axes it reductions.
+"""Iteration spaces: which elements one kernel loops over, and which of the axes it reduces.
 
 A space is a row-major box whose axes are merged into runs that are kept or reduced. `o` counts the
 kept part (one result each), `r` the reduced part. It knows sizes only, not tensors.
@@ -56,7 +56,7 @@ class Space:
 
 
 def flat_space(size: int) -> Space:
-    """No reducing: one result per element."""
+    """No reduction: one result per element."""
     return Space(((False, size),) if size > 1 else ())
 
 
@@ -72,7 +72,6 @@ def reduction_space(shape: Sequence[int], axes: Sequence[int]) -> Space:
         else:
             runs.append((reduced, size))
     if not any(reduced for reduced, _ in runs):
-        runs.append(
-            (True, 1)
-        )  # nothing to reduction: still a reducing space, of one element a result
+        # Nothing to reduce: still a space that reduces, one element for each result.
+        runs.append((True, 1))
     return Space(tuple(runs))

@@ -221,7 +221,7 @@ class _Chooser:
         return tree
 
     def _computed(self, value: Value) -> list[Value]:
-        """What could be kept instead of computed here: not views, but what they look at."""
+        """What could be stored instead of computed here: not views, but what they look at."""
         if self._is_stored(value):
             return []
         node = self.flow.producers[value.name]
@@ -252,7 +252,7 @@ class _Chooser:
         return self.trees[value.name]
 
     def _ends_product(self, node: Node) -> bool:
-        """Is it what a matrix product is computed for? Then the product itself need not be kept."""
+        """Is it what a matrix product is computed for? Then the product need not be stored."""
         for operand in node.inputs:
             producer = self.flow.producers.get(operand.name)
             while producer is not None and producer.op == "reshape":

@@ -1,4 +1,4 @@
-"""Which intermediate values a model of `precision = f16` keeps as halves.
+"""Which intermediate values a model of `precision = f16` stores as f16.
 
 Large ones that are computed element by element or as products. Sums, statistics and whatever a
 recurrence carries stay f32, as do parameters, gradients of parameters, state, inputs and outputs.
@@ -17,7 +17,7 @@ LARGE = 1024
 
 
 def halves_of(graph: Graph, stored: Mapping[str, tuple[Value, int]]) -> set[str]:
-    """The names, among `stored`, of values to keep as f16."""
+    """The names, among `stored`, of values to store as f16."""
     return {
         value.name
         for node in graph.nodes

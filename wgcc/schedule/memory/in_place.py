@@ -1,6 +1,6 @@
 """May a kernel store a value in place of one that it reads?
 
-It may where the old element is read only by the thread, and before, that stores the new one.
+It may if only the thread that stores the new element reads the old one, and before that.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _in_epilogue(fused: Fused, group: Group, old: str, new: Value) -> bool:
 
 
 def _needed(fused: Fused, values: tuple[Value, ...]) -> set[str]:
-    """All that is read to compute some values on the spot."""
+    """All that is read to compute some values where they are used."""
     pending, seen = list(values), set()
     while pending:
         value = pending.pop()

@@ -38,7 +38,7 @@ class Memory:
 
 
 def run_order(groups: Iterable[Group]) -> list[Group]:
-    """Groups in an order that respects `needs`, each as early as it was begun."""
+    """Groups in an order that respects `needs`; of those that can run, the first in the list."""
     known = list(groups)
     waiting = _Waiting(known)
     ready = waiting.ready_at_once()
@@ -103,7 +103,7 @@ def footprints(groups: list[Group], memory: Memory) -> list[Footprint]:
 
 
 def _by_memory(groups: list[Group], values: Mapping[str, Value]) -> list[Group]:
-    """Of what can run, always that which leaves least in memory; what was begun first wins ties."""
+    """Of what can run, always that which leaves least in memory; of equals, the first."""
     growth = _Growth(groups, values)
     waiting = _Waiting(groups)
     can_run = set(waiting.ready_at_once())

@@ -39,7 +39,7 @@ class Arena:
             self._taken.take(piece.until, self._length, piece.start, piece.end)
 
     def take(self, lives: Iterable[Life]) -> dict[str, Place]:
-        """Places for the values that find room, the first come first."""
+        """Places for the values that find room, in the order given."""
         found = {}
         for life in lives:
             at = self._room(life)

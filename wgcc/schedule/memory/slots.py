@@ -1,7 +1,7 @@
-"""Where the values of one entry lie, and for how long: inputs, outputs, temporaries.
+"""Where the values of one entry are stored, and for how long: inputs, outputs, temporaries.
 
-Temporaries whose lives do not meet share a buffer. A value that becomes a parameter or state is
-put there at once if nothing reads the old content later; otherwise it is copied at the end.
+Temporaries whose lifetimes do not overlap share a buffer. A value that becomes a parameter or state
+is put there at once if nothing reads the old content later; otherwise it is copied at the end.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Slots:
     precision: str = "f32"
 
     def assign(self, lives: Iterable[Life], succeeds: Succeeds, reuse: Reuse) -> dict[str, Place]:
-        """Give each value a slot that no value living at the same time holds.
+        """Give each value a slot that holds no other value at the same time.
 
         Slots are handed out as time passes, or to large values first; `reuse` finds room elsewhere
         for none of the values, or for the large or the long-lived ones first: whatever takes less
@@ -133,7 +133,7 @@ class _Trial:
 
 
 def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:
-    """Each input gets a buffer of its own; inputs of one element lie among the scalars."""
+    """Each input gets a buffer of its own; inputs of one element are among the scalars."""
     keys = layout.ports[graph.name].inputs
     return {v.name: own_place(keys[v.name], "input", v, layout) for v in graph.inputs}
 

@@ -1,4 +1,4 @@
-"""Give every gradient that an update reads a value of its own, which can lie in its arena.
+"""Give every gradient that an update reads a value of its own, which can be stored in its arena.
 
 A gradient may be a view, a constant, or the same value for two parameters; an arena holds none of
 these. Everything that reads the gradients of an update then reads the copies.

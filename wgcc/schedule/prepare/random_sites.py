@@ -1,4 +1,4 @@
-"""Lets equal layers that draw random numbers share their kernels: what tells their draws apart
+"""Lets equal layers that draw random numbers share their kernels: what distinguishes their draws
 becomes a constant in memory, bound by its address, where it would be a number in each kernel."""
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
 // Each thread makes a block of TM x TN results in registers; neighbours in a workgroup are
 // interleaved along the longer side. Loads past an edge repeat the last row or column.
 // Along the shorter side all threads need the same elements: SUBGROUP threads, which run in step,
-// load one each and tell it to the others.
+// load one each and share it by subgroup broadcast.
 @compute @workgroup_size(LANES_M * LANES_N)
 fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) lane: vec3u, @builtin(subgroup_invocation_id) thread: u32) {
   let z = group.z;
