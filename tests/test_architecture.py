@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from javascript_functions import functions
+from tracked import tracked_files
 from wgcc.bundle.runtime_js import runtime_modules
 from wgcc.ops import OPS
 
@@ -309,19 +309,6 @@ function add(
 }
 """
     assert [length for _, length in functions(text)] == [7, 5, 6]
-
-
-def tracked_files() -> list[Path]:
-    """What git tracks; in an unpacked archive, everything but what tools have left there."""
-    if shutil.which("git") and (ROOT / ".git").exists():
-        listed = subprocess.run(
-            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
-        )
-        paths = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
-    else:
-        left = re.compile(r"/\.venv/|/\.cache/|/__pycache__/|/\.\w+_cache/|/\.hypothesis/|/\.git/")
-        paths = [path for path in ROOT.rglob("*") if not left.search(path.as_posix())]
-    return [path for path in paths if path.is_file()]
 
 
 def test_nothing_of_one_machine_is_committed() -> None:
