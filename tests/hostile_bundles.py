@@ -262,7 +262,6 @@ def weights_case(name: str, data: bytes, code: str = "weights", web: bool = True
 
 W = np.arange(4, dtype=np.float32)
 SOUND = save({"w": W})
-HEADER_LENGTH = struct.unpack("<Q", SOUND[:8])[0]
 
 
 def with_header(header: Any, data: bytes = W.tobytes()) -> bytes:

@@ -21,7 +21,7 @@ from wgcc.ops import OPS
 from wgcc.schedule.kernel import PROFILES
 
 Array = np.ndarray[Any, Any]
-FORWARD, GRADIENT = 1e-5, 1e-4
+FORWARD = 1e-5
 
 
 def attend(q: Array, k: Array, v: Array, hidden: Array, scale: float, mask: Array) -> Array:

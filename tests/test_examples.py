@@ -18,7 +18,6 @@ from wgcc.compiler import compile_file
 EXAMPLES = ROOT / "examples"
 MINUTE = 60
 DISPATCHES = {"sin": 14, "digits": 16}
-BUILD_SECONDS = 3.0
 
 
 def run(adapter: str, *command: str, seconds: float = 4 * MINUTE) -> str:

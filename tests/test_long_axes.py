@@ -18,7 +18,6 @@ from wgcc.errors import WgError
 from wgcc.evaluate import Session
 
 Array = np.ndarray[Any, Any]
-LENGTH = 70_001
 
 MODEL = """
 dim N = 70001

@@ -1,4 +1,4 @@
-"""Comments, docstrings and pages name only files that exist."""
+"""Comments, docstrings and pages name only files that exist; every function is used."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ NAMED = re.compile(r"(?<![\w./*<{}-])((?:[\w.-]+/)*[\w-]+\.(?:py|m?js|md|jinja|l
 PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]+\.")
 # Files of a bundle (joined from folders of runtime_js), of a user, or of a test's own making.
 MADE = {
-    *(f"wgcc/{part}.js" for part in ("check", "draw", "files", "inspect", "tune")),
+    *(f"wgcc/{folder.name}.js" for folder in (ROOT / "runtime_js").iterdir() if folder.is_dir()),
     "deep/train.py", "core/factor.js", "from-here.js", "resolve-from-here.js",
 }  # fmt: skip
 
@@ -76,3 +77,29 @@ def test_a_stale_name_is_found(text: str) -> None:
 def test_a_name_of_a_file_is_found(text: str) -> None:
     (named,) = NAMED.findall(text)
     assert exists(named)
+
+
+# Called by Python, the standard library, click or wasmtime.
+CALLED_FROM_OUTSIDE = re.compile(r"__\w+__|do_[A-Z]+|log_message|get_command|_as_extern")
+# Here functions are written before the compiler calls them.
+GROWING = "wgcc/wasm/"
+
+
+def test_every_function_is_used() -> None:
+    """By its name, which is somewhere beside its definition."""
+    sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in TRACKED if is_code(name)}
+    words = Counter(word for text in sources.values() for word in re.findall(r"\w+", text))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    unused = [
+        f"{name}: {node.name}"
+        for name, text in sources.items()
+        if re.match(rf"(?!{GROWING})(?:wgcc|runtime_py)/.*\.py$", name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, kinds) and words[node.name] == 1
+        if not CALLED_FROM_OUTSIDE.fullmatch(node.name)
+    ]
+    assert unused == []
+
+
+def is_code(name: str) -> bool:
+    return name.endswith((".py", ".jinja", ".toml")) or name == "runtime_py/README.md"

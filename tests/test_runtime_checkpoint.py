@@ -23,8 +23,6 @@ from wgcc_runtime.history import Log
 from wgcc_runtime.replace_file import _stem, previous, replace_file
 from wgcc_runtime.weights import load_weights, save_weights
 
-ROOT = Path(__file__).parent.parent
-
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -18,8 +18,6 @@ from line_training import assert_same, batches, data, everything, refused
 from wgcc_runtime import Model, Report
 from wgcc_runtime.weights import load_weights
 
-ROOT = Path(__file__).parent.parent
-
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -61,21 +61,9 @@ def test_numpy_divides_so(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", EDGES)
 def test_kernels_divide_so(dtype: str, device: Any, tmp_path: Path) -> None:
     x, z = pairs(dtype)
-    n, lines = len(x), []
-    for number, divisor in enumerate(DIVISORS[dtype]):
-        text = f"(x / ({divisor}), x % ({divisor}))"
-        lines.append(
-            f"  entry by{number}(x: {dtype}[{n}]) -> (q: {dtype}[{n}], r: {dtype}[{n}]) {{"
-        )
-        lines.append(f"    return {text[1:-1]}\n  }}")
-    any_ = f"x: {dtype}[{n}], z: {dtype}[{n}]"
+    n = len(x)
     source = tmp_path / "model.wg"
-    source.write_text(
-        "model M {\n" + "\n".join(lines) + f"\n  entry any({any_}) -> "
-        f"(q: {dtype}[{n}], r: {dtype}[{n}], back: bool) {{\n"
-        "    q, r = x / z, x % z\n    return q, r, all(q * z + r == x)\n  }\n}\n",
-        encoding="utf-8",
-    )
+    source.write_text(model_text(f"{dtype}[{n}]", DIVISORS[dtype]), encoding="utf-8")
     bundle = build(source, tmp_path / "bundle")
     assert not any(compile_all(sorted(bundle.glob("kernels/*"))).values())
     for profile in profiles_of(bundle):

@@ -17,7 +17,7 @@ SMALL = (1, 2, 2, 3, 3, 4, 5, 6, 7, 8)
 MIDDLE = (*SMALL, 9, 13, 16, 17, 31, 32, 33)
 LARGE = (*MIDDLE, 63, 64, 65, 100, 127, 128, 130, 257)
 MOST_ELEMENTS = {SMALL: 2_000, MIDDLE: 10_000, LARGE: 40_000}
-INPUT_BOUND, PARAM_BOUND = 2.0, 2.0
+INPUT_BOUND = 2.0
 # Larger values are bounded (by tanh, for example) before they are used, so that nothing overflows.
 MOST = 40.0
 

@@ -21,7 +21,6 @@ from typing import Any
 from wgcc.errors import WgError
 from wgcc.paths import data_dir
 
-STACKS = ("node", "deno", "chrome", "firefox")
 PROGRAMS = {
     "node": ("node",),
     "deno": ("deno",),

@@ -30,9 +30,6 @@ class Scope:
     causal: bool
     window: int | None
 
-    def uses_positions(self) -> bool:
-        return self.causal or self.window is not None
-
     def visible(self, rows: int, keys: int, offset: int) -> Array:
         distance = np.arange(keys) - (np.arange(rows)[:, None] + offset)
         visible = np.ones((rows, keys), bool)

@@ -21,7 +21,6 @@ from wgcc.schedule.kernel import (
 MIB = 1 << 20
 MAX_BINDING = 128 * MIB
 MAX_BUFFER = 256 * MIB
-MAX_THREADS = 256
 
 
 def check_limits(program: Program, schedule: Schedule) -> None:

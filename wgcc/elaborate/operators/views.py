@@ -24,11 +24,6 @@ def transpose(tracer: Tracer, x: Tensor, order: Sequence[int]) -> Tensor:
     return tracer.emit("transpose", x, dims=dims, dtype=x.dtype, perm=tuple(order))
 
 
-def swap_last(tracer: Tracer, x: Tensor) -> Tensor:
-    order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    return transpose(tracer, x, order)
-
-
 def part(tracer: Tracer, x: Tensor, axis: int, start: int, dim: Dim, step: int = 1) -> Tensor:
     """`dim.size` elements along one axis, from `start` on, each `step` after the last."""
     starts, steps = [0] * x.rank, [1] * x.rank
