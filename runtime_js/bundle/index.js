@@ -6,7 +6,7 @@ export { WgccError };
 /** Loads the model onto a GPU, or as WebAssembly: see index.d.ts for options and methods. */
 export const load = options => open({ plan, kernels, twin, weights, constants, seal }, options);
 
-/** A typed array that knows its shape. */
+/** A typed array with its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
 
 const plan = __PLAN__;
@@ -20,7 +20,7 @@ const weights = __WEIGHTS__;
 
 const constants = __CONSTANTS__;
 
-// By this the runtime knows that nothing above was changed; what was is checked first.
+// Digests that show that nothing above was changed; a changed bundle is checked first.
 const seal = __SEAL__;
 
 const typed = names =>
@@ -31,7 +31,7 @@ const typed = names =>
     ]),
   );
 
-/** What the model takes and gives: dtype and shape of every input, output and parameter. */
+/** Facts about the model: dtype and shape of every input, output and parameter. */
 export const meta = {
   name: plan.model.name,
   generator: plan.generator,

@@ -1,4 +1,4 @@
-// What the machine lacks for a bundle.
+// Errors for a machine that lacks something the bundle needs.
 
 import { fail } from '../core/errors.js';
 

@@ -1,4 +1,4 @@
-// A bundle that somebody may have changed: its plan and its kernels.
+// Checks the plan and the kernels of a bundle that may have been changed.
 
 import PLAN_SCHEMA from '../../runtime_py/wgcc_runtime/plan.schema.json' with { type: 'json' };
 import { fail } from '../core/errors.js';
@@ -16,7 +16,7 @@ const VERSION = 1;
 /** All of a bundle but its weights. @param {any} plan @param {Record<string, string>} kernels */
 export async function checkBundle(plan, kernels) {
   const sound = checkPlan(plan);
-  // On pages from http, browsers have neither digests nor WebGPU: no kernel runs there.
+  // On pages from http, browsers offer neither digests nor WebGPU: no kernel runs there.
   if (!crypto.subtle && !sound.twin) refuseAdapter(sound);
   if (!crypto.subtle) return;
   await Promise.all(sound.kernels.map(kernel => checkKernel(kernel, kernels)));

@@ -1,5 +1,5 @@
-// What callers passed: why it is refused. The core found that something is wrong; nothing here
-// returns.
+// Errors for wrong arguments. The core found that something is wrong; every function here throws an
+// error that says what.
 
 import { convert, hasShape, listOf, rangeOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
@@ -79,7 +79,7 @@ function checkEntryName(entries, entryName) {
 }
 
 /**
- * Every input there, and no other.
+ * Every input must be present, and no other.
  * @param {Plan} plan @param {string} entryName @param {any} batch
  */
 function checkNames({ entries }, entryName, batch) {
@@ -94,7 +94,7 @@ function checkNames({ entries }, entryName, batch) {
 }
 
 /**
- * Members that every object has, such as `toString`, are no inputs.
+ * Members that every object inherits, such as `toString`, are not inputs.
  * @param {any} batch @param {string} port
  */
 function isMissing(batch, port) {
@@ -135,7 +135,7 @@ function checkNumbers(value, tensor, field, allowed) {
 }
 
 /**
- * The range, with a hint where the list runs from 1 to N and 0 to N - 1 are meant.
+ * The range, with a hint if the numbers go from 1 to N where 0 to N - 1 is expected.
  * @param {ArrayLike<any>} list @param {Range} range
  */
 function within(list, { low, high, ignore }) {

@@ -1,6 +1,6 @@
-// Loaded when something is wrong, to say what: a bundle that is not as the compiler sealed it is
-// checked before the first GPU call (a sound bundle that somebody changed by hand runs), and what a
-// caller passed or an adapter lacks is named. Error codes and fields are those of Python's runtime.
+// Loaded when something is wrong, to say what: a bundle whose seal does not match is checked before
+// the first GPU call (it runs if it is valid), and errors name a wrong argument or what the adapter
+// lacks. Error codes and fields are those of Python's runtime.
 
 export { refuseAdapter, refuseDevice, refuseMemory, refuseProfile } from './adapter.js';
 export { checkBundle, checkPlan } from './bundle.js';

@@ -1,4 +1,4 @@
-// WebGPU's default limits, which every browser grants, and what a plan may ask beyond them.
+// WebGPU's default limits, which every browser grants, and those that a plan requires.
 
 /** @import { Plan } from '../core/plan.js' */
 

@@ -1,5 +1,5 @@
-// Checks a JSON value against the part of JSON Schema that plan.schema.json uses; mirrors schema.py.
-// The schema is the only definition of the plan's form; errors name the field that violates it.
+// Checks a JSON value against the part of JSON Schema that plan.schema.json uses. Mirrors
+// schema.py. The schema is the only definition of the plan's form; errors name the wrong field.
 
 import { fail } from '../core/errors.js';
 
@@ -50,7 +50,7 @@ function checkObject(value, schema, root, field) {
 
 /** @param {any} value @param {Schema[]} choices @param {Schema} root @param {string} field */
 function checkAny(value, choices, root, field) {
-  // The alternative of the same JSON type knows best what is wrong.
+  // The alternative of the same JSON type gives the most useful message.
   const choice = choices.find(({ type }) => TYPES[type](value)) ?? choices[0];
   checkForm(value, choice, root, field);
 }
@@ -71,8 +71,8 @@ const TYPES = {
 };
 
 /**
- * What a value must fulfil for each keyword. A keyword says nothing about values of another type;
- * `type` does that.
+ * The test of a value for each keyword. A keyword accepts values of another type; `type` refuses
+ * those.
  * @type {Record<string, (value: any, wanted: any) => boolean>}
  */
 const VALUE_CHECKS = {

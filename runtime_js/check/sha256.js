@@ -1,4 +1,4 @@
-// SHA-256 for pages from http, where browsers compute no digests.
+// SHA-256 for pages from http, where browsers offer no digests.
 
 const ROUNDS = 64;
 const BLOCK_BYTES = 64;

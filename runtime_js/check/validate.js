@@ -109,7 +109,7 @@ function lastingNames({ tensors }) {
 }
 
 /**
- * What `copy` names starts otherwise and has the same shape.
+ * The tensor that `copy` names is not itself a copy, and has the same shape.
  * @param {Plan} plan @param {string} name
  */
 function checkCopy({ tensors }, name) {
@@ -200,7 +200,7 @@ function checkRoles({ tensors }, field, ports, role) {
 }
 
 /**
- * Ports own their memory; only an output may be what the entry writes.
+ * Inputs and outputs share no memory; only an output may be a tensor that the entry writes.
  * @param {Plan} plan @param {string} name
  */
 function checkPortPlaces(plan, name) {

@@ -8,7 +8,7 @@ export const MAX_OPERATORS = 1024;
 export const MAX_ELSE = 1024;
 export const MAX_STATEMENTS = 10_000;
 
-// A comment ends with its line, and WGSL knows seven ways to end one.
+// A line comment ends with its line; WGSL has seven line breaks.
 const COMMENTS = /\/\/[^\n\v\f\r\x85\u2028\u2029]*|\/\*[\s\S]*?\*\//g;
 const BRACKETS = /[([{)\]}]/g;
 const OPERATORS = /[-+*/%&|^!~<>=.([]/g;

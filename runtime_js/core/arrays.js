@@ -1,5 +1,5 @@
-// Turns what callers pass into the words a tensor holds on the GPU, and back into typed arrays.
-// Here a wrong value gives nothing; check/callers.js then says what is wrong with it.
+// Converts callers' arrays to the words a tensor holds on the GPU, and back to typed arrays. For a
+// wrong value these functions return undefined; check/callers.js then says what is wrong with it.
 
 import { elementCount, isFloat } from './plan.js';
 
@@ -19,7 +19,7 @@ export const WORD_TYPES = {
   u8: Uint32Array,
   bool: Uint32Array,
 };
-/** What callers get. JavaScript has no array of booleans, and one of halves in few browsers. */
+/** What callers get. There is no array of booleans, and few browsers have Float16Array. */
 export const CALLER_TYPES = {
   f32: Float32Array,
   f16: Float32Array,
@@ -38,7 +38,7 @@ export const INTEGER_RANGES = {
 const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
 
 /**
- * A tensor's words; nothing where type, shape or range are wrong.
+ * A tensor's words; undefined if type, shape or range are wrong.
  * @param {any} value @param {Tensor} tensor @param {Range | [number, number]} [allowed]
  */
 export function toWords(value, tensor, allowed) {
@@ -52,7 +52,7 @@ export function hasShape(value, list, { shape }) {
 }
 
 /**
- * A list of numbers, or one number; nothing where it cannot be of the tensor's type.
+ * A list of numbers, or one number; undefined if it cannot have the tensor's type.
  * @param {any} value @param {Tensor} tensor @returns {ArrayLike<any> | undefined}
  */
 export function listOf(value, tensor) {
@@ -64,7 +64,7 @@ export function listOf(value, tensor) {
 }
 
 /**
- * Words of a list of numbers, in memory of their own; nothing where a value would be lost.
+ * New words of a list of numbers; undefined if a value would be lost.
  * @param {ArrayLike<any>} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
  * @returns {Words | undefined}
  */
@@ -100,11 +100,10 @@ function areIntegers(list, { low, high, ignore }) {
 
 /** The nearest half-precision number. @param {number} x */
 function nearestHalf(x) {
-  // A number so much larger has no room for more than eleven bits of x; between two, the sum is
-  // the even one.
+  // The sum with a number so much larger keeps only eleven bits of x; halfway cases round to even.
   const large = 1.5 * 2 ** (42 + Math.max(-14, Math.floor(Math.log2(Math.abs(x)))));
   const half = x + large - large;
-  // Zero keeps its sign; what is too large becomes infinite.
+  // Zero keeps its sign; a number that is too large becomes infinite.
   return Math.abs(half) < 65520 ? half || 0 * x : x / 0;
 }
 

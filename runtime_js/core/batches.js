@@ -1,5 +1,5 @@
-// Where training data comes from: arrays (shuffled by seed), an iterable, a function of the step.
-// Each source gives batches as words, and can start at any position.
+// Sources of training data: arrays (shuffled by seed), an iterable, a function of the step. Each
+// source returns batches as words, and can start at any position.
 
 import { convert, listOf, toWords } from './arrays.js';
 import { fail } from './errors.js';
@@ -22,7 +22,7 @@ import { randomWords } from './threefry.js';
 const SHUFFLE_KEY = 0x33fe5971;
 
 /**
- * One call's inputs as words: every input there, of the right shape, type and range.
+ * One call's inputs as words, after checks of names, shapes, types and ranges.
  * @param {Plan} plan @param {string} entryName @param {any} batch @returns {Promise<NamedWords>}
  */
 export async function checkBatch(plan, entryName, batch) {
@@ -32,8 +32,8 @@ export async function checkBatch(plan, entryName, batch) {
 }
 
 /**
- * The source of batches for what a caller passed to `fit`. Arrays and functions go on at the
- * entry's own step; an iterable starts anew, without what a resumed run has taken.
+ * The source of batches for what a caller passed to `fit`. Arrays and functions continue at the
+ * entry's own step; an iterable starts over, without the batches that a resumed run has taken.
  * @param {Plan} plan @param {string} entryName @param {any} data @param {Progress} progress
  * @param {boolean} hasEnd whether the number of steps is given
  * @returns {Promise<Source>}
@@ -51,7 +51,7 @@ export async function openSource(plan, entryName, data, progress, hasEnd) {
 }
 
 /**
- * What `visit` makes of each input; nothing where one is missing or wrong, or there is another.
+ * The result of `visit` for each input; undefined if one is missing, wrong or unknown.
  * @template T
  * @param {Plan} plan @param {string} entryName @param {any} batch
  * @param {(value: any, tensor: Tensor, allowed?: Range | [number, number]) => T | undefined} visit
@@ -74,7 +74,7 @@ async function* calls(data, step) {
 }
 
 /**
- * What an iterable gives, started over at its end if it can be.
+ * The batches of an iterable, which starts over at its end if it can.
  * @param {any} data @param {number} position batches that were taken before training stopped
  * @param {boolean} startsOver
  */
@@ -116,8 +116,8 @@ function columnOf(value, tensor, allowed) {
 }
 
 /**
- * How many rows a batch takes of how many: those of an input with another number than the model
- * takes at a time. Where there is none, the data is one batch.
+ * The rows of a batch and of all data: those of an input with more rows than a batch. If there is
+ * none, the data is one batch.
  * @param {Column[]} columns @returns {[number, number]}
  */
 function rowCounts(columns) {
@@ -126,7 +126,7 @@ function rowCounts(columns) {
 }
 
 /**
- * One batch of labels beside a thousand rows of inputs is a mistake, not a constant.
+ * One batch of labels with a thousand rows of inputs is a mistake, not a constant.
  * @param {Column[]} columns @param {number} batch @param {number} count
  */
 function isConsistent(columns, batch, count) {
@@ -175,7 +175,7 @@ function rowsAt(words, rowSize, rows) {
  */
 export function shuffled(seed, count, epoch) {
   const keys = randomWords(seed, SHUFFLE_KEY, count, epoch);
-  // Key and row as one number sort fastest; the row is its low half, which is stored first.
+  // Sorting is fastest with key and row in one number; the row is its low half, stored first.
   const pairs = new Uint32Array(2 * count);
   for (let row = 0; row < count; row++) {
     pairs[2 * row] = row;

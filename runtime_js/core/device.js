@@ -1,4 +1,4 @@
-// Finds an adapter, opens a device with what the plan requires, and knows which profile suits it.
+// Finds an adapter, opens a device with what the plan requires, and chooses the profile for it.
 
 import { WgccError } from './errors.js';
 import { loadCheck } from './parts.js';
@@ -22,15 +22,15 @@ import { dispatchesOf } from './plan.js';
  * @property {boolean} isSuited whether it is there, and has what the plan requires
  */
 
-/** Asked for where the adapter has them; no plan requires them. */
+/** Requested if the adapter has them; no plan requires them. */
 const OPTIONAL_FEATURES = ['timestamp-query', 'subgroups'];
-/** The least of any adapter that has subgroups and does not say their size. */
+/** The smallest subgroup of adapters that do not report its size. */
 const SMALLEST_SUBGROUP = 4;
 const SOFTWARE_ADAPTER = /llvmpipe|swiftshader|basic render/i;
 /** The best first. */
 export const SOFTWARE_PROFILES = ['lavapipe', 'swiftshader', 'cpu'];
 export const DEFAULT_PROFILE = 'gpu';
-/** Begins the name of the profile that tuning makes for an adapter. */
+/** The prefix of the name of a profile that tuning makes for an adapter. */
 export const TUNED = 'tuned_';
 
 /**
@@ -84,13 +84,13 @@ async function watchLoss(gpu, waiter) {
     waiter.stop(new WgccError('device-lost', `${message || reason}: recover() goes on`));
 }
 
-/** The profile that holds what was measured on an adapter. @param {string} adapterName */
+/** The name of the profile that tuning makes for an adapter. @param {string} adapterName */
 export function tunedName(adapterName) {
   return `${TUNED}${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
 }
 
 /**
- * What suits the kind of an adapter.
+ * The best profile for the kind of an adapter.
  * @param {Device} device @param {Plan} plan @param {Profiles} profiles
  */
 export function suitedProfile(device, plan, profiles) {

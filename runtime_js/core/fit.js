@@ -1,5 +1,4 @@
-// The training loop: several steps per submit, a report now and then, and going on after the loss
-// of a device.
+// The training loop: several steps per submit, reports, and recovery from a lost device.
 
 import { openSource } from './batches.js';
 import { loadCheck, loadFiles } from './parts.js';
@@ -16,13 +15,13 @@ import { mapRecord } from './records.js';
  * @property {number} [every] steps between reports
  * @property {string} [entry]
  * @property {number} [seed] of the shuffle
- * @property {boolean} [resume] go on where the data stood
+ * @property {boolean} [resume] continue at the data position of a restored checkpoint
  * @property {AbortSignal} [signal]
  * @property {number} [snapshot] seconds between snapshots; 0: none
- * @property {boolean} [recover] after a lost device, go on with a new one
+ * @property {boolean} [recover] after a lost device, continue with a new one
  */
 
-// One submit aims at this much work, which keeps a page smooth, and holds at most so much.
+// One submit aims at this much time, which keeps a page smooth, and has at most this much work.
 const SUBMIT_MS = 40;
 const SUBMIT_STEPS = 64;
 const SUBMIT_BYTES = 2 ** 25;
@@ -70,11 +69,11 @@ class Training {
     this.seed = seed;
   }
 
-  /** Checks everything, and puts the model where training begins. */
+  /** Checks everything, and prepares the model for training. */
   async begin() {
     const { session, seed, options } = this;
     await this.#check();
-    // So that what was trained can be saved, even if the network is gone by then.
+    // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
     session.progress.seed = seed;
     if (!options.resume) session.progress.position = 0;
@@ -148,7 +147,7 @@ class Training {
       return results[count - 1];
     });
     this.nextBatches = this.#take(this.#step + count);
-    // What goes wrong with the data waits until the steps before it are made and counted.
+    // An error in the data is kept until the steps before it are done and counted.
     await Promise.allSettled([running, this.nextBatches]);
     const outputs = mapRecord(await running, ([number]) => number);
     const ms = (performance.now() - started) / count;
@@ -172,7 +171,7 @@ class Training {
     const { dispatches } = plan.entries[this.entryName];
     const fitting = Math.min(
       SUBMIT_MS / ms,
-      // Grows slowly: the first steps say little.
+      // Grows slowly: the time of the first steps says little.
       4 * count,
       SUBMIT_STEPS,
       SUBMIT_BYTES / (inputBytes + 1),
@@ -189,7 +188,7 @@ class Training {
 
   /** @param {any} error */
   #canRecover(error) {
-    // What an iterator gave cannot be had again. Lost twice at one step: the step itself does it.
+    // An iterator cannot be read again. Lost twice at one step: the step itself loses the device.
     const isRepeatable = !this.data?.next && this.#lostAtStep !== this.#step;
     return this.options.recover && error.code === 'device-lost' && isRepeatable;
   }

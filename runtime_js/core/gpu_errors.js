@@ -1,17 +1,17 @@
-// Turns failures of the GPU into errors of ours, and waits for it without trusting it.
+// Turns failures of the GPU into `WgccError`s, and waits for it with time-outs.
 
 import { fail, WgccError } from './errors.js';
 
-/** Longer, and it is a shader that never ends. */
+/** Work that takes longer is treated as a shader that never ends. */
 const WAIT_MS = 600_000;
 /** A mapping may fail this long before the browser reports the loss of the device. */
 const LOSS_DELAY_MS = 50;
 
-/** Waits for one device, but not for ever, and never takes a lost device for success. */
+/** Waits for one device, with a time-out, and never mistakes a lost device for success. */
 export class Waiter {
-  /** Why nothing more will come: the device was lost, or the model disposed. @type {unknown} */
+  /** Why there are no more results: the device was lost, or the model disposed. @type {unknown} */
   failure;
-  /** Ends what waits now. @type {(error: unknown) => void} */
+  /** Ends the current wait. @type {(error: unknown) => void} */
   #giveUp = () => {};
 
   /** @param {unknown} failure */
@@ -25,7 +25,7 @@ export class Waiter {
     let timer;
     try {
       return await new Promise((resolve, reject) => {
-        // No race with `device.lost`: a promise that lives on would keep every loser.
+        // No race with `device.lost`: that promise lives on and would keep all others alive.
         this.#giveUp = reject;
         timer = setTimeout(reject, WAIT_MS, new WgccError('time-out', 'the GPU hangs'));
         if (this.failure) reject(this.failure);
@@ -41,7 +41,7 @@ export class Waiter {
 }
 
 /**
- * Runs `make` inside error scopes; its failures become ours.
+ * Runs `make` inside error scopes; its failures become `WgccError`s.
  * @template T
  * @param {GPUDevice} device @param {Waiter} waiter @param {string} what @param {() => T} make
  * @returns {Promise<Awaited<T>>}
@@ -49,7 +49,7 @@ export class Waiter {
 export async function inErrorScopes(device, waiter, what, make) {
   device.pushErrorScope('out-of-memory');
   device.pushErrorScope('validation');
-  // In a function of its own, so that what throws at once is an error like what fails later.
+  // In an async function, so that what throws at once is handled like what fails later.
   const making = (async () => make())();
   const [invalid, full, made] = await waiter.wait(
     Promise.all([device.popErrorScope(), device.popErrorScope(), making]),

@@ -1,7 +1,7 @@
-// Keeps good values good: a copy from before each submit, and the plan's test for NaN after it. The
-// test looks at everything a training entry writes, because kernels with `max` or `min` hide NaN
-// from the loss while the parameters are already lost. Other entries are copied for if they may
-// find an index out of range, and then only what such a call can have changed.
+// Undoes failed calls: a copy before each submit, and the plan's test for NaN after it. The test
+// checks everything a training entry writes, because kernels with `max` or `min` can hide a NaN
+// from the loss while the parameters are already NaN. For other entries a copy is made only if they
+// may find an index out of range, and only of the tensors that such a call can change.
 
 import { bytesOf, WORD_BYTES } from './plan.js';
 
@@ -10,7 +10,7 @@ import { bytesOf, WORD_BYTES } from './plan.js';
 /** @typedef {{buffer: GPUBuffer, offset: number, size: number}} Region of a buffer, in bytes */
 /** @typedef {{region: Region, copy: GPUBuffer}} Copy */
 
-/** Watches what one entry writes. */
+/** Checks what one entry writes. */
 export class Guard {
   /** @param {Machine} machine @param {string} entryName @param {boolean} checksFinite */
   static async make(machine, entryName, checksFinite) {
@@ -21,7 +21,7 @@ export class Guard {
   /**
    * @param {Machine} machine @param {string} entryName
    * @param {boolean} checksFinite whether values that are not finite count as errors
-   * @param {Copy[]} [copies] none where there is no memory for them
+   * @param {Copy[]} [copies] undefined if there is no memory for them
    */
   constructor(machine, entryName, checksFinite, copies) {
     const { entries, tensors } = machine.plan;
@@ -30,7 +30,7 @@ export class Guard {
     this.checksFinite = checksFinite;
     this.commands = machine.guardCommands[entryName];
     this.copies = copies;
-    /** A word that is set when something is not finite. @type {Tensor | undefined} */
+    /** A word that is set if a value is not finite. @type {Tensor | undefined} */
     this.flag = checksFinite && guard ? tensors[guard.flag] : undefined;
   }
 
@@ -51,7 +51,7 @@ export class Guard {
     this.machine.record(encoder, this.commands);
   }
 
-  /** Puts back the copy that was made last. */
+  /** Restores the last copy. */
   async restore() {
     await this.machine.finish(encoder => {
       for (const { region, copy } of this.copies ?? [])
@@ -87,7 +87,7 @@ async function makeCopies(machine, regions) {
     return copies;
   } catch (/** @type {any} */ error) {
     for (const { copy } of copies) machine.free(copy);
-    // A model that fills the GPU's memory still trains; it only cannot go back by itself.
+    // A model that fills the GPU's memory still trains; only failed steps cannot be undone.
     if (error.code === 'memory') return undefined;
     throw error;
   }

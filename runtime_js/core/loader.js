@@ -1,4 +1,4 @@
-// `open`: from a bundle to a model on the GPU, all checks before the first GPU call.
+// `open`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call.
 
 import { createModel } from './model.js';
 import { loadCheck, loadInspect } from './parts.js';

@@ -1,5 +1,5 @@
 // The GPU side of a bundle: its buffers, pipelines and bind groups on one device, each made once.
-// Knows tensors as regions of words; values, names and files are other modules' business.
+// Knows tensors as regions of words; other modules know values, names and files.
 
 import { fail } from './errors.js';
 import { inErrorScopes } from './gpu_errors.js';
@@ -16,7 +16,7 @@ import { mapRecord } from './records.js';
  * @typedef {(done: number, total: number) => void} CompileProgress
  */
 
-// In numbers, because Node lacks the names.
+// As numbers, because Node does not define the names.
 const MAP_READ = 0x1;
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
@@ -32,7 +32,7 @@ export class Machine {
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
-  /** Every buffer that is to be destroyed with the machine. @type {Set<GPUBuffer>} */
+  /** Every buffer to be destroyed with the machine. @type {Set<GPUBuffer>} */
   #allocated = new Set();
   /** Buffers for one purpose each, used again. @type {Map<string, GPUBuffer>} */
   #reused = new Map();
@@ -69,7 +69,7 @@ export class Machine {
   }
 
   /**
-   * Runs `make` inside error scopes; its failures become ours.
+   * Runs `make` inside error scopes; its failures become `WgccError`s.
    * @template T @param {string} what @param {() => T} make
    */
   scoped(what, make) {
@@ -126,8 +126,8 @@ export class Machine {
   }
 
   /**
-   * Submits what `record` records, waits, and gives the first `size` bytes of the readback buffer.
-   * `undo` takes back what the GPU did and nobody will count.
+   * Submits what `record` records, waits, and returns the first `size` bytes of the readback.
+   * If that fails, `undo` undoes what the GPU may have done, because it will not be counted.
    * @param {number} size @param {Recorder} record @param {() => unknown} [undo]
    * @returns {Promise<Words>}
    */
@@ -145,7 +145,7 @@ export class Machine {
   }
 
   /**
-   * Submits what nothing is read back of, and waits.
+   * Submits work of which nothing is read back, and waits.
    * @param {(encoder: GPUCommandEncoder) => void} record
    */
   async finish(record) {
@@ -155,7 +155,7 @@ export class Machine {
   /** @param {number} buffer @param {number} offset @param {number} size */
   async read(buffer, offset, size) {
     const words = new Uint32Array(size / WORD_BYTES);
-    // Piece by piece, so that large buffers need no second one as large.
+    // Piece by piece, so that a large buffer needs no second one of its size.
     for (let at = 0; at < size; at += READ_BYTES) {
       const length = Math.min(READ_BYTES, size - at);
       const part = await this.submit(length, (encoder, readback) =>
@@ -172,7 +172,7 @@ export class Machine {
       return await this.scoped('results', () => {
         const encoder = this.gpu.createCommandEncoder();
         const readback = this.#reusable('readback', size, MAP_READ | COPY_DST);
-        // What nothing writes to could be mapped before the work is done.
+        // A buffer that the work does not write could be mapped before the work is done.
         encoder.clearBuffer(readback, 0, WORD_BYTES);
         record(encoder, readback);
         this.gpu.queue.submit([encoder.finish()]);
@@ -226,7 +226,7 @@ export class Machine {
     const { gpu } = this;
     const module = gpu.createShaderModule({ code: kernels[file] });
     try {
-      // Kernels of the compiler use all their bindings, so that the layout holds them all.
+      // The compiler's kernels use all their bindings, so the derived layout has them all.
       const description = {
         label,
         layout: /** @type {const} */ ('auto'),

@@ -1,5 +1,5 @@
 // What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in
-// index.d.ts. Methods need no `this`, so that they can be passed on alone.
+// index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { fit } from './fit.js';
 import { loadFiles, loadInspect } from './parts.js';
@@ -59,7 +59,7 @@ export function createModel(session) {
         const method = /** @type {any} */ (await loadFiles())[name];
         return method(session, ...given);
       });
-  // A method `then` would make the model a promise to whoever awaits it.
+  // With a method `then`, `await` would treat the model as a promise.
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any} */ inputs) => model.call(entryName, inputs);

@@ -1,10 +1,10 @@
-// Loads the parts of the runtime that most pages never need, when something of them is first used.
+// Loads the parts of the runtime that most pages never need, when they are first needed.
 
 import { fail } from './errors.js';
 
-/** What is wrong: with a bundle, an argument or an adapter. */
+/** Explains what is wrong with a bundle, an argument or an adapter. */
 export const loadCheck = () => part(import('../check/check.js'));
-/** Weights from elsewhere, checkpoints. */
+/** Weights other than the bundle's own, checkpoints. */
 export const loadFiles = () => part(import('../files/files.js'));
 /** Initial values drawn from a seed. */
 export const loadDraw = () => part(import('../draw/draw.js'));

@@ -1,4 +1,4 @@
-// plan.json as types, and facts that follow from it. The plan is sound by then: see loader.js.
+// plan.json as types, and facts that follow from it. The plan is already checked: see loader.js.
 
 import { ownOf } from './records.js';
 
@@ -68,12 +68,12 @@ export function isFloat(tensor) {
   return tensor.dtype === 'f32' || tensor.dtype === 'f16';
 }
 
-/** Whether a tensor outlives a call and goes into checkpoints. @param {Tensor} tensor */
+/** Whether a tensor outlives a call and is saved in checkpoints. @param {Tensor} tensor */
 export function isPersistent(tensor) {
   return tensor.role === 'param' || tensor.role === 'state';
 }
 
-/** Whether an output is one number to watch, as a loss is. @param {Tensor} tensor */
+/** Whether an output is one float, such as a loss. @param {Tensor} tensor */
 export function isScalar(tensor) {
   return isFloat(tensor) && elementCount(tensor.shape) === 1;
 }
@@ -84,7 +84,7 @@ export function inputTensors(plan, entryName) {
 }
 
 /**
- * What an entry runs under a profile; one without replacements runs the plan's own dispatches.
+ * The dispatches of an entry under a profile; without replacements, those of the plan.
  * @param {Plan} plan @param {string} entryName @param {Profile} profile @returns {Dispatch[]}
  */
 export function dispatchesOf(plan, entryName, profile) {

@@ -1,8 +1,8 @@
-// Objects that hold one thing per name: what Array's map and filter are for lists.
+// Map and filter for objects with one value per name.
 
 /**
- * What an object itself holds: names of the model, such as `toString`, may be those of members that
- * every object has.
+ * An object's own member: a name of the model, such as `toString`, may be that of a member that
+ * every object inherits.
  * @template V
  * @param {Record<string, V> | undefined} record @param {string} name @returns {V | undefined}
  */

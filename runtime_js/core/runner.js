@@ -17,7 +17,7 @@ import { mapRecord } from './records.js';
  *   or what the entry wrote
  */
 
-/** Read like an output; no output has a dot in its name. */
+/** Read with the outputs; no output has a dot in its name. */
 const RANGE_FLAG = 'guard.range';
 
 export class Runner {
@@ -44,7 +44,7 @@ export class Runner {
   /** A call per batch, in order. @param {NamedWords[]} batches @returns {Promise<Outcome>} */
   async run(batches) {
     const words = await this.machine.submit(
-      // There is always one word more to wait for: the guard's flag, or any.
+      // One more word is read, so that there is always something to wait for: the flag, or any.
       batches.length * this.outputBytes + WORD_BYTES,
       (encoder, readback) => this.#record(encoder, readback, batches),
       async () => {

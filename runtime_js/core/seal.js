@@ -1,5 +1,5 @@
-// The seal of a bundle: by it a page knows what the compiler wrote and checked, and need not check
-// it again. What was changed since is read by check/ and files/, with care.
+// The seal of a bundle: by it a page recognises what the compiler wrote and checked, and need not
+// check it again. Anything that was changed since is checked by check/ and files/.
 
 import { loadCheck } from './parts.js';
 import { mapRecord } from './records.js';
@@ -23,7 +23,7 @@ export async function sha256Hex(bytes) {
 
 /** @param {BufferSource} bytes @param {string} [digest] in base 64 */
 export async function isSealed(bytes, digest) {
-  // On pages from http, browsers compute no digests.
+  // On pages from http, browsers offer no digests.
   if (!crypto.subtle) return false;
   const found = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return btoa(String.fromCharCode(...found)) === digest;

@@ -1,5 +1,5 @@
-// A loaded bundle from the inside: its values on the GPU, how far training has come, and one thing
-// at a time. model.js shows callers a part of it; the other modules of the runtime work on it.
+// The internal state of a loaded bundle: its values on the GPU, the progress of training, and a
+// queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
 import { checkBatch } from './batches.js';
 import {
@@ -25,7 +25,7 @@ import { Runner } from './runner.js';
 /** @import { Plan, Profiles, Tensor } from './plan.js' */
 /** @import { StartValues } from './values.js' */
 /**
- * @typedef {object} Progress how far training has come
+ * @typedef {object} Progress of training
  * @property {Record<string, number>} steps calls per training entry
  * @property {number} position batches taken
  * @property {number} seed of the shuffle
@@ -35,11 +35,11 @@ import { Runner } from './runner.js';
 export const noProgress = () => ({ steps: {}, position: 0, seed: 0 });
 
 export class Session {
-  /** Whether training steps that make a NaN are undone and rejected. */
+  /** Whether training steps that give a NaN are undone and rejected. */
   checkFinite = true;
   progress = noProgress();
   /**
-   * Where `recover` goes back to.
+   * What `recover` restores.
    * @type {{words: NamedWords, progress: Progress, takenAt: number}}
    */
   snapshot = { words: {}, progress: noProgress(), takenAt: 0 };
@@ -131,7 +131,7 @@ export class Session {
   }
 
   /**
-   * The one that was there before, was asked for or was tuned; else what suits the adapter.
+   * The one used before, requested or tuned; else the best match for the adapter.
    * @param {Device} device
    */
   async #chooseProfile(device) {
@@ -150,7 +150,7 @@ export class Session {
   }
 
   /**
-   * After a device loss: a new device, everything as at the last snapshot.
+   * After a lost device: opens a new one and restores the last snapshot.
    * @param {any} [choice] a new one, where the first was not the browser's
    */
   async recover(choice) {
@@ -161,7 +161,7 @@ export class Session {
     await this.writeAll({ ...this.values.constants, ...words }, progress);
   }
 
-  /** Frees the GPU memory, and ends what waits for the GPU. */
+  /** Frees the GPU memory, and ends all waits for the GPU. */
   dispose() {
     this.#closed = new WgccError('closed', 'the model was disposed');
     this.#waiter.stop(this.#closed);
@@ -172,7 +172,7 @@ export class Session {
   // ---- values
 
   /**
-   * Parameters and state as words. Buffer by buffer, because one long copy is cheaper than many
+   * Parameters and state as words. Buffer by buffer, because one long copy is faster than many
    * short ones.
    * @param {(tensor: Tensor, name: string) => boolean} [isWanted]
    * @returns {Promise<NamedWords>}
@@ -202,7 +202,7 @@ export class Session {
   }
 
   /**
-   * Back to the start: initial values, no steps made.
+   * Resets to initial values and no steps.
    * @param {number | null} [seed] draws other initial values
    * @param {boolean} [own] as the bundle was built
    */
@@ -244,8 +244,8 @@ export class Session {
   }
 
   /**
-   * One submit: a call per batch, in order; the outputs of each. A value that is not finite, or an
-   * index out of range, undoes the calls from the one that made it on, and throws.
+   * One submit: a call per batch, in order; the outputs of each. If a call gives a value that is not
+   * finite, or an index out of range, it and those after it are undone, and this throws.
    * @param {string} entryName @param {NamedWords[]} batches @param {string[]} ports outputs to read
    * @param {(calls: number) => void} [onKept] is called with the number of calls before
    *   that one, which count
@@ -264,7 +264,7 @@ export class Session {
   }
 
   /**
-   * Made once, because it takes memory; none where nothing is checked.
+   * Made once, because it takes memory; undefined if nothing is checked.
    * @param {string} entryName
    */
   async #guard(entryName) {

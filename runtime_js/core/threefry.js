@@ -1,4 +1,4 @@
-// The counter-based random generator that initial values, shuffles and self-tests draw from.
+// The counter-based random generator of initial values, shuffles and self-tests.
 
 const ROTATIONS = [
   [13, 15, 26, 6],

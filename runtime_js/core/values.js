@@ -1,4 +1,4 @@
-// Which values a model's tensors start with: given weights, the bundle's own, or drawn anew.
+// The values that a model starts with: given weights, the bundle's own, or newly drawn ones.
 
 import { loadDraw, loadFiles } from './parts.js';
 import { elementCount, isPersistent } from './plan.js';
@@ -36,7 +36,7 @@ export class StartValues {
   }
 
   /**
-   * With a seed, all that is random is drawn from it; given weights are kept in any case.
+   * With a seed, random values are drawn from it; given weights are kept in any case.
    * @param {number | null} [seed] null: none
    */
   words(seed = this.seed) {
@@ -44,8 +44,8 @@ export class StartValues {
   }
 
   /**
-   * What the bundle was built with, whatever weights and seed were given, and whatever its file of
-   * weights holds by now.
+   * The values the bundle was built with, even if other weights or a seed were given, or its weights
+   * file was replaced since.
    */
   async ownWords() {
     const { builtSeed } = await loadFiles();
@@ -66,8 +66,8 @@ export class StartValues {
 }
 
 /**
- * The values that the compiler sealed. Nothing where a file is another, or must be drawn: then
- * files/ reads it, and says what is wrong with it.
+ * The values that the compiler sealed. Undefined if a file was changed, or values must be drawn:
+ * then files/ reads them, and says what is wrong with them.
  * @param {Bundle} bundle @param {LoadOptions} options
  * @returns {Promise<StoredValues | undefined>}
  */
@@ -81,7 +81,7 @@ async function sealedValues({ plan, weights, constants, seal }, { signal }) {
       constants: constants ? sealedTensors(decodeBase64(constants).buffer) : {},
       given: {},
       isComplete: true,
-      // What is not in the file is a copy, or zero.
+      // A tensor that is not in the file starts as a copy, or as zero.
       own: mapRecord(
         filterRecord(plan.tensors, isPersistent),
         ({ init, shape }, name) =>
@@ -91,6 +91,6 @@ async function sealedValues({ plan, weights, constants, seal }, { signal }) {
       ),
     };
   } catch {
-    // What is wrong is said by files/.
+    // files/ says what is wrong.
   }
 }

@@ -130,7 +130,7 @@ function orthogonal(draw) {
 }
 
 /**
- * Modified Gram-Schmidt on the rows of a wide matrix, the columns of another; sums run in index
+ * Modified Gram-Schmidt on the rows of a wide matrix, the columns of any other; sums are in index
  * order.
  * @param {Float64Array} matrix is changed @param {number} rows @param {number} cols
  */

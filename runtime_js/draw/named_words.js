@@ -4,7 +4,7 @@ import { randomWords } from '../core/threefry.js';
 import { crc32 } from '../files/crc32.js';
 
 /**
- * Words that depend on seed, name, step and their position alone.
+ * Words that depend only on seed, name, step and their position.
  * @param {number} seed @param {string} name @param {number} count @param {number} [step]
  */
 export function namedWords(seed, name, count, step) {

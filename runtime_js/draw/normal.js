@@ -33,7 +33,7 @@ const FAR = [
   ],
 ];
 
-/** Of the series of atanh, in powers of the square. */
+/** Coefficients of the series of atanh, in powers of the square. */
 const ATANH = Array.from({ length: 12 }, (_, k) => 1 / (2 * k + 1));
 
 /** x with P(X < x) = p for a standard normal X. @param {number} p */

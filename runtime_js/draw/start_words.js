@@ -1,4 +1,4 @@
-// Which initial values are drawn, and which are there already.
+// Draws the initial values that are not given or stored.
 
 import { fail } from '../core/errors.js';
 import { ownOf } from '../core/records.js';
@@ -7,12 +7,12 @@ import { initialValues } from './initial.js';
 /** @import { NamedWords } from '../core/arrays.js' */
 /** @import { Tensors } from '../core/plan.js' */
 
-/** The state that random numbers of a training are seeded with. */
+/** The state that seeds the random numbers of a training. */
 export const SEED_STATE = 'rng/seed';
 
 /**
- * With a seed, all that is random is drawn from it; given weights are kept in any case. Without, what
- * is in no file is drawn from the seed that the bundle was built with.
+ * With a seed, random values are drawn from it; given weights are kept in any case. Without one,
+ * values that no file holds are drawn from the seed that the bundle was built with.
  * @param {Tensors} tensors parameters and state @param {NamedWords} own the bundle's values
  * @param {NamedWords} given @param {number | null} [seed] @param {number} [builtSeed]
  */

@@ -1,4 +1,4 @@
-// What of a model is read, saved and comes back. These are methods of a model: see core/model.js.
+// Reads, saves and restores a model. These are methods of a model: see core/model.js.
 
 import { fromWords } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
@@ -48,14 +48,15 @@ export async function loadParams(session, given, { strict = true } = {}) {
 }
 
 /**
- * A safetensors file, the same as Python's; with `optimizer` it can be continued to the bit.
+ * A safetensors file, the same as Python's; with `optimizer`, training can resume from it with the
+ * same bits.
  * @param {Session} session @param {{optimizer?: boolean}} [options]
  */
 export async function save(session, { optimizer = true } = {}) {
   const { plan, progress } = session;
   const values = await read(session, (_, name) => optimizer || !isOptimizerState(name));
   const { steps, position, seed } = progress;
-  // Without its optimizer's state a training cannot go on, so no step is recorded.
+  // Without the optimizer's state a training cannot resume, so no step is recorded.
   const isResumable = optimizer || !Object.keys(plan.optimizer ?? {}).length;
   const training = { optimizer: optimizerKinds(plan), steps, data: { position, seed } };
   return writeTensors(values, plan.tensors, {
@@ -66,9 +67,9 @@ export async function save(session, { optimizer = true } = {}) {
 }
 
 /**
- * Puts back what `save` (here or in Python) wrote, for the same model with the same kinds of
- * optimizers. `weightsOnly` takes parameters and state of any model they fit; optimizers and steps
- * start anew.
+ * Restores what `save` (here or in Python) wrote, for the same model with the same kinds of
+ * optimizers. `weightsOnly` loads parameters and state of any model that has the same ones;
+ * optimizers and steps are reset.
  * @param {Session} session @param {ArrayBuffer | ArrayBufferView} bytes
  * @param {{weightsOnly?: boolean}} [options]
  * @returns {Promise<string[]>} what the user should know about the checkpoint, if anything

@@ -1,6 +1,6 @@
-// Weights and checkpoints, loaded when first used, and behind every training: safetensors files
-// from elsewhere, the model's values in and out, checkpoints in files and in the browser. A
-// bundle's own weights, as the compiler sealed them, are read without it.
+// Weights and checkpoints, loaded when first used, and in the background of every training: other
+// safetensors files, the model's values in and out, checkpoints in files and in the browser. A
+// bundle's own weights, if the seal matches, are read without it.
 
 export { loadParams, params, restore, save, state } from './checkpoint.js';
 export { readTensors } from './safetensors.js';

@@ -4,7 +4,7 @@
 export function toHalfBits(x) {
   const magnitude = Math.abs(x);
   const exponent = Math.max(-14, Math.floor(Math.log2(magnitude)));
-  // Adding it rounds to whole numbers, to even ones between two.
+  // Adding it rounds to integers, halfway cases to even ones.
   const rounding = 1.5 * 2 ** 52;
   const sign = (x || 1 / x) < 0 ? 0x8000 : 0;
   if (magnitude >= 65520) return sign | 0x7c00;

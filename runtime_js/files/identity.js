@@ -1,6 +1,6 @@
-// Which model and optimizers a checkpoint belongs to. Training goes on from it only where these are
+// Which model and optimizers a checkpoint belongs to. Training resumes from it only if these are
 // the same: moments of one kind of optimizer mean nothing to another. Settings such as the learning
-// rate are not compared, because changing them in the midst of a training is ordinary.
+// rate are not compared, because changing them during a training is common.
 
 import { fail } from '../core/errors.js';
 import { mapRecord, ownOf } from '../core/records.js';
@@ -19,7 +19,7 @@ export function optimizerKinds(plan) {
 }
 
 /**
- * Refuses a checkpoint of another model or other optimizers, whose moments would make steps of a
+ * Refuses a checkpoint of another model or other optimizers, whose moments would give steps of the
  * wrong size.
  * @param {Plan} plan @param {Tensors} persistent @param {Arrays} tensors @param {Facts} facts
  */
@@ -40,7 +40,7 @@ function checkKinds(saved, wanted) {
 }
 
 /**
- * All of an optimizer or nothing.
+ * All tensors of the optimizers must be there, or none.
  * @param {Tensors} persistent @param {Arrays} tensors @param {Facts} facts
  */
 function checkMoments(persistent, tensors, { steps = {} }) {
@@ -60,7 +60,7 @@ function mismatch(what) {
 }
 
 /**
- * What the user should know about a checkpoint, if anything.
+ * Warnings about a checkpoint, if any.
  * @param {Plan} plan @param {Facts} facts
  */
 export function notesOn({ model }, { steps, optimizer, source = model.sha256 }) {

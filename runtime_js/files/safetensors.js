@@ -1,5 +1,5 @@
-// Reads and writes safetensors files, whole and checked. A checkpoint is an ordinary safetensors
-// file: one tensor per parameter and state, and in the metadata one key, `wgcc`, with JSON.
+// Reads and writes safetensors files, with checks. A checkpoint is an ordinary safetensors file:
+// one tensor per parameter and state, and in the metadata one key, `wgcc`, with JSON.
 
 import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
@@ -19,7 +19,7 @@ import { fromHalfBits, toHalfBits } from './half.js';
 const FORMAT = 'wgcc-checkpoint';
 const VERSION = 1;
 /**
- * What each element type is read as; those that are written come first, in the order in which the
+ * The array for each element type; those that are written come first, in the order in which the
  * format's own writer sorts them.
  * @type {Record<string, any>}
  */
@@ -40,7 +40,7 @@ export const STORED_TYPES = {
 };
 
 /**
- * The tensors of a file, and where training stood if it is a checkpoint.
+ * The tensors of a file, and the progress of training if it is a checkpoint.
  * @param {any} source its bytes @param {string} field its name in errors
  * @returns {{tensors: Arrays, facts: Facts, progress: Progress}}
  */
@@ -64,7 +64,7 @@ export function readTensors(source, field) {
 }
 
 /**
- * Throws something wherever the file is malformed.
+ * Throws any error if the file is malformed.
  * @param {Uint8Array} bytes
  */
 function parse(bytes) {
@@ -74,7 +74,7 @@ function parse(bytes) {
   const { __metadata__: metadata, ...specs } = JSON.parse(text);
   const facts =
     metadata?.wgcc === undefined ? { format: FORMAT, version: VERSION } : JSON.parse(metadata.wgcc);
-  // Names are the file's own, so that none may mean something to JavaScript.
+  // No prototype, because names of the file could be those of inherited members.
   const tensors = /** @type {Arrays} */ (Object.create(null));
   const stored = /** @type {Stored} */ (Object.create(null));
   let end = start;
@@ -125,7 +125,7 @@ function crcOf(stored) {
 }
 
 /**
- * The bytes that Python writes for the same values.
+ * The same bytes that Python writes for these values.
  * @param {Record<string, Values>} values @param {Tensors} tensors
  * @param {Facts} facts
  */
@@ -159,7 +159,7 @@ function toBytes(values, type) {
 }
 
 /**
- * As Python's json.dumps spells it: keys sorted, a space after commas and colons.
+ * As Python's json.dumps writes it: keys sorted, a space after commas and colons.
  * @param {object} value
  */
 function pythonJson(value) {

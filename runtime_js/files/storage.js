@@ -1,4 +1,4 @@
-// What the browser keeps (IndexedDB): checkpoints, and the profiles that tuning chose.
+// The browser's storage (IndexedDB): checkpoints, and the profiles that tuning chose.
 
 import { fail } from '../core/errors.js';
 import { restore, save } from './checkpoint.js';
@@ -9,7 +9,7 @@ const DATABASE = 'wgcc';
 const STORE = 'checkpoints';
 
 /**
- * Keeps a checkpoint in the browser; whether the browser promised not to evict it.
+ * Stores a checkpoint in the browser; returns whether the browser promised not to evict it.
  * @param {Session} session @param {string} [key]
  */
 export async function store(session, key = session.plan.model.name) {
@@ -19,7 +19,7 @@ export async function store(session, key = session.plan.model.name) {
 }
 
 /**
- * Restores what `store` kept, as `restore` does; false when there is nothing.
+ * Restores what `store` stored, as `restore` does; false if there is nothing.
  * @param {Session} session @param {string} [key]
  */
 export async function recall(session, key = session.plan.model.name) {
@@ -28,7 +28,7 @@ export async function recall(session, key = session.plan.model.name) {
 }
 
 /**
- * One act on what the browser keeps.
+ * One operation on the storage.
  * @param {IDBTransactionMode} mode @param {(store: IDBObjectStore) => IDBRequest} act
  */
 export async function inStorage(mode, act) {

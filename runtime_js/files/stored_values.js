@@ -1,4 +1,4 @@
-// The values that a model starts with, unless they are drawn: the bundle's own, and what was given.
+// The values that a model starts with, unless they are drawn: the bundle's own, and given ones.
 
 import { toWords } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
@@ -14,7 +14,7 @@ import { readTensors } from './safetensors.js';
 /** @import { Plan, Tensors } from '../core/plan.js' */
 /** @import { StoredValues } from '../core/values.js' */
 
-/** What a safetensors file may have beyond its tensors: header and padding. */
+/** Bytes that a safetensors file may have beyond its tensors: header and padding. */
 const FILE_EXTRA = 2 ** 24;
 const ADVICE = 'load({weights}) takes a URL or bytes';
 
@@ -33,7 +33,7 @@ export async function storedValues(bundle, { weights, signal }) {
     'constants',
   );
   const given = await load(weights, persistent, 'weights');
-  // Weights that replace all of the bundle's spare its file, which bundlers may have left behind.
+  // If given weights replace all of the bundle's, its file is not needed: a web bundler may omit it.
   const isReplaced = Object.keys(persistent).every(
     name => ownOf(given, name) || isOptimizerState(name),
   );
@@ -66,13 +66,12 @@ async function arraysIn(source, plan, from, signal) {
   if (source.constructor === Object) return source;
   const bytes = await bytesAt(source, 2 * plan.memory.peak + FILE_EXTRA, signal);
   const { tensors } = readTensors(bytes, from);
-  // Moments without the steps that made them would make the first steps too large or small.
+  // Moments without the step count that belongs to them would give steps of the wrong size.
   return filterRecord(tensors, (_, name) => !isOptimizerState(name));
 }
 
 /**
- * The seed to draw the values from that the bundle was built with; null where its file of weights
- * still holds them.
+ * The seed of the values that the bundle was built with; null if its weights file still holds them.
  * @param {Bundle} bundle @returns {Promise<number | null>}
  */
 export async function builtSeed({ plan, weights }) {
@@ -86,7 +85,7 @@ export async function builtSeed({ plan, weights }) {
 }
 
 /**
- * The bytes of a file, or what was given instead.
+ * The bytes of a file, or those given instead.
  * @param {any} source @param {number} limit @param {AbortSignal} [signal]
  * @param {string} [code] of the error where it cannot be read @param {string} [advice]
  * @returns {Promise<any>}

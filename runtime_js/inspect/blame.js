@@ -1,5 +1,5 @@
-// What went wrong in a submit: finds the call whose index is out of range, or the call, and the
-// first kernel of that call, that writes a NaN or infinity.
+// After a failed submit: finds the call whose index is out of range, or the call, and the first
+// kernel of that call, that writes a NaN or infinity.
 
 import { fail } from '../core/errors.js';
 import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
@@ -11,15 +11,15 @@ import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
 /** @import { Outcome } from '../core/runner.js' */
 /** @import { Session } from '../core/session.js' */
 
-/** Buffers that hold what the failed step left behind. */
+/** Roles of buffers that hold values of the failed step. */
 const TEMPORARY_ROLES = ['temp', 'grads', 'output'];
 const EXPONENT = 0x7f800000;
 /** Sign and the highest bit of the mantissa, which quiet NaNs have. */
 const SIGN_AND_QUIET = 0x80400000;
 
 /**
- * After a submit that went wrong and was undone: makes its calls one by one, and throws at the one
- * that does it.
+ * After a submit that failed and was undone: repeats its calls one by one, and throws at the one
+ * that fails.
  * @param {Session} session @param {string} entryName @param {NamedWords[]} batches
  * @param {Guard} guard @param {Outcome} outcome @param {(calls: number) => void} [onKept]
  */
@@ -30,7 +30,7 @@ export async function blameCalls(session, entryName, batches, guard, outcome, on
       await session.run(entryName, [batch], badOutput ? [badOutput] : []);
       onKept?.(1);
     }
-    // All went well now; whoever asked for them counts them all.
+    // All succeeded this time; the caller counts them all.
     onKept?.(-batches.length);
     return;
   }
@@ -58,7 +58,7 @@ function outside({ what, at, low, high, ignore }) {
 }
 
 /**
- * Runs an entry kernel by kernel, on the inputs that are in place, and so changes the model.
+ * Runs an entry kernel by kernel, with the current inputs, and so changes the model.
  * @param {Machine} machine @param {string} entryName
  */
 async function blame(machine, entryName) {
@@ -82,7 +82,7 @@ async function blame(machine, entryName) {
 }
 
 /**
- * What the failed step left behind must not be taken for the work of a first kernel.
+ * Otherwise values that the failed step left would be blamed on the first kernel.
  * @param {Machine} machine
  */
 async function clearTemporaries(machine) {
@@ -111,9 +111,9 @@ async function badBefore(machine, entryName) {
  */
 async function firstBad(machine, { buffer, offset, size }) {
   const words = await machine.read(buffer, offset, size);
-  // Infinities, and the NaNs that arithmetic makes. Other NaN patterns are left out on purpose:
-  // small negative integers look like them, and what is a float in a temporary is not written in
-  // the plan.
+  // Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose:
+  // small negative integers look like them, and the plan does not say which temporaries hold
+  // floats.
   const index = words.findIndex(word => (word & ~SIGN_AND_QUIET) === EXPONENT);
   return index < 0 ? undefined : offset + WORD_BYTES * index;
 }
@@ -124,7 +124,7 @@ async function firstBad(machine, { buffer, offset, size }) {
  */
 function describe({ plan }, entryName, { kernel, label, at }, buffer, offset) {
   const { tensors, entries, kernels } = plan;
-  // Outputs of other entries may be stored in the same memory, which says nothing here.
+  // Outputs of other entries may share this memory; they are not meant here.
   const own = Object.values(entries[entryName].outputs);
   const id = Object.keys(tensors).find(name => {
     const tensor = tensors[name];

@@ -1,5 +1,5 @@
-// Loaded to look inside a model on the GPU: the self-test that its bundle holds, where a NaN came
-// from, times per kernel.
+// Loaded to inspect a model on the GPU: the self-test of its bundle, where a NaN came from, times
+// per kernel.
 
 export { blameCalls } from './blame.js';
 export { selftest, verify } from './selftest.js';

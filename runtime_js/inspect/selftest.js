@@ -1,5 +1,4 @@
-// The self-test that every bundle holds: outputs that the compiler recorded, of inputs drawn from a
-// seed.
+// The self-test in every bundle: outputs that the compiler recorded, for inputs drawn from a seed.
 
 import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
@@ -21,7 +20,7 @@ export async function verify(model) {
 }
 
 /**
- * How far each output is off, relative to 1 + |expected|. The model is reset before and after it.
+ * The error of each output, relative to 1 + |expected|. The model is reset before and after it.
  * @param {any} model @returns {Promise<Result[]>}
  */
 export async function selftest(model) {
@@ -95,7 +94,7 @@ function drawInput(tensor, id, { kind, low, high }, seed, step) {
 }
 
 /**
- * Sums are judged against the sum of magnitudes, because terms of both signs cancel.
+ * Errors of sums are relative to the sum of magnitudes, because terms of both signs cancel.
  * @param {ArrayLike<number>} values @param {{sum: number, abs: number, first: number[]}} expected
  */
 function outputError(values, { sum, abs, first }) {
@@ -108,8 +107,8 @@ function outputError(values, { sum, abs, first }) {
 }
 
 /**
- * How far the change of a tensor is off, relative to its size: mean, mean magnitude, and elements
- * from first to last.
+ * The error of a tensor's change, relative to its size: of the mean, the mean magnitude, and some
+ * elements from first to last.
  * @param {ArrayLike<number>} before @param {ArrayLike<number>} after @param {any} expected
  */
 function changeError(before, after, { mean, size, at, scale }) {
@@ -132,7 +131,7 @@ function total(list) {
 
 /** @param {number[]} errors */
 function largest(errors) {
-  // NaN compares as smaller than everything, which would pass; JSON has no infinity.
+  // Comparisons with NaN are false, so it would pass; JSON has no infinity.
   if (errors.some(Number.isNaN)) return Number.MAX_VALUE;
   return Math.max(...errors.map(Math.abs));
 }

@@ -1,4 +1,4 @@
-// Times per kernel: by GPU timestamps where the adapter has them, else by submits of one kernel.
+// Times per kernel: by GPU timestamps if the adapter has them, else by submits of one kernel.
 
 import { fail } from '../core/errors.js';
 import { recordPass } from '../core/machine.js';
@@ -6,7 +6,7 @@ import { recordPass } from '../core/machine.js';
 /** @import { Command, Machine } from '../core/machine.js' */
 /** @import { Session } from '../core/session.js' */
 
-// In numbers, because Node lacks the names.
+// As numbers, because Node does not define the names.
 const QUERY_RESOLVE = 0x200;
 const COPY_SRC = 0x4;
 const TICK_BYTES = 8;

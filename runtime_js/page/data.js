@@ -1,13 +1,13 @@
 // Data for a model of which only the inputs' types are known: generated, or read from a file.
 
-/** Integers whose range the model does not say are drawn from few. */
+/** The range of integers for inputs without a range in the plan. */
 const FEW = { low: 0, high: 3 };
-/** Of the functions that inputs are of a hidden point: data of all seeds share them. */
+/** The seed of the functions from the hidden point to the inputs: data of all seeds share them. */
 const FUNCTION_SEED = 7;
 
 /**
  * Rows in which every input is a smooth function of a hidden point, so that each can be learned
- * from the others. The first float input shows the point: on a line, or in a plane if it has room.
+ * from the others. The first float input is the point itself: on a line, or in a plane if it fits.
  */
 function generated(entry, seed, times) {
   const { inputs, ranges } = plan.entries[entry];
@@ -37,14 +37,14 @@ function hiddenPoints(seed, count, depth) {
   return Array.from({ length: count }, (_, i) => numbers.slice(i * depth, (i + 1) * depth));
 }
 
-/** How an input's elements follow from the hidden point, their place in the row, and the row. */
+/** How an input's elements depend on the hidden point, their position in the row, and the row. */
 function elementOf({ name, tensor, rowSize, range: { low, high }, shown }) {
   if (!tensor.shape.length) return () => settingOf(name, tensor, low);
   const wave = waveOf(name, rowSize);
   if (tensor === shown) return (point, i) => (i < point.length ? 3 * point[i] : wave(point, i));
   if (isFloat(tensor)) return wave;
   const count = high - low + 1;
-  // Rows of numbers without anything else count on from a start: the next is known from the last.
+  // If there are only rows of integers, each row counts up, so that the next number is predictable.
   if (!shown && rowSize > 3 && tensor.dtype !== 'u8')
     return ([start], i, row) =>
       low + ((Math.floor((start + 1) * 50) + i * (1 + (row % 2))) % count);
@@ -57,7 +57,7 @@ function settingOf(name, tensor, low) {
   return /lr|rate/.test(name) ? 0.001 : 1;
 }
 
-/** A smooth function of the point between -1 and 1, another for each place in a row. */
+/** A smooth function of the point between -1 and 1, a different one for each position in a row. */
 function waveOf(name, rowSize) {
   const units = randomUnits(FUNCTION_SEED, name, 3 * rowSize);
   return ([a, b], i) => {
@@ -99,7 +99,7 @@ async function fromFile(file, entry) {
   );
 }
 
-/** The lines of a table that hold numbers alone. */
+/** The lines of a table that contain only numbers. */
 function numbersIn(text) {
   return text
     .trim()

@@ -1,4 +1,4 @@
-// What a page tells its reader when the model could not be loaded.
+// What a page says if the model could not be loaded.
 
 /** Whether there is no WebGPU, or no adapter. */
 const lacksWebGpu = error => error.code === 'no-webgpu' || error.code === 'no-adapter';

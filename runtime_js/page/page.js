@@ -1,5 +1,5 @@
-// The page of a bundle: trains and predicts with whatever the model is. `plan`, `kernels`, `source`
-// and `load` are defined above.
+// The page of a bundle: trains any model and predicts with it. `plan`, `kernels`, `source` and
+// `load` are defined above.
 
 const $ = id => document.getElementById(id);
 const entries = Object.keys(plan.entries);
@@ -54,7 +54,7 @@ function begin(loaded) {
   if (others.length) choose();
 }
 
-/** After a device loss the training goes back to the last snapshot; nothing else is lost. */
+/** After a lost device the training continues from the last snapshot; nothing else is lost. */
 function watch() {
   model.lost.then(async () => {
     stop();
@@ -196,7 +196,7 @@ $('drop').ondrop = event => {
 
 function choose() {
   inputs = generated($('entry').value, seed++, 1);
-  // Points along a line are seen best in order.
+  // Points along a line are drawn in order.
   const [first] = Object.values(inputs);
   const ports = plan.entries[$('entry').value].inputs;
   const [firstId] = Object.values(ports);
@@ -238,7 +238,7 @@ async function predict() {
     else $('outputs').lastChild.append(` = ${+list[0].toPrecision(5)}`);
   }
 }
-/** Predicts anew, unless that would change the model's state. */
+/** Predicts again, unless that would change the model's state. */
 async function refresh() {
   if (others.length && !plan.entries[$('entry').value].writes.length) await predict();
 }

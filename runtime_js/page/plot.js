@@ -44,7 +44,7 @@ const areaOf = canvas => ({
   height: +canvas.getAttribute('height'),
 });
 
-/** The empty canvas, as sharp as the screen. */
+/** The empty canvas, in the screen's resolution. */
 function cleared(canvas) {
   const scale = devicePixelRatio;
   const { width, height } = areaOf(canvas);
@@ -59,12 +59,12 @@ function cleared(canvas) {
   return { context, width, height, style: getComputedStyle(canvas) };
 }
 
-/** Pixels from the left for a share of the x axis, from the top for a share of the y axis. */
+/** Pixels from the left for a fraction of the x axis, from the top for a fraction of the y axis. */
 const across = ({ width }, share) => MARGIN.left + share * (width - MARGIN.left - MARGIN.right);
 const down = ({ height }, share) =>
   height - MARGIN.bottom - share * (height - MARGIN.bottom - MARGIN.top);
 
-/** The way back: which shares of the axes are at a pixel. */
+/** The inverse: the fractions of the axes at a pixel. */
 const sharesAt = ({ width, height }, x, y) => [
   (x - MARGIN.left) / (width - MARGIN.left - MARGIN.right),
   (height - MARGIN.bottom - y) / (height - MARGIN.bottom - MARGIN.top),

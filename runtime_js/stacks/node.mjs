@@ -24,7 +24,7 @@ async function openDawn() {
   const found = folders.map(locate).find(Boolean);
   if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
   const { create } = await import(found);
-  // Held for the life of the process: when it is collected, the device dies with it.
+  // Kept for the life of the process: if it is garbage-collected, the device is lost.
   globalThis.dawn = create([]);
 }
 

@@ -1,4 +1,4 @@
-// The self-test recorded in a bundle, as a job: how far each output is off, relative to 1 +
+// The self-test recorded in a bundle, as a job: the error of each output, relative to 1 +
 // |expected|.
 
 export default async function job({ load, device, inspect }, { profile, device: asked }) {

@@ -1,6 +1,6 @@
-// Loaded by load({tune}) alone: measures the kernels a bundle holds on this adapter, chooses the
-// fastest for each dispatch, and keeps the choice in the browser. `wgcc build --candidates` gives a
-// bundle more to choose from.
+// Loaded only by load({tune}): measures the bundle's kernels on this adapter, chooses the fastest
+// for each dispatch, and stores the choice in the browser. `wgcc build --candidates` adds kernels
+// to choose from.
 
 import { checkPlan } from '../check/bundle.js';
 import { DEFAULT_PROFILE, TUNED } from '../core/device.js';
@@ -14,11 +14,11 @@ import { inStorage } from '../files/storage.js';
 /** @typedef {Record<string, number[]>} Times milliseconds of each dispatch, by entry */
 
 const SECONDS = 30;
-/** Less is noise, and not worth another kernel. */
+/** A smaller gain is noise, and not worth another kernel. */
 const WORTH = 0.95;
 
 /**
- * The profile for this very adapter: remembered, else measured.
+ * The profile for this adapter: the stored one, else a new one from measurements.
  * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
  * @param {string} name of the profile
  * @param {string} suited the profile that suits the adapter's kind
@@ -128,8 +128,8 @@ class Tuning {
   }
 
   /**
-   * Whether a launch cannot run here, or not fast: on a software adapter a barrier costs far more
-   * than sharing can save.
+   * Whether a launch cannot run here, or only slowly: on a software adapter a barrier costs far
+   * more than sharing loads can save.
    * @param {Replacement} launch
    */
   #isHopeless({ kernel }) {
