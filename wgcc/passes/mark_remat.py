@@ -1,4 +1,4 @@
-"""Gradient checkpointing: divides the forward pass into parts that the backward pass recomputes.
+"""Rematerialisation in parts: divides the forward pass into parts that gradients recompute.
 
 Only values that cross from one part into the next are stored, and the parts are chosen so that
 these are few. They are marked like `remat` layers (see wgcc/ops/markers.py), for autograd.
