@@ -22,6 +22,17 @@ model M {
 """
 
 
+TWO_LAYERS = """
+dim B = 96
+model M {{
+  precision = {precision}
+  a: Linear[64, 128]
+  b: Linear[128, 64]
+  entry predict(x: f32[B, 64]) -> (y: f32[B, 64]) {{ return b(tanh(a(x))) }}
+}}
+"""
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     path = tmp_path / "model.wg"
@@ -90,17 +101,23 @@ fn main() {
     assert facts["dispatches"] == []
 
 
+@pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_the_plan_says_how_much_workgroup_memory_its_kernels_take(
-    model: str,
+    precision: str, tmp_path: Path
 ) -> None:
     """What a kernel knows of itself, what its text declares and what the plan asks for agree."""
-    compiled = compile_file(model)
+    path = tmp_path / "model.wg"
+    path.write_text(TWO_LAYERS.format(precision=precision))
+    compiled = compile_file(path)
     declared = [
         kernel_facts(compiled.plan(), file.name, file.text)["workgroup_bytes"]
         for file in compiled.planned.kernels
     ]
     known = [file.kernels[0].workgroup_bytes for file in compiled.planned.kernels]
     assert declared == known and max(known) > 0
+    assert any("h, VECTORS" in file.text for file in compiled.planned.kernels) == (
+        precision == "f16"
+    )
     asked = compiled.plan()["requires"]["limits"]["maxComputeWorkgroupStorageSize"]
     assert asked == max(known)
 
