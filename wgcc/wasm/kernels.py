@@ -18,10 +18,10 @@ from wgcc.wasm.body import Body
 from wgcc.wasm.encoder import I32
 from wgcc.wasm.function import Function
 from wgcc.wasm.library import Library
-from wgcc.wasm.loops import WithEnv
+from wgcc.wasm.loops import WithEnv, rows_of
 from wgcc.wasm.parse import parse_expression, parse_functions
 from wgcc.wasm.positions import Counter
-from wgcc.wasm.span import LANES, Span, fixed
+from wgcc.wasm.span import Span, fixed
 from wgcc.wasm.things import Env, Held, Storage, Unvectorisable
 from wgcc.wasm.wgsl_tree import (
     Binary,
@@ -68,7 +68,7 @@ def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
         if attempt is None:
             continue
         if columns is not None:
-            waiting += sorted(_divisors(program.count, attempt.divisors), reverse=True)
+            waiting += rows_of(program.count, attempt.divisors)
         if best is None or attempt.cost < best.cost:
             best = attempt
     assert best is not None, f"{name} cannot be written"
@@ -80,10 +80,6 @@ class _Attempt:
     function: Function
     cost: float
     divisors: set[int]
-
-
-def _divisors(count: int, divisors: set[int]) -> list[int]:
-    return [d for d in divisors if count % d == 0 and LANES <= d < count]
 
 
 def _attempt(

@@ -7,16 +7,18 @@ accumulated lane by lane and joined at its end, always in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
+from operator import itemgetter
 
-from wgcc.schedule.codegen.index import variable
+from wgcc.schedule.codegen.index import Index, variable
 from wgcc.wasm.encoder import I32, V128
 from wgcc.wasm.evaluate import Constant, Local
 from wgcc.wasm.memory import MemoryAccess
 from wgcc.wasm.positions import WORD, Counter
 from wgcc.wasm.reductions import Reduction, reductions_of
-from wgcc.wasm.span import GUESSED, LANES, Span
+from wgcc.wasm.span import GUESSED, LANES, Span, fixed
 from wgcc.wasm.things import Env, Held, Mutable, Unvectorisable, type_code
-from wgcc.wasm.wgsl_tree import Assign, Binary, Expr, Let, Loop, Name, Statement
+from wgcc.wasm.wgsl_tree import Assign, Binary, Expr, If, Let, Loop, Name, Statement
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4
@@ -45,12 +47,46 @@ class Loops(MemoryAccess):
             self._while(statement, env)
             return
         span = Span(start, stop, by.offset)
-        free = self._lane_depth is None and by.offset == 1 and span.trips >= MIN_VECTOR
-        if free and self._try_vector(name, span, statement.body, env):
-            return
+        if self._lane_depth is None and by.offset == 1 and span.trips >= MIN_VECTOR:
+            self._write_best(name, span, statement.body, env)
+        else:
+            self._one_by_one(name, span, statement.body, env)
 
+    def _write_best(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> None:
+        """The loop as lanes, or loops inside it as lanes: whatever takes fewest instructions."""
+
+        def lanes(columns: int | None) -> Callable[[], None]:
+            return lambda: self._reduce(name, span, body, env, columns)
+
+        before, seen = self.scopes.snapshot(), self.divisors
+        self.divisors = set()
+        cost = self._cost_of(lanes(None))
+        divisors, self.divisors = self.divisors, seen
+        if cost < inf and not divisors and not _has_loop(body):
+            return
+        self.scopes.restore(before)
+        options = [(cost, lanes(None))]
+        fitting = () if span.is_open else rows_of(span.trips, divisors)
+        for write in (*map(lanes, fitting), lambda: self._one_by_one(name, span, body, env)):
+            options.append((self._cost_of(write), write))
+            self.scopes.restore(before)
+        min(options, key=itemgetter(0))[1]()
+
+    def _cost_of(self, write: Callable[[], None]) -> float:
+        """What it costs to write code so; infinite if it cannot be written."""
+        cost, before = self.scopes.cost, self.scopes.snapshot()
+        try:
+            write()
+            return self.scopes.cost - cost
+        except Unvectorisable:
+            self.scopes.restore(before)
+            return inf
+        finally:
+            self.scopes.cost = cost
+
+    def _one_by_one(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> None:
         def block(inner: Env) -> None:
-            self.run(statement.body, inner)
+            self.run(body, inner)
 
         self.count(name, span, block, env)
 
@@ -119,31 +155,19 @@ class Loops(MemoryAccess):
         else:
             self.f.i32(int.from_bytes(end, "little", signed=True))
 
-    def _try_vector(self, name: str, span: Span, body: Sequence[Statement], env: Env) -> bool:
-        """Whether the loop could be written with its iterations as lanes."""
-        found = reductions_of(body, {n for n, thing in env.items() if isinstance(thing, Mutable)})
-        if found is None:
-            return False
-        cost, seen, before = self.scopes.cost, self.divisors, self.scopes.snapshot()
-        self.divisors = set()
-        try:
-            self._reduce(name, span, found, body, env)
-        except Unvectorisable:
-            self.scopes.restore(before)
-            self.scopes.cost = cost
-            return False
-        finally:
-            self.divisors = seen
-        return True
-
     def _reduce(
         self,
         name: str,
         span: Span,
-        reductions: Sequence[Reduction],
         body: Sequence[Statement],
         env: Env,
+        columns: int | None,
     ) -> None:
+        """The loop with its iterations as lanes, in rows of so many."""
+        mutable = {n for n, thing in env.items() if isinstance(thing, Mutable)}
+        reductions = reductions_of(body, mutable)
+        if reductions is None:
+            raise Unvectorisable("an iteration needs the one before")
         partial = dict(env)
         for reduction in reductions:
             partial[reduction.name] = self._partial(reduction, env)
@@ -154,7 +178,33 @@ class Loops(MemoryAccess):
         def join() -> None:
             self._join(reductions, partial, env)
 
-        self.along_lanes(name, span, block, partial, join, env)
+        if columns is None:
+            self.along_lanes(name, span, block, partial, join, env)
+            return
+
+        def row(inner: Env) -> None:
+            start = inner["row"]
+            assert isinstance(start, Held) and start.index is not None
+            names = {reduction.name: partial[reduction.name] for reduction in reductions}
+            self.along_row(name, start.index * columns, columns, block, {**inner, **names}, inner)
+
+        self.count("row", fixed(span.trips // columns), row, env)
+        join()
+
+    def along_row(
+        self, name: str, start: Index, columns: int, body: WithEnv, env: Env, rest_env: Env
+    ) -> None:
+        """Along the lanes of one row of a loop that is counted in rows."""
+
+        def element(inner: Env) -> None:
+            column = inner[name]
+            assert isinstance(column, Held) and column.index is not None
+            index = start + column.index
+            depth = self.positions.depth(index)
+            inner[name] = Held("u32", column.lanes, index=index, depth=depth)
+            body(inner)
+
+        self.along_lanes(name, fixed(columns), element, env, rest_env=rest_env)
 
     def _partial(self, reduction: Reduction, env: Env) -> Mutable:
         """A vector in which each lane reduces its own elements."""
@@ -263,6 +313,16 @@ class Loops(MemoryAccess):
             env[name] = Held("u32", index=variable(own, span.extent), depth=depth)
             body(env)
         self._repeat_between(counter, limits[1], limits[2], 1, scope.body)
+
+
+def rows_of(count: int, divisors: set[int]) -> list[int]:
+    """In rows of how many a loop may run, the longest first."""
+    return sorted((d for d in divisors if count % d == 0 and LANES <= d < count), reverse=True)
+
+
+def _has_loop(body: Sequence[Statement]) -> bool:
+    """Whether loops are inside; functions that are called may have some, too."""
+    return any(isinstance(s, Loop) or (isinstance(s, If) and _has_loop(s.then)) for s in body)
 
 
 def _counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:

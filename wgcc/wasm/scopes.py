@@ -70,7 +70,7 @@ class Scopes:
         """Forgets what the current scope got since the snapshot."""
         scope = self._open[-1]
         del scope.body[snapshot[0] :]
-        scope.known = snapshot[1]
+        scope.known = dict(snapshot[1])
 
     def hoistable(self, depth: int) -> int:
         """The outermost scope from `depth` on that runs only if all scopes inside it may run.
