@@ -14,7 +14,7 @@ from wgcc.schedule.codegen.index import Index, variable
 from wgcc.wasm.encoder import I32, V128
 from wgcc.wasm.evaluate import Constant, Local
 from wgcc.wasm.memory import MemoryAccess
-from wgcc.wasm.positions import WORD, Counter
+from wgcc.wasm.positions import Counter
 from wgcc.wasm.reductions import Reduction, reductions_of
 from wgcc.wasm.span import GUESSED, LANES, Span, fixed
 from wgcc.wasm.things import Env, Held, Mutable, Unvectorisable, type_code
@@ -115,17 +115,17 @@ class Loops(MemoryAccess):
         inner = dict(env)
         with self.scopes.inside(span.trips, conditional=span.may_be_empty) as scope:
             depth = self.scopes.depth
-            own = self.positions.name(name, Counter(counter, depth, WORD))
+            own = self.positions.name(name, Counter(counter, depth, span.unit))
             inner[name] = Held("u32", index=variable(own, span.extent), depth=depth)
             body(inner)
         self._repeat(counter, span, span.step, scope.body)
 
     def _repeat(self, counter: int, span: Span, step: int, body: bytearray) -> None:
-        """`body` for each value of the counter, which holds four times what it counts."""
+        """`body` for each value of the counter, which counts in the units of the span."""
         self.scopes.spend(3 * span.trips / max(step // span.step, 1))
         f = self.f
         end = self._end(span)
-        self.positions.push(span.start, WORD)
+        self.positions.push(span.start, span.unit)
         f.set(counter)
         done = 0
         if span.may_be_empty:
@@ -135,7 +135,7 @@ class Loops(MemoryAccess):
             f.emit("i32.ge_u").br_if(done)
         again = f.loop()
         f.code += body
-        f.get(counter).i32(step * WORD).emit("i32.add").tee(counter)
+        f.get(counter).i32(step * span.unit).emit("i32.add").tee(counter)
         self._push_end(end)
         f.emit("i32.lt_u").br_if(again).end()
         if span.may_be_empty:
@@ -143,9 +143,9 @@ class Loops(MemoryAccess):
 
     def _end(self, span: Span) -> int | bytes:
         if span.stop.is_constant:
-            return (span.stop.offset * WORD).to_bytes(8, "little", signed=True)
+            return (span.stop.offset * span.unit).to_bytes(8, "little", signed=True)
         local = self.f.local("end", I32)
-        self.positions.push(span.stop, WORD)
+        self.positions.push(span.stop, span.unit)
         self.f.set(local)
         return local
 
@@ -254,13 +254,13 @@ class Loops(MemoryAccess):
 
         `independent`: no two iterations store at the same place.
         """
-        whole = span.vectors()
+        whole = span if span.is_open else span.vectors()
         counter = self.f.local(name, I32)
         limits = self._limits(span) if span.is_open else None
         inner = dict(env)
         with self.scopes.inside(span.trips / LANES, conditional=whole.may_be_empty) as scope:
             depth = self.scopes.depth
-            own = self.positions.name(name, Counter(counter, depth, WORD, steps=True))
+            own = self.positions.name(name, Counter(counter, depth, whole.unit, steps=True))
             inner[name] = Held("u32", LANES, index=variable(own, span.extent), depth=depth)
             self._lane_depth, self._independent = depth, independent
             try:
@@ -270,7 +270,7 @@ class Loops(MemoryAccess):
         if limits is None:
             self._repeat(counter, whole, LANES, scope.body)
         else:
-            self._repeat_between(counter, *limits[:2], LANES, scope.body)
+            self._repeat_between(counter, *limits[:2], LANES * span.unit, scope.body)
         between()
         if limits is not None or span.has_rest:
             self._rest(name, span, body, dict(rest_env if rest_env is not None else env), limits)
@@ -279,11 +279,11 @@ class Loops(MemoryAccess):
         """Locals: where a loop of unknown length starts, where its vectors end, where it ends."""
         f = self.f
         start, vectors, end = (f.local(n, I32) for n in ("start", "vectors", "end"))
-        self.positions.push(span.start, WORD)
+        self.positions.push(span.start, span.unit)
         f.set(start)
-        self.positions.push(span.stop, WORD)
+        self.positions.push(span.stop, span.unit)
         f.tee(end).get(start).get(end).get(start).emit("i32.gt_u").emit("select").set(end)
-        f.get(end).get(start).emit("i32.sub").i32(-LANES * WORD).emit("i32.and")
+        f.get(end).get(start).emit("i32.sub").i32(-LANES * span.unit).emit("i32.and")
         f.get(start).emit("i32.add").set(vectors)
         return start, vectors, end
 
@@ -296,7 +296,7 @@ class Loops(MemoryAccess):
         f.get(counter).get(end).emit("i32.ge_u").br_if(done)
         again = f.loop()
         f.code += body
-        f.get(counter).i32(step * WORD).emit("i32.add").tee(counter)
+        f.get(counter).i32(step).emit("i32.add").tee(counter)
         f.get(end).emit("i32.lt_u").br_if(again).end().end()
 
     def _rest(
@@ -309,10 +309,10 @@ class Loops(MemoryAccess):
         counter = self.f.local(name, I32)
         with self.scopes.inside(2, conditional=True) as scope:
             depth = self.scopes.depth
-            own = self.positions.name(name, Counter(counter, depth, WORD))
+            own = self.positions.name(name, Counter(counter, depth, span.unit))
             env[name] = Held("u32", index=variable(own, span.extent), depth=depth)
             body(env)
-        self._repeat_between(counter, limits[1], limits[2], 1, scope.body)
+        self._repeat_between(counter, limits[1], limits[2], span.unit, scope.body)
 
 
 def rows_of(count: int, divisors: set[int]) -> list[int]:

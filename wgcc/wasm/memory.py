@@ -5,8 +5,7 @@ from __future__ import annotations
 from wgcc.schedule.codegen.index import Index
 from wgcc.wasm.encoder import V128
 from wgcc.wasm.expressions import Expressions
-from wgcc.wasm.positions import WORD
-from wgcc.wasm.span import LANES
+from wgcc.wasm.span import LANES, WORD
 from wgcc.wasm.things import Env, Held, Storage, Unvectorisable, type_code
 from wgcc.wasm.wgsl_tree import Element, Expr, Name
 

@@ -12,9 +12,8 @@ from wgcc.schedule.codegen.index import Atom, Index, Quotient, Variable
 from wgcc.wasm.encoder import I32, V128
 from wgcc.wasm.function import Function
 from wgcc.wasm.scopes import Scopes
-from wgcc.wasm.span import LANES
+from wgcc.wasm.span import LANES, WORD
 
-WORD = 4
 Terms = tuple[tuple[Atom, int], ...]
 # The terms of a position by the depth of their scopes, outermost first.
 Parts = tuple[tuple[int, Terms], ...]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from wgcc.schedule.codegen.index import Index, constant
 
 LANES = 4
+WORD = 4
+MOST_COUNTED = 1 << 29
 # What is assumed of loops whose length is found at run time.
 GUESSED = 32
 
@@ -36,6 +38,11 @@ class Span:
     def extent(self) -> int:
         """More than the greatest number it counts."""
         return max(self.stop.high, 2)
+
+    @property
+    def unit(self) -> int:
+        """Counters hold bytes of words, unless those are too many for 32 bits."""
+        return WORD if self.extent < MOST_COUNTED else 1
 
     @property
     def has_rest(self) -> bool:
