@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,10 +25,7 @@ from wgcc.schedule.kernel import Schedule
 from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.schedule import schedule
-from wgcc.wasm.twin import Twin
-
-# Writes the WebAssembly twin of a schedule. None: bundles have no twin.
-WRITE_TWIN: Callable[[Schedule], Twin] | None = None
+from wgcc.wasm.twin import write_twin
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +111,7 @@ def compile_program(
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
-    written = WRITE_TWIN(scheduled) if WRITE_TWIN and twin else None
+    written = write_twin(scheduled) if twin else None
     generator = f"wgcc {__version__}"
     planned = make_plan(done, scheduled, source.name, source.text, generator, written)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)

@@ -54,6 +54,11 @@ POLL_SECONDS = 0.3
     help="Limit of GPU memory, such as 64MB; activations are recomputed where needed to meet it.",
 )
 @click.option(
+    "--no-twin",
+    is_flag=True,
+    help="Leave out twin.wasm, which runs the model on machines without a GPU.",
+)
+@click.option(
     "--force",
     is_flag=True,
     help="Build into a folder that holds other files; files with a bundle's names are replaced.",
@@ -113,6 +118,7 @@ def _build(
         entries=_names(options["entries"]),
         candidates=options["candidates"],
         memory=options["memory"],
+        twin=not options["no_twin"],
     )
     files = compiled.files(_weights(options["weights"], compiled))
     kept = _write(files, output, options["force"])

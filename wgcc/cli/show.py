@@ -31,6 +31,11 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     metavar="NAME",
     help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
 )
+@click.option(
+    "--wat",
+    is_flag=True,
+    help="With --kernel: print what it is on machines without a GPU, as WebAssembly text.",
+)
 @click.option("--kernels", is_flag=True, help="Print these figures of all kernels as a table.")
 @click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
@@ -45,6 +50,7 @@ def command(
     path: Path,
     stage: str | None,
     kernel: str | None,
+    wat: bool,
     kernels: bool,
     memory: bool,
     graph: str | None,
@@ -62,8 +68,14 @@ def command(
 
     if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
+    if wat and (kernel is None or as_json):
+        raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
     subject = open_subject(path, sizes, model, seed, entry)
-    if kernel is not None or kernels:
+    if wat and kernel is not None:
+        from wgcc.cli.kernel_wat import kernel_wat
+
+        show(kernel_wat(subject, kernel))
+    elif kernel is not None or kernels:
         _show_kernels(subject, kernel, as_json)
     elif as_json:
         _show_json(subject, stage, memory, graph)

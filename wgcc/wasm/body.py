@@ -25,6 +25,8 @@ from wgcc.wasm.wgsl_tree import (
     Statement,
 )
 
+UNNAMED = ("f32", "i32", "u32", "bool", "x")
+
 
 class Body(Loops):
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
@@ -48,7 +50,9 @@ class Body(Loops):
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
             assert statement.value is not None
-            env[statement.name] = self.value(statement.value, env, statement.kind)
+            held = self.value(statement.value, env, statement.kind)
+            env[statement.name] = held
+            self._call(held.local, statement.name)
             return
         value = statement.value or Literal(0, "int")
         kind = statement.kind or self.kind(value, env)
@@ -95,3 +99,8 @@ class Body(Loops):
             self.f.else_()
             self.f.code += bodies[1]
         self.f.end()
+
+    def _call(self, local: int, name: str) -> None:
+        """Locals without a name of their own get that of the first variable they hold."""
+        if local >= 0 and self.f.local_names[local] in UNNAMED:
+            self.f.local_names[local] = name

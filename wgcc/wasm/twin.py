@@ -12,6 +12,7 @@ from wgcc.wasm.function import Function
 from wgcc.wasm.kernels import write_kernel
 from wgcc.wasm.library import Library
 from wgcc.wasm.module import PAGE, Module
+from wgcc.wasm.wat import wat
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64
@@ -35,11 +36,14 @@ class Twin:
     scratch: int
 
 
-def write_twin(schedule: Schedule) -> Twin:
+def write_twin(schedule: Schedule) -> Twin | None:
+    """None where a model needs more memory than WebAssembly has."""
     memory = lay_out(schedule)
     scratch = _aligned(WORD * max(map(_scratch_words, schedule.dispatches), default=0))
     pages = -(-(memory.bytes + scratch) // PAGE)
-    module = Module((min(pages, MOST_PAGES), MOST_PAGES))
+    if pages > MOST_PAGES:
+        return None
+    module = Module((pages, MOST_PAGES))
     writer = _Writer(module, memory, scratch)
     for name, entry in schedule.entries.items():
         writer.entry(name, entry.dispatches)
@@ -47,6 +51,14 @@ def write_twin(schedule: Schedule) -> Twin:
             writer.entry(f"{name}/guard", entry.guard)
     code = module.encode()
     return Twin(code, module.memory_flag_offset, memory.buffers, memory.bytes, scratch)
+
+
+def kernel_text(dispatch: Dispatch) -> str:
+    """The WebAssembly text of what a dispatch runs, and of the functions that it calls."""
+    module = Module((1, MOST_PAGES))
+    function = write_kernel(dispatch.twin, dispatch.label, Library(module))
+    called = [*module.functions, function]
+    return "\n\n".join(wat(f, module.functions) for f in reversed(called))
 
 
 @dataclass(frozen=True, slots=True)
