@@ -9,28 +9,17 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
-from twin_modules import assemble, layout
 from wgcc import compiler
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.tuned import read_files
-from wgcc.schedule.kernel import WORD, Schedule
-from wgcc.wasm.twin import Twin
 from wgcc_runtime import load_plan
 
 MODEL = ROOT / "tests" / "golden" / "regression.wg"
 
 
-def written(schedule: Schedule) -> Twin:
-    """A twin of the right form that computes nothing."""
-    code, flag = assemble("")
-    starts, end = layout({buffer.name: buffer.words * WORD for buffer in schedule.buffers})
-    return Twin(code, flag, starts, end, 64)
-
-
-@pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    monkeypatch.setattr(compiler, "WRITE_TWIN", written)
+@pytest.fixture(scope="module")
+def files() -> dict[str, bytes]:
     return compiler.compile_file(MODEL).files()
 
 
@@ -60,9 +49,7 @@ def test_seal_covers_it(files: dict[str, bytes]) -> None:
     )
 
 
-def test_bundle_without_it_replaces_one_with_it(
-    files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bundle_without_it_replaces_one_with_it(files: dict[str, bytes], tmp_path: Path) -> None:
     write_files(files, tmp_path / "bundle")
     plain = compiler.compile_file(MODEL, twin=False).files()
     assert "twin.wasm" not in plain and "twin" not in json.loads(plain["plan.json"])

@@ -15,7 +15,7 @@ from wgcc.wasm.function import Function
 from wgcc.wasm.lanes import Code
 from wgcc.wasm.library import Library
 from wgcc.wasm.positions import Counter, Positions
-from wgcc.wasm.reductions import names_of
+from wgcc.wasm.reductions import ordered_names
 from wgcc.wasm.scopes import Scopes
 from wgcc.wasm.span import LANES
 from wgcc.wasm.things import Env, Held, Mutable, Storage, Thing, type_code
@@ -89,7 +89,7 @@ class Expressions(ABC):
         return self._computed(expr, env, own)
 
     def _computed(self, expr: Expr, env: Env, kind: str) -> Held:
-        used = {name: env[name] for name in names_of(expr) if name in env}
+        used = {name: env[name] for name in ordered_names(expr) if name in env}
         things = list(used.values())
         lanes = max((t.lanes for t in things if not isinstance(t, Storage)), default=1)
         depth = max((t.depth for t in things if isinstance(t, Held)), default=0)

@@ -114,6 +114,11 @@ def names_of(expr: Expr) -> set[str]:
     return set(_names(expr))
 
 
+def ordered_names(expr: Expr) -> list[str]:
+    """Each name once, in the order of first use."""
+    return list(dict.fromkeys(_names(expr)))
+
+
 def _names(expr: Expr) -> Iterator[str]:
     match expr:
         case Name(name):
