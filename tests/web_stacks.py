@@ -29,9 +29,9 @@ ADAPTERS = {
 }  # fmt: skip
 
 
-def build_web(source: Path, folder: Path, **sizes: int) -> Path:
+def build_web(source: Path, folder: Path, twin: bool = True, **sizes: int) -> Path:
     """Compile a model into a complete bundle."""
-    compiled = compile_file(source, sizes=sizes or None)
+    compiled = compile_file(source, sizes=sizes or None, twin=twin)
     files = compiled.files()
     write_files({**files, **web_files(compiled.planned.plan, files)}, folder)
     return folder

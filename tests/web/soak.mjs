@@ -31,7 +31,7 @@ async function resident() {
 await page.goto(`${server.url}/bundle/plan.json`); // a page of this origin without scripts
 await page.evaluate(async () => {
   const { load } = await import('/bundle/index.js');
-  const model = await load();
+  const model = await load({ device: 'webgpu' });
   const n = 256;
   const x = Float32Array.from({ length: 8 * n }, (_, i) => Math.sin(i) * 3);
   const { createBuffer } = model.device;

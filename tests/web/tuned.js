@@ -26,7 +26,7 @@ export default async function tuned({ load, device, meta }) {
     for (const key of listing.result)
       store.put({ train: [{ dispatch: 99, kernel: 0, grid: [1, 1, 1] }] }, key);
     await new Promise(done => (store.transaction.oncomplete = done));
-    const model = await load({ tune: 1 });
+    const model = await load({ device, tune: 1 });
     seen.kept = listing.result.length;
     seen.after = model.adapter.profile;
     model.dispose();
