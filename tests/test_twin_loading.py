@@ -59,7 +59,7 @@ BAD_MODULES = {
     "`train/guard` is of another type": EMPTY.replace("guard\") (param i32 i32)", "guard\")"),
     "no function `pick`": EMPTY.replace(function("pick"), '(table (export "pick") 1 funcref)'),
     "does not fit": '(import "env" "more" (func))' + EMPTY,
-    "no module that wasmtime takes": EMPTY + "(func (result i32))",
+    "wasmtime does not accept": EMPTY + "(func (result i32))",
 }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def test_wrong_place_of_the_memory_flag(tmp_path: Path) -> None:
     twin = record(code, flag + 2, line_twin.SIZES)
     folder = line_bundle.write_bundle(tmp_path / "bundle", twin=twin)
     (folder / "twin.wasm").write_bytes(code)
-    with refused("bundle", "no WebAssembly module as plan.json describes it"):
+    with refused("bundle", "not the WebAssembly module that plan.json describes"):
         wgcc_runtime.load(folder, device="wasm")
 
 

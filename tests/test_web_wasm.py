@@ -142,7 +142,7 @@ def spoilt(folder: Path, name: str) -> Path:
 DAMAGES = {
     "missing": r"bundle: `file:.*twin\.wasm` cannot be read .*: it is a file of the bundle",
     "cut": r"bundle: `twin\.wasm` was changed after the bundle was built: build it again",
-    "other": r"bundle: `twin\.wasm` is no WebAssembly module as the plan describes it",
+    "other": r"bundle: `twin\.wasm` is not the WebAssembly module that the plan describes",
 }
 
 

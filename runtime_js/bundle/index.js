@@ -13,7 +13,7 @@ const plan = __PLAN__;
 
 const kernels = __KERNELS__;
 
-// Runs where there is no GPU.
+// Runs the model if there is no GPU.
 const twin = __TWIN__;
 
 const weights = __WEIGHTS__;

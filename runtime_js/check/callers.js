@@ -75,7 +75,7 @@ export function refuseFit({ entries }, entryName, { steps = 1, every, seed }) {
 /** @param {Plan['entries']} entries @param {string} entryName */
 function checkEntryName(entries, entryName) {
   if (!Object.hasOwn(entries, entryName))
-    fail('name', entryName, `is no entry; there are: ${Object.keys(entries)}`);
+    fail('name', entryName, `is not an entry; there are: ${Object.keys(entries)}`);
 }
 
 /**
@@ -88,7 +88,7 @@ function checkNames({ entries }, entryName, batch) {
   if (Object(batch) !== batch) fail('data', entryName, 'takes an object of arrays');
   for (const port of Object.keys(batch))
     if (!Object.hasOwn(inputs, port))
-      fail('name', port, `is no input of ${entryName}; there are: ${Object.keys(inputs)}`);
+      fail('name', port, `is not an input of ${entryName}; there are: ${Object.keys(inputs)}`);
   for (const port of Object.keys(inputs))
     if (isMissing(batch, port)) fail('name', port, `is missing: ${entryName} needs it`);
 }
@@ -114,7 +114,7 @@ function checkShape(value, tensor, field, code) {
 
 /** @param {any} value @param {Tensor} tensor @param {string} field */
 function checkType(value, tensor, field) {
-  return listOf(value, tensor) ?? fail('dtype', field, `is no array of ${tensor.dtype}`);
+  return listOf(value, tensor) ?? fail('dtype', field, `is not an array of ${tensor.dtype}`);
 }
 
 /**

@@ -85,7 +85,7 @@ async function* repeated(data, position, startsOver) {
     before = skip;
     for await (const batch of data) if (skip-- < 1) yield batch;
   } while (startsOver && skip < before && !data.next);
-  if (skip > 0) fail('data', '', 'ended before training goes on');
+  if (skip > 0) fail('data', '', 'ended before the batch where training continues');
 }
 
 /**

@@ -81,7 +81,7 @@ async function watchLoss(gpu, waiter) {
   const { message, reason } = await gpu.lost;
   // A model that was disposed has destroyed its device itself.
   if (waiter.failure === undefined)
-    waiter.stop(new WgccError('device-lost', `${message || reason}: recover() goes on`));
+    waiter.stop(new WgccError('device-lost', `${message || reason}: call recover() to continue`));
 }
 
 /** The name of the profile that tuning makes for an adapter. @param {string} adapterName */

@@ -19,7 +19,7 @@ const NANOSECONDS_PER_MS = 1e6;
 export async function profile(session, entryName = 'train', repeat = 5) {
   const { plan, machine } = session;
   if (!Object.hasOwn(plan.entries, entryName))
-    fail('name', entryName, `is no entry; there are: ${Object.keys(plan.entries)}`);
+    fail('name', entryName, `is not an entry; there are: ${Object.keys(plan.entries)}`);
   const words = await session.readAll();
   const method = methodFor(machine);
   const ms = await METHODS[method](machine, machine.eachOf(entryName), repeat);
@@ -88,7 +88,7 @@ async function bySubmits(machine, commands, repeat) {
 }
 
 /**
- * The twin's thread looks at the clock itself.
+ * The twin's thread measures the time itself.
  * @param {any} machine @param {any[]} commands @param {number} repeat
  */
 async function byCalls(machine, commands, repeat) {

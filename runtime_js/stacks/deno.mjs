@@ -12,7 +12,7 @@ try {
   const run = (await file(job)).default;
   answer = {
     result: await run(
-      // Never the twin, unless the job asks for it.
+      // Not the twin, unless the job asks for it.
       { ...index, inspect, device: navigator.gpu ?? 'webgpu' },
       JSON.parse(await new Response(Deno.stdin.readable).text()),
     ),

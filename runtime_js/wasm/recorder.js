@@ -1,5 +1,5 @@
-// Records what a submit does, by the names that WebGPU has for it, so that the runtime records one
-// way for both.
+// Records what a submit does, with the method names of WebGPU, so that the runtime uses the same
+// code for both.
 
 /** @import { Operation } from './thread.js' */
 /** @typedef {{place: number, base: number, size: number}} Buffer bytes of a place from `base` on */

@@ -24,7 +24,7 @@
  * @typedef {{id?: number, result?: any, error?: string, isMemory?: boolean}} Reply
  */
 
-/** One thread: number 0 does what it is asked to; others only call what it calls. */
+/** One thread: number 0 runs submits; others only call the exports that it calls. */
 export class TwinThread {
   /** @param {(reply: Reply, transfer?: Transferable[]) => void} post */
   constructor(post) {
@@ -49,7 +49,7 @@ export class TwinThread {
         this.post({ id: request.id, result }, result instanceof ArrayBuffer ? [result] : []);
       if (request.start && this.number > 0) this.serve();
     } catch (/** @type {any} */ error) {
-      // Where memory lacks, WebAssembly and typed arrays throw this; a trap is another error.
+      // Without enough memory, WebAssembly and typed arrays throw this; a trap is another error.
       const isMemory = error instanceof RangeError && !request.run && !request.measure;
       this.post({ id: request.id, error: `${error?.message ?? error}`, isMemory });
     }
@@ -107,7 +107,7 @@ export class TwinThread {
     this.places[to].set(this.places[from].subarray(fromAt, fromAt + bytes), toAt);
   }
 
-  /** Lets the page draw and answer, now and then. */
+  /** Lets the page render and handle events from time to time. */
   async pause() {
     if (performance.now() - this.pausedAt < 12) return;
     await new Promise(resolve => setTimeout(resolve));
@@ -127,7 +127,7 @@ export class TwinThread {
     for (let ended = 0; ended < threads - 1; ended = Atomics.load(control, 2)) this.await(2, ended);
   }
 
-  /** Calls what thread 0 calls, until that is nothing. */
+  /** Calls what thread 0 calls, until that says to stop. */
   serve() {
     const names = Object.keys(this.exports);
     for (let calls = 0; ; calls++) {
@@ -142,7 +142,7 @@ export class TwinThread {
 
   /** Until a word is another. @param {number} word @param {number} old */
   await(word, old) {
-    // Asleep, a thread takes 50 microseconds to wake up: as long as a small kernel runs.
+    // A sleeping thread takes 50 microseconds to wake up: as long as a small kernel runs.
     for (let i = 0; i < 2000; i++) if (Atomics.load(this.control, word) !== old) return;
     while (Atomics.load(this.control, word) === old) Atomics.wait(this.control, word, old);
   }

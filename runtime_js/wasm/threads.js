@@ -1,5 +1,5 @@
-// The threads that a twin runs on, and what is asked of them. Thread 0 answers; the others follow
-// it. They all are gone when one is.
+// The threads that a twin runs on, and messages to them. Thread 0 answers; the others follow it. If
+// one of them ends, all end.
 
 import { fail } from '../core/errors.js';
 import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js';
@@ -15,9 +15,9 @@ import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js
  */
 
 const MOST_THREADS = 4;
-/** More than anybody has; each takes a worker. */
+/** The most threads that can be requested; each needs a worker. */
 const MOST_ASKED_FOR = 64;
-/** Of the longest entry; below this, threads wait for each other longer than they work. */
+/** Operations of the longest entry below which threads wait longer than they work. */
 const THREADED_FLOPS = 1e7;
 
 /**
@@ -62,7 +62,7 @@ export class Threads {
         return;
       } catch (error) {
         this.end();
-        // Memory that lacks for workers lacks here, too.
+        // If there is not enough memory in workers, there is not enough here, either.
         if (error instanceof RangeError) throw error;
       }
     }
@@ -133,7 +133,7 @@ export class Threads {
     const waiting = [...this.#waiting.values()];
     this.end();
     if (wasStarted) this.onLost(text);
-    // Before the start nobody else hears of it.
+    // Before the start, nobody else would report it.
     else for (const { reject } of waiting) reject(new Error(text));
   }
 

@@ -29,8 +29,12 @@ export async function compileTwin(bundle, { signal }, isShared) {
   if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
     fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
   if (`${code.subarray(0, 8)}` !== MAGIC || code[twin.memory_flag] !== LIMITS)
-    fail('bundle', twin.file, 'is no WebAssembly module as the plan describes it: build it again');
-  // In a copy: what the bundle gave is its own.
+    fail(
+      'bundle',
+      twin.file,
+      'is not the WebAssembly module that the plan describes: build it again',
+    );
+  // In a copy, because the bytes belong to the bundle.
   const bytes = code.slice();
   if (isShared) bytes[twin.memory_flag] = SHARED_LIMITS;
   return WebAssembly.compile(bytes).catch(error => refuse(twin, error));

@@ -18,14 +18,14 @@ import { compileTwin } from './twin_file.js';
 /** @typedef {(encoder: Recorder, readback: Buffer) => void} Recording */
 
 const PAGE_BYTES = 2 ** 16;
-/** What 32-bit addresses reach. */
+/** The bytes that 32-bit addresses can reach. */
 const MOST_PAGES = 2 ** 16;
 /** The places of a thread: its memory, what comes with a submit, what goes back; then copies. */
 const MEMORY = 0;
 const STAGING = 1;
 const READBACK = 2;
 const FIRST_COPY = 3;
-/** Each kernel is called until so much time has passed, because clocks of browsers are coarse. */
+/** Each kernel is called until this much time has passed, because browsers' clocks are coarse. */
 const MEASURED_MS = 2;
 
 /**
@@ -61,7 +61,7 @@ function pagesFor({ bytes, scratch }, threads) {
 
 /** One bundle on the threads of its twin. */
 class TwinMachine {
-  /** There is none. */
+  /** A twin has no GPU device. */
   gpu = undefined;
   /** What callers are told. */
   adapter = { name: 'WebAssembly', kind: 'wasm', profile: 'wasm', threads: 1 };
@@ -77,7 +77,7 @@ class TwinMachine {
   #nextPlace = FIRST_COPY;
   /** Copies that thread 0 does not have yet. @type {[number, number][]} */
   #wanted = [];
-  /** What goes with the next submit. */
+  /** Data for the next submit. */
   #staged = new Uint8Array();
   /** @type {(loss: {reason: string, message: string}) => void} */
   #tellLoss = () => {};
@@ -103,7 +103,7 @@ class TwinMachine {
     await this.waiter.wait(asMemory(what, this.#threads.start(program)));
     this.adapter.threads = this.#threads.count;
     const { entries } = this.plan;
-    // Where the page waits for every call, calls are short.
+    // If the twin runs in the page's own thread, calls must be short.
     const whole = !this.#threads.isInline;
     this.commands = mapRecord(entries, (_, name) => (whole ? [name] : this.eachOf(name)));
     this.guardCommands = mapRecord(entries, ({ guard }, name) => (guard ? [`${name}/guard`] : []));
@@ -119,7 +119,7 @@ class TwinMachine {
   #lose(text) {
     const message = `the WebAssembly twin failed: ${text}`;
     if (this.waiter.failure === undefined)
-      this.waiter.stop(new WgccError('device-lost', `${message}: recover() goes on`));
+      this.waiter.stop(new WgccError('device-lost', `${message}: call recover() to continue`));
     this.#tellLoss({ reason: 'unknown', message });
   }
 
@@ -134,7 +134,7 @@ class TwinMachine {
   }
 
   /**
-   * Runs `make`; where memory lacks for what it makes, that is our error.
+   * Runs `make`; if there is not enough memory, this throws a `WgccError`.
    * @template T @param {string} what @param {() => T} make
    */
   async scoped(what, make) {
@@ -179,7 +179,7 @@ class TwinMachine {
   }
 
   /**
-   * Runs what `record` records, and gives the first `size` bytes of the readback buffer.
+   * Runs what `record` records, and returns the first `size` bytes of the readback buffer.
    * @param {number} size @param {Recording} record @returns {Promise<Words>}
    */
   async submit(size, record) {

@@ -1,4 +1,4 @@
-// Starts the workers that the twin runs in, wherever that is: a browser, Deno, Node.
+// Starts the workers that the twin runs in, in a browser, Deno or Node.
 
 import { TwinThread } from './thread.js';
 
@@ -13,7 +13,7 @@ import { TwinThread } from './thread.js';
  * @property {(text: string) => void} onEnd it is gone, or could not be started
  */
 
-/** Whether workers can share memory: in a browser, where the page is cross-origin isolated. */
+/** Whether workers can share memory: in a browser, only if the page is cross-origin isolated. */
 export function canShareMemory() {
   const isIsolated = globalThis.crossOriginIsolated ?? true;
   return isIsolated && typeof SharedArrayBuffer === 'function' && hasWorkers();
@@ -49,7 +49,7 @@ export function openInline({ onReply }) {
 function openWebWorker({ onReply, onEnd }) {
   const start = `const thread = new (${TwinThread})((reply, transfer) => postMessage(reply, transfer));
 onmessage = ({ data }) => thread.receive(data);`;
-  // A page from a disk may start no worker from a file; Deno starts modules only.
+  // A page from a disk cannot start a worker from a file; Deno starts only modules.
   const url = URL.createObjectURL(new Blob([start], { type: 'text/javascript' }));
   const worker = new Worker(url, { type: 'module' });
   worker.onmessage = ({ data }) => {
@@ -57,7 +57,7 @@ onmessage = ({ data }) => thread.receive(data);`;
     onReply(data);
   };
   worker.onerror = event => {
-    // Deno ends the process where it is not prevented.
+    // Without this, Deno ends the process.
     event.preventDefault();
     onEnd(event.message ?? 'it was not started');
   };

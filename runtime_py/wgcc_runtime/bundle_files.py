@@ -54,7 +54,7 @@ def read_twin(read: Read, twin: Twin) -> bytes:
     """The WebAssembly module, refused when it is not what the plan was written with."""
     data = _read_unchanged(read, twin.file, MAX_TWIN_BYTES, twin.sha256)
     if data[: len(WASM)] != WASM or data[twin.memory_flag :][:1] != UNSHARED:
-        text = f"{twin.file} is no WebAssembly module as plan.json describes it"
+        text = f"{twin.file} is not the WebAssembly module that plan.json describes"
         raise WgccError("bundle", f"{text}: build the model again", twin.file)
     return data
 

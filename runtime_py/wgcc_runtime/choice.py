@@ -1,6 +1,6 @@
-"""What a bundle runs on: a hardware adapter by WebGPU, else its WebAssembly twin.
+"""What a bundle runs on: a hardware adapter through WebGPU, else its WebAssembly twin.
 
-A software adapter is used where it is asked for, and for bundles without a twin.
+A software adapter is used if it is requested, and for bundles without a twin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 
 AUTO, WASM, WEBGPU = "auto", "wasm", "webgpu"
-# One of these is there wherever Linux has a driver for a GPU: without it, WebGPU need not be asked.
+# Linux with a driver for a GPU has one of these; without them, WebGPU need not be tried.
 GPU_FILES = ("/dev/dri/*", "/dev/nvidia*", "/dev/dxg", "/dev/kgsl*", "/dev/mali*", "/dev/nvhost*")
 
 
@@ -36,7 +36,7 @@ def choose(device: Any, plan: Plan, profile: str | None) -> Any:
 
 
 def default_choice() -> tuple[str, str]:
-    """What a bundle with a twin runs on where `device` is not given, and why."""
+    """What a bundle with a twin runs on if `device` is not given, and why."""
     wanted = os.environ.get("WGCC_DEVICE") or AUTO
     if wanted.lower() != AUTO:
         return wanted, "$WGCC_DEVICE asks for it"
@@ -47,13 +47,13 @@ def default_choice() -> tuple[str, str]:
 
 
 def hardware_adapter(plan: Plan | None = None) -> Any:
-    """The best adapter that is a GPU and can run the plan; None where there is none."""
+    """The best adapter that is a GPU and can run the plan, or None."""
     if not may_have_gpu():
         return None
     try:
         found = adapters()
     except WgccError:
-        # A broken or missing driver: the twin needs none.
+        # A broken or missing driver is not an error, because the twin needs none.
         return None
     kinds = ((adapter, adapter_name(adapter), adapter.info["adapter_type"]) for adapter in found)
     hardware = (adapter for adapter, name, kind in kinds if not is_software(name, kind))

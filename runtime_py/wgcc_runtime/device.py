@@ -24,7 +24,7 @@ _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
 DEFAULT_PROFILE = "gpu"
 # For software adapters, the best first, by the threads that must share values.
 SOFTWARE_PROFILES = {"lavapipe": 8, "swiftshader": 4, "cpu": 0}
-# Begins the name of the profile that `wgcc tune` makes for an adapter.
+# The prefix of the name of a profile that `wgcc tune` makes for an adapter.
 TUNED = "tuned_"
 NO_ADAPTER = (
     "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: bundles run as "

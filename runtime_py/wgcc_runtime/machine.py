@@ -1,7 +1,7 @@
-"""What runs a bundle, as the rest of the runtime sees it: memory, recorded work, results.
+"""The interface of what runs a bundle: memory, recorded work, results.
 
-`gpu_machine` does it on WebGPU, `wasm_machine` in WebAssembly. Runs, guards, training, checkpoints
-and recovery know this interface alone.
+`gpu_machine` implements it with WebGPU, `wasm_machine` with WebAssembly. Runs, guards, training,
+checkpoints and recovery use only this interface.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.plan import Plan, Tensor
 
-# Memory of a machine: one of its buffers, or what `storage` made. Only the machine looks inside.
+# Memory of a machine: one of its buffers, or a result of `storage`. Only the machine looks inside.
 Memory = Any
 
 
@@ -24,7 +24,7 @@ class Device(Protocol):
 
 
 class Encoder(Protocol):
-    """Work in the making: nothing of it happens before it is submitted."""
+    """Recorded work: nothing of it happens before it is submitted."""
 
     def copy_buffer_to_buffer(
         self, source: Memory, offset: int, target: Memory, at: int, size: int
@@ -34,15 +34,15 @@ class Encoder(Protocol):
 
 
 class Results(Protocol):
-    """Memory that the host can read, kept and used again for every read."""
+    """Memory that the host can read, reused for every read."""
 
     def copy(self, encoder: Any, source: Memory, offset: int, size: int, at: int = 0) -> None:
-        """Records that `size` bytes of `source` come here."""
+        """Records a copy of `size` bytes of `source` to here."""
 
     def fetch(self, size: int) -> memoryview:
         """The first `size` bytes, after all work submitted so far.
 
-        No step counts as done before this returned: what went wrong is raised here.
+        No step counts as done before this returns: errors are raised here.
         """
 
     def close(self) -> None: ...
@@ -60,10 +60,10 @@ class Machine(Protocol):
     def device(self) -> Device: ...
 
     def errors(self, doing: str) -> AbstractContextManager[None]:
-        """Within this, errors of the device become `WgccError`s and signals wait."""
+        """Within this, errors of the device become `WgccError`s and signals are deferred."""
 
     def storage(self, size: int, label: str) -> Memory:
-        """More zeroed memory; code `memory` where there is none left."""
+        """New zeroed memory; an error with code `memory` if there is not enough."""
 
     def free(self, memory: Memory) -> None: ...
 
@@ -78,7 +78,7 @@ class Machine(Protocol):
         """Records one call of an entry."""
 
     def run_guard(self, encoder: Any, entry: str) -> None:
-        """Records the test of what an entry wrote; nothing where the plan has none."""
+        """Records the test of what an entry wrote; nothing if the plan has none."""
 
     def run_dispatch(self, encoder: Any, entry: str, number: int) -> None:
         """Records one dispatch of an entry alone."""
@@ -94,7 +94,7 @@ class Machine(Protocol):
         """How it was measured, and median milliseconds of each dispatch, on zeros."""
 
     def on_new_device(self) -> Machine:
-        """The same bundle once more, because this one was lost."""
+        """A new machine for the same bundle, because this one was lost."""
 
     def check_open(self) -> None: ...
 

@@ -166,7 +166,7 @@ class Twin:
     scratch: int
 
     def memory_bytes(self, threads: int) -> int:
-        """Linear memory that so many threads need, in whole pages."""
+        """The linear memory that this many threads need, in whole pages."""
         return -(-(self.bytes + threads * self.scratch) // PAGE) * PAGE
 
 

@@ -300,7 +300,7 @@ def _check_twin(plan: Plan, twin: Twin) -> None:
             _refuse("twin.buffers", f"lacks the buffer {name}")
     for name in twin.buffers:
         if name not in sizes:
-            _refuse(f"twin.buffers.{name}", "is no buffer of the plan")
+            _refuse(f"twin.buffers.{name}", "is not a buffer of the plan")
     starts = sorted((start, name) for name, start in twin.buffers.items())
     for (start, name), (after, _) in pairwise([*starts, (twin.bytes, "")]):
         if start + sizes[name] > after:

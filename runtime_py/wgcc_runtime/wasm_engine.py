@@ -1,6 +1,6 @@
-"""The one door to wasmtime: imported when first needed, its exceptions turned into `WgccError`s.
+"""All access to wasmtime: it is imported when first needed, and its errors become `WgccError`s.
 
-`Instance.call` goes below wasmtime's own `Func.__call__`, which takes 15 times as long.
+`Instance.call` bypasses wasmtime's own `Func.__call__`, which takes 15 times as long.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from wgcc_runtime.forked import check_process, watch
 from wgcc_runtime.interrupts import held
 from wgcc_runtime.plan import PAGE
 
-# Modules that a process keeps compiled: loading a bundle again costs nothing.
+# How many compiled modules a process keeps, so that loading a bundle again is fast.
 KEPT_MODULES = 16
 # The limits flag of a memory that threads share.
 SHARED = 3
 
 
 def wasmtime() -> Any:
-    """The wasmtime module (Any, because parts that are used here are not typed)."""
+    """The wasmtime module (Any, because some parts used here are not typed)."""
     check_process()
     try:
         module = importlib.import_module("wasmtime")
@@ -41,7 +41,7 @@ def wasmtime() -> Any:
 
 @contextlib.contextmanager
 def wasm_errors(doing: str) -> Iterator[None]:
-    """Within this, an error of wasmtime becomes one of ours; signals wait outside."""
+    """Within this, an error of wasmtime becomes a `WgccError`; signals are deferred."""
     found = wasmtime()
     with held():
         try:
@@ -53,11 +53,11 @@ def wasm_errors(doing: str) -> Iterator[None]:
 
 
 def _lost(doing: str, trap: Any) -> WgccError:
-    # Its text goes on with a stack of addresses.
+    # After the first line, its text lists a stack of addresses.
     reason = str(trap.message).strip().splitlines()[-1].strip()
     return WgccError(
         "device-lost",
-        f"the WebAssembly twin failed while {doing} ({reason}); load the bundle again and go on "
+        f"the WebAssembly twin failed while {doing} ({reason}); load the bundle again and continue "
         "from the last checkpoint",
     )
 
@@ -88,7 +88,7 @@ def compiled(code: bytes) -> Any:
         try:
             return found.Module(_engine(), code)
         except found.WasmtimeError as error:
-            text = f"twin.wasm is no module that wasmtime takes: {str(error).strip()}"
+            text = f"wasmtime does not accept twin.wasm: {str(error).strip()}"
             raise WgccError("bundle", text, "twin.wasm") from None
 
 
@@ -121,7 +121,7 @@ class Instance:
         return np.frombuffer(memory, np.uint8)
 
     def check_export(self, name: str) -> None:
-        """That the module has such a function, of two i32 and without results."""
+        """Checks that the module has such a function, of two i32 and without results."""
         found = wasmtime()
         kind = found.Func._from_raw(self._function(name)).type(self._store)
         if list(map(str, kind.params)) != ["i32", "i32"] or kind.results:
@@ -180,7 +180,7 @@ def shared_memory(pages: int) -> Any:
 
     class Shared(found.SharedMemory):  # type: ignore[misc, name-defined]
         def _as_extern(self) -> Any:
-            """wasmtime's own hands out a pointer to the pointer, which ctypes refuses."""
+            """wasmtime's own method returns a pointer to the pointer, which ctypes refuses."""
             union = ffi.wasmtime_extern_union(sharedmemory=self.ptr())
             return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
 

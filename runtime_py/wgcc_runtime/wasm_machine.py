@@ -1,7 +1,7 @@
 """A bundle as WebAssembly: its buffers are ranges of one linear memory, its entries are exports.
 
-What is submitted runs at once, in the caller's thread and those of its team. What goes wrong in it
-is kept until somebody reads results, as on a GPU.
+Submitted work runs at once, in the caller's thread and those of its team. Its errors are kept until
+results are read, as on a GPU.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
 from wgcc_runtime.wasm_engine import SHARED, wasm_errors
 from wgcc_runtime.wasm_threads import Team
 
-# What a twin can address.
+# The bytes that a twin can address.
 MOST_BYTES = 1 << 32
-# A call with fewer operations is over before other threads have woken up.
+# A call with fewer operations ends before other threads have woken up.
 THREADED_FLOPS = 10_000_000
 MOST_THREADS = 64
 DEFAULT_THREADS = 4
@@ -71,7 +71,7 @@ class WasmMachine:
             return np.zeros(size, np.uint8)
 
     def free(self, memory: Array) -> None:
-        """Goes with the last reference."""
+        """The memory is freed with the last reference."""
 
     def fill(self, memory: Array, words: Array) -> None:
         data = words.reshape(-1).view(np.uint8)
@@ -131,13 +131,13 @@ class WasmMachine:
             raise WgccError("closed", "the model was closed")
 
     def check_usable(self) -> None:
-        """After a failed call the memory holds nothing that could be gone on with."""
+        """After a failed call the contents of the memory cannot be used any more."""
         self.check_open()
         if self._failure and self._failure.code == "device-lost":
             raise _again(self._failure)
 
     def check_done(self) -> None:
-        """Raises what went wrong in the work submitted last."""
+        """Raises the error of the last submitted work, if any."""
         self.check_usable()
         failure, self._failure = self._failure, None
         if failure:
@@ -190,16 +190,16 @@ class WasmResults:
         return self._data.data[:size]
 
     def close(self) -> None:
-        """Goes with the last reference."""
+        """The memory is freed with the last reference."""
 
 
 def _again(error: WgccError) -> WgccError:
-    """Without the frames that raised it, which would keep the machine and its memory alive."""
+    """The error without its frames, which would keep the machine and its memory alive."""
     return WgccError(error.code, error.message, error.field)
 
 
 def checked_threads(threads: int | None, plan: Plan, twin: Twin) -> int:
-    """How many threads to use: as asked, as $WGCC_THREADS says, or as many as are worth it."""
+    """How many threads to use: as requested, by $WGCC_THREADS, or as many as are useful."""
     given: Any = os.environ.get("WGCC_THREADS") if threads is None else threads
     if not given and given != 0:
         return _default_threads(plan, twin)
@@ -222,21 +222,21 @@ def _default_threads(plan: Plan, twin: Twin) -> int:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _shared(code: bytes, twin: Twin, threads: int) -> bytes:
-    """The module for so many threads: its memory is shared if there are several."""
+    """The module for this many threads: its memory is shared if there are several."""
     if threads == 1:
         return code
     return code[: twin.memory_flag] + bytes([SHARED]) + code[twin.memory_flag + 1 :]
 
 
 def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:
-    """Each up to where the next one starts: temporaries may be larger than on a GPU."""
+    """Each buffer extends to the start of the next: temporaries may be larger than on a GPU."""
     starts = sorted((*twin.buffers.values(), twin.bytes))
     after = dict(pairwise(starts))
     places = [twin.buffers[buffer.name] for buffer in plan.buffers]

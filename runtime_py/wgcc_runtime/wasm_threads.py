@@ -1,7 +1,7 @@
 """Threads that run the twin together: the caller is number 0, the others wait for work.
 
-Inside a call they meet at barriers. If one of them fails, the others would wait for it for ever:
-it sets them free by changing the barriers, after which nothing in the memory is worth anything.
+Within a call they synchronise at barriers. If one of them fails, the others would wait for it for
+ever, so it releases them by changing the barriers; the contents of the memory are then unusable.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 
 from wgcc_runtime.wasm_engine import Instance, compiled, shared_memory, wasmtime
 
-# Adds one to each word that a module may use for barriers, and wakes who waits there.
+# Adds one to each word that a module may use for barriers, and wakes the threads that wait there.
 RELEASE = """
 (module
   (import "env" "memory" (memory 1 65536 shared))
@@ -26,7 +26,7 @@ RELEASE = """
       (br_if $next (i32.lt_u (local.get $at) (i32.const 1024)))
     end))
 """
-# So long threads are left alone between two tries to set them free.
+# The pause between two attempts to release the threads.
 PAUSE_SECONDS = 0.001
 
 
@@ -50,13 +50,13 @@ class Team:
         self._instances[0].check_export(name)
 
     def run(self, name: str) -> None:
-        """Runs an export in all threads; returns when all have done it, or raises why not."""
+        """Runs an export in all threads; returns when all are done, or raises an error."""
         first, others = self._instances[0], self._instances[1:]
         if not others:
             first.call(name)
             return
         if not self._members:
-            # Not earlier: who only reads parameters needs no threads.
+            # Not earlier: a caller that only reads parameters needs no threads.
             self._members = [_Member(instance) for instance in others]
             weakref.finalize(self, _end, tuple(self._members))
         self._at_work, self._failures = len(self._instances), []
@@ -83,7 +83,7 @@ class Team:
             self._release_others()
 
     def _release_others(self) -> None:
-        """Until all have returned: they may wait at one barrier after the other."""
+        """Repeats until all have returned: they may wait at one barrier after the other."""
         code = bytes(wasmtime().wat2wasm(RELEASE))
         instance = Instance(compiled(code), self._pages, memory=self._memory)
         while self._at_work:
@@ -92,13 +92,13 @@ class Team:
 
 
 class _Member:
-    """A thread that does one job after the other. While it waits it keeps no team alive."""
+    """A thread that runs one job after the other. While it waits, it keeps no team alive."""
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._job: Callable[[Instance], None] | None = None
         self._has_ended = False
-        # Locks as signals: nothing wakes a thread in less time.
+        # Locks as signals, because they wake a thread fastest.
         self._begun, self._ended = threading.Lock(), threading.Lock()
         self._begun.acquire()
         self._ended.acquire()
@@ -109,7 +109,7 @@ class _Member:
         self._begun.release()
 
     def end(self) -> None:
-        """Without a job the thread ends; once is enough."""
+        """Ends the thread by giving it no job; may be called again."""
         if not self._has_ended:
             self._has_ended = True
             self._begun.release()

@@ -102,7 +102,7 @@ def _result(stack: str, answer: Mapping[str, Any]) -> Any:
 
 
 def _in_chrome(program: str, bundle: Path, job: Path, arguments: Mapping[str, Any]) -> Any:
-    """A machine's own GPU first; software rendering where there is none."""
+    """Tries the machine's GPU first, then software rendering."""
     try:
         return _visit("chrome", _chrome(program), bundle, job, arguments)
     except StackError as error:
@@ -213,4 +213,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Prints nothing: the requests are no news to the user."""
+        """Prints nothing: users need not see the requests."""
