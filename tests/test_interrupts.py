@@ -208,9 +208,9 @@ def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
         before = everything(model)
         run, calls = model._machine._team.run, []  # type: ignore[attr-defined]
 
-        def pressing(export: str) -> None:
+        def pressing(export: str, alone: bool) -> None:
             calls.append(export)
-            run(export)
+            run(export, alone)
             ctrl_c()
 
         model._machine._team.run = pressing  # type: ignore[attr-defined]

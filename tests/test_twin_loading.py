@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +16,12 @@ import pytest
 import line_bundle
 import line_twin
 import wgcc_runtime
-from line_training import batches, refused
+from line_training import assert_same, batches, data, everything, refused
 from trials.interrupts import python_path
 from twin_modules import assemble, record
-from wgcc_runtime import choice, wasm_machine
+from wgcc_runtime import choice, thread_count
 from wgcc_runtime.plan import PAGE
+from wgcc_runtime.thread_count import Threads, choose_threads
 
 
 @pytest.fixture(scope="module")
@@ -124,19 +128,41 @@ def test_numbers_of_threads_are_checked(bundle: Path, threads: Any) -> None:
 
 def test_default_number_of_threads(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = wgcc_runtime.load_plan(bundle)
-    assert plan.twin is not None
-    monkeypatch.setattr(wasm_machine, "_cores", lambda: 3)
-    assert wasm_machine.checked_threads(None, plan, plan.twin) == 1  # it is a small model
-    monkeypatch.setattr(wasm_machine, "THREADED_FLOPS", 0)
-    assert wasm_machine.checked_threads(None, plan, plan.twin) == 3
-    monkeypatch.setattr(wasm_machine, "_cores", lambda: 99)
-    assert wasm_machine.checked_threads(None, plan, plan.twin) == 4
+    twin, all_ = plan.twin, set(plan.entries)
+    assert twin is not None
+    monkeypatch.setattr(thread_count, "_cores", lambda: 3)
+    assert choose_threads(None, plan, twin).count == 1  # it is a small model
+    monkeypatch.setattr(thread_count, "THREADED_FLOPS", 0)
+    assert choose_threads(None, plan, twin) == Threads(3, frozenset(all_))
+    monkeypatch.setattr(thread_count, "_cores", lambda: 99)
+    assert choose_threads(None, plan, twin).count == 4
     monkeypatch.setenv("WGCC_THREADS", "7")
-    assert wasm_machine.checked_threads(None, plan, plan.twin) == 7
-    assert wasm_machine.checked_threads(2, plan, plan.twin) == 2
+    assert choose_threads(None, plan, twin).count == 7
+    assert choose_threads(2, plan, twin) == Threads(2, frozenset(all_))
     monkeypatch.setenv("WGCC_THREADS", "many")
     with refused("range", "WGCC_THREADS is 'many'"):
-        wasm_machine.checked_threads(None, plan, plan.twin)
+        choose_threads(None, plan, twin)
+
+
+def test_small_entries_run_alone(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside an entry that is worth several threads, which gives the same bits."""
+    plan = json.loads((bundle / "plan.json").read_text())
+    plan["entries"]["train"]["dispatches"][1]["flops"] = 10**9
+    shutil.copytree(bundle, tmp_path / "bundle")
+    line_bundle.write_plan(tmp_path / "bundle", plan)
+    monkeypatch.setattr(thread_count, "_cores", lambda: 3)
+    with wgcc_runtime.load(tmp_path / "bundle", device="wasm") as model:
+        assert model.device_name == "WebAssembly (3 threads)"
+        before = set(threading.enumerate())
+        model.predict(x=batches(1)[0]["x"])
+        assert set(threading.enumerate()) == before
+        model.fit(data(), steps=9, every=9, seed=4)
+        assert len(set(threading.enumerate()) - before) == 2
+        with wgcc_runtime.load(bundle, device="wasm", threads=1) as single:
+            single.fit(data(), steps=9, every=9, seed=4)
+            assert_same(everything(model), everything(single))
 
 
 def test_choice_without_a_gpu(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

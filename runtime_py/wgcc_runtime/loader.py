@@ -14,9 +14,10 @@ from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
+from wgcc_runtime.thread_count import choose_threads
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues
-from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine, checked_threads
+from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine
 from wgcc_runtime.wgsl_guard import guard_wgsl
 
 # What a bundle may allocate unless the caller allows more.
@@ -81,13 +82,13 @@ def _gpu_machine(
 def _twin_machine(read: Read, plan: Plan, max_bytes: int, threads: int | None) -> WasmMachine:
     assert plan.twin is not None
     code = read_twin(read, plan.twin)
-    threads = checked_threads(threads, plan, plan.twin)
-    total = plan.twin.memory_bytes(threads)
+    chosen = choose_threads(threads, plan, plan.twin)
+    total = plan.twin.memory_bytes(chosen.count)
     _check_bytes(total, max_bytes, "")
     if total > MOST_BYTES:
-        text = f"the twin needs {total:,} bytes with {threads} threads; WebAssembly has 4 GiB"
+        text = f"the twin needs {total:,} bytes with {chosen.count} threads; WebAssembly has 4 GiB"
         raise WgccError("memory", f'{text}: load(..., device="webgpu") has no such limit')
-    return WasmMachine(plan, code, threads)
+    return WasmMachine(plan, code, chosen)
 
 
 def _check_bytes(total: int, most: int, where: str) -> None:

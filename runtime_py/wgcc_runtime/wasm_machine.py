@@ -6,7 +6,6 @@ results are read, as on a GPU.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,15 +19,12 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
 from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
+from wgcc_runtime.thread_count import Threads
 from wgcc_runtime.wasm_engine import SHARED, wasm_errors
 from wgcc_runtime.wasm_threads import Team
 
 # The bytes that a twin can address.
 MOST_BYTES = 1 << 32
-# A call with fewer operations ends before other threads have woken up.
-THREADED_FLOPS = 10_000_000
-MOST_THREADS = 64
-DEFAULT_THREADS = 4
 METHOD = "one call per kernel"
 
 
@@ -48,15 +44,16 @@ class WasmMachine:
     profile = "wasm"
     errors = staticmethod(wasm_errors)
 
-    def __init__(self, plan: Plan, code: bytes, threads: int) -> None:
+    def __init__(self, plan: Plan, code: bytes, threads: Threads) -> None:
         assert plan.twin is not None
         self.plan = plan
-        self.device = WasmDevice(threads)
-        self._code = code
+        self.device = WasmDevice(threads.count)
+        self._code, self._threads = code, threads
         started = time.perf_counter()
-        size = plan.twin.memory_bytes(threads)
+        size = plan.twin.memory_bytes(threads.count)
         with wasm_errors(f"{size:,} bytes of linear memory"):
-            self._team = Team(_shared(code, plan.twin, threads), size // PAGE, threads)
+            module = _shared(code, plan.twin, threads.count)
+            self._team = Team(module, size // PAGE, threads.count)
             for name, entry in plan.entries.items():
                 self._team.check_export(name)
                 if entry.guard:
@@ -84,14 +81,14 @@ class WasmMachine:
         return WasmEncoder()
 
     def run(self, encoder: WasmEncoder, entry: str) -> None:
-        encoder.steps.append(partial(self._call, entry))
+        encoder.steps.append(partial(self._call, entry, entry))
 
     def run_guard(self, encoder: WasmEncoder, entry: str) -> None:
         if self.plan.entries[entry].guard:
-            encoder.steps.append(partial(self._call, f"{entry}/guard"))
+            encoder.steps.append(partial(self._call, entry, f"{entry}/guard"))
 
     def run_dispatch(self, encoder: WasmEncoder, entry: str, number: int) -> None:
-        encoder.steps.append(partial(self._call, f"{entry}/{number}"))
+        encoder.steps.append(partial(self._call, entry, f"{entry}/{number}"))
 
     def submit(self, encoder: WasmEncoder) -> None:
         self.check_usable()
@@ -116,7 +113,7 @@ class WasmMachine:
         own = self.on_new_device()
         try:
             times = [
-                median_ms(partial(own._call, f"{entry}/{number}"), repeat)
+                median_ms(partial(own._call, entry, f"{entry}/{number}"), repeat)
                 for number in range(len(self.plan.entries[entry].dispatches))
             ]
         finally:
@@ -124,7 +121,7 @@ class WasmMachine:
         return METHOD, times
 
     def on_new_device(self) -> WasmMachine:
-        return WasmMachine(self.plan, self._code, self.device.threads)
+        return WasmMachine(self.plan, self._code, self._threads)
 
     def check_open(self) -> None:
         if not self._is_open:
@@ -148,12 +145,12 @@ class WasmMachine:
         self.buffers = []
         self._team.close()
 
-    def _call(self, export: str) -> None:
+    def _call(self, entry: str, export: str) -> None:
         if has_insisted():
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
             raise WgccError("interrupted", text)
         with wasm_errors(f"running `{export}`"):
-            self._team.run(export)
+            self._team.run(export, alone=entry not in self._threads.entries)
 
 
 class WasmEncoder:
@@ -196,36 +193,6 @@ class WasmResults:
 def _again(error: WgccError) -> WgccError:
     """The error without its frames, which would keep the machine and its memory alive."""
     return WgccError(error.code, error.message, error.field)
-
-
-def checked_threads(threads: int | None, plan: Plan, twin: Twin) -> int:
-    """How many threads to use: as requested, by $WGCC_THREADS, or as many as are useful."""
-    given: Any = os.environ.get("WGCC_THREADS") if threads is None else threads
-    if not given and given != 0:
-        return _default_threads(plan, twin)
-    name = "threads" if threads is not None else "WGCC_THREADS"
-    if isinstance(given, str) and given.isascii() and given.isdigit():
-        given = int(given)
-    if type(given) is not int or not 1 <= given <= MOST_THREADS:
-        text = f"{name} is {given!r}, not a number of threads from 1 to {MOST_THREADS}"
-        raise WgccError("range", text, name)
-    return given
-
-
-def _default_threads(plan: Plan, twin: Twin) -> int:
-    flops = max(
-        (sum(item.flops for item in entry.dispatches) for entry in plan.entries.values()),
-        default=0,
-    )
-    threads = min(_cores(), DEFAULT_THREADS) if flops >= THREADED_FLOPS else 1
-    return threads if twin.memory_bytes(threads) <= MOST_BYTES else 1
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _shared(code: bytes, twin: Twin, threads: int) -> bytes:

@@ -49,11 +49,14 @@ class Team:
     def check_export(self, name: str) -> None:
         self._instances[0].check_export(name)
 
-    def run(self, name: str) -> None:
-        """Runs an export in all threads; returns when all are done, or raises an error."""
+    def run(self, name: str, alone: bool = False) -> None:
+        """Runs an export in all threads; returns when all are done, or raises an error.
+
+        `alone`: in the caller's thread only.
+        """
         first, others = self._instances[0], self._instances[1:]
-        if not others:
-            first.call(name)
+        if alone or not others:
+            first.call(name, alone=True)
             return
         if not self._members:
             # Not earlier: a caller that only reads parameters needs no threads.
