@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wgcc.ir.dtypes import DTYPE_TABLE, DTYPES, INTEGER_RANGES
-from wgcc_runtime import arrays, weights
+from wgcc.ir.dtypes import DTYPE_TABLE, DTYPES, FLOATS, INTEGER_RANGES, INTEGERS
+from wgcc_runtime import arrays, plan, weights
 from wgcc_runtime.schema import plan_schema
 
 ROOT = Path(__file__).parent.parent
@@ -53,7 +53,8 @@ def test_python_runtime() -> None:
         assert np.dtype(row.numpy) == arrays.CALLER_TYPES[name]
         assert np.dtype(row.word).str[1:] == np.dtype(weights._TYPES[row.stored]).str[1:]
     assert list(arrays.CALLER_TYPES) == list(DTYPES)
-    assert arrays._LIMITS == INTEGER_RANGES
+    assert (plan.FLOATS, plan.INTEGERS) == (FLOATS, INTEGERS)
+    assert arrays.INTEGER_RANGES == INTEGER_RANGES
 
 
 def test_javascript_runtime() -> None:

@@ -106,7 +106,7 @@ def test_mistakes_in_maps(
 def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.wg"
     model.write_text(MODEL)
-    for name, complaint in (("w.pt", "save_file(model.state_dict()"), ("w.safetensors", "no safe")):
+    for name, complaint in (("w.pt", "save_file(model.state_dict()"), ("w.safetensors", "not a")):
         (tmp_path / name).write_bytes(b"\x80\x02}q\x00.")
         code, out, err = run(capsys, "import", str(tmp_path / name), str(model))
         assert (code, out) == (1, "") and complaint in err

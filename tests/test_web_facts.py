@@ -58,7 +58,7 @@ def test_element_types(facts: dict[str, Any]) -> None:
     for_callers = {dtype: code_of(kind, CALLERS) for dtype, kind in arrays.CALLER_TYPES.items()}
     assert {dtype: NUMPY[name] for dtype, name in facts["callerTypes"].items()} == for_callers
     ranges = {d: (range_["low"], range_["high"]) for d, range_ in facts["integerRanges"].items()}
-    assert ranges == arrays._LIMITS
+    assert ranges == arrays.INTEGER_RANGES
     assert facts["wordBytes"] == plan.WORD
     assert list(for_callers) == list(in_words) == dtypes["enum"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import Range, Tensor
+from wgcc_runtime.plan import FLOATS, Range, Tensor
 
 Array = npt.NDArray[Any]
 
@@ -18,7 +18,12 @@ CALLER_TYPES = {
     "f32": np.float32, "f16": np.float16, "i32": np.int32,
     "u32": np.uint32, "u8": np.uint8, "bool": np.bool_,
 }  # fmt: skip
-_LIMITS = {"i32": (-(2**31), 2**31 - 1), "u32": (0, 2**32 - 1), "u8": (0, 255), "bool": (0, 1)}
+INTEGER_RANGES = {
+    "i32": (-(2**31), 2**31 - 1),
+    "u32": (0, 2**32 - 1),
+    "u8": (0, 255),
+    "bool": (0, 1),
+}
 
 
 def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None) -> Array:
@@ -55,12 +60,12 @@ def as_array(value: Any, what: str) -> Array:
 
 def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -> Array:
     """Words of the same shape as `array`, after checking that no value is lost or out of range."""
-    if dtype in ("f32", "f16"):
+    if dtype in FLOATS:
         return _floats(array, dtype, what)
     if array.dtype.kind == "f":
         text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
         raise WgccError("dtype", text, what)
-    low, high = _LIMITS[dtype]
+    low, high = INTEGER_RANGES[dtype]
     _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
     if allowed:
         _check_range(array, allowed, what, "what the model indexes with it")

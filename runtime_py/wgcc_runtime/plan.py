@@ -14,6 +14,7 @@ from wgcc_runtime.strict_json import parse_json
 VERSION = 1
 MAX_PLAN_BYTES = 8 << 20
 WORD = 4
+FLOATS, INTEGERS = ("f32", "f16"), ("i32", "u32", "u8")
 # Linear memory of WebAssembly grows in pages of this many bytes.
 PAGE = 1 << 16
 
@@ -48,7 +49,7 @@ class Tensor:
 
     @property
     def is_float(self) -> bool:
-        return self.dtype in ("f32", "f16")
+        return self.dtype in FLOATS
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else self.dtype

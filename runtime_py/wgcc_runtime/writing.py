@@ -15,6 +15,7 @@ import numpy as np
 
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import INTEGERS
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -79,7 +80,7 @@ def _writes(spec: Entry) -> bool:
 
 
 def _is_id(tensor: Tensor) -> bool:
-    return tensor.dtype in ("i32", "u32", "u8") and prod(tensor.shape) == 1
+    return tensor.dtype in INTEGERS and prod(tensor.shape) == 1
 
 
 def _alphabet(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
 from wgcc.importing.propose import Pair
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.ir.program import Program, Tensor
 from wgcc.ir.state_names import is_own_state
 from wgcc.lazy_numpy import Array, np
@@ -38,10 +39,11 @@ def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
 
 def _typed(pair: Pair, array: Array, dtype: str) -> Array:
     """Floats of any width become f32; integers stay integers."""
-    if dtype in ("f32", "f16"):
+    word = DTYPE_TABLE[dtype].word
+    if dtype in FLOATS:
         if array.dtype.kind not in "fiub":
             raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
-        return array.astype("<f4")
+        return array.astype(word)
     if array.dtype.kind not in "iub":
         raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
-    return array.astype("<i4" if dtype == "i32" else "<u4")
+    return array.astype(word)

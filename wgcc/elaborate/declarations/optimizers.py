@@ -22,6 +22,7 @@ from wgcc.elaborate.tracing.values import (
     TupleValue,
     describe,
 )
+from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.program import Init
 from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
@@ -148,7 +149,7 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
     if not SETTINGS[name].dynamic:
         text = f"`{name}` must be known at compile time, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
-    if value.dims or value.dtype not in ("f32", "f16"):
+    if value.dims or value.dtype not in FLOATS:
         text = f"`{name}` must be one number, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     return context.cast(value, "f32")

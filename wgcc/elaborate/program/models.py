@@ -28,6 +28,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.elaborate.work_limits import MODEL
 from wgcc.errors import Span
+from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
@@ -108,7 +109,7 @@ def _vocab(context: Context, value: object, at: ast.Expr) -> str:
 
 
 def _precision(context: Context, value: object, at: ast.Expr) -> str:
-    if not isinstance(value, DtypeValue) or value.name not in ("f32", "f16"):
+    if not isinstance(value, DtypeValue) or value.name not in FLOATS:
         text = f"`precision` must be f32 or f16, but this is {describe(value)}"
         raise Stop(context.report.error("WG0210", text, at))
     return value.name
