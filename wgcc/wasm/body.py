@@ -6,11 +6,15 @@ Bindings are addresses in memory. What lanes would have to do at different times
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from wgcc.schedule.codegen.index import Index, constant, variable
+from wgcc.wasm.function import Function
 from wgcc.wasm.loops import Loops
+from wgcc.wasm.parse import parse_expression
+from wgcc.wasm.positions import Counter
 from wgcc.wasm.span import LANES
-from wgcc.wasm.things import Env, Held, Mutable, Unvectorisable, type_code
+from wgcc.wasm.things import Env, Held, Mutable, Storage, Unvectorisable, type_code
 from wgcc.wasm.wgsl_tree import (
     Assign,
     Call,
@@ -26,6 +30,7 @@ from wgcc.wasm.wgsl_tree import (
 )
 
 UNNAMED = ("f32", "i32", "u32", "bool", "x")
+Emit = Callable[[], None]
 
 
 class Body(Loops):
@@ -59,7 +64,7 @@ class Body(Loops):
         held = self.value(value, env, kind)
         lanes = LANES if self._lane_depth is not None else 1
         variable_ = Mutable(kind, lanes, self.f.local(statement.name, type_code(kind, lanes)))
-        self._push(held, lanes)
+        self.push(held, lanes)
         self.f.set(variable_.local)
         env[statement.name] = variable_
 
@@ -73,7 +78,7 @@ class Body(Loops):
         held = self.value(statement.value, env, target.kind)
         if held.lanes > target.lanes:
             raise Unvectorisable(f"`{statement.target.name}` is one for all lanes")
-        self._push(held, target.lanes)
+        self.push(held, target.lanes)
         self.f.set(target.local)
 
     def _run(self, statement: Run, env: Env) -> None:
@@ -87,12 +92,23 @@ class Body(Loops):
             return
         if condition.lanes > 1:
             raise Unvectorisable("a branch")
+        self.when(
+            condition,
+            lambda: self._run_apart(statement.then, env),
+            (lambda: self._run_apart(statement.other, env)) if statement.other else None,
+        )
+
+    def _run_apart(self, statements: Sequence[Statement], env: Env) -> None:
+        self.run(statements, dict(env))
+
+    def when(self, condition: Held, then: Emit, other: Emit | None = None) -> None:
+        """A branch on a condition that all lanes share."""
         bodies = []
-        for part in (statement.then, statement.other):
+        for part in (then, other or _nothing):
             with self.scopes.inside(conditional=True) as scope:
-                self.run(part, dict(env))
+                part()
             bodies.append(scope.body)
-        self._push(condition, 1)
+        self.push(condition, 1)
         self.f.if_()
         self.f.code += bodies[0]
         if bodies[1]:
@@ -104,3 +120,41 @@ class Body(Loops):
         """Locals without a name of their own get that of the first variable they hold."""
         if local >= 0 and self.f.local_names[local] in UNNAMED:
             self.f.local_names[local] = name
+
+    def bind(self, env: Env, name: str, index: Index | int) -> None:
+        """`name` stands for a position from here on."""
+        index = index if isinstance(index, Index) else constant(index)
+        lanes = LANES if self.positions.in_lanes(index) else 1
+        env[name] = Held("u32", lanes, index=index, depth=self.positions.depth(index))
+
+    def index_of(self, env: Env, name: str) -> Index:
+        held = env[name]
+        assert isinstance(held, Held) and held.index is not None, name
+        return held.index
+
+    @property
+    def scratch(self) -> Storage:
+        """The thread's own memory."""
+        found = self._outermost["scratch"]
+        assert isinstance(found, Storage)
+        return found
+
+    def at_most(self, text: str, env: Env, most: int) -> Index:
+        """The value of an expression that is never greater than `most`, as a position."""
+        held = self.value(parse_expression(text), env, "u32")
+        if held.index is not None:
+            return held.index
+        return variable(self.positions.name("limit", Counter(held.local, held.depth)), most + 1)
+
+    def push_address(self, storage: Storage, index: Index) -> None:
+        offset = self.positions.address(storage.local, index)
+        if offset:
+            self.f.i32(offset).emit("i32.add")
+
+    def call_shared(self, key: str, write: Callable[[], Function]) -> None:
+        """Calls a function that all kernels of the module share, with what has been pushed."""
+        self.f.call(self._library.shared(key, write))
+
+
+def _nothing() -> None:
+    pass

@@ -134,11 +134,11 @@ class Expressions(ABC):
             return Local(self.positions.vector(thing.index), "u32", LANES)
         return Local(self.positions.scalar(thing.index), "u32")
 
-    def _push(self, held: Held, lanes: int) -> None:
+    def push(self, held: Held, lanes: int) -> None:
         """Pushes a value in at least so many lanes."""
         self._code.expression(Name("x"), {"x": self._operand(held, lanes)}, lanes)
 
-    def _position(self, expr: Expr, env: Env) -> Index:
+    def position(self, expr: Expr, env: Env) -> Index:
         return self._index(self.value(expr, env, "u32"))
 
     def _index(self, held: Held) -> Index:
@@ -174,7 +174,7 @@ class Expressions(ABC):
             case Element(Name(name), index):
                 storage = env[name]
                 assert isinstance(storage, Storage)
-                return self._named(self.load(storage, self._position(index, env)), names)
+                return self._named(self.load(storage, self.position(index, env)), names)
             case Call(name, args) if name in self._functions:
                 held = self._inline(expr, env)
                 assert held is not None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wgcc.schedule.codegen.index import Index, constant, variable
+from wgcc.schedule.codegen.index import Index, constant
 from wgcc.schedule.kernel import Kernel
 from wgcc.schedule.kernels.render import render_body
 from wgcc.wasm.body import Body
@@ -19,10 +19,12 @@ from wgcc.wasm.encoder import I32
 from wgcc.wasm.function import Function
 from wgcc.wasm.library import Library
 from wgcc.wasm.loops import WithEnv, rows_of
+from wgcc.wasm.panels import write_product
 from wgcc.wasm.parse import parse_expression, parse_functions
-from wgcc.wasm.positions import Counter
 from wgcc.wasm.span import Span, fixed
 from wgcc.wasm.things import Env, Held, Storage, Unvectorisable
+from wgcc.wasm.threads import share
+from wgcc.wasm.tiling import Tiling, tiling_of
 from wgcc.wasm.wgsl_tree import (
     Binary,
     Expr,
@@ -56,6 +58,11 @@ class Program:
 def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     program = program_of(kernel)
+    tiling = tiling_of_kernel(kernel)
+    if tiling is not None:
+        product = _product(kernel, name, program, library, tiling)
+        if product is not None:
+            return product
     best: _Attempt | None = None
     tried: set[int | None] = set()
     waiting: list[int | None] = [program.count, None]
@@ -86,21 +93,55 @@ def _attempt(
     kernel: Kernel, name: str, program: Program, library: Library, columns: int | None
 ) -> _Attempt | None:
     """With threads as lanes, in rows of so many; or with threads one by one."""
-    params = [(binding.name, I32) for binding in kernel.bindings]
-    params += [("thread", I32), ("threads", I32), ("scratch", I32)]
-    function = Function(name, params)
-    env: Env = {**program.constants}
-    scratch = len(kernel.bindings) + 2
-    env["scratch"] = Storage(scratch, "f32", written=True)
-    for i, binding in enumerate(kernel.bindings):
-        env[binding.name] = Storage(i, _KINDS[binding.element], binding.written)
-    body = Body(function, library, program.functions, env)
+    env = _bindings(kernel, program)
+    body = _new_body(kernel, name, program, library, env)
     threads = _Threads(body, len(kernel.bindings))
     try:
         threads.run(program, env, columns)
     except Unvectorisable:
         return None
-    return _Attempt(function, body.scopes.cost, body.divisors)
+    return _Attempt(body.f, body.scopes.cost, body.divisors)
+
+
+def _product(
+    kernel: Kernel, name: str, program: Program, library: Library, tiling: Tiling
+) -> Function | None:
+    """A matrix product over packed panels; None if its functions are nothing for vectors."""
+    env = _bindings(kernel, program)
+
+    def new_body() -> Body:
+        return _new_body(kernel, name, program, library, env)
+
+    try:
+        return write_product(new_body, tiling, len(kernel.bindings), env).f
+    except Unvectorisable:
+        return None
+
+
+def tiling_of_kernel(kernel: Kernel) -> Tiling | None:
+    is_product = kernel.template == "twin_product.wgsl.jinja"
+    return tiling_of(dict(kernel.constants)) if is_product else None
+
+
+def scratch_words(kernel: Kernel) -> int:
+    """How much memory of its own each thread needs."""
+    tiling = tiling_of_kernel(kernel)
+    return tiling.words if tiling else dict(kernel.constants).get("SCRATCH", 0)
+
+
+def _bindings(kernel: Kernel, program: Program) -> Env:
+    """What all functions of a kernel see: constants, bindings and scratch memory."""
+    env: Env = {**program.constants}
+    env["scratch"] = Storage(len(kernel.bindings) + 2, "f32", written=True)
+    for i, binding in enumerate(kernel.bindings):
+        env[binding.name] = Storage(i, _KINDS[binding.element], binding.written)
+    return env
+
+
+def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env: Env) -> Body:
+    params = [(binding.name, I32) for binding in kernel.bindings]
+    params += [("thread", I32), ("threads", I32), ("scratch", I32)]
+    return Body(Function(name, params), library, program.functions, env)
 
 
 _KINDS = {"f32": "f32", "f16": "f32", "u32": "u32", "i32": "i32", "atomic<u32>": "u32"}
@@ -110,27 +151,26 @@ class _Threads:
     """Shares a loop out to the threads of the machine."""
 
     def __init__(self, body: Body, first: int) -> None:
-        self._body = body
-        self._thread, self._threads = first, first + 1
+        self._body, self._first = body, first
 
     def run(self, program: Program, env: Env, columns: int | None) -> None:
         def one(inner: Env) -> None:
             self._body.run(program.body, inner)
 
         if columns is None:
-            span = self._share(program.count, 1)
+            span = share(self._body, self._first, program.count, 1)
             self._body.count(program.variable, span, one, env)
             return
         rows = program.count // columns
         name = program.variable
         if rows == 1:
-            self._along(name, self._share(columns, GRAIN), one, env)
+            self._along(name, share(self._body, self._first, columns, GRAIN), one, env)
             return
         whole, part = fixed(rows), fixed(columns)
         if rows >= MIN_ROWS:
-            whole = self._share(rows, 1)
+            whole = share(self._body, self._first, rows, 1)
         else:
-            part = self._share(columns, GRAIN)
+            part = share(self._body, self._first, columns, GRAIN)
 
         def row(inner: Env) -> None:
             start = inner["row"]
@@ -149,25 +189,6 @@ class _Threads:
             one(inner)
 
         self._body.along_lanes(name, span, element, env, independent=True)
-
-    def _share(self, count: int, grain: int) -> Span:
-        """This thread's part of `count` iterations, whole grains of them."""
-        f = self._body.f
-        chunk, start, stop = (f.local(name, I32) for name in ("chunk", "start", "stop"))
-        # ceil(ceil(count / grain) / threads) * grain
-        grains = -(-count // grain)
-        f.i32(grains - 1).get(self._threads).emit("i32.add").get(self._threads)
-        f.emit("i32.div_u").i32(grain).emit("i32.mul").tee(chunk)
-        f.get(self._thread).emit("i32.mul").set(start)
-        for local, extra in ((start, False), (stop, True)):
-            if extra:
-                f.get(start).get(chunk).emit("i32.add").set(stop)
-            f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
-        return Span(self._bound(start, count), self._bound(stop, count))
-
-    def _bound(self, local: int, count: int) -> Index:
-        name = self._body.positions.name("bound", Counter(local, 0))
-        return variable(name, count + 1)
 
 
 def program_of(kernel: Kernel) -> Program:

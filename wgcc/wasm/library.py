@@ -7,7 +7,7 @@ in `functions/`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -67,6 +67,13 @@ class Library:
         self._snippets: dict[tuple[str, tuple[int, ...]], Snippet | None] = {}
         self._names: dict[int, tuple[Expr, tuple[str, ...]]] = {}
         self._expressions: dict[object, Snippet] = {}
+        self._shared: dict[str, int] = {}
+
+    def shared(self, key: str, write: Callable[[], Function]) -> int:
+        """The index of a function that all kernels of the module share."""
+        if key not in self._shared:
+            self._shared[key] = self._module.add(write())
+        return self._shared[key]
 
     def lookup(self, name: str) -> FunctionDef | None:
         return self._own.get(name) or standard_function(name)

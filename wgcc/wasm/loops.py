@@ -32,6 +32,8 @@ def _nothing() -> None:
 class Loops(MemoryAccess):
     # The scope of the loop that runs along lanes.
     _lane_depth: int | None = None
+    # A local that is never set.
+    _zero: int | None = None
 
     def loop(self, statement: Loop, env: Env) -> None:
         counted = _counted(statement)
@@ -39,8 +41,8 @@ class Loops(MemoryAccess):
             self._while(statement, env)
             return
         name, first, end, step = counted
-        start, stop = self._position(first, env), self._position(end, env)
-        by = self._position(step, env)
+        start, stop = self.position(first, env), self.position(end, env)
+        by = self.position(step, env)
         if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
             raise Unvectorisable("a loop of different length")
         if not by.is_constant:
@@ -98,7 +100,7 @@ class Loops(MemoryAccess):
             condition = self.value(statement.condition, inner)
             if condition.lanes > 1:
                 raise Unvectorisable("a loop of different length")
-            self._push(condition, 1)
+            self.push(condition, 1)
             self.f.emit("i32.eqz")
             head, scope.body = scope.body, bytearray()
             self.f.code = scope.body
@@ -213,7 +215,7 @@ class Loops(MemoryAccess):
         partial = Mutable(whole.kind, LANES, self.f.local(reduction.name, V128))
         start = reduction.start
         held = Held(whole.kind, 1, whole.local) if start is None else Held(whole.kind, number=start)
-        self._push(held, LANES)
+        self.push(held, LANES)
         self.f.set(partial.local)
         return partial
 
@@ -274,6 +276,21 @@ class Loops(MemoryAccess):
         between()
         if limits is not None or span.has_rest:
             self._rest(name, span, body, dict(rest_env if rest_env is not None else env), limits)
+
+    def four(self, name: str, body: WithEnv, env: Env) -> None:
+        """`body` once, with `name` from 0 to 3 in the lanes; they never store at one place.
+
+        Positions such as `(4 * v + name) / 8` are then known to be the same for all lanes.
+        """
+        if self._zero is None:
+            self._zero = self.f.local("zero", I32)
+        own = self.positions.name(name, Counter(self._zero, 0, steps=True))
+        inner = {**env, name: Held("u32", LANES, index=variable(own, LANES))}
+        self._lane_depth, self._independent = self.scopes.depth, True
+        try:
+            body(inner)
+        finally:
+            self._lane_depth, self._independent = None, False
 
     def _limits(self, span: Span) -> tuple[int, int, int]:
         """Locals: where a loop of unknown length starts, where its vectors end, where it ends."""

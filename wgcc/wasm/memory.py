@@ -65,7 +65,7 @@ class MemoryAccess(Expressions):
         assert isinstance(target.whole, Name)
         storage = env[target.whole.name]
         assert isinstance(storage, Storage)
-        index = self._position(target.index, env)
+        index = self.position(target.index, env)
         held = self.value(value, env, storage.kind)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
@@ -78,12 +78,12 @@ class MemoryAccess(Expressions):
         self.scopes.spend(NEAR if stride in (0, 1) else ANYWHERE if stride is None else APART)
         if lanes == 1 or stride == 1:
             offset = self.positions.address(storage.local, index)
-            self._push(held, lanes)
+            self.push(held, lanes)
             name = "v128.store" if lanes > 1 else _STORES[storage.kind]
             self.f.emit(name, offset=offset)
             return
         vector = self.f.local("scattered", V128)
-        self._push(held, LANES)
+        self.push(held, LANES)
         self.f.set(vector)
         for lane in range(LANES):
             offset = self.positions.address(storage.local, index, lane)

@@ -9,7 +9,7 @@ from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Schedule
 from wgcc.wasm.barrier import write_barrier
 from wgcc.wasm.encoder import I32
 from wgcc.wasm.function import Function
-from wgcc.wasm.kernels import write_kernel
+from wgcc.wasm.kernels import scratch_words, write_kernel
 from wgcc.wasm.library import Library
 from wgcc.wasm.module import PAGE, Module
 from wgcc.wasm.wat import wat
@@ -39,7 +39,7 @@ class Twin:
 def write_twin(schedule: Schedule) -> Twin | None:
     """None where a model needs more memory than WebAssembly has."""
     memory = lay_out(schedule)
-    scratch = _aligned(WORD * max(map(_scratch_words, schedule.dispatches), default=0))
+    scratch = _aligned(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
     pages = -(-(memory.bytes + scratch) // PAGE)
     if pages > MOST_PAGES:
         return None
@@ -116,10 +116,6 @@ class _Writer:
             function = write_kernel(kernel, dispatch.label, self._library)
             self._kernels[kernel] = self._module.add(function)
         return self._kernels[kernel]
-
-
-def _scratch_words(dispatch: Dispatch) -> int:
-    return dict(dispatch.twin.constants).get("SCRATCH", 0)
 
 
 def _aligned(number: int) -> int:

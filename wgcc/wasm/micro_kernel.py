@@ -1,0 +1,62 @@
+"""The function at the heart of matrix products: blocks of 4 by 8 results, in registers.
+
+The right operand is packed into panels of 8 columns, `[k][8]`, the left operand into panels of four
+rows, `[k][4][4]` with each element four times: that costs engines no instruction for splats. Each
+result is a sum in the order of `k`. Engines spill registers if steps along `k` are written out.
+"""
+
+from __future__ import annotations
+
+from wgcc.wasm.encoder import I32, V128
+from wgcc.wasm.function import Function
+
+ROWS, COLUMNS = 4, 8
+# Words of a panel of the left operand for each `k`.
+SPREAD = 16
+_VECTOR, _WORD = 16, 4
+
+
+def write_micro_kernel() -> Function:
+    """Multiplies a panel of the left operand by so many panels of the right one.
+
+    `left`, `right` and `out` are addresses, `stride` the bytes from one row of results to the next.
+    """
+    names = ("left", "right", "out", "stride", "panels", "depth")
+    f = Function("multiply_panels", [(name, I32) for name in names])
+    left, _, out, _, panels, depth = range(len(names))
+    at, steps = f.local("at", I32), f.local("steps", I32)
+    sums = [f.local(f"sum{i}", V128) for i in range(2 * ROWS)]
+    again = f.loop()
+    f.get(left).set(at).get(depth).set(steps)
+    for total in sums:
+        f.v128(bytes(16)).set(total)
+    next_step = f.loop()
+    _multiply(f, at, sums)
+    f.get(steps).i32(1).emit("i32.sub").tee(steps).br_if(next_step).end()
+    _store(f, sums)
+    f.get(out).i32(COLUMNS * _WORD).emit("i32.add").set(out)
+    f.get(panels).i32(1).emit("i32.sub").tee(panels).br_if(again).end()
+    return f
+
+
+def _multiply(f: Function, at: int, sums: list[int]) -> None:
+    """One step along `k`."""
+    right, halves, a = 1, [f.local(f"b{i}", V128) for i in range(2)], f.local("a", V128)
+    for half, b in enumerate(halves):
+        f.get(right).emit("v128.load", offset=half * _VECTOR).set(b)
+    for row in range(ROWS):
+        f.get(at).emit("v128.load", offset=row * _VECTOR).set(a)
+        for half, b in enumerate(halves):
+            total = sums[2 * row + half]
+            f.get(total).get(a).get(b).emit("f32x4.mul").emit("f32x4.add").set(total)
+    f.get(right).i32(COLUMNS * _WORD).emit("i32.add").set(right)
+    f.get(at).i32(SPREAD * _WORD).emit("i32.add").set(at)
+
+
+def _store(f: Function, sums: list[int]) -> None:
+    out, stride, row = 2, 3, f.local("row", I32)
+    f.get(out).set(row)
+    for i, total in enumerate(sums):
+        if i and i % 2 == 0:
+            f.get(row).get(stride).emit("i32.add").set(row)
+        f.get(row).get(total).emit("v128.store", offset=i % 2 * _VECTOR)
