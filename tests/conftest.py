@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import adapters
+from building import TWIN
 
 adapters.use_software_drivers()
 os.environ["WGCC_VERIFY"] = "1"  # every pass is checked against the graph's invariants
@@ -40,7 +41,7 @@ def adapter(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="session", params=["lavapipe", "swiftshader", "wasm"])
+@pytest.fixture(scope="session", params=["lavapipe", "swiftshader", TWIN])
 def target(request: pytest.FixtureRequest) -> str:
     """Each software adapter and the twin in turn, for bundles that have one."""
     return str(request.param)
@@ -51,6 +52,17 @@ def device(adapter: str) -> Any:
     """A wgpu device on a software adapter, with WebGPU's default limits: tests run once on each."""
     try:
         return adapters.request_device(adapter)
+    except LookupError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def machine(target: str) -> Any:
+    """What `load` takes as a device: a wgpu device on each software adapter, and the twin."""
+    if target == TWIN:
+        return TWIN
+    try:
+        return adapters.request_device(target)
     except LookupError as error:
         pytest.fail(str(error), pytrace=False)
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+import adapters
 import wgcc_runtime
-from building import build
+from building import TWIN, build
 from wgcc.schedule.kernel import PROFILES
 
 FOLDER = Path(__file__).parent / "curves"
@@ -31,14 +32,21 @@ RUNS = [
     ("cnn", "train_adamw"),
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
-# Both profiles of the kernels are correct on every adapter.
+# Both profiles of the kernels are correct on every adapter; the twin has none.
+RUNS_ON = [
+    *((adapter, profile) for adapter in adapters.NAMES for profile in PROFILES),
+    (TWIN, None),
+]
 
 Arrays = dict[str, np.ndarray]
 
 
-@pytest.fixture(scope="module", params=PROFILES)
-def profile(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="module", params=RUNS_ON, ids=lambda place: "-".join(filter(None, place)))
+def place(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Where to load a bundle."""
+    name, profile = request.param
+    device = TWIN if name == TWIN else adapters.request_device(name)
+    return {"device": device, "profile": profile}
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +67,8 @@ def part(record: Arrays, prefix: str) -> Arrays:
     }
 
 
-def start(bundle: Path, record: Arrays, device: Any, profile: str) -> wgcc_runtime.Model:
-    model = wgcc_runtime.load(bundle, device=device, profile=profile)
+def start(bundle: Path, record: Arrays, place: dict[str, Any]) -> wgcc_runtime.Model:
+    model = wgcc_runtime.load(bundle, **place)
     model.load_params(part(record, "start/"))
     return model
 
@@ -74,9 +82,9 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_first_gradients(name: str, bundles: dict[str, Path], device: Any, profile: str) -> None:
+def test_first_gradients(name: str, bundles: dict[str, Path], place: dict[str, Any]) -> None:
     record = recorded(name)
-    found = start(bundles[name], record, device, profile).call("gradients", **batch(record, 0))
+    found = start(bundles[name], record, place).call("gradients", **batch(record, 0))
     for parameter, gradient in part(record, "grad.f64/").items():
         error = difference(found[parameter.replace(".", "_")], gradient)
         assert error <= GRADIENT, f"gradient of {parameter}: {error:.2e}"
@@ -84,10 +92,10 @@ def test_first_gradients(name: str, bundles: dict[str, Path], device: Any, profi
 
 @pytest.mark.parametrize(("name", "entry"), RUNS)
 def test_hundred_steps(
-    name: str, entry: str, bundles: dict[str, Path], device: Any, profile: str
+    name: str, entry: str, bundles: dict[str, Path], place: dict[str, Any]
 ) -> None:
     record = recorded(name)
-    model = start(bundles[name], record, device, profile)
+    model = start(bundles[name], record, place)
     exact, rounded = record[f"loss.f64/{entry}"], record[f"loss.f32/{entry}"]
     losses = np.array(
         [model.call(entry, **batch(record, step))["loss"] for step in range(len(exact))]
@@ -119,9 +127,9 @@ def test_hundred_steps(
     ],
 )
 def test_gradient_norm_before_clipping(
-    name: str, entry: str, bundles: dict[str, Path], device: Any, profile: str
+    name: str, entry: str, bundles: dict[str, Path], place: dict[str, Any]
 ) -> None:
     record = recorded(name)
-    model = start(bundles[name], record, device, profile)
+    model = start(bundles[name], record, place)
     norms = [float(model.call(entry, **batch(record, i))["grad_norm"]) for i in range(20)]
     np.testing.assert_allclose(norms, record[f"norm.f64/{entry}"][:20], rtol=GRADIENT)

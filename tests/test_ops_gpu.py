@@ -1,4 +1,4 @@
-"""Every op, every sample, on both adapters and in all profiles: kernels agree with numpy.
+"""Every op, every sample, on both adapters, in all profiles and on the twin: equal to numpy.
 
 Gradients are compared with the same gradient graph in float64, which test_ops.py compares with
 central differences.
@@ -45,11 +45,11 @@ DIFFERENTIABLE = [
 
 
 @pytest.mark.parametrize("op", SWEPT, ids=lambda op: op.name)
-def test_kernels_give_the_reference(op: Op, device: Any, tmp_path: Path) -> None:
+def test_kernels_give_the_reference(op: Op, machine: Any, tmp_path: Path) -> None:
     samples = list(op.samples)
     bundle = write_op_bundle(op, samples, forward_graph, tmp_path / "bundle")
-    for profile in profiles_of(bundle):
-        model = wgcc_runtime.load(bundle, device=device, profile=profile)
+    for profile in profiles_of(bundle, machine):
+        model = wgcc_runtime.load(bundle, device=machine, profile=profile)
         for i, sample in enumerate(samples):
             arrays = input_arrays(op, sample)
             found = _call(model, i, arrays)
@@ -59,11 +59,11 @@ def test_kernels_give_the_reference(op: Op, device: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
-def test_gradient_kernels(op: Op, device: Any, tmp_path: Path) -> None:
+def test_gradient_kernels(op: Op, machine: Any, tmp_path: Path) -> None:
     samples = _few([s for s in op.samples if _differentiates(op, s)], op)
     bundle = write_op_bundle(op, samples, gradient_graph, tmp_path / "bundle")
-    for profile in profiles_of(bundle):
-        model = wgcc_runtime.load(bundle, device=device, profile=profile)
+    for profile in profiles_of(bundle, machine):
+        model = wgcc_runtime.load(bundle, device=machine, profile=profile)
         for i, sample in enumerate(samples):
             arrays = input_arrays(op, sample)
             graph = autograd(gradient_graph("e", op, sample))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import adapters
+from building import TWIN
 from random_models.generate import generate
 from random_models.judge import judge
 from tint_compiler import compile_all
@@ -21,7 +22,7 @@ SEEDS = range(20_000, 20_012)
 
 @pytest.fixture(scope="module")
 def devices() -> dict[str, Any]:
-    return {name: adapters.request_device(name) for name in adapters.NAMES}
+    return {**{name: adapters.request_device(name) for name in adapters.NAMES}, TWIN: TWIN}
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

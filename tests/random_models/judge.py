@@ -60,7 +60,7 @@ def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
     calls = expected_calls(program)
     check_slopes(program, calls)
     for name, device in devices.items():
-        for profile in profiles_of(folder):
+        for profile in profiles_of(folder, device):
             with wgcc_runtime.load(folder, device=device, profile=profile) as model:
                 _run(model, calls, f"{name}, {model.profile_name}")
     return compiled
