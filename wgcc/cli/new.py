@@ -118,7 +118,7 @@ def _readme(name: str, template: str) -> str:
         name=name,
         what=chosen.what[0].upper() + chosen.what[1:],
         template=template,
-        commands="\n    ".join(f"{line:{wide}}   {what}" for line, what in commands.items()),
+        commands="\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items()),
         data=" and ".join(f"`{file}`" for file in (chosen.train, chosen.test) if file),
         train=chosen.train,
         steps=chosen.steps,

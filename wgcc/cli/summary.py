@@ -58,7 +58,7 @@ def summary(found: Mapping[str, Any]) -> str:
         f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
         *_rematerialised(found["segments"]),
         *_dispatches(found["entries"]),
-        f"storage buffers of a kernel: at most {found['storageBuffers']} of {MAX_STORAGE_BUFFERS}",
+        f"storage buffers per kernel: {found['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
         f"built in {found['seconds']:.2f} s",
         *_kept(found["folder"], found["kept"]),
     ]
