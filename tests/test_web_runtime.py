@@ -106,9 +106,15 @@ def test_every_call_waits_for_its_work(tmp_path: Path, stack: str) -> None:
 
 def test_changed_and_missing_files_are_refused(tmp_path: Path) -> None:
     bundle = add_web_files(line_bundle.write_bundle(tmp_path / "line"))
-    index = bundle / "index.js"
-    index.write_text(index.read_text().replace("0.9 * m[id.x]", "0.8 * m[id.x]"))
+    kernels = bundle / "kernels.js"
+    changed = kernels.read_text().replace("0.9 * m[id.x]", "0.8 * m[id.x]")
+    assert changed != kernels.read_text()
+    kernels.write_text(changed)
     with pytest.raises(StackError, match="was changed") as caught:
+        run_job("node", bundle, "memory")
+    assert caught.value.code == "bundle"
+    kernels.unlink()
+    with pytest.raises(StackError, match="a part is missing") as caught:
         run_job("node", bundle, "memory")
     assert caught.value.code == "bundle"
 

@@ -115,7 +115,12 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
     free, inline = seen["free"], seen["noWorkers"]
     assert free["kind"] == inline["kind"] == "wasm"
     assert free["losses"] == inline["losses"] and free["losses"][1] < free["losses"][0]
-    assert "/twin.wasm" in free["fetched"]
+    # Either the kernels or the twin, not both.
+    on_gpu = seen["onGpu"]
+    assert on_gpu["kind"] == "webgpu"
+    assert "/twin.wasm" in free["fetched"] and "/kernels.js" not in free["fetched"]
+    assert "/kernels.js" in on_gpu["fetched"] and "/twin.wasm" not in on_gpu["fetched"]
+    assert "/wgcc/wasm.js" not in on_gpu["fetched"]
     refused = seen["noWasm"]["message"]
     assert refused.startswith("gpu: `twin.wasm` was refused") and "wasm-unsafe-eval" in refused
     assert seen["noWasmButSoftware"]["kind"] == "webgpu"

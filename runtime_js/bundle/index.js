@@ -11,7 +11,7 @@ export const tensor = (data, shape) => Object.assign(data, { shape });
 
 const plan = __PLAN__;
 
-const kernels = __KERNELS__;
+const kernels = async () => (await import('./kernels.js')).kernels;
 
 // Runs the model if there is no GPU.
 const twin = __TWIN__;

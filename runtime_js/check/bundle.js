@@ -13,13 +13,16 @@ import { guardWgsl } from './wgsl_guard.js';
 const FORMAT = 'wgcc-bundle';
 const VERSION = 1;
 
-/** All of a bundle but its weights. @param {any} plan @param {Record<string, string>} kernels */
-export async function checkBundle(plan, kernels) {
+/** All of a bundle but its kernels and weights. @param {any} plan */
+export function checkBundle(plan) {
   const sound = checkPlan(plan);
-  // On pages from http, browsers offer neither digests nor WebGPU: no kernel runs there.
+  // On pages from http, browsers offer neither digests nor WebGPU.
   if (!crypto.subtle && !sound.twin) refuseAdapter(sound);
-  if (!crypto.subtle) return;
-  await Promise.all(sound.kernels.map(kernel => checkKernel(kernel, kernels)));
+}
+
+/** @param {Plan} plan that is sound @param {Record<string, string>} kernels */
+export async function checkKernelTexts(plan, kernels) {
+  await Promise.all(plan.kernels.map(kernel => checkKernel(kernel, kernels)));
 }
 
 /**

@@ -3,6 +3,6 @@
 // lacks. Error codes and fields are those of Python's runtime.
 
 export { refuseAdapter, refuseDevice, refuseMemory, refuseProfile } from './adapter.js';
-export { checkBundle, checkPlan } from './bundle.js';
+export { checkBundle, checkKernelTexts, checkPlan } from './bundle.js';
 export { refuseFit, refuseInputs, refuseRows, refuseValue } from './callers.js';
 export { sha256 } from './sha256.js';

@@ -9,11 +9,11 @@ import { StartValues } from './values.js';
 /**
  * @typedef {object} Bundle what index.js of a bundle holds
  * @property {any} plan
- * @property {Record<string, string>} kernels their texts by file
+ * @property {() => Promise<Record<string, string>>} kernels their texts by file
  * @property {() => any} [weights] where the safetensors file is, or its bytes
  * @property {() => any} [twin] where twin.wasm is, or its bytes
  * @property {string} [constants] a safetensors file in base 64
- * @property {{bundle: string, weights?: string}} [seal]
+ * @property {{bundle: string, kernels: string, weights?: string}} [seal]
  * @typedef {{stage: string, done: number, total: number}} LoadProgress
  * @typedef {object} LoadOptions see index.d.ts of a bundle
  * @property {any} [device] 'webgpu', 'wasm', or a GPU, adapter or device
@@ -35,7 +35,7 @@ const MAX_BYTES = 2 ** 33;
 export async function open(bundle, options = {}) {
   const { signal, maxBytes = MAX_BYTES } = options;
   const isSealed = await isBundleSealed(bundle);
-  if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan, bundle.kernels);
+  if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan);
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
   const values = await StartValues.load(bundle, isSealed, options);
   options.onProgress?.({ stage: 'weights', done: 1, total: 1 });

@@ -16,6 +16,6 @@ export const loadTwin = () => part(import('../wasm/wasm.js'));
 export const loadTune = () => part(import('../tune/tune.js'));
 
 /** @template T @param {Promise<T>} importing @returns {Promise<T>} */
-function part(importing) {
+export function part(importing) {
   return importing.catch(error => fail('bundle', '', `a part is missing: ${error}`));
 }

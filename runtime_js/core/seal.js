@@ -1,17 +1,28 @@
 // The seal of a bundle: by it a page recognises what the compiler wrote and checked, and need not
 // check it again. Anything that was changed since is checked by check/ and files/.
 
-import { loadCheck } from './parts.js';
+import { loadCheck, part } from './parts.js';
 import { mapRecord } from './records.js';
 
 /** @import { NamedWords } from './arrays.js' */
 /** @import { Bundle } from './loader.js' */
 
-/** Whether plan, kernels and constants are those the compiler wrote. @param {Bundle} bundle */
-export async function isBundleSealed({ plan, kernels, constants, seal }) {
-  if (!seal) return false;
-  const text = JSON.stringify([1, plan, kernels, constants]);
-  return isSealed(new TextEncoder().encode(text), seal.bundle);
+/** Whether plan and constants are those the compiler wrote. @param {Bundle} bundle */
+export function isBundleSealed({ plan, constants, seal }) {
+  return isTextSealed([1, plan, constants], seal?.bundle);
+}
+
+/** The kernels' texts by file, checked unless sealed. @param {Bundle} bundle */
+export async function readKernels({ plan, kernels, seal }) {
+  const texts = await part(kernels());
+  if (!(await isTextSealed(texts, seal?.kernels)))
+    await (await loadCheck()).checkKernelTexts(plan, texts);
+  return texts;
+}
+
+/** @param {any} value @param {string} [digest] of its text */
+function isTextSealed(value, digest) {
+  return isSealed(new TextEncoder().encode(JSON.stringify(value)), digest);
 }
 
 /** @param {BufferSource} bytes */
@@ -24,7 +35,7 @@ export async function sha256Hex(bytes) {
 /** @param {BufferSource} bytes @param {string} [digest] in base 64 */
 export async function isSealed(bytes, digest) {
   // On pages from http, browsers offer no digests.
-  if (!crypto.subtle) return false;
+  if (!crypto.subtle || !digest) return false;
   const found = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   return btoa(String.fromCharCode(...found)) === digest;
 }

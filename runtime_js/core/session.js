@@ -18,6 +18,7 @@ import { loadCheck, loadInspect, loadTune, loadTwin } from './parts.js';
 import { elementCount, WORD_BYTES } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
+import { readKernels } from './seal.js';
 
 /** @import { NamedWords, Values, Words } from './arrays.js' */
 /** @import { Candidate, Device } from './device.js' */
@@ -54,6 +55,8 @@ export class Session {
   #lastJob = Promise.resolve();
   /** @type {WgccError | undefined} */
   #closed;
+  /** Their texts, once WebGPU needs them. @type {Promise<Record<string, string>> | undefined} */
+  #kernels;
 
   /**
    * @param {Bundle} bundle that is sound @param {LoadOptions} options @param {StartValues} values
@@ -102,10 +105,12 @@ export class Session {
     const openTwin = async () => (await loadTwin()).openTwin(bundle, options, waiter);
     if (choice === 'wasm' && plan.twin) return openTwin();
     if (typeof choice === 'string' && choice !== 'webgpu') (await loadCheck()).refuseDevice(choice);
+    // A profile names kernels for WebGPU.
+    const needsKernels = choice || !plan.twin || options.profile;
+    if (needsKernels) await this.#readKernels();
     const candidate = await findAdapter(choice === 'webgpu' ? undefined : choice, plan);
     const isGpu = candidate.isSuited && !candidate.isSoftware;
-    // A profile names kernels for WebGPU.
-    if (choice || isGpu || !plan.twin || options.profile) return this.#openGpu(candidate, waiter);
+    if (needsKernels || isGpu) return this.#openGpu(candidate, waiter);
     return openTwin().catch(error => {
       // Some pages may not compile WebAssembly.
       if (error.code === 'gpu' && candidate.isSuited) return this.#openGpu(candidate, waiter);
@@ -113,14 +118,20 @@ export class Session {
     });
   }
 
+  #readKernels() {
+    this.#kernels ??= readKernels(this.bundle);
+    return this.#kernels;
+  }
+
   /** @param {Candidate} candidate @param {Waiter} waiter */
   async #openGpu(candidate, waiter) {
+    const kernels = await this.#readKernels();
     const device = await openDevice(candidate, this.plan, waiter);
     const machine = new Machine(device, waiter, this.plan);
     try {
       this.profileName = await this.#chooseProfile(device);
       machine.adapter.profile = this.profileName;
-      await machine.prepare(this.profiles[this.profileName], this.bundle.kernels, (done, total) =>
+      await machine.prepare(this.profiles[this.profileName], kernels, (done, total) =>
         this.options.onProgress?.({ stage: 'kernels', done, total }),
       );
       return machine;

@@ -11,7 +11,14 @@ const seal = __SEAL__;
 const files = __FILES__;
 const load = options =>
   wgcc_js.open(
-    { plan, kernels, constants, seal, weights: () => decoded(weights), twin: () => decoded(twin) },
+    {
+      plan,
+      constants,
+      seal,
+      kernels: async () => kernels,
+      weights: () => decoded(weights),
+      twin: () => decoded(twin),
+    },
     options,
   );
 const randomUnits = (seed, name, count) =>

@@ -61,6 +61,8 @@ class Tuning {
   #least = {};
   /** @type {Profile} */
   #best = {};
+  /** Their texts by file. @type {Record<string, string>} */
+  #kernels = {};
 
   /**
    * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
@@ -87,6 +89,7 @@ class Tuning {
   async run() {
     const { onProgress, signal } = this.options;
     const total = this.others.length;
+    this.#kernels = await this.bundle.kernels();
     this.#best = structuredClone(this.first);
     this.#least = mapRecord(await this.#times(this.first), list => list.map(ms => WORTH * ms));
     for (const [done, profile] of this.others.entries()) {
@@ -134,7 +137,7 @@ class Tuning {
    */
   #isHopeless({ kernel }) {
     const { subgroup = 0, file } = this.plan.kernels[kernel];
-    const hasBarrier = this.bundle.kernels[file].includes('workgroupBarrier');
+    const hasBarrier = this.#kernels[file].includes('workgroupBarrier');
     return subgroup > this.device.subgroup || (this.isSoftware && hasBarrier);
   }
 

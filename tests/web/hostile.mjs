@@ -13,7 +13,7 @@ for (const { plan, kernels, weights } of JSON.parse(readFileSync(0, 'utf8'))) {
   try {
     const bundle = {
       plan: JSON.parse(plan),
-      kernels,
+      kernels: async () => kernels,
       weights: () => (weights == null ? undefined : Buffer.from(weights, 'base64')),
     };
     await open(bundle, { device });

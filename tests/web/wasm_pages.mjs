@@ -39,16 +39,16 @@ async function ownPage(url) {
 }
 
 /** index.js under a policy: what it runs on, or why not; which files it fetched. */
-async function underPolicy(policy, visitor = browser) {
+async function underPolicy(policy, visitor = browser, options = {}) {
   const { url, close } = await server(policy);
   const { page } = await openPage(visitor);
   const fetched = [];
   page.on('request', request => fetched.push(new URL(request.url()).pathname));
   await page.goto(`${url}/package.json`);
-  const seen = await page.evaluate(async () => {
+  const seen = await page.evaluate(async options => {
     try {
       const { load } = await import('/index.js');
-      const model = await load();
+      const model = await load(options);
       const batch = { x: new Float32Array(32).fill(1), y: new Float32Array(8).fill(2) };
       const losses = [];
       for await (const { loss } of model.fit(() => batch, { steps: 40, every: 20 }))
@@ -59,7 +59,7 @@ async function underPolicy(policy, visitor = browser) {
     } catch (error) {
       return { message: error.message };
     }
-  });
+  }, options);
   await page.close();
   close();
   return { ...seen, fetched };
@@ -72,6 +72,7 @@ const seen = {
   free: await underPolicy(),
   noWorkers: await underPolicy("script-src 'self' 'wasm-unsafe-eval'; worker-src 'none'"),
   noWasm: await underPolicy("script-src 'self'"),
+  onGpu: await underPolicy('', withSoftware, { device: 'webgpu' }),
   noWasmButSoftware: await underPolicy("script-src 'self'", withSoftware),
 };
 answer(seen);

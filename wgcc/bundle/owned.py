@@ -20,8 +20,8 @@ from wgcc.bundle.safetensors import read_header
 WEIGHTS = "weights.safetensors"
 # Files of every bundle; constants.safetensors and twin.wasm only if there are any.
 FIXED = (
-    "plan.json", WEIGHTS, "constants.safetensors", "index.js", "index.d.ts", "index.html",
-    "wgcc.js", "package.json", "README.md", TWIN,
+    "plan.json", WEIGHTS, "constants.safetensors", "index.js", "kernels.js", "index.d.ts",
+    "index.html", "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
 _RUNTIME = re.compile(r"\w+\.js")

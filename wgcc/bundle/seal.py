@@ -22,7 +22,7 @@ Files = Mapping[str, bytes]
 
 
 def seal_text(files: Files) -> str:
-    """An object literal with the digests of the bundle and, if they are complete, its weights."""
+    """An object literal with digests: of plan and constants, kernels and, if complete, weights."""
     if not _is_sound(files):
         return "undefined"
     plan = json.loads(files["plan.json"])
@@ -32,8 +32,8 @@ def seal_text(files: Files) -> str:
         if name.startswith("kernels/")
     }
     constants = base64_text(files.get("constants.safetensors"))
-    sealed = as_javascript([plan["version"], plan, kernels, constants])
-    found = {"bundle": _digest(sealed.encode("utf-8"))}
+    sealed = {"bundle": [plan["version"], plan, constants], "kernels": kernels}
+    found = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
     weights = files.get("weights.safetensors")
     if weights and _is_complete(plan, weights):
         found["weights"] = _digest(weights)

@@ -25,6 +25,7 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
     seal = seal_text(files)
     found = {
         "index.js": _index(plan, files, seal),
+        "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime_files(),
         "package.json": _package(plan, files),
@@ -46,7 +47,6 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
         GENERATOR=plan["generator"],
         SOURCE=plan["model"]["source"],
         PLAN=files["plan.json"].decode("utf-8").strip(),
-        KERNELS=kernels_literal(files),
         WEIGHTS=urls["weights.safetensors"],
         TWIN=urls["twin.wasm"],
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
@@ -54,11 +54,17 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
     )
 
 
+def _kernels(plan: Plan, files: Files) -> str:
+    return fill(
+        template("bundle/kernels.js"), MODEL=plan["model"]["name"], KERNELS=kernels_literal(files)
+    )
+
+
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
     # npm always packs package.json and README.md.
     others = [name for name in files if name not in ("package.json", "README.md")]
-    names = ["index.js", "index.d.ts", *runtime_files(), "index.html", *others]
+    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), "index.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": package_name(model),
