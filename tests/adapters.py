@@ -69,6 +69,15 @@ def environment(*adapters: str) -> dict[str, str]:
     }
 
 
+def running_on(target: str) -> dict[str, str]:
+    """Variables for a process that runs bundles on this adapter, or without any as WebAssembly."""
+    if target == "wasm":
+        nowhere = os.path.join(tempfile.gettempdir(), "no-driver.json")
+        found = {"VK_ICD_FILENAMES": nowhere, "VK_DRIVER_FILES": nowhere, "WGCC_DEVICE": "auto"}
+        return {**environment(), **found}
+    return {**environment(target), "WGCC_DEVICE": "webgpu"}
+
+
 def driver_file(adapter: str) -> str | None:
     patterns = DRIVER_FILES[adapter]
     return next((path for pattern in patterns for path in sorted(glob.glob(pattern))), None)

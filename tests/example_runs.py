@@ -37,7 +37,7 @@ def draw_batch(entry: Entry, step: int) -> dict[str, Any]:
 def run(bundle: Path, adapter: str, first: int, count: int, start: str, end: str) -> list[str]:
     """Trains from a checkpoint (or from the beginning) to a checkpoint: a fingerprint per step."""
     found = []
-    with wgcc_runtime.load(bundle, device=NAMES[adapter]) as model:
+    with wgcc_runtime.load(bundle, device=NAMES.get(adapter, adapter)) as model:
         if start:
             model.load(start)
         for step in range(first, first + count):

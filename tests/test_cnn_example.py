@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import ROOT, environment
+from adapters import ROOT, running_on
 from building import build
 from wgcc.compiler import Compiled, compile_file
 
@@ -24,9 +24,9 @@ def compiled() -> Compiled:
     return compile_file(FOLDER / "model.wg")
 
 
-def run(adapter: str, folder: Path, *command: str) -> str:
+def run(target: str, folder: Path, *command: str) -> str:
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
-    env = {**os.environ, **environment(adapter), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    env = {**os.environ, **running_on(target), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
         [sys.executable, *command],
         env=env, cwd=folder, capture_output=True, encoding="utf-8", timeout=8 * MINUTE, check=False,
@@ -35,10 +35,10 @@ def run(adapter: str, folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_train_py_reads_97_of_100_digits(adapter: str, tmp_path: Path) -> None:
+def test_train_py_reads_97_of_100_digits(target: str, tmp_path: Path) -> None:
     build(FOLDER / "model.wg", tmp_path / "bundle")
     # The script exits with 1 if the accuracy is below 0.97.
-    output = run(adapter, tmp_path, str(FOLDER / "train.py"), "bundle")
+    output = run(target, tmp_path, str(FOLDER / "train.py"), "bundle")
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", output)]
     assert losses[-1] < losses[0] / 3, output
 

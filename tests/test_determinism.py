@@ -23,9 +23,9 @@ def test_builds_under_any_hash_seed(name: str) -> None:
     assert len(builds(source, 3, random.Random(name))) == 1
 
 
-def test_fresh_processes_and_resumed_runs(adapter: str, tmp_path: Path) -> None:
+def test_fresh_processes_and_resumed_runs(target: str, tmp_path: Path) -> None:
     bundle = build(ROOT / "examples" / "sin" / "model.wg", tmp_path / "bundle")
-    runs = Runs(bundle, tmp_path, adapter, random.Random(adapter))
+    runs = Runs(bundle, tmp_path, target, random.Random(target))
     straight = runs.straight(STEPS)
     assert runs.straight(STEPS) == straight == runs.resumed(STEPS, STEPS // 3)
     assert runs.straight(STEPS - 1) != straight

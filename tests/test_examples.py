@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import ROOT, environment
+from adapters import ROOT, running_on
 from building import build
 from wgcc.compiler import compile_file
 
@@ -20,9 +20,9 @@ MINUTE = 60
 DISPATCHES = {"sin": 14, "digits": 16}
 
 
-def run(adapter: str, *command: str, seconds: float = 4 * MINUTE) -> str:
+def run(target: str, *command: str, seconds: float = 4 * MINUTE) -> str:
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
-    env = {**os.environ, **environment(adapter), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    env = {**os.environ, **running_on(target), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     arguments = [sys.executable, *command]
     done = subprocess.run(
         arguments, env=env, capture_output=True, encoding="utf-8", timeout=seconds, check=False
@@ -34,10 +34,10 @@ def run(adapter: str, *command: str, seconds: float = 4 * MINUTE) -> str:
 
 
 @pytest.mark.parametrize("name", DISPATCHES)
-def test_train_py_reaches_its_promise(name: str, adapter: str, tmp_path: Path) -> None:
+def test_train_py_reaches_its_promise(name: str, target: str, tmp_path: Path) -> None:
     # The script itself exits with 1 if the result is not good enough.
     bundle = build(EXAMPLES / name / "model.wg", tmp_path / "bundle")
-    output = run(adapter, str(EXAMPLES / name / "train.py"), str(bundle))
+    output = run(target, str(EXAMPLES / name / "train.py"), str(bundle))
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", output)]
     assert losses[-1] < losses[0] / 3, output
 

@@ -41,8 +41,8 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def model(bundle: Path, adapter: str) -> Iterator[Model]:
-    with wgcc_runtime.load(bundle, device=adapter) as found:
+def model(bundle: Path, target: str) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device=target) as found:
         yield found
 
 

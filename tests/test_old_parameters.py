@@ -35,11 +35,11 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
 
 
 def test_the_difference_of_old_and_new(
-    model: tuple[str, Path], tmp_path: Path, adapter: str
+    model: tuple[str, Path], tmp_path: Path, target: str
 ) -> None:
     loss, path = model
     x = np.random.default_rng(0).uniform(-1, 1, 64).astype(np.float32)
-    with wgcc_runtime.load(build(path, tmp_path / "b"), device=adapter) as loaded:
+    with wgcc_runtime.load(build(path, tmp_path / "b"), device=target) as loaded:
         old = loaded.params()["w"]
         found = loaded.train(x=x)
         new = loaded.params()["w"]

@@ -26,8 +26,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(bundle: Path, adapter: str) -> Iterator[Model]:
-    with wgcc_runtime.load(bundle, device=adapter) as found:
+def loaded(bundle: Path, target: str) -> Iterator[Model]:
+    with wgcc_runtime.load(bundle, device=target) as found:
         yield found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import line_bundle
+import line_twin
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
 from trials.kills import kill_savers
@@ -26,12 +26,12 @@ from wgcc_runtime.weights import load_weights, save_weights
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return line_bundle.write_bundle(tmp_path_factory.mktemp("fit") / "bundle")
+    return line_twin.write_bundle(tmp_path_factory.mktemp("fit") / "bundle")
 
 
 @pytest.fixture(scope="module")
-def shared(bundle: Path, adapter: str) -> Model:
-    return wgcc_runtime.load(bundle, device=adapter)
+def shared(bundle: Path, target: str) -> Model:
+    return wgcc_runtime.load(bundle, device=target)
 
 
 @pytest.fixture

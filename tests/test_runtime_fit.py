@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import line_bundle
+import line_twin
 import wgcc_runtime
 from line_bundle import COLS, ROWS
 from line_training import assert_same, batches, data, everything, refused
@@ -21,12 +21,12 @@ from wgcc_runtime.weights import load_weights
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return line_bundle.write_bundle(tmp_path_factory.mktemp("fit") / "bundle")
+    return line_twin.write_bundle(tmp_path_factory.mktemp("fit") / "bundle")
 
 
 @pytest.fixture(scope="module")
-def shared(bundle: Path, adapter: str) -> Model:
-    return wgcc_runtime.load(bundle, device=adapter)
+def shared(bundle: Path, target: str) -> Model:
+    return wgcc_runtime.load(bundle, device=target)
 
 
 @pytest.fixture
@@ -122,8 +122,6 @@ def test_failure_of_the_data_leaves_a_consistent_model(model: Model) -> None:
 def test_interrupt_while_waiting_undoes_the_submit(
     model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wgcc_runtime import readback
-
     model.fit(data(), steps=5, every=5)
     before = everything(model)
 
@@ -131,7 +129,7 @@ def test_interrupt_while_waiting_undoes_the_submit(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(readback, "wait", interrupted)
+        patched.setattr(type(model._machine.results(4)), "fetch", interrupted)
         model.fit(data(), steps=5, every=5)
     assert model.steps_done == 5
     assert_same(everything(model), before)
@@ -161,7 +159,7 @@ WRONG: list[tuple[str, Any, dict[str, Any], str, str]] = [
     ("rows differ", {**data(), "y": np.zeros(50)}, {"steps": 5}, "shape", "rows differ"),
     ("one batch of y", {**data(), "y": np.zeros(8)}, {"steps": 5}, "shape", "rows differ"),
     ("few rows", data(5), {"steps": 5}, "shape", "fewer than the batch"),
-    ("columns", {**data(), "x": np.zeros((100, 3))}, {"steps": 5}, "shape", "or more rows"),
+    ("columns", {**data(), "x": np.zeros((100, 3))}, {"steps": 5}, "shape", "with more rows"),
     ("names", {"x": data()["x"]}, {"steps": 5}, "name", "needs the input `y`"),
     ("not data", 7, {"steps": 5}, "data", "not int"),
     ("not batches", [1, 2], {"steps": 5}, "data", "a batch is a dict"),

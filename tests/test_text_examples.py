@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters import ROOT, environment
+from adapters import ROOT, running_on
 from building import build
 from wgcc.compiler import compile_file
 
@@ -20,10 +20,10 @@ NAMES = ("names", "mamba")
 MINUTE = 60
 
 
-def run_script(adapter: str, folder: Path, *command: str) -> str:
+def run_script(target: str, folder: Path, *command: str) -> str:
     """What a script prints; it exits with 1 if the result is not good enough."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
-    env = {**os.environ, **environment(adapter), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
+    env = {**os.environ, **running_on(target), "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
         [sys.executable, *command],
         env=env, cwd=folder, capture_output=True, encoding="utf-8", timeout=8 * MINUTE, check=False,
@@ -32,9 +32,9 @@ def run_script(adapter: str, folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_names_follow_the_rules_behind_the_data(adapter: str, tmp_path: Path) -> None:
+def test_names_follow_the_rules_behind_the_data(target: str, tmp_path: Path) -> None:
     build(EXAMPLES / "names" / "model.wg", tmp_path / "bundle")
-    output = run_script(adapter, tmp_path, str(EXAMPLES / "names" / "train.py"), "bundle")
+    output = run_script(target, tmp_path, str(EXAMPLES / "names" / "train.py"), "bundle")
     right, new = map(int, re.findall(r"(\d+)%", output))
     assert right >= 80 and new >= 80, output
 

@@ -169,7 +169,7 @@ def test_choice_without_a_gpu(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> 
     plan = wgcc_runtime.load_plan(bundle)
     monkeypatch.delenv("WGCC_DEVICE", raising=False)
     monkeypatch.setattr(choice, "may_have_gpu", lambda: True)
-    for device in (None, "auto", "AUTO", "wasm", "WASM"):
+    for device in (None, "auto", "AUTO", "wasm", "WASM", "WebAssembly (2 threads)"):
         assert choice.choose(device, plan, None) == "wasm", device  # adapters here are software
     assert choice.choose("webgpu", plan, None) is None
     assert choice.choose("llvmpipe", plan, None) == "llvmpipe"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ import pytest
 import line_twin
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
+from trials.interrupts import python_path
 from wgcc_runtime import Model
 
 THREADS = (1, 2, 5)
@@ -218,6 +222,33 @@ def test_threads_of_a_forgotten_model_end(bundle: Path) -> None:
     del model
     gc.collect()
     assert_ended(threads)
+
+
+EXIT = """
+import sys, threading, time
+import wgcc_runtime
+from line_training import batches
+closed = wgcc_runtime.load(sys.argv[1], device="wasm")
+closed.close()
+model = wgcc_runtime.load(sys.argv[1], device="wasm", threads=3)
+def train():
+    while True:
+        model.train(**batches(1)[0])
+threading.Thread(target=train, daemon=True).start()
+while not model.steps_done:
+    time.sleep(0.01)
+"""
+
+
+def test_programs_end_in_silence(bundle: Path) -> None:
+    """With a model that is closed, one that is not, and a thread that trains it."""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", EXIT, str(bundle)],
+            env={**os.environ, "PYTHONPATH": python_path()},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def started_since(before: set[threading.Thread]) -> set[threading.Thread]:

@@ -28,9 +28,9 @@ def test_a_pitch_tracker_of_22_million_parameters(batch: int) -> None:
     assert largest <= 2**26
 
 
-def test_its_numbers(adapter: str, tmp_path: Path) -> None:
+def test_its_numbers(target: str, tmp_path: Path) -> None:
     sound = np.random.default_rng(0).uniform(-1, 1, (3, 1024)).astype(np.float32)
-    with wgcc_runtime.load(build(PITCH, tmp_path / "b", **SMALL), device=adapter) as model:
+    with wgcc_runtime.load(build(PITCH, tmp_path / "b", **SMALL), device=target) as model:
         found = model.predict(sound=sound)["pitch"]
         held = {**model.params(), **model.state(), "sound": sound}
     _, program, _ = read_program(PITCH, sizes=SMALL)
@@ -49,12 +49,12 @@ model Long {
 """
 
 
-def test_positions_beyond_32_bits_that_are_never_computed(adapter: str, tmp_path: Path) -> None:
+def test_positions_beyond_32_bits_that_are_never_computed(target: str, tmp_path: Path) -> None:
     """With one image for every position of the kernel there would be 60 billion pixels."""
     path = tmp_path / "long.wg"
     path.write_text(LONG, encoding="utf-8")
     x = np.random.default_rng(0).uniform(-1, 1, 999_999).astype(np.float32)
-    with wgcc_runtime.load(build(path, tmp_path / "b"), device=adapter) as model:
+    with wgcc_runtime.load(build(path, tmp_path / "b"), device=target) as model:
         y = model.run(x=x.reshape(1, 1, -1, 1))["y"]
         slopes = model.slopes(x=x.reshape(1, 1, -1, 1))
         w = model.params()["w"].astype(float)[0, :, 0]

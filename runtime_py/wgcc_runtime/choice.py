@@ -23,7 +23,8 @@ def choose(device: Any, plan: Plan, profile: str | None) -> Any:
     """`WASM` for the bundle's twin, else what `open_device` takes."""
     wanted = os.environ.get("WGCC_DEVICE") or AUTO if device in (None, "") else device
     name = wanted.lower() if isinstance(wanted, str) else ""
-    if name == WASM:
+    # `model.device_name` of a twin names it, too.
+    if name == WASM or name.startswith("webassembly"):
         _check_twin(plan, profile)
         return WASM
     if name == WEBGPU:

@@ -45,15 +45,19 @@ def _disable() -> None:
     global _is_child
     _is_child = True
     for module in _watched:
+        keep_objects(module)
         if hasattr(module, "GPUObjectBase"):
-            _disable_gpu(module)
+            _skip_exit_handlers()
 
 
-def _disable_gpu(wgpu: Any) -> None:
-    """The child never frees the parent's objects, and skips the driver's exit handlers."""
-    for name in ("GPUObjectBase", "GPUAdapter"):
+def keep_objects(module: Any) -> None:
+    """From now on, objects of wgpu or wasmtime are not freed when Python drops them."""
+    for name in ("GPUObjectBase", "GPUAdapter", "Managed"):
         with contextlib.suppress(AttributeError):
-            getattr(wgpu, name).__del__ = lambda self: None
+            getattr(module, name).__del__ = lambda self: None
+
+
+def _skip_exit_handlers() -> None:
     # Drivers join their threads when a process ends. C runs exit handlers in reverse order: the
     # last one registered, `_exit`, gets the status and ends the process before the others run.
     with contextlib.suppress(AttributeError):

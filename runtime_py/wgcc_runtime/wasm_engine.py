@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import importlib
@@ -16,7 +17,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.forked import check_process, watch
+from wgcc_runtime.forked import check_process, keep_objects, watch
 from wgcc_runtime.interrupts import held
 from wgcc_runtime.plan import PAGE
 
@@ -36,7 +37,14 @@ def wasmtime() -> Any:
         text = f"running the twin needs the package wasmtime (pip install wasmtime): {error}"
         raise WgccError("no-wasmtime", text) from None
     watch(module)
+    _keep_at_exit(module)
     return module
+
+
+@lru_cache(maxsize=1)
+def _keep_at_exit(module: Any) -> None:
+    """When Python ends, wasmtime's objects outlive the functions that would free them."""
+    atexit.register(keep_objects, module)
 
 
 @contextlib.contextmanager

@@ -61,7 +61,8 @@ class Team:
         if not self._members:
             # Not earlier: a caller that only reads parameters needs no threads.
             self._members = [_Member(instance) for instance in others]
-            weakref.finalize(self, _end, tuple(self._members))
+            # At the end of the program they may be at work, and end with it.
+            weakref.finalize(self, _end, tuple(self._members)).atexit = False
         self._at_work, self._failures = len(self._instances), []
         for member in self._members:
             member.begin(partial(self._take_part, name))
