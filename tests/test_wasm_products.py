@@ -120,6 +120,34 @@ def test_bias_gradients_are_column_sums_of_the_right_operand() -> None:
             np.testing.assert_allclose(found["s"], 2 * b[0].sum(axis=0), rtol=1e-5, atol=1e-5)
 
 
+WINDOW = """
+fn left(z: u32, m: u32, k: u32) -> f32 {
+  let inside = m + k / C - 1u < M;
+  let at = select(0u, (m + k / C) * C + k % C - C, inside);
+  let x = a[at];
+  return select(0.0, x, inside);
+}
+fn right(z: u32, k: u32, n: u32) -> f32 { return b[k * N + n]; }
+fn finish(z: u32, m: u32, n: u32, product: f32) { y[m * N + n] = product; }
+"""
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 8])
+def test_windows_reach_beyond_the_border(channels: int) -> None:
+    """A convolution: rows of the left operand overlap, and are zero outside of the input."""
+    rows, taps, columns = 21, 4, 16
+    depth, random = taps * channels, np.random.default_rng(channels)
+    shapes = {"a": (rows, channels), "b": (depth, columns), "y": (rows, columns)}
+    arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
+    constants = {"BATCH": 1, "ROWS": rows, "COLS": columns, "DEPTH": depth, "SUMS": 0}
+    constants |= {"M": rows, "N": columns, "C": channels}
+    built = Built(kernel_of("twin_product.wgsl.jinja", WINDOW, constants, arrays, ("y",)), arrays)
+    padded = np.vstack([np.zeros((1, channels)), arrays["a"], np.zeros((taps, channels))])
+    windows = np.stack([padded[i : i + taps].reshape(-1) for i in range(rows)])
+    assert "multiply_panels" in built.functions
+    np.testing.assert_allclose(built.run()["y"], windows @ arrays["b"], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.usefixtures("any_size")
 def test_threads_give_the_same_bits() -> None:
     for sizes in ((1, 13, 9, 7), (3, 6, 10, 7), (1, 4, 65, 12), (1, 33, 16, 16)):

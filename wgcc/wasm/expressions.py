@@ -18,7 +18,7 @@ from wgcc.wasm.positions import Counter, Positions
 from wgcc.wasm.reductions import ordered_names
 from wgcc.wasm.scopes import Scopes
 from wgcc.wasm.span import LANES
-from wgcc.wasm.things import Env, Held, Mutable, Storage, Thing, type_code
+from wgcc.wasm.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
 from wgcc.wasm.wgsl_tree import (
     Binary,
     Call,
@@ -35,6 +35,8 @@ MOST = 1 << 32
 _GENERIC = ("min", "max", "clamp", "abs", "sign", "select")
 # What a call of a function costs, in instructions.
 CALL = 20
+_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+_CHOICE = Call("select", (Literal(0, "u32"), Name("then"), Name("inside")))
 
 
 class Expressions(ABC):
@@ -55,6 +57,8 @@ class Expressions(ABC):
         self.scopes = Scopes(function)
         self.positions = Positions(function, self.scopes)
         self.divisors: set[int] = set()
+        # By the name of the variable that stands for one.
+        self.choices: dict[str, Choice] = {}
         self._code = Code(function, library)
         self._functions = functions
         self._library = library
@@ -84,9 +88,39 @@ class Expressions(ABC):
         if own == "u32":
             index = self._sum_of(expr, env)
             if index is not None:
-                lanes = LANES if self.positions.in_lanes(index) else 1
-                return Held("u32", lanes, index=index, depth=self.positions.depth(index))
+                return self._of_index(index)
+            chosen = self._chosen(expr, env)
+            if chosen is not None:
+                return chosen
         return self._computed(expr, env, own)
+
+    def _chosen(self, expr: Expr, env: Env) -> Held | None:
+        """A choice of neighbouring lanes: they can be loaded at once where the condition holds."""
+        match expr:
+            case Call("select", (Literal(0), then, condition)):
+                index = self._sum_of(then, env)
+                if index is None or self.positions.stride(index) in (0, None):
+                    return None
+                held = self._held(condition, env, "bool")
+                depth = max(self.positions.depth(index), held.depth)
+                name = self.positions.name("choice", Counter(-1, depth, varies=True))
+                self.choices[name] = Choice(index, held)
+                return Held("u32", LANES, index=variable(name, MOST), depth=depth)
+        return None
+
+    def resolved(self, index: Index) -> Index:
+        """With choices computed lane by lane."""
+        new = {}
+        for own in index.variables():
+            choice = self.choices.get(own.name)
+            if choice is not None:
+                names: Env = {"then": self._of_index(choice.index), "inside": choice.condition}
+                new[own] = self._index(self._computed(_CHOICE, names, "u32"))
+        return index.substitute(new) if new else index
+
+    def _of_index(self, index: Index) -> Held:
+        lanes = LANES if self.positions.in_lanes(index) else 1
+        return Held("u32", lanes, index=index, depth=self.positions.depth(index))
 
     def _computed(self, expr: Expr, env: Env, kind: str) -> Held:
         used = {name: env[name] for name in ordered_names(expr) if name in env}
@@ -130,8 +164,9 @@ class Expressions(ABC):
         if thing.index.is_constant:
             return Constant(thing.index.offset & (MOST - 1), "u32")
         if thing.lanes > 1:
-            self.note(thing.index)
-            return Local(self.positions.vector(thing.index), "u32", LANES)
+            index = self.resolved(thing.index)
+            self.note(index)
+            return Local(self.positions.vector(index), "u32", LANES)
         return Local(self.positions.scalar(thing.index), "u32")
 
     def push(self, held: Held, lanes: int) -> None:
@@ -184,9 +219,20 @@ class Expressions(ABC):
             case Call(name, args):
                 return Call(name, tuple(self._lowered(arg, env, names) for arg in args))
             case Binary(op, left, right):
-                return Binary(op, self._lowered(left, env, names), self._lowered(right, env, names))
+                sides = (self._lowered(side, env, names) for side in (left, right))
+                if op in _COMPARISONS:
+                    sides = (self._shared(side, env, names) for side in sides)
+                return Binary(op, *sides)
             case Unary(op, operand):
                 return Unary(op, self._lowered(operand, env, names))
+        return expr
+
+    def _shared(self, expr: Expr, env: Env, names: Env) -> Expr:
+        """A position that turns out to be the same for all lanes is computed for all of them."""
+        if isinstance(expr, Binary) and self.kind(expr, known := {**env, **names}) == "u32":
+            index = self._sum_of(expr, known)
+            if index is not None and not self.positions.in_lanes(index):
+                return self._named(self._of_index(index), names)
         return expr
 
     def _named(self, held: Held, names: Env) -> Name:
@@ -221,7 +267,7 @@ class Expressions(ABC):
             case Unary(op, operand):
                 return "bool" if op == "!" else self._kind(operand, env)
             case Binary(op, left, right):
-                if op in ("==", "!=", "<", ">", "<=", ">=", "&&", "||"):
+                if op in (*_COMPARISONS, "&&", "||"):
                     return "bool"
                 first = self._kind(left, env)
                 return (

@@ -6,7 +6,7 @@ from wgcc.schedule.codegen.index import Index
 from wgcc.wasm.encoder import V128
 from wgcc.wasm.expressions import Expressions
 from wgcc.wasm.span import LANES, WORD
-from wgcc.wasm.things import Env, Held, Storage, Unvectorisable, type_code
+from wgcc.wasm.things import Choice, Env, Held, Storage, Unvectorisable, type_code
 from wgcc.wasm.wgsl_tree import Element, Expr, Name
 
 # Costs, in instructions: of a load or store whose lanes are neighbours, apart, or anywhere.
@@ -19,6 +19,10 @@ class MemoryAccess(Expressions):
     _independent = False
 
     def load(self, storage: Storage, index: Index) -> Held:
+        choice = self._neighbours(index)
+        if choice is not None:
+            return self._load_inside(storage, index, choice)
+        index = self.resolved(index)
         depth = self.positions.depth(index)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
@@ -48,6 +52,39 @@ class MemoryAccess(Expressions):
             local = self.scopes.once(("load", storage.local, index), here, emit)
         return Held(storage.kind, lanes, local, depth=here)
 
+    def _neighbours(self, index: Index) -> Choice | None:
+        """The choice in a position of neighbouring lanes, if all of them are inside."""
+        choices = [(v, self.choices[v.name]) for v in index.variables() if v.name in self.choices]
+        if len(choices) != 1:
+            return None
+        own, choice = choices[0]
+        inside = Choice(index.substitute({own: choice.index}), choice.condition)
+        return inside if self.positions.stride(inside.index) == 1 else None
+
+    def _load_inside(self, storage: Storage, index: Index, choice: Choice) -> Held:
+        """One load where all lanes are inside, else lane by lane."""
+        depth = self.scopes.depth
+        self.scopes.spend(2 * NEAR, depth)
+        parts = []
+        for near in (True, False):
+            with self.scopes.inside(conditional=True) as scope:
+                if near:
+                    offset = self.positions.address(storage.local, choice.index)
+                    self.f.emit("v128.load", offset=offset)
+                else:
+                    self._gather(storage, self.resolved(index), None)
+            parts.append(scope.body)
+        self.push(choice.condition, choice.condition.lanes)
+        if choice.condition.lanes > 1:
+            self.f.emit("i32x4.all_true")
+        self.f.if_(V128)
+        self.f.code += parts[0]
+        self.f.else_()
+        self.f.code += parts[1]
+        local = self.f.end().local("x", V128)
+        self.f.set(local)
+        return Held(storage.kind, LANES, local, depth=depth)
+
     def _gather(self, storage: Storage, index: Index, stride: int | None) -> None:
         near = stride is not None and stride > 0
         vector = self.f.local("gathered", V128)
@@ -65,7 +102,7 @@ class MemoryAccess(Expressions):
         assert isinstance(target.whole, Name)
         storage = env[target.whole.name]
         assert isinstance(storage, Storage)
-        index = self.position(target.index, env)
+        index = self.resolved(self.position(target.index, env))
         held = self.value(value, env, storage.kind)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1

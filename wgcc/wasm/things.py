@@ -28,6 +28,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """`select(0u, index, condition)`: a position in a tensor, or 0 beyond its border."""
+
+    index: Index
+    condition: Held
+
+
+@dataclass(frozen=True, slots=True)
 class Mutable:
     kind: str
     lanes: int
