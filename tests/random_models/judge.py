@@ -214,7 +214,8 @@ def _only_loss(graph: Graph) -> Graph:
             kept.append(node)
             wanted.update(value.name for value in node.inputs)
     outputs = {"loss": graph.outputs["loss"]}
-    return replace(graph, nodes=tuple(reversed(kept)), outputs=outputs, writes={})
+    nodes = tuple(reversed(kept))
+    return replace(graph, nodes=nodes, outputs=outputs, writes={}, range_guard=None)
 
 
 def _is_smooth(graph: Graph) -> bool:
