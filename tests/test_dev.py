@@ -44,6 +44,19 @@ def test_without_root_and_sudo_it_says_what_to_run(monkeypatch: pytest.MonkeyPat
         dev.need_packages("npm", why="npm")
 
 
+@pytest.mark.parametrize("adapter", ["", "llvmpipe"])
+def test_demo_needs_no_adapter(adapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It compares both forms of the bundle where there is one."""
+    ran: list[str] = []
+    monkeypatch.setattr(dev, "need_environment", lambda kind: None)
+    monkeypatch.setattr(dev, "need_packages", lambda *packages, why: pytest.fail(why))
+    monkeypatch.setattr(dev, "_adapter", lambda: adapter)
+    monkeypatch.setattr(dev, "run_tool", lambda *command: ran.append(command[1]) or 0)
+    assert dev.demo([]) == 0
+    scripts = ["examples/sin/train.py", *(["examples/sin/compare.py"] if adapter else [])]
+    assert ran == ["build", *scripts]
+
+
 def test_lint_says_what_to_install_for_javascript(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dev, "which", lambda tool: None)
     with pytest.raises(dev.StuckError, match=r"please install Node.*nodejs npm"):

@@ -1,4 +1,4 @@
-"""Each example trains to its promised result, from Python on both adapters and by the commands."""
+"""Each example trains to its promised result, from Python everywhere and by the commands."""
 
 from __future__ import annotations
 
@@ -40,6 +40,15 @@ def test_train_py_reaches_its_promise(name: str, target: str, tmp_path: Path) ->
     output = run(target, str(EXAMPLES / name / "train.py"), str(bundle))
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", output)]
     assert losses[-1] < losses[0] / 3, output
+
+
+def test_sin_gives_the_same_losses_as_webassembly_and_on_adapters(
+    adapter: str, tmp_path: Path
+) -> None:
+    bundle = build(EXAMPLES / "sin" / "model.wg", tmp_path / "bundle")
+    output = run(adapter, str(EXAMPLES / "sin" / "compare.py"), str(bundle))
+    assert len(re.findall(r"^ *\d+0  0\.\d{7} +0\.\d{7}$", output, re.MULTILINE)) == 10, output
+    assert float(re.findall(r"largest difference: (\S+)", output)[0]) < 1e-4
 
 
 def test_digits_by_the_commands_of_its_readme(tmp_path: Path) -> None:
