@@ -43,7 +43,7 @@ def adapter(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session", params=["lavapipe", "swiftshader", TWIN])
 def target(request: pytest.FixtureRequest) -> str:
-    """Each software adapter and the twin in turn, for bundles that have one."""
+    """A software adapter or the twin, for bundles that have one: tests run once on each."""
     return str(request.param)
 
 

@@ -15,7 +15,7 @@ from adapters import ROOT
 def executed_lines(run: Callable[[], Any], most: float = float("inf")) -> Counter[str]:
     """How many lines of each file of the compiler are executed; loops on one line count, too.
 
-    Fails where there are more than `most`, because a fault may be to go on for ever.
+    Fails if there are more than `most`, because a fault may be an endless loop.
     """
     found: Counter[str] = Counter()
 

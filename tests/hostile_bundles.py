@@ -29,19 +29,19 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """`spoil` gets the folder of a valid bundle. `web`: whether the case can occur in a browser."""
+    """`damage` gets the folder of a valid bundle. `web`: whether it can occur in a browser."""
 
     name: str
     code: str
-    spoil: Callable[[Path], None]
+    damage: Callable[[Path], None]
     web: bool = True
 
 
 def plan_case(name: str, path: str, value: Any, code: str = "plan", web: bool = True) -> Case:
-    def spoil(folder: Path) -> None:
+    def damage(folder: Path) -> None:
         line_bundle.write_plan(folder, changed(line_bundle.make_plan(), path, value))
 
-    return Case(f"plan: {name}", code, spoil, web)
+    return Case(f"plan: {name}", code, damage, web)
 
 
 def changed(plan: Plan, path: str, value: Any) -> Plan:
@@ -196,21 +196,21 @@ TEXTS = [
 ]
 
 
-def file_case(name: str, code: str, spoil: Callable[[Path], Any], web: bool = True) -> Case:
-    return Case(f"files: {name}", code, lambda folder: (spoil(folder), None)[1], web)
+def file_case(name: str, code: str, damage: Callable[[Path], Any], web: bool = True) -> Case:
+    return Case(f"files: {name}", code, lambda folder: (damage(folder), None)[1], web)
 
 
 def _kernel(text: str) -> Callable[[Path], None]:
     """Kernel 3 replaced, with its digest updated: a malicious bundle."""
     import hashlib
 
-    def spoil(folder: Path) -> None:
+    def damage(folder: Path) -> None:
         digest = hashlib.sha256(text.encode()).hexdigest()
         plan = changed(line_bundle.make_plan(), "kernels.3.sha256", digest)
         line_bundle.write_plan(folder, plan)
         (folder / "kernels" / "pick.wgsl").write_bytes(text.encode())
 
-    return spoil
+    return damage
 
 
 def _linked(folder: Path) -> None:
@@ -254,10 +254,10 @@ FILES = [
 
 
 def weights_case(name: str, data: bytes, code: str = "weights", web: bool = True) -> Case:
-    def spoil(folder: Path) -> None:
+    def damage(folder: Path) -> None:
         (folder / "weights.safetensors").write_bytes(data)
 
-    return Case(f"weights: {name}", code, spoil, web)
+    return Case(f"weights: {name}", code, damage, web)
 
 
 W = np.arange(4, dtype=np.float32)
@@ -329,7 +329,7 @@ CASES = [*PLANS, *TEXTS, *FILES, *WEIGHTS]
 
 def write_case(case: Case, folder: Path) -> Path:
     bundle = line_bundle.write_bundle(folder)
-    case.spoil(bundle)
+    case.damage(bundle)
     return bundle
 
 

@@ -19,7 +19,7 @@ X, Y, IDS = AT["input"], AT["input"] + 256, AT["input"] + 512
 P, G, LOSS = AT["temp"], AT["output"] + 256, AT["output"]
 ROWS, FLAG = AT["output"] + 512, AT["guard"]
 
-# All threads wait for the last: at 0 how many have come, at 4 how often they met.
+# A barrier: at 0 how many threads have arrived, at 4 how often all have.
 BARRIER = """
 (func $meet (param $threads i32) (local $met i32)
   (if (i32.eq (local.get $threads) (i32.const 1)) (then (return)))

@@ -1,4 +1,4 @@
-"""Every list of element types, in whatever language, is that of `wgcc/ir/dtypes.py`."""
+"""Every list of element types, in any language, equals that of `wgcc/ir/dtypes.py`."""
 
 from __future__ import annotations
 

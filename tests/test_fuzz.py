@@ -129,7 +129,7 @@ LOOPS = {
     "address": {"model.wg": 'import A from "https://example.org/a.wg"\n'},
     "long": {"model.wg": f'import A from "{"a" * 5000}.wg"\n'},
     "NUL": {"model.wg": 'import A from "a\x00b.wg"\n'},
-    "a circle of links": {"model.wg": 'import A from "circle.wg"\n'},
+    "a cycle of links": {"model.wg": 'import A from "cycle.wg"\n'},
     "300 in a row": {
         **{f"m{i}.wg": f'import "m{i + 1}.wg" as next\n' for i in range(300)},
         "m300.wg": "dim N = 1\n",
@@ -144,6 +144,6 @@ def test_imports_that_lead_nowhere(
 ) -> None:
     for file, text in LOOPS[name].items():
         (tmp_path / file).write_text(text, encoding="utf-8")
-    (tmp_path / "circle.wg").symlink_to(tmp_path / "circle.wg")
+    (tmp_path / "cycle.wg").symlink_to(tmp_path / "cycle.wg")
     assert main(["check", str(tmp_path / "model.wg")]) == 1
     assert not BUG.search(capsys.readouterr().err)

@@ -69,7 +69,7 @@ def test_archive_with_a_bomb(tmp_path: Path) -> None:
 
 def test_archive_with_wrong_sizes(tmp_path: Path) -> None:
     """The directory says 100 bytes, but the member is larger: no more than 100 are unpacked."""
-    path = tmp_path / "lie.zip"
+    path = tmp_path / "wrong_sizes.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("plan.json", b" " * 1_000_000)
     data = bytearray(path.read_bytes())

@@ -151,8 +151,8 @@ def test_bad_gradients(bundle: Path, adapter: str, tmp_path: Path) -> None:
         params = [params[0], params[-1]]  # its pipelines take long to compile
     for number, name in enumerate(params):
         word = (0x7FC00000, 0x7F800000, 0xFF800000)[number % 3]
-        spoilt = poisoned(bundle, tmp_path / str(number), name, word)
-        with wgcc_runtime.load(spoilt, device=adapter) as model:
+        damaged = poisoned(bundle, tmp_path / str(number), name, word)
+        with wgcc_runtime.load(damaged, device=adapter) as model:
             before = everything(model)
             with refused("nan", f"train, step 1: .*first appears in `d.{name}` .kernel poison"):
                 model.train(**batch(model, 0))
@@ -184,8 +184,8 @@ def test_larger_examples(example: str, tmp_path: Path) -> None:
             assert_same_but(model, before, tensor.name)
             model._machine.write(tensor, before[tensor.name])
     name = next(name for name, tensor in model.plan.tensors.items() if tensor.role == "param")
-    spoilt = poisoned(bundle, tmp_path / "spoilt", name, 0x7FC00000)
-    with wgcc_runtime.load(spoilt, device="lavapipe") as model:
+    damaged = poisoned(bundle, tmp_path / "damaged", name, 0x7FC00000)
+    with wgcc_runtime.load(damaged, device="lavapipe") as model:
         before = everything(model)
         with refused("nan", f"train, step 1: .*first appears in `d.{name}` .kernel poison"):
             model.train(**given)

@@ -15,7 +15,7 @@ import pytest
 from tracked import ROOT, tracked_files
 
 TRACKED = [path.relative_to(ROOT).as_posix() for path in tracked_files()]
-# A changelog speaks of what was there then.
+# A changelog names files of earlier versions.
 READ = [
     name
     for name in TRACKED
@@ -25,7 +25,7 @@ READ = [
 NAMED = re.compile(r"(?<![\w./*<{}-])((?:[\w.-]+/)*[\w-]+\.(?:py|m?js|md|jinja|lark))(?![\w/*-])")
 # Words in capitals stand for a name: wgcc/ops/NAME.py.
 PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]+\.")
-# Files of a bundle (joined from folders of runtime_js), of a user, or of a test's own making.
+# Files of a bundle (joined from folders of runtime_js), of a user, or made by a test.
 MADE = {
     *(f"wgcc/{folder.name}.js" for folder in (ROOT / "runtime_js").iterdir() if folder.is_dir()),
     "deep/train.py", "core/factor.js", "from-here.js", "resolve-from-here.js",
@@ -84,7 +84,7 @@ CALLED_FROM_OUTSIDE = re.compile(r"__\w+__|do_[A-Z]+|log_message|get_command|_as
 
 
 def test_every_function_is_used() -> None:
-    """By its name, which is somewhere beside its definition."""
+    """By its name, which occurs somewhere besides its definition."""
     sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in TRACKED if is_code(name)}
     words = Counter(word for text in sources.values() for word in re.findall(r"\w+", text))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

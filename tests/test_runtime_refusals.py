@@ -26,13 +26,13 @@ def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, "7", True])
 def test_seeds_are_words(adapter: str, tmp_path: Path, seed: Any) -> None:
     bundle = line_bundle.write_bundle(tmp_path / "bundle")
-    told = "`seed` is a whole number from 0 to 4294967295, not "
-    with refused("range", told):
+    text = "`seed` is a whole number from 0 to 4294967295, not "
+    with refused("range", text):
         wgcc_runtime.load(bundle, device=adapter, seed=seed)
     with wgcc_runtime.load(bundle, device=adapter) as model:
-        with refused("range", told):
+        with refused("range", text):
             model.reset(seed)
-        with refused("range", told):
+        with refused("range", text):
             model.fit(lambda step: None, seed=seed)
 
 

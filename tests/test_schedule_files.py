@@ -54,8 +54,8 @@ def test_every_reason_has_a_file() -> None:
     reasons = [reason.text for reason, _ in materialise.RULES] + [materialise.CUT.text]
     answers = [a.reason for a in vars(merge).values() if isinstance(a, merge.Answer)]
     assert len(reasons) > 10 and len(answers) > 8
-    # What joins a group says why that is worth it, not that it is legal. A kernel that is too long
-    # is too long for a file: see the next test.
+    # A value that joins a group states the profit, not that it is legal. A kernel that is too long
+    # would need a very long file: see the next test.
     answers = [a for a in answers if a not in (merge.LEGAL.reason, merge.TOO_LONG.reason)]
     assert [reason for reason in reasons + answers if reason not in found] == []
 
@@ -92,7 +92,7 @@ def _place(place: Place) -> str:
 
 
 def _schedule(graph: Graph, precision: str) -> None:
-    """All kernels can be written, so the graph is one that the scheduler may meet."""
+    """All kernels can be written, so the graph is a valid input of the scheduler."""
     program = program_of(graph, precision)
     layout = lay_out(program)
     schedule(prepare(program, layout), layout)

@@ -1,4 +1,4 @@
-"""What a plan says of its WebAssembly twin is sound, or refused by the name of the field."""
+"""A plan's description of its WebAssembly twin is valid, or refused by the name of the field."""
 
 from __future__ import annotations
 

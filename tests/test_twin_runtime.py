@@ -164,7 +164,7 @@ def trap(model: Model) -> None:
 
 
 def test_a_trap_is_a_lost_device(model: Model) -> None:
-    """Threads that wait for the one that trapped are set free."""
+    """Threads that wait for the one that trapped are released."""
     model.fit(data(), steps=5, every=5, seed=4)
     model.snapshot()
     before = everything(model)

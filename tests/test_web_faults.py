@@ -43,15 +43,15 @@ def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
     bundle = build_web(ROOT / "tests" / "golden" / "regression.wg", tmp_path / "bundle")
     assert run_job("node", bundle, "verified", {"verify": True}) == "sound"
     plan = json.loads((bundle / "plan.json").read_text())
-    spoilt = 0
+    damaged = 0
     for kernel in plan["kernels"]:
         path = bundle / "kernels" / kernel["file"]
         text = path.read_text()
-        spoilt += "= wg_tanh(" in text
+        damaged += "= wg_tanh(" in text
         text = text.replace("= wg_tanh(", "= -wg_tanh(")
         path.write_text(text)
         kernel["sha256"] = hashlib.sha256(text.encode()).hexdigest()
-    assert spoilt
+    assert damaged
     (bundle / "plan.json").write_text(json.dumps(plan))
     add_web_files(bundle)
     assert run_job("node", bundle, "verified", {}) == "sound"

@@ -126,14 +126,14 @@ def test_files_of_weights() -> None:
     good = save(arrays)
     header = json.loads(good[8 : 8 + struct.unpack("<Q", good[:8])[0]])
     bad = [b"", b"abc", good[:-1], good + b"x", good[:8] + b"[" + good[9:], b"\xff" * 64]
-    for spoil in (
+    for damage in (
         {"dtype": "F9"},
         {"shape": [9]},
         {"data_offsets": [0, 5]},
         {"shape": "x"},
         {"data_offsets": None},
     ):
-        text = json.dumps({**header, "half": {**header["half"], **spoil}}).encode()
+        text = json.dumps({**header, "half": {**header["half"], **damage}}).encode()
         bad.append(
             struct.pack("<Q", len(text)) + text + good[8 + struct.unpack("<Q", good[:8])[0] :]
         )

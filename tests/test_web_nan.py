@@ -30,8 +30,8 @@ def test_bad_gradients(tmp_path: Path) -> None:
     tensors = json.loads((bundle / "plan.json").read_text())["tensors"]
     params = [name for name, tensor in tensors.items() if tensor["role"] == "param"]
     for number, name in enumerate((params[0], params[-1])):
-        spoilt = poisoned(bundle, tmp_path / str(number), name, (0x7FC00000, 0xFF800000)[number])
-        seen = run_job("node", add_web_files(spoilt), "nan", {"gradient": True})
+        damaged = poisoned(bundle, tmp_path / str(number), name, (0x7FC00000, 0xFF800000)[number])
+        seen = run_job("node", add_web_files(damaged), "nan", {"gradient": True})
         assert f"it first appears in `d.{name}` (kernel poison, here)" in seen["said"]
         assert "nan: `train` step 1: " in seen["said"]
         assert (seen["same"], seen["steps"]) == (True, 0)

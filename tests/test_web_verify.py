@@ -31,16 +31,16 @@ def test_every_stack_prints_one_line(bundle: Path) -> None:
 
 def test_wrong_outputs_and_missing_files(bundle: Path, tmp_path: Path) -> None:
     files = {path.relative_to(bundle): path.read_bytes() for path in bundle.rglob("*.*")}
-    spoilt = tmp_path / "spoilt"
+    damaged = tmp_path / "damaged"
     for name, data in files.items():
-        (spoilt / name).parent.mkdir(parents=True, exist_ok=True)
-        (spoilt / name).write_bytes(data)
-    plan = json.loads((spoilt / "plan.json").read_text())
+        (damaged / name).parent.mkdir(parents=True, exist_ok=True)
+        (damaged / name).write_bytes(data)
+    plan = json.loads((damaged / "plan.json").read_text())
     plan["selftest"]["entries"]["train"]["outputs"][0]["loss"]["first"] = [9.0]
-    (spoilt / "plan.json").write_text(json.dumps(plan))
-    add_web_files(spoilt)
-    done = verify(spoilt, "--on", "node")
+    (damaged / "plan.json").write_text(json.dumps(plan))
+    add_web_files(damaged)
+    done = verify(damaged, "--on", "node")
     assert (done.returncode, "wrong  train.loss" in done.stderr) == (3, True), done.stderr
-    (spoilt / "index.js").unlink()
-    done = verify(spoilt, "--on", "deno,node")
+    (damaged / "index.js").unlink()
+    done = verify(damaged, "--on", "deno,node")
     assert (done.returncode, done.stderr.count("has no index.js")) == (1, 2), done.stderr

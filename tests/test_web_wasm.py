@@ -68,7 +68,7 @@ def check_run(run: dict[str, Any], threads: int, losses: list[float], w: Any) ->
 
 
 def check_choices(chosen: dict[str, Any], gpu: bool) -> None:
-    """The adapters here are software, which is never chosen where there is a twin."""
+    """The adapters here are software, which is never chosen if there is a twin."""
     assert (chosen["unasked"], chosen["wasm"]) == ("wasm", "wasm")
     if gpu:
         assert (chosen["gpu"], chosen["profile"]) == ("webgpu", "webgpu")
@@ -103,7 +103,7 @@ def check_refusals(refused: dict[str, str]) -> None:
 
 
 def test_pages_without_a_gpu_train(bundle: Path) -> None:
-    """From a disk, from http and under policies that forbid workers: never a dead end."""
+    """From a disk, from http and under policies that forbid workers: it runs everywhere."""
     seen = run_node("wasm_pages.mjs", str(bundle))
     for place in ("disk", "http"):
         page = seen[place]
@@ -126,7 +126,7 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
     assert seen["noWasmButSoftware"]["kind"] == "webgpu"
 
 
-def spoilt(folder: Path, name: str) -> Path:
+def damaged(folder: Path, name: str) -> Path:
     """The bundle with a twin that is missing, cut short, or another with the right digest."""
     bundle = add_web_files(line_twin.write_bundle(folder))
     twin = bundle / "twin.wasm"
@@ -153,7 +153,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damaged_twins_are_refused(name: str, tmp_path: Path) -> None:
-    bundle = spoilt(tmp_path / "line", name)
+    bundle = damaged(tmp_path / "line", name)
     with pytest.raises(StackError, match=DAMAGES[name]) as caught:
         run_job("node", bundle, "verified", {"device": "wasm"})
     assert caught.value.code == "bundle"

@@ -1,4 +1,4 @@
-"""The files of the project, for tests that look at all of them."""
+"""The files of the project, for tests that check all of them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Built:
         exports = wasmtime.Instance(store, self._module, [memory]).exports(store)
         for name, array in self.arrays.items():
             memory.write(store, array.tobytes(), self._places[name])
-        # Nothing may depend on what scratch memory holds at first.
+        # Nothing may depend on the initial contents of scratch memory.
         garbage = np.full((self._pages * PAGE - self._scratch) // 4, np.nan, np.float32)
         memory.write(store, garbage.tobytes(), self._scratch)
         for thread in range(threads):

@@ -44,7 +44,7 @@ export class Machine {
     this.device = device;
     this.gpu = device.gpu;
     this.lost = device.gpu.lost;
-    /** What callers are told. */
+    /** What callers see. */
     this.adapter = { name: device.name, kind: 'webgpu', profile: '' };
     this.waiter = waiter;
     this.plan = plan;

@@ -8,7 +8,7 @@ import { mapRecord, ownOf } from '../core/records.js';
 /** @import { Plan, Tensors } from '../core/plan.js' */
 /** @import { Arrays, Facts } from './safetensors.js' */
 
-/** What belongs to an optimizer: saved only to go on with training. @param {string} name */
+/** Whether a tensor belongs to an optimizer, and is saved only to resume. @param {string} name */
 export function isOptimizerState(name) {
   return name.startsWith('opt/');
 }

@@ -63,7 +63,7 @@ function pagesFor({ bytes, scratch }, threads) {
 class TwinMachine {
   /** A twin has no GPU device. */
   gpu = undefined;
-  /** What callers are told. */
+  /** What callers see. */
   adapter = { name: 'WebAssembly', kind: 'wasm', profile: 'wasm', threads: 1 };
   /** In the plan's order. @type {Buffer[]} */
   buffers;

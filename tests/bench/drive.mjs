@@ -1,4 +1,4 @@
-// Runs a model in Chromium on SwiftShader, one page per library, in turns: node drive.mjs, its task as JSON on stdin.
+// Runs a model in Chromium on SwiftShader, one page per library, alternately: node drive.mjs, its task as JSON on stdin.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';

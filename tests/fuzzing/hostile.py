@@ -279,10 +279,10 @@ UNROLLED: dict[str, Text] = {
     "large initial values": lambda: "model M {\n" + "\n".join(
         f"param w{i}: f32[4000, 4000] = ones(f32[4000, 4000]) * 2.0" for i in range(99))
         + "\nentry f() -> (y: f32) = sum(w0) }",
-    "products that fold": lambda: "model M { entry f() -> (y: f32) {\n" + "\n".join(
+    "products of constants": lambda: "model M { entry f() -> (y: f32) {\n" + "\n".join(
         f"y{i} = sum(ones(f32[4000, 4000]) @ ones(f32[4000, 4000]))" for i in range(99))
         + "\nreturn y0 } }",
-    "a chain that folds": lambda: "model M { entry f(z: f32) -> (y: f32) {\n x = ones(f32[1000])\n"
+    "constant chain": lambda: "model M { entry f(z: f32) -> (y: f32) {\n x = ones(f32[1000])\n"
         + " for i in 0..4000 { x = tanh(x) }\n return sum(x) + z } }",
     "huge shapes": lambda: "model M { entry f() -> (y: f32) =" +
         " sum(zeros(f32[999999999, 999999999])) }",

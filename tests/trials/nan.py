@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
             found = list(_trials(source, Path(folder), options))
         wrong = [what for what, is_right in found if not is_right]
         missed += len(wrong)
-        print(f"{name}: {len(found)} spoilt, {len(wrong)} missed {wrong}", flush=True)
+        print(f"{name}: {len(found)} damaged, {len(wrong)} missed {wrong}", flush=True)
     return 1 if missed else 0
 
 
@@ -56,8 +56,8 @@ def _trials(source: Path, folder: Path, options: argparse.Namespace) -> Iterator
         yield from _inputs(model)
         params = [t.name for t in floats(model) if t.role == "param"]
     for number, name in enumerate(params):
-        spoilt = poisoned(bundle, folder / str(number), name, WORDS[number % 3])
-        with wgcc_runtime.load(spoilt, device=device) as model:
+        damaged = poisoned(bundle, folder / str(number), name, WORDS[number % 3])
+        with wgcc_runtime.load(damaged, device=device) as model:
             yield f"d.{name}", _is_reported(model, f"step 1: .*`d.{name}` .kernel poison", "")
 
 
@@ -85,7 +85,7 @@ def _inputs(model: wgcc_runtime.Model) -> Iterator[tuple[str, bool]]:
             yield name, _is_reported(model, said, "", given)
 
 
-def _is_reported(model: wgcc_runtime.Model, said: str, spoilt: str, given: Any = None) -> bool:
+def _is_reported(model: wgcc_runtime.Model, said: str, damaged: str, given: Any = None) -> bool:
     """Whether one step reports it, and all but the corrupted tensor keep their last good values."""
     entry, before = model.entry("train"), everything(model)
     try:
@@ -98,5 +98,5 @@ def _is_reported(model: wgcc_runtime.Model, said: str, spoilt: str, given: Any =
     else:
         is_said = False
     after = everything(model)
-    same = (name == spoilt or np.array_equal(after[name], before[name]) for name in before)
+    same = (name == damaged or np.array_equal(after[name], before[name]) for name in before)
     return is_said and all(same)

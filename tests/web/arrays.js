@@ -48,7 +48,7 @@ function oddArrays(numbers, tensor) {
 
 function wrongArrays(numbers, tensor) {
   const x = Float32Array.from(numbers);
-  const spoilt = (at, value) => x.map((number, i) => (i === at ? value : number));
+  const damaged = (at, value) => x.map((number, i) => (i === at ? value : number));
   const detached = x.slice();
   structuredClone(detached, { transfer: [detached.buffer] });
   const hole = [...numbers];
@@ -59,8 +59,8 @@ function wrongArrays(numbers, tensor) {
     empty: [],
     oneNumber: 1,
     turned: tensor(x.slice(), [4, 8]),
-    nan: spoilt(3, NaN),
-    infinity: spoilt(3, -Infinity),
+    nan: damaged(3, NaN),
+    infinity: damaged(3, -Infinity),
     tooLarge: numbers.map(() => 1e39),
     text: 'abc',
     numberText: '1',
