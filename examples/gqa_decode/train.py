@@ -14,7 +14,7 @@ import numpy as np
 import wgcc_runtime as wg
 
 STEPS = 80
-BATCH, SYMBOLS, SIGN, CHUNK = 8, 16, 32, 8
+BATCH, SYMBOLS, SEPARATOR, CHUNK = 8, 16, 32, 8
 PROMPTS = 8
 GOOD_ENOUGH = 0.95
 
@@ -24,7 +24,7 @@ def main(bundle: str) -> int:
     print(f"on {model.device_name}")
     model.fit(batch, steps=STEPS, every=5, callbacks=[show], log="loss.jsonl")
     rng = np.random.default_rng(99)
-    prompts = rng.integers(0, SIGN, (PROMPTS, SYMBOLS)).astype(np.int32)
+    prompts = rng.integers(0, SEPARATOR, (PROMPTS, SYMBOLS)).astype(np.int32)
     print(f"with the cache or without: scores differ by {difference(model, prompts[0]):.1e}")
     start = time.perf_counter()
     answers = np.stack([repeat(model, prompt) for prompt in prompts])
@@ -38,9 +38,9 @@ def main(bundle: str) -> int:
 
 def batch(step: int) -> dict[str, np.ndarray]:
     """Symbols, the separator, the same symbols again; new ones in every step."""
-    symbols = np.random.default_rng(step).integers(0, SIGN, (BATCH, SYMBOLS)).astype(np.int32)
-    sign = np.full((BATCH, 1), SIGN, np.int32)
-    return {"ids": np.concatenate([symbols, sign, symbols], axis=1)}
+    symbols = np.random.default_rng(step).integers(0, SEPARATOR, (BATCH, SYMBOLS)).astype(np.int32)
+    separator = np.full((BATCH, 1), SEPARATOR, np.int32)
+    return {"ids": np.concatenate([symbols, separator, symbols], axis=1)}
 
 
 def show(report: wg.Report) -> None:
@@ -56,7 +56,7 @@ def read(model: wg.Model, ids: np.ndarray) -> np.ndarray:
 def repeat(model: wg.Model, prompt: np.ndarray) -> np.ndarray:
     model.forget()
     read(model, prompt)
-    token, answer = SIGN, []
+    token, answer = SEPARATOR, []
     for _ in prompt:
         token = int(model.decode(id=np.array([token], np.int32))["id"])
         answer.append(token)
@@ -64,8 +64,8 @@ def repeat(model: wg.Model, prompt: np.ndarray) -> np.ndarray:
 
 
 def difference(model: wg.Model, prompt: np.ndarray) -> float:
-    """Of scores of a sequence at once, and read in chunks and then token by token."""
-    ids = np.concatenate([prompt, [SIGN], prompt[:-1]]).astype(np.int32)
+    """The largest difference between scores of a sequence at once, and in chunks, then tokens."""
+    ids = np.concatenate([prompt, [SEPARATOR], prompt[:-1]]).astype(np.int32)
     at_once = model.score(ids=ids[None])["scores"][0]
     model.forget()
     rows = [*read(model, ids[:SYMBOLS])]

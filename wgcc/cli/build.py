@@ -79,9 +79,9 @@ def command(
 ) -> None:
     """Compile MODEL.wg into a bundle: kernels, plan, initial weights.
 
-    Python loads the folder given with -o by wgcc_runtime.load; a web page opens its index.html.
-    A bundle that is already there is replaced completely, or not at all if something fails.
-    Other files in the folder stay, and weights trained since the last build are kept as
+    The folder given with -o can be loaded from Python (wgcc_runtime.load) and opened in a browser
+    (index.html). A bundle that is already there is replaced completely, or not at all if something
+    fails. Other files in the folder stay, and weights trained since the last build are kept as
     weights.trained.safetensors.
     """
     _refuse_foreign_folder(output, options["force"])
