@@ -19,7 +19,10 @@ from wgcc.evaluate import OutOfRangeError, Session
 from wgcc.reading import LARGEST_TEXT
 
 # All of them: `python tests/reliability.py texts`.
-SOME = ("blank lines", "unclosed strings", "open brackets", "members", "digits", "numbers")
+SOME = (
+    "blank lines", "unclosed strings", "open brackets", "members", "digits", "numbers",
+    "long einsum", "wrong selectors",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -48,6 +48,14 @@ def in_members(make: Callable[[int], str]) -> str:
     return numbered(make, "model M {\n", f"{BODY} = x }}\n")
 
 
+def selecting(selector: str) -> str:
+    """As many parameters as groups, each of which selects some of them."""
+    count = MOST_TOKENS // 17
+    params = "".join(f"param {'w' * 55}{i}: f32 = 0.0\n" for i in range(count))
+    groups = "".join(f'group "{selector.format(i)}" {{ lr_scale = 0.5 }}\n' for i in range(count))
+    return f"model M {{\n{params}optimizer o: sgd {{ lr = 0.1\n{groups}}}\n{BODY} = x }}\n"
+
+
 # One sign or word repeated.
 PIECES = {
     "blank lines": "\n",
@@ -187,6 +195,11 @@ MANY: dict[str, Text] = {
     "groups": lambda: numbered(
         lambda i: f'group "w{i}" {{ lr = 0.0 }}\n',
         "model M { optimizer o: sgd { lr = 0.1\n", "} }\n"),
+    "selectors": lambda: selecting("*w{}*"),
+    "wrong selectors": lambda: selecting("v" * 55 + "{}"),
+    "replaced layers": lambda: numbered(
+        lambda i: f'replace "*l{i}*x" with Linear[4, 4]\nl{i}: Linear[4, 4]\n',
+        "model M {\n", f"{BODY} = x }}\n"),
     "tests": lambda: numbered(lambda i: f'test "t{i}" {{ assert sum(ones(f32[4])) == 4.0 }}\n'),
     "wrong tests": lambda: numbered(
         lambda i: f'test "t{i}" {{ assert sum(ones(f32[4])) == 5.0 }}\n'),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from wgcc.elaborate.from_pytorch import counterpart
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
-from wgcc.spelling import did_you_mean
+from wgcc.spelling import LONGEST, did_you_mean
 from wgcc.syntax.ast import Syntax
 from wgcc.syntax.error_lines import affected_lines
 
@@ -23,8 +23,8 @@ SYNONYMS = {
     "input": "x",
 }  # fmt: skip
 
-# Suggestions per run: each of them compares a name with all visible names, which takes time.
-MOST_GUESSES, MOST_COMPARED = 100, 200_000
+# Suggestions per run: each of them compares a name with all visible names, pair by pair of letters.
+MOST_GUESSES, MOST_COMPARED = 100, 10_000_000
 
 
 class Stop(Exception):
@@ -72,13 +72,19 @@ class Report:
         known = counterpart(name) if what in ("name", "function", "layer") else None
         if known is not None:
             return found.help(f"coming from PyTorch: {known.advice}")
+        near = self.meant(name, (option for option in options if not option.startswith("_")))
+        return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
+
+    def meant(self, name: str, options: Iterable[str]) -> list[str]:
+        """The `options` that are spelt alike; none after many guesses, because they take long."""
         self._guesses += 1
         if self._guesses > MOST_GUESSES or self._compared > MOST_COMPARED:
-            return found
-        names = [option for option in options if not option.startswith("_")]
-        self._compared += len(names)
-        near = [SYNONYMS[name]] if SYNONYMS.get(name) in names else did_you_mean(name, names)
-        return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
+            return []
+        names = list(options)
+        if SYNONYMS.get(name) in names:
+            return [SYNONYMS[name]]
+        self._compared += len(names) * min(1 + len(name), LONGEST) ** 2
+        return did_you_mean(name, names) if self._compared <= MOST_COMPARED else []
 
     @contextmanager
     def inside(self, call: Span) -> Iterator[None]:

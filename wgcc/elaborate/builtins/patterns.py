@@ -17,6 +17,7 @@ from wgcc.errors import Span
 
 TOKEN = re.compile(r"->|\.\.|[A-Za-z_]\w*|\d+|[(),]|\S")
 REST = ".."
+LONGEST = 1000
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Sizes:
 
 def read_pattern(tracer: Tracer, text: Text) -> Pattern:
     """Split `a b (c d), e -> a e`; reports syntax errors."""
+    if len(text.value) > LONGEST:
+        raise _wrong(tracer, f"a pattern has at most {LONGEST:,} characters", text.span)
     tokens = _tokens(text)
     arrows = [number for number, (word, _) in enumerate(tokens) if word == "->"]
     if len(arrows) > 1:

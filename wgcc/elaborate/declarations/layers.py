@@ -10,6 +10,7 @@ from wgcc.elaborate.declarations.conditions import is_true
 from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
 from wgcc.elaborate.declarations.constructors import constructed
 from wgcc.elaborate.declarations.inits import param_init, value_init
+from wgcc.elaborate.declarations.selectors import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
 from wgcc.elaborate.declarations.size_warnings import lint_sizes
 from wgcc.elaborate.report import Stop
@@ -148,9 +149,9 @@ class _Members:
         if isinstance(member, ast.Replace):
             for selector in member.selectors:
                 pattern = self._path(selector.value)
-                self.context.parts.replacements.append(
-                    Replacement(pattern, selector, member.constructor, scope)
-                )
+                found = Replacement(pattern, selector, member.constructor, scope)
+                if is_short(self.context, selector):
+                    self.context.parts.replacements.append(found)
         elif isinstance(member, ast.Dims):
             scope.pending.update(dim.name.text for dim in member.dims)
         elif isinstance(member, ast.Const):
@@ -263,6 +264,8 @@ class _Members:
     def _one(self, member: ast.Submodule, path: str, frozen: bool) -> AnyValue:
         context, constructor = self.context, member.constructor
         layer = constructed(context, constructor)
+        cost = len(context.parts.replacements) // NAMES_PER_STEP
+        context.budget.step(constructor, context.generic, cost)
         for replacement in context.parts.replacements:
             if fnmatchcase(path, replacement.pattern):
                 replacement.matched = True
