@@ -27,7 +27,7 @@ FEATURES = ("timestamp-query", "shader-f16", "subgroup")
 @click.command("doctor")
 @json_option
 def command(as_json: bool) -> None:
-    """Show what bundles run on here, and which adapters and tools there are.
+    """Show what can run bundles on this machine.
 
     Exit code 1 if nothing can run bundles: no adapter is found and wasmtime is missing.
     """
