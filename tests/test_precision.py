@@ -55,6 +55,29 @@ def test_training_is_nearly_the_same(text: str, profile: str, tmp_path: Path) ->
     assert losses[0] != losses[1]
 
 
+@MODELS
+def test_the_twin_computes_in_f32(text: str, tmp_path: Path) -> None:
+    """It needs no adapter with f16, and takes a checkpoint of one that has it."""
+    losses, batch = [], batch_for(text)
+    for at, setting in enumerate(["", HALF]):
+        bundle = build(write(tmp_path, text, f"m{at}", setting, depth=1), tmp_path / f"b{at}")
+        with wgcc_runtime.load(bundle, device="wasm") as model:
+            losses.append([float(model.train(**batch)["loss"]) for _ in range(25)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
+    path = tmp_path / "w.safetensors"
+    with (
+        wgcc_runtime.load(tmp_path / "b1", device="llvmpipe") as gpu,
+        wgcc_runtime.load(tmp_path / "b1", device="wasm", threads=2) as twin,
+    ):
+        gpu.train(**batch)
+        gpu.save(path)
+        twin.load(path)
+        np.testing.assert_allclose(
+            twin.train(**batch)["loss"], gpu.train(**batch)["loss"], rtol=2e-2
+        )
+        assert twin.steps_done == 2
+
+
 def test_small_gradients_do_not_vanish(tmp_path: Path) -> None:
     """Without scaling, most of these would be below the smallest f16 number."""
     bundle = build(write(tmp_path, MLP, setting=HALF, scale="1e-3"), tmp_path / "b")

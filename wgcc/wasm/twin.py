@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Schedule
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Schedule
 from wgcc.wasm.barrier import write_barrier
 from wgcc.wasm.encoder import I32
 from wgcc.wasm.function import Function
@@ -63,21 +63,36 @@ def kernel_text(dispatch: Dispatch) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """`units`: how many bytes one word of a buffer takes; 8 where halves are kept as f32."""
+    """Where each buffer starts, and where the f32 start that stand for its halves.
+
+    These have memory of their own: they are twice as large, and some kernels read a whole buffer
+    (all gradients, for example) that halves were stored in before.
+    """
 
     buffers: Mapping[str, int]
-    units: Mapping[str, int]
+    halves: Mapping[str, int]
     bytes: int
+
+    def start(self, place: Place) -> int:
+        if place.half:
+            return self.halves[place.buffer] + place.offset * 2 * WORD
+        return self.buffers[place.buffer] + place.offset * WORD
 
 
 def lay_out(schedule: Schedule) -> Memory:
-    halves = {place.buffer for d in schedule.dispatches for place in d.regions if place.half}
-    buffers, units, end = {}, {}, RESERVED
+    regions = [place for dispatch in schedule.dispatches for place in dispatch.regions]
+    with_halves = {place.buffer for place in regions if place.half}
+    with_words = {place.buffer for place in regions if not place.half}
+    buffers, halves, end = {}, {}, RESERVED
     for buffer in schedule.buffers:
-        buffers[buffer.name] = end
-        units[buffer.name] = 2 * WORD if buffer.name in halves else WORD
-        end = _aligned(end + buffer.words * units[buffer.name])
-    return Memory(buffers, units, end)
+        name = buffer.name
+        buffers[name] = end
+        if name in with_words or name not in with_halves:
+            end = _aligned(end + buffer.words * WORD)
+        if name in with_halves:
+            halves[name] = end
+            end = _aligned(end + buffer.words * 2 * WORD)
+    return Memory(buffers, halves, end)
 
 
 class _Writer:
@@ -101,8 +116,7 @@ class _Writer:
         kernel = self._kernel(dispatch)
         f = Function(name, _THREADS)
         for place in dispatch.regions:
-            start = self._memory.buffers[place.buffer]
-            f.i32(start + place.offset * self._memory.units[place.buffer])
+            f.i32(self._memory.start(place))
         f.get(0).get(1)
         f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
         f.call(kernel)
