@@ -259,24 +259,3 @@ def test_without_wasmtime(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "wasmtime", None)
     with refused("no-wasmtime", "pip install wasmtime"):
         wgcc_runtime.load(bundle, device="wasm")
-
-
-END = """
-import atexit, sys
-import wgcc_runtime
-from wgcc_runtime.wasm_engine import compiled
-wgcc_runtime.load(sys.argv[1], device="wasm").close()
-assert compiled.cache_info().currsize == 1
-atexit._run_exitfuncs()
-print(compiled.cache_info().currsize)
-"""
-
-
-def test_compiled_modules_are_freed_before_python_ends(bundle: Path) -> None:
-    """Later, destructors of wasmtime print tracebacks."""
-    done = subprocess.run(
-        [sys.executable, "-c", END, str(bundle)],
-        env={**os.environ, "PYTHONPATH": python_path()},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("0\n", "")

@@ -104,13 +104,6 @@ def compiled(code: bytes) -> Any:
             raise WgccError("bundle", text, "twin.wasm") from None
 
 
-@atexit.register
-def _free() -> None:
-    """Before Python clears wasmtime's modules, because its destructors fail after that."""
-    compiled.cache_clear()
-    _engine.cache_clear()
-
-
 class Instance:
     """A module in one thread, number `number` of `threads`, with memory of its own or shared."""
 
