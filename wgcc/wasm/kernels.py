@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from wgcc.schedule.codegen.index import Index, constant
 from wgcc.schedule.kernel import Kernel
 from wgcc.schedule.kernels.render import render_body
+from wgcc.wasm.attention import Layout, layout_of, write_attention
 from wgcc.wasm.body import Body
 from wgcc.wasm.encoder import I32
 from wgcc.wasm.function import Function
@@ -58,11 +59,9 @@ class Program:
 def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
     program = program_of(kernel)
-    tiling = tiling_of_kernel(kernel)
-    if tiling is not None:
-        product = _product(kernel, name, program, library, tiling)
-        if product is not None:
-            return product
+    over_panels = _over_panels(kernel, name, program, library)
+    if over_panels is not None:
+        return over_panels
     best: _Attempt | None = None
     tried: set[int | None] = set()
     waiting: list[int | None] = [program.count, None]
@@ -103,30 +102,35 @@ def _attempt(
     return _Attempt(body.f, body.scopes.cost, body.divisors)
 
 
-def _product(
-    kernel: Kernel, name: str, program: Program, library: Library, tiling: Tiling
-) -> Function | None:
-    """A matrix product over packed panels; None if its functions are nothing for vectors."""
-    env = _bindings(kernel, program)
+def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) -> Function | None:
+    """A product or attention over packed panels, if that pays and all of it can be vectors."""
+    env, first = _bindings(kernel, program), len(kernel.bindings)
 
     def new_body() -> Body:
         return _new_body(kernel, name, program, library, env)
 
     try:
-        return write_product(new_body, tiling, len(kernel.bindings), env).f
+        match panels_of(kernel):
+            case Tiling() as tiling:
+                return write_product(new_body, tiling, first, env).f
+            case Layout() as layout:
+                return write_attention(new_body, layout, first, env).f
     except Unvectorisable:
-        return None
+        pass
+    return None
 
 
-def tiling_of_kernel(kernel: Kernel) -> Tiling | None:
-    is_product = kernel.template == "twin_product.wgsl.jinja"
-    return tiling_of(dict(kernel.constants)) if is_product else None
+def panels_of(kernel: Kernel) -> Tiling | Layout | None:
+    constants = dict(kernel.constants)
+    if kernel.template == "twin_product.wgsl.jinja":
+        return tiling_of(constants)
+    return layout_of(kernel.template, constants)
 
 
 def scratch_words(kernel: Kernel) -> int:
     """How much memory of its own each thread needs."""
-    tiling = tiling_of_kernel(kernel)
-    return tiling.words if tiling else dict(kernel.constants).get("SCRATCH", 0)
+    panels = panels_of(kernel)
+    return max(panels.words if panels else 0, dict(kernel.constants).get("SCRATCH", 0))
 
 
 def _bindings(kernel: Kernel, program: Program) -> Env:

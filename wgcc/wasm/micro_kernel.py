@@ -7,6 +7,8 @@ result is a sum in the order of `k`. Engines spill registers if steps along `k` 
 
 from __future__ import annotations
 
+from wgcc.schedule.codegen.index import Index, constant
+from wgcc.wasm.body import Body
 from wgcc.wasm.encoder import I32, V128
 from wgcc.wasm.function import Function
 
@@ -16,26 +18,51 @@ SPREAD = 16
 _VECTOR, _WORD = 16, 4
 
 
-def write_micro_kernel() -> Function:
-    """Multiplies a panel of the left operand by so many panels of the right one.
+def multiply(
+    body: Body,
+    operands: tuple[Index, Index],
+    out: tuple[Index, int],
+    panels: Index,
+    depth: Index,
+    skip: Index | None = None,
+) -> None:
+    """Multiplies a panel of the left operand by panels of the right one; all are in scratch memory.
 
-    `left`, `right` and `out` are addresses, `stride` the bytes from one row of results to the next.
+    `operands` and `out` are words, with how many of these a row of results takes. After each panel
+    of the right operand, `skip` words are left out.
     """
-    names = ("left", "right", "out", "stride", "panels", "depth")
+    for index in (*operands, out[0]):
+        body.push_address(body.scratch, index)
+    body.f.i32(out[1] * _WORD)
+    body.positions.push(panels, 1)
+    body.positions.push(depth, 1)
+    body.positions.push(skip if skip is not None else constant(0), _WORD)
+    body.call_shared("multiply_panels", write_micro_kernel)
+
+
+def write_micro_kernel() -> Function:
+    """`left`, `right` and `out` are addresses, `stride` and `skip` bytes."""
+    names = ("left", "right", "out", "stride", "panels", "depth", "skip")
     f = Function("multiply_panels", [(name, I32) for name in names])
-    left, _, out, _, panels, depth = range(len(names))
+    left, right, out, _, panels, depth, skip = range(len(names))
     at, steps = f.local("at", I32), f.local("steps", I32)
     sums = [f.local(f"sum{i}", V128) for i in range(2 * ROWS)]
+    f.get(panels)
+    f.if_()
     again = f.loop()
-    f.get(left).set(at).get(depth).set(steps)
+    f.get(left).set(at)
     for total in sums:
         f.v128(bytes(16)).set(total)
+    f.get(depth).tee(steps)
+    f.if_()
     next_step = f.loop()
     _multiply(f, at, sums)
     f.get(steps).i32(1).emit("i32.sub").tee(steps).br_if(next_step).end()
+    f.end()
     _store(f, sums)
     f.get(out).i32(COLUMNS * _WORD).emit("i32.add").set(out)
-    f.get(panels).i32(1).emit("i32.sub").tee(panels).br_if(again).end()
+    f.get(right).get(skip).emit("i32.add").set(right)
+    f.get(panels).i32(1).emit("i32.sub").tee(panels).br_if(again).end().end()
     return f
 
 

@@ -1,7 +1,7 @@
 """Packs the operands of a product into the scratch memory of a thread.
 
-Both operands are functions of the kernel, `left(z, m, k)` and `right(z, k, n)`. Lanes run along the
-axis in which their elements are neighbours in memory.
+An element of an operand is what the kernel computes of `z`, `m` and `k` (the left one) or `z`, `k`
+and `n`. Lanes run along the axis in which elements are neighbours in memory.
 """
 
 from __future__ import annotations
@@ -13,45 +13,51 @@ from wgcc.wasm.body import Body
 from wgcc.wasm.encoder import V128
 from wgcc.wasm.loops import WithEnv
 from wgcc.wasm.micro_kernel import COLUMNS, ROWS, SPREAD
-from wgcc.wasm.parse import parse_expression, parse_statements
+from wgcc.wasm.parse import parse_expression
 from wgcc.wasm.span import LANES, Span, fixed
 from wgcc.wasm.things import Env, Held
 from wgcc.wasm.tiling import Tiling
+from wgcc.wasm.wgsl_tree import Assign, Element, Name
 
-_LEFT = parse_expression("left(z, m, k)")
-_RIGHT = parse_statements("scratch[at] = right(z, k, n);")
-_RIGHT_VALUE = parse_expression("right(z, k, n)")
 # What transposing costs per vector, in instructions.
 TRANSPOSE = 2.0
 # Which words of two vectors: pairs of the lower halves, of the upper ones; then pairs of those.
 _LOW, _HIGH, _FIRST, _SECOND = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
 
 
-class Packing:
-    """`env` has `z`, the first column `start` and the number of `columns` of a block."""
+class LeftPacking:
+    """Four rows of `depth` elements, from word `at` of the scratch memory on."""
 
-    def __init__(self, body: Body, tiling: Tiling) -> None:
-        self._body, self._tiling = body, tiling
+    def __init__(self, body: Body, element: str, depth: int, at: int) -> None:
+        self._body, self._depth, self._at = body, depth, at
+        self._element = parse_expression(element)
 
-    def left_along_k(self, env: Env, row_of: Callable[[Env], Index]) -> None:
-        """Four rows of the left operand, one after the other; `row_of` gives the number of one."""
+    def along_k(self, env: Env, row_of: Callable[[Env], Index]) -> None:
+        """One row after the other; `row_of` gives the number of one."""
         body = self._body
 
         def row(inner: Env) -> None:
             body.bind(inner, "m", row_of(inner))
-            start = body.index_of(inner, "row") * LANES + self._tiling.left
-
-            def element(at: Env) -> None:
-                k = body.index_of(at, "k")
-                count = LANES if body.positions.in_lanes(k) else 1
-                self._spread(body.value(_LEFT, at), count, start + k * SPREAD, SPREAD)
-
-            self._along_k(element, inner)
+            along_k(body, self._depth, self._row_element, inner)
 
         body.count("row", fixed(ROWS), row, env)
 
-    def left_along_rows(self, env: Env, top: Index) -> None:
-        """Rows `top` to `top + 3` of the left operand at once."""
+    def part_along_k(self, env: Env, vectors: Span) -> None:
+        """Only some vectors of each row; what is beyond the last element must be there, too."""
+
+        def row(inner: Env) -> None:
+            vectors_along_k(self._body, vectors, self._row_element, inner)
+
+        self._body.count("row", fixed(ROWS), row, env)
+
+    def _row_element(self, env: Env) -> None:
+        k, row = (self._body.index_of(env, name) for name in ("k", "row"))
+        count = LANES if self._body.positions.in_lanes(k) else 1
+        start = row * LANES + k * SPREAD + self._at
+        self._spread(self._body.value(self._element, env), count, start, SPREAD)
+
+    def along_rows(self, env: Env, top: Index) -> None:
+        """Rows `top` to `top + 3` at once."""
         body = self._body
 
         def step(inner: Env) -> None:
@@ -59,10 +65,10 @@ class Packing:
 
         def elements(inner: Env) -> None:
             body.bind(inner, "m", top + body.index_of(inner, "lane"))
-            start = body.index_of(inner, "k") * SPREAD + self._tiling.left
-            self._spread(body.value(_LEFT, inner), ROWS, start, LANES)
+            start = body.index_of(inner, "k") * SPREAD + self._at
+            self._spread(body.value(self._element, inner), ROWS, start, LANES)
 
-        body.count("k", fixed(self._tiling.depth), step, env)
+        body.count("k", fixed(self._depth), step, env)
 
     def _spread(self, held: Held, count: int, start: Index, step: int) -> None:
         """Stores each of the first `count` lanes in a vector of its own, `step` words apart."""
@@ -74,27 +80,28 @@ class Packing:
             offset = body.positions.address(body.scratch.local, start + lane * step)
             f.get(local).get(local).shuffle(*[lane] * LANES).emit("v128.store", offset=offset)
 
-    def _along_k(self, element: WithEnv, env: Env) -> None:
-        """Four elements at a time, then the rest."""
-        body, depth = self._body, self._tiling.depth
 
-        def vector(inner: Env) -> None:
-            def lanes(at: Env) -> None:
-                body.bind(at, "k", body.index_of(at, "v") * LANES + body.index_of(at, "lane"))
-                element(at)
+class RightPacking:
+    """A block of columns, in panels from word `at` of the scratch memory on.
 
-            body.four("lane", lanes, inner)
+    `env` has the first column `start` and the number of `columns` of the block.
+    """
 
-        if depth >= LANES:
-            body.count("v", fixed(depth // LANES), vector, env)
-        if depth % LANES:
-            body.count("k", self._last_steps, element, env)
+    def __init__(self, body: Body, element: str, tiling: Tiling, at: int = 0) -> None:
+        self._body, self._tiling, self._at = body, tiling, at
+        self._value = parse_expression(element)
+        self._store = (Assign(Element(Name("scratch"), Name("at")), self._value),)
 
     @property
     def _last_steps(self) -> Span:
-        """What is left over by vectors along `k`."""
-        depth = self._tiling.depth
-        return Span(constant(depth // LANES * LANES), constant(depth))
+        return last_steps(self._tiling.depth)
+
+    def pack(self, env: Env, along: str) -> None:
+        """With lanes along `n` or along `k`."""
+        if along == "k":
+            self.transposed(env)
+        else:
+            self.columns(env)
 
     def columns(self, env: Env) -> None:
         """A block of the right operand, with lanes along its columns."""
@@ -161,17 +168,18 @@ class Packing:
         def element(inner: Env) -> None:
             self._element(inner, self._body.index_of(inner, "column"))
 
-        self._along_k(element, env)
+        along_k(self._body, self._tiling.depth, element, env)
 
     def _element(self, env: Env, column: Index) -> None:
         self._place(env, column)
-        self._body.run(_RIGHT, env)
+        self._body.run(self._store, env)
 
     def _place(self, env: Env, column: Index) -> None:
         """Names the column `n` and the place `at` in scratch memory."""
         start, panel, k = (self._body.index_of(env, name) for name in ("start", "panel", "k"))
         self._body.bind(env, "n", start + panel * COLUMNS + column)
-        self._body.bind(env, "at", panel * self._tiling.panel + k * COLUMNS + column)
+        at = panel * self._tiling.panel + k * COLUMNS + column
+        self._body.bind(env, "at", at + self._at)
 
     def _squares(self, env: Env) -> None:
         """Eight columns of four `k`: two squares of 4 × 4 are transposed."""
@@ -193,7 +201,7 @@ class Packing:
             v, lane = (body.index_of(inner, name) for name in ("v", "lane"))
             body.bind(inner, "k", v * LANES + lane)
             self._place(inner, constant(column))
-            body.push(body.value(_RIGHT_VALUE, inner), LANES)
+            body.push(body.value(self._value, inner), LANES)
             body.f.set(local)
 
         body.four("lane", element, env)
@@ -212,3 +220,27 @@ class Packing:
         low2, high2 = (shuffled(c, d, words) for words in (_LOW, _HIGH))
         pairs = ((low, low2), (high, high2))
         return [shuffled(*pair, words) for pair in pairs for words in (_FIRST, _SECOND)]
+
+
+def along_k(body: Body, depth: int, element: WithEnv, env: Env) -> None:
+    """Four elements at a time, then the rest."""
+    if depth >= LANES:
+        vectors_along_k(body, fixed(depth // LANES), element, env)
+    if depth % LANES:
+        body.count("k", last_steps(depth), element, env)
+
+
+def vectors_along_k(body: Body, vectors: Span, element: WithEnv, env: Env) -> None:
+    def vector(inner: Env) -> None:
+        body.four("lane", lanes, inner)
+
+    def lanes(inner: Env) -> None:
+        body.bind(inner, "k", body.index_of(inner, "v") * LANES + body.index_of(inner, "lane"))
+        element(inner)
+
+    body.count("v", vectors, vector, env)
+
+
+def last_steps(depth: int) -> Span:
+    """What is left over by vectors along `k`."""
+    return Span(constant(depth // LANES * LANES), constant(depth))

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from wgcc.schedule.codegen.index import Index, constant
 from wgcc.wasm.body import Body
 from wgcc.wasm.loops import WithEnv
-from wgcc.wasm.micro_kernel import COLUMNS, ROWS, write_micro_kernel
+from wgcc.wasm.micro_kernel import COLUMNS, ROWS, multiply
 from wgcc.wasm.operands import cheapest_axis
-from wgcc.wasm.packing import TRANSPOSE, Packing
+from wgcc.wasm.packing import TRANSPOSE, LeftPacking, RightPacking
 from wgcc.wasm.parse import parse_expression, parse_statements
-from wgcc.wasm.span import LANES, WORD, Span
+from wgcc.wasm.span import LANES, Span
 from wgcc.wasm.things import Env
 from wgcc.wasm.threads import share
 from wgcc.wasm.tiling import Tiling
@@ -52,7 +52,8 @@ class _Product:
     def __init__(self, body: Body, tiling: Tiling, left: str, right: str) -> None:
         self._body, self._tiling = body, tiling
         self._left, self._right = left, right
-        self._pack = Packing(body, tiling)
+        self._pack_left = LeftPacking(body, "left(z, m, k)", tiling.depth, tiling.left)
+        self._pack_right = RightPacking(body, "right(z, k, n)", tiling)
 
     def write(self, env: Env, first: int) -> None:
         tiling = self._tiling
@@ -73,7 +74,11 @@ class _Product:
         body.bind(env, "z", block // tiling.blocks)
         body.bind(env, "start", block % tiling.blocks * tiling.block)
         body.bind(env, "columns", self._columns(env))
-        self._when("tile == 0u || item == first", self._pack_right, env)
+        self._when(
+            "tile == 0u || item == first",
+            lambda inner: self._pack_right.pack(inner, self._right),
+            env,
+        )
         if tiling.sums:
             self._when("tile == 0u", self._sum_columns, env)
         body.bind(env, "top", self._top(env))
@@ -101,24 +106,16 @@ class _Product:
         self._body.bind(env, "last", rows - ROWS)
         return self._body.at_most("min(tile * 4u, last)", env, rows - ROWS)
 
-    def _pack_right(self, env: Env) -> None:
-        if self._right == "k":
-            self._pack.transposed(env)
-        else:
-            self._pack.columns(env)
-
     def _multiply(self, env: Env) -> None:
         body, tiling = self._body, self._tiling
         if self._left == "k":
-            self._pack.left_along_k(env, self._row)
+            self._pack_left.along_k(env, self._row)
         else:
-            self._pack.left_along_rows(env, body.index_of(env, "top"))
-        for start in (tiling.left, 0, tiling.out):
-            body.push_address(body.scratch, constant(start))
-        body.f.i32(tiling.block * WORD)
-        body.positions.push((body.index_of(env, "columns") + (COLUMNS - 1)) // COLUMNS, 1)
-        body.f.i32(tiling.depth)
-        body.call_shared("multiply_panels", write_micro_kernel)
+            self._pack_left.along_rows(env, body.index_of(env, "top"))
+        operands = (constant(tiling.left), constant(0))
+        panels = (body.index_of(env, "columns") + (COLUMNS - 1)) // COLUMNS
+        out = (constant(tiling.out), tiling.block)
+        multiply(body, operands, out, panels, constant(tiling.depth))
 
     def _row(self, env: Env) -> Index:
         """The number of a row; beyond the last one, that of the last one."""

@@ -82,14 +82,14 @@ def tiling_of(constants: Mapping[str, int]) -> Tiling | None:
 def _block(rows: int, columns: int, depth: int) -> int:
     most = max(COLUMNS, MOST_PACKED // depth // COLUMNS * COLUMNS)
     if rows < FEW_ROWS:
-        most = min(most, max(MIN_BLOCK, _whole(-(-columns // SHARES))))
-    blocks = -(-_whole(columns) // most)
+        most = min(most, max(MIN_BLOCK, whole_panels(-(-columns // SHARES))))
+    blocks = -(-whole_panels(columns) // most)
     for count in range(blocks, 2 * blocks):
         if columns % (count * COLUMNS) == 0:
             return columns // count
-    return _whole(-(-columns // blocks))
+    return whole_panels(-(-columns // blocks))
 
 
-def _whole(columns: int) -> int:
+def whole_panels(columns: int) -> int:
     """In whole panels."""
     return -(-columns // COLUMNS) * COLUMNS
