@@ -165,7 +165,7 @@ def accesses(dispatches: list[Dispatch]) -> list[str]:
 
 
 def test_dispatches_of_one_kernel_agree_on_access() -> None:
-    """Also where it takes two steps: what one dispatch aliases is in a buffer of two in another."""
+    """Also if that takes two steps, because dispatches bind different buffers together."""
     a, b, c, d = (Place(name, 0, 8) for name in "abcd")
     a2, b2 = Place("a", 64, 8), Place("b", 64, 8)
     plain, paired, aliased = (dispatch("wrr", *x) for x in ((d, a, b), (d, b, b2), (a, b, a2)))

@@ -49,7 +49,7 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
 
 
 def watched(written: Iterable[str]) -> list[str]:
-    """Of the written tensors: averages of gradients, and those that no optimizer has normalised."""
+    """The written tensors to compare: averages of gradients, and those that were not normalised."""
     names = list(written)
     owned = [state for name in names if (state := optimizer_state(name)) is not None]
     normalised = {state.parameter for state in owned if state.what == "exp_avg"}

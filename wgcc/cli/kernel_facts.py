@@ -20,7 +20,7 @@ _SHARED = re.compile(r"^var<workgroup> \w+: (.+);", re.M)
 _VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
 # `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
 _GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
-# By how types begin; vectors of halves come first.
+# By the prefix of a type; vectors of f16 come first.
 _WORDS = {"vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
 
 Facts = dict[str, Any]

@@ -35,7 +35,7 @@ CHROME_FLAGS = (
     "--disable-extensions", "--mute-audio",
 )  # fmt: skip
 SOFTWARE = "--use-webgpu-adapter=swiftshader"
-# What Firefox would otherwise do at its first start: show pages of its own, ask servers.
+# Turns off what Firefox does at its first start: showing its own pages, contacting servers.
 FIREFOX_SETTINGS = """user_pref("browser.aboutwelcome.enabled", false);
 user_pref("browser.shell.checkDefaultBrowser", false);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);

@@ -26,7 +26,7 @@ from wgcc.importing.uses import (
     Use,
 )
 
-# Of the axes that are not of size 1: which axis of the source comes first, second, …
+# The order of the axes that are not of size 1: the axis of the source that comes first, second, …
 Order = tuple[int, ...]
 
 TORCH, OWN = "torch", "own"
