@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.numpy import load, load_file
 
 import wgcc_runtime
 from web_stacks import as_lists, build_web, from_base64, run_job
+from wgcc_runtime.selftest import run_selftest
 
 FOLDER = Path(__file__).parent / "curves"
 RUNS = [("gpt", "train"), ("mamba", "train"), ("cnn", "train_adamw"), ("tokens", "train")]
@@ -34,6 +36,20 @@ def test_same_bits_everywhere(name: str, entry: str, tmp_path: Path) -> None:
             THREADS, run_job(engine, bundle, "twin_bits", given), strict=True
         ):
             assert_equal(load(from_base64(saved)), wanted, f"{engine}, {threads} threads")
+
+
+def test_the_self_test_knows_the_bits(tmp_path: Path) -> None:
+    bundle = build_web(FOLDER / "gpt.wg", tmp_path / "gpt")
+    with wgcc_runtime.load(bundle, device="wasm", threads=2) as model:
+        bits = [result for result in run_selftest(model) if result.output == "bits"]
+    assert len(bits) > 1 and all(result.error == 0 for result in bits)
+    for engine in ENGINES:
+        assert run_job(engine, bundle, "verified", {"verify": True, "device": "wasm"}) == "sound"
+    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    plan["selftest"]["entries"]["train"]["twin"] = 64 * "0"
+    (bundle / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    with pytest.raises(wgcc_runtime.WgccError, match=r"train\.bits"):
+        wgcc_runtime.load(bundle, device="wasm", verify=True)
 
 
 def recorded_batches(name: str) -> list[Arrays]:

@@ -2,6 +2,7 @@
 
 import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
+import { sha256Hex } from '../core/seal.js';
 import { namedWords } from '../draw/named_words.js';
 
 /** @import { Tensor } from '../core/plan.js' */
@@ -9,6 +10,9 @@ import { namedWords } from '../draw/named_words.js';
  * @typedef {{entry: string, output: string, error: number, tolerance: number}} Result
  * @typedef {{kind: string, low: number, high: number}} InputDraw
  */
+
+/** Element types whose arrays hold words as they are in memory. */
+const WORDS = ['f32', 'i32', 'u32'];
 
 /** Refuses a model whose kernels compute something else. @param {any} model */
 export async function verify(model) {
@@ -33,16 +37,20 @@ export async function selftest(model) {
 
 /** @param {any} model @param {string} entry @returns {Promise<Result[]>} */
 async function testEntry(model, entry) {
-  const { tolerance, changes } = model.plan.selftest.entries[entry];
+  const { tolerance, changes, twin } = model.plan.selftest.entries[entry];
   await model.reset(undefined, { own: true });
   const before = changes && (await persistentValues(model));
-  const worst = await outputErrors(model, entry);
+  const { worst, words } = await outputErrors(model, entry);
   const results = Object.entries(worst).map(([output, error]) => ({
     entry,
     output,
     error,
     tolerance,
   }));
+  if (twin && model.adapter.kind === 'wasm') {
+    const differs = (await sha256Hex(await new Blob(words).arrayBuffer())) !== twin;
+    results.push({ entry, output: 'bits', error: Number(differs), tolerance: 0 });
+  }
   if (changes) {
     const after = await persistentValues(model);
     const errors = Object.entries(changes.tensors).map(([name, expected]) => ({
@@ -57,11 +65,15 @@ async function testEntry(model, entry) {
   return results;
 }
 
-/** The largest error of each output over all steps. @param {any} model @param {string} entry */
+/**
+ * The largest error of each output over all steps, and the words of all outputs.
+ * @param {any} model @param {string} entry
+ */
 async function outputErrors({ plan, call }, entry) {
   const { seed, entries } = plan.selftest;
   const { inputs, outputs } = entries[entry];
   const worst = /** @type {Record<string, number>} */ (Object.create(null));
+  const words = [];
   for (const [step, expected] of outputs.entries()) {
     /** @type {Record<string, any>} */
     const batch = {};
@@ -72,8 +84,12 @@ async function outputErrors({ plan, call }, entry) {
     const found = await call(entry, batch);
     for (const port of Object.keys(expected))
       worst[port] = Math.max(worst[port] ?? 0, outputError(found[port], expected[port]));
+    for (const port of Object.keys(expected).sort()) {
+      const { dtype } = plan.tensors[plan.entries[entry].outputs[port]];
+      if (WORDS.includes(dtype)) words.push(found[port]);
+    }
   }
-  return worst;
+  return { worst, words };
 }
 
 /** @param {any} model @returns {Promise<Record<string, ArrayLike<number>>>} */

@@ -62,6 +62,14 @@ def load(
     return model
 
 
+def open_twin(read: Read) -> Model:
+    """The twin of a bundle that need not be in a folder, on one thread."""
+    data = read("plan.json", MAX_PLAN_BYTES)
+    assert data is not None
+    plan = read_plan(data)
+    return Model(_twin_machine(read, plan, MAX_BYTES, 1), StartValues(plan, read, None), None)
+
+
 def _gpu_machine(
     read: Read, plan: Plan, max_bytes: int, device: Any, profile: str | None
 ) -> GpuMachine:

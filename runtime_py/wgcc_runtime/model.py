@@ -22,6 +22,7 @@ from wgcc_runtime.checkpoint import (
     resume_checkpoint,
     save_checkpoint,
 )
+from wgcc_runtime.choice import WASM
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.exclusive import Exclusive
 from wgcc_runtime.flight import Flight, Launcher
@@ -121,6 +122,11 @@ class Model:
     @property
     def device_name(self) -> str:
         return self._machine.device.name
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether the WebAssembly twin runs, not a GPU."""
+        return self._machine.profile == WASM
 
     @property
     def profile_name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,9 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.model import Model
+
+# Element types whose arrays hold words as they are in memory.
+WORDS = ("f32", "i32", "u32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,22 @@ def run_selftest(model: Model) -> list[Result]:
     for name, spec in test.get("entries", {}).items():
         model.reset_to_bundle()
         before = _written(model, spec)
-        errors = _run_entry(model, name, spec, test["seed"])
+        errors, digest = _run_entry(model, name, spec, test["seed"])
         results += [Result(name, out, error, spec["tolerance"]) for out, error in errors.items()]
+        if model.is_twin and "twin" in spec:
+            results.append(Result(name, "bits", float(digest != spec["twin"]), 0.0))
         results += _judge_changes(model, name, spec, before)
     model.reset()
     return results
+
+
+def twin_digests(model: Model) -> dict[str, str]:
+    """What to record of the outputs of each entry on the twin: their exact bits."""
+    test, found = model.plan.selftest, {}
+    for name, spec in test["entries"].items():
+        model.reset_to_bundle()
+        found[name] = _run_entry(model, name, spec, test["seed"])[1]
+    return found
 
 
 def sample_places(size: int, count: int) -> list[int]:
@@ -80,9 +95,13 @@ def _change_error(change: Array, facts: Mapping[str, Any]) -> float:
     return max(errors) if all(error == error for error in errors) else float("inf")
 
 
-def _run_entry(model: Model, name: str, spec: Mapping[str, Any], seed: int) -> dict[str, float]:
+def _run_entry(
+    model: Model, name: str, spec: Mapping[str, Any], seed: int
+) -> tuple[dict[str, float], str]:
+    """The largest error of each output, and a digest of the words of all outputs."""
     entry = model.entry(name)
     errors: dict[str, float] = {}
+    digest = hashlib.sha256()
     for step, expected in enumerate(spec["outputs"]):
         inputs = {
             key: drawn_input(draw, entry.inputs[key].name, entry.inputs[key].shape, seed, step)
@@ -91,7 +110,10 @@ def _run_entry(model: Model, name: str, spec: Mapping[str, Any], seed: int) -> d
         outputs = model.call(name, **inputs)
         for key, facts in expected.items():
             errors[key] = max(errors.get(key, 0.0), _error(outputs[key], facts))
-    return errors
+        for key in sorted(expected):
+            if entry.outputs[key].dtype in WORDS:
+                digest.update(np.ascontiguousarray(outputs[key]).tobytes())
+    return errors, digest.hexdigest()
 
 
 def _error(output: Array, facts: Mapping[str, Any]) -> float:

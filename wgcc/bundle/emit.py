@@ -11,6 +11,7 @@ from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import safetensors_bytes
 from wgcc.bundle.selftest import make_selftest
+from wgcc.bundle.twin_digests import with_twin_digests
 from wgcc.bundle.web import web_files
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
@@ -26,15 +27,9 @@ def bundle_files(
 ) -> dict[str, bytes]:
     """Every file of the bundle, in a fixed order. `given` replaces initial values, by name."""
     plan, weights = complete_plan(planned, program, given)
-    files = {"plan.json": plan_text(plan).encode("utf-8")}
-    for kernel in planned.kernels:
-        files[f"kernels/{kernel.file}"] = kernel.text.encode("utf-8")
-    files[WEIGHTS] = weights
-    if planned.constants:
-        files["constants.safetensors"] = _constants_bytes(planned)
-    if planned.twin:
-        files[TWIN] = planned.twin
-    files[source] = text.encode("utf-8")
+    plan_file, *others = _read_files(plan, planned, weights).items()
+    kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
+    files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
     return {**files, **web_files(plan, files)}
 
 
@@ -51,7 +46,18 @@ def complete_plan(
     if not given:
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
-    return {**planned.plan, "weights": record, "selftest": selftest}, weights
+    plan = {**planned.plan, "weights": record, "selftest": selftest}
+    return with_twin_digests(plan, _read_files(plan, planned, weights)), weights
+
+
+def _read_files(plan: Plan, planned: Planned, weights: bytes) -> dict[str, bytes]:
+    """What the twin needs to run."""
+    files = {"plan.json": plan_text(plan).encode("utf-8"), WEIGHTS: weights}
+    if planned.constants:
+        files["constants.safetensors"] = _constants_bytes(planned)
+    if planned.twin:
+        files[TWIN] = planned.twin
+    return files
 
 
 def _weights_bytes(program: Program, values: Mapping[str, Array]) -> bytes:

@@ -1,0 +1,27 @@
+"""The exact bits of the twin's outputs in the self-test: they are the same on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wgcc.bundle.plan import Plan
+
+
+def with_twin_digests(plan: Plan, files: Mapping[str, bytes]) -> Plan:
+    """`files` has what the twin needs to run. Without wasmtime, or values, nothing is recorded."""
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.loader import open_twin
+    from wgcc_runtime.selftest import twin_digests
+
+    entries = plan["selftest"]["entries"]
+    if "twin" not in plan or not entries:
+        return plan
+    try:
+        with open_twin(lambda name, most: files.get(name)) as model:
+            found = twin_digests(model)
+    except WgccError as error:
+        if error.code not in ("no-wasmtime", "weights"):
+            raise
+        return plan
+    recorded = {name: {**test, "twin": found[name]} for name, test in entries.items()}
+    return {**plan, "selftest": {**plan["selftest"], "entries": recorded}}
