@@ -12,7 +12,7 @@ import pytest
 
 import line_bundle
 import line_twin
-from web_stacks import add_web_files, run_job, run_node
+from web_stacks import add_web_files, run_job, run_node, tool
 from wgcc.cli.stacks import StackError
 
 STACKS = ["node", "deno", "chrome", "firefox"]
@@ -114,6 +114,7 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
         assert not page["hasProblem"] and page["problems"] == []
     free, inline = seen["free"], seen["noWorkers"]
     assert free["kind"] == inline["kind"] == "wasm"
+    assert (free["threads"], inline["threads"]) == (2, 1)
     assert free["losses"] == inline["losses"] and free["losses"][1] < free["losses"][0]
     # Either the kernels or the twin, not both.
     on_gpu = seen["onGpu"]
@@ -171,6 +172,18 @@ def test_more_memory_than_there_can_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"429\d+ bytes are more than WebAssembly") as caught:
         run_job("node", bundle, "verified", {"device": "wasm"})
     assert caught.value.code == "memory"
+
+
+def test_workers_run_minified_code(tmp_path: Path) -> None:
+    """They get the text of a class; a model that does nothing keeps no process alive."""
+    bundle = add_web_files(line_twin.write_bundle(tmp_path / "line"))
+    script = bundle / "app.mjs"
+    options = ("--bundle", "--minify", "--format=esm", "--platform=neutral")
+    done = tool("esbuild", str(bundle / "index.js"), *options, f"--outfile={script}")
+    assert done.returncode == 0, done.stderr
+    seen = run_node("minified.mjs", str(script))
+    assert (seen["workers"], seen["threads"]) == (2, 2)
+    assert seen["loss"] > 0
 
 
 def test_digests_without_a_browsers_help() -> None:

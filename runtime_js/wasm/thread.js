@@ -12,6 +12,7 @@
  * @property {Int32Array} [control] by which thread 0 tells the others what to call
  * @property {number} number of this thread
  * @property {number} threads
+ * @property {string} [lock] to hold as long as the thread lives
  * @property {boolean} isInline whether it runs where the page does, and must let it live
  * @typedef {object} Request one of these, beside its `id`
  * @property {number} [id] of the answer; none where nobody waits
@@ -68,8 +69,8 @@ export class TwinThread {
     if (run) return this.run(run);
   }
 
-  /** @param {Start} start */
-  async start({ module, pages, memory, control, number, threads, isInline }) {
+  /** Whether it holds the lock. @param {Start} start */
+  async start({ module, pages, memory, control, number, threads, isInline, lock }) {
     // All there ever is: it does not grow.
     const own = memory ?? new WebAssembly.Memory({ initial: pages, maximum: pages });
     const { exports } = await WebAssembly.instantiate(module, { env: { memory: own } });
@@ -79,6 +80,19 @@ export class TwinThread {
     this.number = number;
     this.threads = threads;
     this.isInline = isInline;
+    return lock && globalThis.navigator?.locks ? this.hold(lock) : false;
+  }
+
+  /** @param {string} lock */
+  hold(lock) {
+    return new Promise(resolve => {
+      const forEver = () => {
+        resolve(true);
+        return new Promise(() => {});
+      };
+      // Pages from a disk may have none.
+      navigator.locks.request(lock, forEver).catch(() => resolve(false));
+    });
   }
 
   /**
@@ -124,14 +138,15 @@ export class TwinThread {
       Atomics.notify(control, 0);
     }
     this.exports[name](this.number, threads);
-    for (let ended = 0; ended < threads - 1; ended = Atomics.load(control, 2)) this.await(2, ended);
+    for (let ended = 0; ended < threads - 1; ended = Atomics.load(control, 2))
+      this.waitFor(2, ended);
   }
 
   /** Calls what thread 0 calls, until that says to stop. */
   serve() {
     const names = Object.keys(this.exports);
     for (let calls = 0; ; calls++) {
-      this.await(0, calls);
+      this.waitFor(0, calls);
       const index = Atomics.load(this.control, 1);
       if (index < 0) return;
       this.exports[names[index]](this.number, this.threads);
@@ -141,7 +156,7 @@ export class TwinThread {
   }
 
   /** Until a word is another. @param {number} word @param {number} old */
-  await(word, old) {
+  waitFor(word, old) {
     // A sleeping thread takes 50 microseconds to wake up: as long as a small kernel runs.
     for (let i = 0; i < 2000; i++) if (Atomics.load(this.control, word) !== old) return;
     while (Atomics.load(this.control, word) === old) Atomics.wait(this.control, word, old);

@@ -11,6 +11,7 @@ import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js
  * @typedef {object} Program
  * @property {WebAssembly.Module} module
  * @property {number} pages of memory
+ * @property {boolean} isShared whether the module takes shared memory
  * @property {number} threads
  */
 
@@ -71,26 +72,36 @@ export class Threads {
   }
 
   /** @param {Program} program @param {(listener: Listener) => ThreadHandle} open */
-  async #open({ module, pages, threads }, open) {
-    const isShared = threads > 1;
+  async #open({ module, pages, threads, isShared }, open) {
     const memory = isShared ? sharedMemory(pages) : undefined;
     const control = isShared ? new Int32Array(new SharedArrayBuffer(12)) : undefined;
     this.count = threads;
     this.#control = control;
     const { isInline } = this;
-    const starting = [];
-    for (let number = 0; number < threads; number++) {
-      this.#handles.push(open(this.#listener()));
-      const start = { module, pages, memory, control, number, threads, isInline };
-      starting.push(this.#ask(number, { start }));
-    }
-    await Promise.all(starting);
+    const starting = Array.from({ length: threads }, async (_, number) => {
+      this.#handles.push(open(this.#listener(this.#handles)));
+      const lock = isInline ? undefined : `wgcc ${Math.random()}`;
+      const start = { module, pages, memory, control, number, threads, isInline, lock };
+      return { lock, isHeld: await this.#ask(number, { start }) };
+    });
+    const started = await Promise.all(starting);
     this.#isStarted = true;
+    for (const { lock, isHeld } of started) if (lock && isHeld) this.#watch(lock);
   }
 
-  /** @returns {Listener} */
-  #listener() {
-    return { onReply: reply => this.#take(reply), onEnd: text => this.#lose(text) };
+  /** Browsers do not tell of a worker's end, but free its lock. @param {string} lock */
+  #watch(lock) {
+    const { onEnd } = this.#listener(this.#handles);
+    navigator.locks.request(lock, () => onEnd('its worker ended')).catch(() => {});
+  }
+
+  /** What threads say after their end is not heard. @param {ThreadHandle[]} handles @returns {Listener} */
+  #listener(handles) {
+    const isCurrent = () => this.#handles === handles;
+    return {
+      onReply: reply => isCurrent() && this.#take(reply),
+      onEnd: text => isCurrent() && this.#lose(text),
+    };
   }
 
   /** Asks thread 0. @param {Request} request @param {Transferable[]} [transfer] */
@@ -128,7 +139,6 @@ export class Threads {
 
   /** @param {string} text */
   #lose(text) {
-    if (!this.#handles.length) return;
     const wasStarted = this.#isStarted;
     const waiting = [...this.#waiting.values()];
     this.end();

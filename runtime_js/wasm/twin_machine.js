@@ -39,10 +39,11 @@ export async function openTwin(bundle, options, waiter) {
   const twin = /** @type {Twin} */ (plan.twin);
   const threads = threadCount(plan, options.threads);
   const pages = pagesFor(twin, threads);
-  const module = await compileTwin(bundle, options, threads > 1);
+  const isShared = threads > 1;
+  const module = await compileTwin(bundle, options, isShared);
   const machine = new TwinMachine(waiter, plan, twin);
   try {
-    await machine.start({ module, pages, threads });
+    await machine.start({ module, pages, isShared, threads });
   } catch (error) {
     machine.dispose();
     throw error;

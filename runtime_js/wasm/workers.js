@@ -9,8 +9,8 @@ import { TwinThread } from './thread.js';
  * @property {(isBusy: boolean) => void} hold whether the process must wait for it
  * @property {() => void} end
  * @typedef {object} Listener
- * @property {(reply: Reply) => void} onReply
- * @property {(text: string) => void} onEnd it is gone, or could not be started
+ * @property {(reply: Reply) => unknown} onReply
+ * @property {(text: string) => unknown} onEnd it is gone, or could not be started
  */
 
 /** Whether workers can share memory: in a browser, only if the page is cross-origin isolated. */

@@ -191,10 +191,11 @@ function watchWorkers() {
     constructor(...given) {
       super(...given);
       workers.push({
+        // Where nothing tells of a worker's end, as in Deno, an error does.
         end: () =>
-          this.dispatchEvent
-            ? this.dispatchEvent(new ErrorEvent('error', { message: 'ended', cancelable: true }))
-            : this.terminate(),
+          globalThis.navigator?.locks || !globalThis.Worker
+            ? this.terminate()
+            : this.dispatchEvent(new ErrorEvent('error', { message: 'ended', cancelable: true })),
       });
     }
   };

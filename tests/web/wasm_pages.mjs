@@ -11,8 +11,11 @@ const browser = await launch({
   args: [...plainFlags, '--host-resolver-rules=MAP school.test 127.0.0.1'],
 });
 const withSoftware = await launch();
-const server = (policy = '') =>
-  serve({ '/': bundle }, policy && { 'content-security-policy': policy });
+/** Pages that may have threads. */
+const isolated = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+};
 
 /** The bundle's own page: trains, and says what it runs on. */
 async function ownPage(url) {
@@ -40,7 +43,8 @@ async function ownPage(url) {
 
 /** index.js under a policy: what it runs on, or why not; which files it fetched. */
 async function underPolicy(policy, visitor = browser, options = {}) {
-  const { url, close } = await server(policy);
+  const headers = policy ? { 'content-security-policy': policy } : {};
+  const { url, close } = await serve({ '/': bundle }, { ...isolated, ...headers });
   const { page } = await openPage(visitor);
   const fetched = [];
   page.on('request', request => fetched.push(new URL(request.url()).pathname));
@@ -53,7 +57,8 @@ async function underPolicy(policy, visitor = browser, options = {}) {
       const losses = [];
       for await (const { loss } of model.fit(() => batch, { steps: 40, every: 20 }))
         losses.push(loss);
-      const found = { kind: model.adapter.kind, losses };
+      const { kind, threads } = model.adapter;
+      const found = { kind, threads, losses };
       model.dispose();
       return found;
     } catch (error) {
@@ -65,12 +70,14 @@ async function underPolicy(policy, visitor = browser, options = {}) {
   return { ...seen, fetched };
 }
 
-const { url } = await server();
+const { url } = await serve({ '/': bundle });
 const seen = {
   disk: await ownPage(pathToFileURL(join(bundle, 'index.html')).href),
   http: await ownPage(`${url.replace('127.0.0.1', 'school.test')}/index.html`),
-  free: await underPolicy(),
-  noWorkers: await underPolicy("script-src 'self' 'wasm-unsafe-eval'; worker-src 'none'"),
+  free: await underPolicy('', browser, { threads: 2 }),
+  noWorkers: await underPolicy("script-src 'self' 'wasm-unsafe-eval'; worker-src 'none'", browser, {
+    threads: 2,
+  }),
   noWasm: await underPolicy("script-src 'self'"),
   onGpu: await underPolicy('', withSoftware, { device: 'webgpu' }),
   noWasmButSoftware: await underPolicy("script-src 'self'", withSoftware),
