@@ -70,8 +70,8 @@ def right(bundle: Path) -> list[dict[str, Any]]:
     return found
 
 
-def run(bundle: Path, path: Path) -> None:
-    with wgcc_runtime.load(bundle, device="lavapipe") as model:
+def run(bundle: Path, path: Path, device: str = "lavapipe", threads: int = 1) -> None:
+    with wgcc_runtime.load(bundle, device=device, threads=threads) as model:
         model.fit(batches(STEPS), steps=STEPS, every=1, checkpoint=path, checkpoint_every=1)
 
 

@@ -65,7 +65,7 @@ class WasmMachine:
 
     def storage(self, size: int, label: str) -> Array:
         with wasm_errors(f"a buffer of {size:,} bytes"):
-            return np.zeros(size, np.uint8)
+            return _zeros(size)
 
     def free(self, memory: Array) -> None:
         """The memory is freed with the last reference."""
@@ -208,3 +208,7 @@ def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:
     after = dict(pairwise(starts))
     places = [twin.buffers[buffer.name] for buffer in plan.buffers]
     return [data[start : after[start]] for start in places]
+
+
+def _zeros(size: int) -> Array:
+    return np.zeros(size, np.uint8)
