@@ -137,12 +137,32 @@ def test_checkpoint_is_the_same_file(bundles: dict[str, Path], tmp_path: Path) -
     assert from_base64(answer["checkpoint"]) == (tmp_path / "python.safetensors").read_bytes()
 
 
-def test_constants_and_every_element_type(tmp_path: Path) -> None:
-    """Tables folded at compile time, dropout, and a checkpoint with f16, u8 and bool."""
-    bundle = build_web(ROOT / "tests" / "web" / "mixed.wg", tmp_path / "mixed")
-    assert (bundle / "constants.safetensors").exists()
+@pytest.mark.parametrize("name", ["regression", "tokens", "mixed"])
+def test_twins_give_the_same_bits_in_every_engine(name: str, tmp_path: Path) -> None:
+    """V8 in three programs, Firefox and wasmtime, on one thread and on several."""
+    folder = ROOT / "tests" / ("web" if name == "mixed" else "golden")
+    bundle = build_web(folder / f"{name}.wg", tmp_path / name)
+    data = mixed_batches() if name == "mixed" else batches(name)
+    arguments = {"batches": [as_lists(batch) for batch in data], "device": "wasm"}
+    found = {}
+    with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
+        for batch in data:
+            model.train(**batch)
+        model.save(tmp_path / "python.safetensors")
+    wanted = (tmp_path / "python.safetensors").read_bytes()
+    runs = [("node", 1), ("node", 3)]
+    if name == "mixed":
+        runs += [("deno", 2), ("chrome", 2), ("firefox", 2)]
+    for stack, threads in runs:
+        answer = run_job(stack, bundle, "training", {**arguments, "threads": threads})
+        assert answer["adapter"]["threads"] == threads
+        found[stack, threads] = from_base64(answer["checkpoint"])
+    assert [run for run, checkpoint in found.items() if checkpoint != wanted] == []
+
+
+def mixed_batches() -> list[Batch]:
     draw = np.random.default_rng(2)
-    data = [
+    return [
         {
             "ids": draw.integers(0, 11, (2, 8)).astype(np.int32),
             "noise": draw.normal(0, 3, (8, 16)).astype(np.float32),
@@ -150,6 +170,13 @@ def test_constants_and_every_element_type(tmp_path: Path) -> None:
         }
         for _ in range(4)
     ]
+
+
+def test_constants_and_every_element_type(tmp_path: Path) -> None:
+    """Tables folded at compile time, dropout, and a checkpoint with f16, u8 and bool."""
+    bundle = build_web(ROOT / "tests" / "web" / "mixed.wg", tmp_path / "mixed")
+    assert (bundle / "constants.safetensors").exists()
+    data = mixed_batches()
     answer = run_job("deno", bundle, "training", {"batches": [as_lists(b) for b in data]})
     tint = run_job("node", bundle, "training", {"batches": [as_lists(b) for b in data]})
     with wgcc_runtime.load(bundle, device="llvmpipe") as model:

@@ -5,10 +5,10 @@ const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 const base64 = data => btoa(Array.from(data, byte => String.fromCharCode(byte)).join(''));
 
 export default async function training(
-  { load, device },
-  { batches, checkpoint, profile, entry = 'train', together, data, options },
+  { load, device: gpu },
+  { batches, checkpoint, profile, entry = 'train', together, data, options, device = gpu, threads },
 ) {
-  const model = await load({ device, profile });
+  const model = await load({ device, profile, threads });
   const losses = [];
   if (checkpoint) await model.restore(bytes(checkpoint));
   if (data)
