@@ -18,7 +18,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_stack_prints_one_line(bundle: Path) -> None:
-    done = verify(bundle, "--on", "python,node,deno,chrome", "--json")
+    on = ("--on", "python,node,deno,chrome")
+    done = verify(bundle, *on, "--device", "webgpu", "--json")
     assert done.returncode == 0, done.stderr
     lines = done.stderr.strip().splitlines()
     assert [line.split()[0] for line in lines] == ["python", "node", "deno", "chrome"], lines
@@ -27,6 +28,17 @@ def test_every_stack_prints_one_line(bundle: Path) -> None:
     assert all(result["passed"] for result in results)
     counts = {len(result["outputs"]) for result in results}
     assert counts == {5}
+
+
+def test_twin_in_every_stack(bundle: Path) -> None:
+    stacks = ["wasm", "node", "deno", "chrome", "firefox"]
+    done = verify(bundle, "--on", ",".join(stacks), "--device", "wasm", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert [result["stack"] for result in results] == stacks
+    assert all(result["on"].startswith("WebAssembly") for result in results)
+    in_javascript = [result["outputs"] for result in results[1:]]
+    assert all(outputs == in_javascript[0] for outputs in in_javascript), "other bits"
 
 
 def test_wrong_outputs_and_missing_files(bundle: Path, tmp_path: Path) -> None:

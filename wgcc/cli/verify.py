@@ -15,7 +15,7 @@ from wgcc.cli.printing import say, show_json
 from wgcc.errors import WgError
 
 PYTHON = ("python", "wasm")
-STACKS = (*PYTHON, "node", "deno", "chrome")
+STACKS = (*PYTHON, "node", "deno", "chrome", "firefox")
 
 
 @click.command("verify")
@@ -25,7 +25,7 @@ STACKS = (*PYTHON, "node", "deno", "chrome")
     "stacks",
     default="python",
     show_default=True,
-    help="python, wasm, node, deno, chrome; several with commas.",
+    help="python, wasm, node, deno, chrome, firefox; several with commas.",
 )
 @device_option
 @click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
@@ -80,12 +80,14 @@ def _on_python(stack: str, bundle: Path, device: str | None, profile: str | None
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
-    """`device` chooses among Python's adapters; the other stacks use their platform's default."""
+    """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
     from wgcc.cli.stacks import run_on
     from wgcc.paths import data_dir
 
     job = data_dir("runtime_js") / "stacks" / "selftest.js"
-    answer = run_on(stack, bundle, job, {"profile": profile} if profile else {})
+    asked = {"profile": profile, "device": "wasm" if device == "wasm" else None}
+    given = {name: value for name, value in asked.items() if value}
+    answer = run_on(stack, bundle, job, given)
     return _report(stack, answer["on"], answer["outputs"])
 
 
