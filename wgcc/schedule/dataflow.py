@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Lowering, Pointwise, Reduce, Source, View
 from wgcc.schedule.codegen.index import Coordinates, indices, variable
+
+# What is behind more views is stored: each of them takes index arithmetic at every use.
+MOST_VIEWS = 32
 
 
 def lowering(node: Node) -> Lowering:
@@ -48,13 +52,21 @@ class Flow:
         """The elements of a value; 0 if there is none of this name."""
         return self.sizes.get(name, 0)
 
-    def readers(self, value: Value) -> Iterator[Node]:
-        """The nodes that compute with this value, directly or through views."""
-        for node in self.consumers.get(value.name, ()):
-            if moves(node):
-                yield from self.readers(node.output)
-            else:
-                yield node
+    def readers(self, value: Value, through: Callable[[Node], bool] = moves) -> Iterator[Node]:
+        """The nodes that compute with this value, directly or through views.
+
+        One that reads it in two ways comes twice; more ways are not followed. A chain of more than
+        MOST_VIEWS views is cut somewhere, so that the view at its end is the reader.
+        """
+        pending, ways = [(value.name, 0)], Counter[str]()
+        while pending:
+            name, views = pending.pop()
+            for node in self.consumers.get(name, ()):
+                if views == MOST_VIEWS or not through(node):
+                    yield node
+                elif ways[node.output.name] < 2:
+                    ways[node.output.name] += 1
+                    pending.append((node.output.name, views + 1))
 
 
 def compared_with_extreme(flow: Flow) -> set[str]:

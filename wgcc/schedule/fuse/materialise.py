@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.registry import Indirect, Pointwise, Source, Special, View
-from wgcc.schedule.dataflow import Flow, computes_by_element, iterations, lowering, moves
+from wgcc.ops.registry import Indirect, Join, Pointwise, Source, Special, View
+from wgcc.schedule.dataflow import (
+    MOST_VIEWS,
+    Flow,
+    computes_by_element,
+    iterations,
+    lowering,
+    moves,
+)
 from wgcc.schedule.updates import bound_alone, is_update, lists_of
 
 # What may be computed again at every use: few cheap operations on few tensors.
@@ -23,6 +30,8 @@ MAX_LEAVES = 6
 TRANSPOSING = ("reshape", "transpose")
 # Longer expressions are cut, so that shader compilers stay quick.
 MAX_OPS = 96
+# Where joined values are joined again, kernels choose between up to so many places.
+MAX_PIECES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +54,16 @@ def choose_materialised(flow: Flow, compared: set[str]) -> dict[str, Reason]:
 class Tree:
     """What it takes to compute an element from values in memory.
 
-    `lone` are leaves of one element that take a binding all the same.
+    `lone` are leaves of one element that take a binding all the same. `views` are the views on the
+    longest path, `pieces` the places that elements of joined values may come from.
     """
 
     leaves: frozenset[str]
     lone: frozenset[str]
     ops: int
     cheap: bool
+    views: int = 0
+    pieces: int = 0
 
     @property
     def bindings(self) -> int:
@@ -79,6 +91,13 @@ class _Choice:
 
     def is_compared(self) -> bool:
         return self._value.name in self._chooser.compared
+
+    def is_far(self) -> bool:
+        """Behind so many views or joins that finding its elements costs more than storing them?"""
+        if not moves(self._node):
+            return False
+        nested = any(self._chooser.tree(operand).pieces for operand in self._node.inputs)
+        return self._tree.views > MOST_VIEWS or (nested and self._tree.pieces > MAX_PIECES)
 
     def is_bound_cheaply(self) -> bool:
         """Views, and one cheap operation on a single tensor (a conversion), cost nothing on the
@@ -142,18 +161,12 @@ class _Choice:
 
     def _in_products(self, value: Value) -> bool:
         """Do only matrix products read it, as it is or transposed?"""
-        return all(
-            self._in_products(node.output) if node.op in TRANSPOSING else node.op == "matmul"
-            for node in self._flow.consumers.get(value.name, ())
-        )
+        readers = self._flow.readers(value, lambda node: node.op in TRANSPOSING)
+        return all(node.op == "matmul" for node in readers)
 
     def _direct_readers(self, value: Value) -> Iterator[Node]:
         """What reads this value itself or a view of it."""
-        for node in self._flow.consumers.get(value.name, ()):
-            if isinstance(lowering(node), View):
-                yield from self._direct_readers(node.output)
-            else:
-                yield node
+        return self._flow.readers(value, lambda node: isinstance(lowering(node), View))
 
 
 def _takes_one_binding_each(node: Node) -> bool:
@@ -168,6 +181,7 @@ RULES: tuple[tuple[Reason, Callable[[_Choice], bool]], ...] = (
     (Reason(True, "it is a result of the entry"), _Choice.is_result),
     (Reason(True, "it is an explicit copy"), _Choice.is_copy),
     (Reason(True, "it is compared with its own extreme, so rounded once"), _Choice.is_compared),
+    (Reason(True, "it is behind many views or joins"), _Choice.is_far),
     (Reason(False, "its reader computes it from one binding"), _Choice.is_bound_cheaply),
     (Reason(True, "its reader binds stored operands only"), _Choice.is_bound),
     (Reason(False, "it is a view, or depends on indices alone"), _Choice.is_no_computation),
@@ -212,7 +226,11 @@ class _Chooser:
     def _grown(self, node: Node) -> Tree:
         tree = self._combined(node)
         while tree.bindings > MAX_LEAVES or tree.ops > MAX_OPS:
-            candidates = [v for operand in node.inputs for v in self._computed(operand)]
+            candidates = [
+                found
+                for operand in node.inputs
+                for found in (*self._computed(operand), *self._joined(operand))
+            ]
             if not candidates:
                 break
             largest = max(candidates, key=lambda v: (self.trees[v.name].bindings, v.name))
@@ -229,19 +247,31 @@ class _Chooser:
             return [found for operand in node.inputs for found in self._computed(operand)]
         return [] if isinstance(lowering(node), Source) else [value]
 
+    def _joined(self, value: Value) -> list[Value]:
+        """What is joined of several values and could be stored, if that saves bindings."""
+        if self._is_stored(value):
+            return []
+        node = self.flow.producers[value.name]
+        if isinstance(lowering(node), Join):
+            return [value] if self.tree(value).bindings > 1 else []
+        return self._joined(node.inputs[0]) if moves(node) else []
+
     def _combined(self, node: Node) -> Tree:
-        parts = [self._tree(value) for value in node.inputs]
+        parts = [self.tree(value) for value in node.inputs]
         own = 0 if moves(node) else 1
         lower = lowering(node)
+        least = 1 if isinstance(lower, Join) else 0
         cheap = lower.cheap if isinstance(lower, Pointwise) else True
         return Tree(
             frozenset().union(*(part.leaves for part in parts)),
             frozenset().union(*(part.lone for part in parts)),
             own + sum(part.ops for part in parts),
             cheap and all(part.cheap for part in parts),
+            1 - own + max((part.views for part in parts), default=0),
+            sum(max(least, part.pieces) for part in parts),
         )
 
-    def _tree(self, value: Value) -> Tree:
+    def tree(self, value: Value) -> Tree:
         if self._is_stored(value):
             name, large = frozenset({value.name}), value.type.size > 1
             lone = name if not large and value.name in self._alone else frozenset()
