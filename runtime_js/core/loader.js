@@ -1,7 +1,7 @@
 // `open`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call.
 
 import { createModel } from './model.js';
-import { loadCheck, loadInspect } from './parts.js';
+import { loadCheck, loadInspect, loadTwin } from './parts.js';
 import { isBundleSealed } from './seal.js';
 import { Session } from './session.js';
 import { StartValues } from './values.js';
@@ -33,7 +33,9 @@ const MAX_BYTES = 2 ** 33;
 
 /** @param {Bundle} bundle @param {LoadOptions} [options] @returns {Promise<any>} */
 export async function open(bundle, options = {}) {
-  const { signal, maxBytes = MAX_BYTES } = options;
+  const { signal, maxBytes = MAX_BYTES, device = globalThis.navigator?.gpu ?? 'wasm' } = options;
+  // It comes while the weights do.
+  if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
   const isSealed = await isBundleSealed(bundle);
   if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan);
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);

@@ -22,9 +22,7 @@ const MOST_BYTES = 2 ** 24;
 export async function compileTwin(bundle, { signal }, isShared) {
   /** @type {Twin} */
   const twin = bundle.plan.twin;
-  const { bytesAt } = await loadFiles();
-  const advice = 'it is a file of the bundle, beside index.js';
-  const found = await bytesAt(bundle.twin?.(), MOST_BYTES, signal, 'bundle', advice);
+  const found = await readTwin(bundle.twin?.(), signal);
   const code = new Uint8Array(found ?? fail('bundle', twin.file, 'is missing'));
   if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
     fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
@@ -38,6 +36,20 @@ export async function compileTwin(bundle, { signal }, isShared) {
   const bytes = code.slice();
   if (isShared) bytes[twin.memory_flag] = SHARED_LIMITS;
   return WebAssembly.compile(bytes).catch(error => refuse(twin, error));
+}
+
+/**
+ * Most pages need nothing but `fetch`; what it cannot read, files/ does, or says why not.
+ * @param {any} source a URL or bytes @param {AbortSignal} [signal] @returns {Promise<any>}
+ */
+async function readTwin(source, signal) {
+  if (source?.protocol?.startsWith('http')) {
+    const response = await fetch(source, { signal }).catch(() => undefined);
+    if (response?.ok) return response.arrayBuffer();
+  }
+  const { bytesAt } = await loadFiles();
+  const advice = 'it is a file of the bundle, beside index.js';
+  return bytesAt(source, MOST_BYTES, signal, 'bundle', advice);
 }
 
 /** @param {Twin} twin @param {any} error @returns {never} */
