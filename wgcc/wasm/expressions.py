@@ -62,7 +62,6 @@ class Expressions(ABC):
         self._code = Code(function, library)
         self._functions = functions
         self._library = library
-        self._fresh = 0
 
     @abstractmethod
     def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
@@ -236,8 +235,8 @@ class Expressions(ABC):
         return expr
 
     def _named(self, held: Held, names: Env) -> Name:
-        self._fresh += 1
-        name = f"%{self._fresh}"
+        # Numbered anew for each expression: equal ones are then compiled once.
+        name = f"%{len(names)}"
         names[name] = held
         return Name(name)
 

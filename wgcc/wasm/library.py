@@ -65,7 +65,7 @@ class Library:
         self._own = own or {}
         self._compiled: dict[tuple[str, tuple[int, ...]], Compiled | None] = {}
         self._snippets: dict[tuple[str, tuple[int, ...]], Snippet | None] = {}
-        self._names: dict[int, tuple[Expr, tuple[str, ...]]] = {}
+        self._names: dict[Expr, tuple[str, ...]] = {}
         self._expressions: dict[object, Snippet] = {}
         self._shared: dict[str, int] = {}
 
@@ -106,11 +106,10 @@ class Library:
         return self._snippets[key]
 
     def names_of(self, expr: Expr) -> tuple[str, ...]:
-        found = self._names.get(id(expr))
+        found = self._names.get(expr)
         if found is None:
-            # The expression is kept with its names, so that no other one gets its id.
-            found = self._names[id(expr)] = (expr, tuple(dict.fromkeys(_names(expr))))
-        return found[1]
+            found = self._names[expr] = tuple(dict.fromkeys(_names(expr)))
+        return found
 
     def expression(self, expr: Expr, operands: tuple[Local | Constant, ...], lanes: int) -> Snippet:
         """Its instructions; operands that differ only in where they are share them."""
@@ -118,7 +117,7 @@ class Library:
             (item.kind, item.lanes) if isinstance(item, Local) else (item.kind, repr(item.number))
             for item in operands
         )
-        key = (id(expr), shapes, lanes)
+        key = (expr, shapes, lanes)
         found = self._expressions.get(key)
         if found is None:
             found = self._expressions[key] = self._evaluate(expr, operands, lanes)
