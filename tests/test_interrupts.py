@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,10 +14,12 @@ from typing import Any
 
 import pytest
 
+import line_bundle
 import line_twin
 import wgcc_runtime
 from line_training import assert_same, batches, data, everything, refused
-from trials.interrupts import interrupt
+from trials.interrupts import interrupt, python_path
+from twin_modules import assemble, record
 from wgcc_runtime import Model, gpu_errors, interrupts, readback, runner
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.interrupts import handle_now, held
@@ -222,6 +226,76 @@ def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
         model._machine._team.run = run  # type: ignore[attr-defined]
         assert steps_of(model) == 64
         assert_same(everything(model), before)
+
+
+ENDLESS = " ".join(
+    f'(func (export "{name}") (param i32 i32) {body})'
+    for name, body in {
+        "train": "(loop $again (br $again))", "train/guard": "", "predict": "", "pick": "",
+        "forget": "",
+    }.items()
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle whose twin never finishes a training step."""
+    folder, (code, flag) = tmp_path_factory.mktemp("endless") / "bundle", assemble(ENDLESS)
+    line_bundle.write_bundle(folder, twin=record(code, flag, line_twin.SIZES))
+    (folder / "twin.wasm").write_bytes(code)
+    return folder
+
+
+# In a process of its own, which ends with the thread that never does.
+LEFT = """
+import os, signal, sys, threading
+import wgcc_runtime
+from line_training import batches
+from wgcc_runtime import wasm_threads
+wasm_threads.WAIT_SECONDS = float(sys.argv[2])
+model = wgcc_runtime.load(sys.argv[1], device="wasm")
+class Handler:
+    def __call__(self, *_):
+        raise KeyboardInterrupt
+    def notice(self):
+        print("noticed")
+signal.signal(signal.SIGINT, Handler())
+for number in range(int(sys.argv[3])):
+    threading.Timer(0.3 * (number + 1), os.kill, (os.getpid(), signal.SIGINT)).start()
+def answer(action):
+    try:
+        return action()
+    except wgcc_runtime.WgccError as error:
+        return error
+    except KeyboardInterrupt:
+        return "interrupted"
+print(answer(lambda: model.train(**batches(1)[0])))
+print(model.steps_done, answer(model.params))
+model.recover()
+print(model.steps_done, sorted(model.params()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "presses", "answer"),
+    [
+        (600.0, interrupts.INSISTENT, ["noticed"] * interrupts.INSISTENT + ["interrupted"]),
+        (0.5, 0, ["time-out: the twin did not finish `train`"]),
+    ],
+    ids=["insisting", "time-out"],
+)
+def test_a_call_of_the_twin_that_does_not_end(
+    endless: Path, seconds: float, presses: int, answer: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, str(endless), str(seconds), str(presses)],
+        env={**os.environ, "PYTHONPATH": python_path()}, timeout=60,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    *first, lost, recovered = done.stdout.splitlines()
+    assert [line.partition(" within")[0] for line in first] == answer, done.stderr
+    assert lost.startswith("0 device-lost: a call of the WebAssembly twin was not finished")
+    assert recovered == "0 ['w']"
 
 
 @pytest.mark.parametrize("checked", [True, False])

@@ -155,6 +155,7 @@ def test_small_entries_run_alone(
     monkeypatch.setattr(thread_count, "_cores", lambda: 3)
     with wgcc_runtime.load(tmp_path / "bundle", device="wasm") as model:
         assert model.device_name == "WebAssembly (3 threads)"
+        model.predict(x=batches(1)[0]["x"])
         before = set(threading.enumerate())
         model.predict(x=batches(1)[0]["x"])
         assert set(threading.enumerate()) == before

@@ -132,13 +132,18 @@ class WasmMachine:
         self.check_open()
         if self._failure and self._failure.code == "device-lost":
             raise _again(self._failure)
+        if self._team.is_broken:
+            text = "a call of the WebAssembly twin was not finished; load the bundle again and"
+            raise WgccError("device-lost", f"{text} continue from the last checkpoint")
 
     def check_done(self) -> None:
         """Raises the error of the last submitted work, if any."""
-        self.check_usable()
-        failure, self._failure = self._failure, None
-        if failure:
+        self.check_open()
+        failure = self._failure
+        if failure and failure.code != "device-lost":
+            self._failure = None
             raise _again(failure)
+        self.check_usable()
 
     def close(self) -> None:
         self._is_open = False
