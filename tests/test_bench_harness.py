@@ -5,29 +5,88 @@ from __future__ import annotations
 import json
 import math
 import runpy
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from adapters import ROOT
 from wgcc.compiler import compile_file
 
+BENCH = ROOT / "tests" / "bench"
 
-def test_one_model_of_the_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
-    harness = runpy.run_path(str(ROOT / "tests" / "bench" / "run.py"))
-    few = ("--rounds", "1", "--steps", "2", "--web", "--kernels", "--json")
-    assert harness["main"](["--models", "a", "--libraries", "wgcc", *few]) == 0
-    found = json.loads(capsys.readouterr().out)["models"]["a"]
-    seen = found["wgcc"]
-    assert len(seen["ms"]) == 2 and min(seen["ms"]) > 0
-    plan = compile_file(ROOT / "tests" / "bench" / "models" / "a.wg").planned.plan
+
+@pytest.fixture(scope="module")
+def harness() -> Any:
+    """run.py finds its neighbours by changing the path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])
+        yield runpy.run_path(str(BENCH / "run.py"))
+
+
+def test_one_model_of_the_benchmark(
+    harness: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ("--rounds", "1", "--steps", "2", "--opens", "1", "--builds", "1", "--kernels")
+    file = tmp_path / "found.json"
+    assert (
+        harness["main"](["--models", "a", "--setups", "*-wgcc-*", *few, "--json", str(file)]) == 0
+    )
+    found = json.loads(file.read_text())
+    seen = found["models"]["a"]
+    assert sorted(seen) == [
+        "chromium-wgcc-wasm", "chromium-wgcc-webgpu", "node-wgcc-wasm", "node-wgcc-wasm-2",
+        "python-wgcc-llvmpipe", "python-wgcc-wasm",
+    ]  # fmt: skip
+    for name, setup in seen.items():
+        assert len(setup["ms"]) == 2 and min(setup["ms"]) > 0 and setup["cpu"] >= 0, name
+        assert setup["losses"] == pytest.approx(seen["python-wgcc-wasm"]["losses"], rel=1e-5)
+        assert setup["losses"][-1] < setup["losses"][0]
+    twins = [setup["losses"] for name, setup in seen.items() if "wasm" in name]
+    assert all(losses == twins[0] for losses in twins)
+    check_page(seen["chromium-wgcc-webgpu"])
+    assert seen["chromium-wgcc-wasm"]["counts"]["step"] == 0  # it dispatches nothing
+    assert 1_000 < found["builds"]["a"]["gzip"] < found["builds"]["a"]["bytes"]
+    text = capsys.readouterr().out
+    assert f"{seen['chromium-wgcc-wasm']['losses'][0]:.5f}" in text and "GFLOP/s" in text
+
+
+def check_page(seen: dict[str, Any]) -> None:
+    plan = compile_file(BENCH / "models" / "a.wg").planned.plan
     # Those of the step, and one that tests for NaN.
     assert seen["counts"]["step"] == len(plan["entries"]["train"]["dispatches"]) + 1
     # Besides the planned memory: copies to undo a step, and buffers for transfers.
     planned = plan["memory"]["peak"]
     assert planned < seen["counts"]["peak"] < 2 * planned
-    assert seen["losses"][-1] < seen["losses"][0]
     assert 5_000 < seen["code"] < 60_000
     assert [row["flops"] for row in seen["kernels"]["rows"]].count(2 * 256 * 64 * 64) == 3
-    text = runpy.run_path(str(ROOT / "tests" / "bench" / "report.py"))["report"]({"a": found})
-    assert f"{seen['losses'][0]:.5f}" in text and "GFLOP/s" in text
-    assert math.isfinite(seen["firstCpu"])
+    assert math.isfinite(seen["firstCpu"]) and seen["firstSteps"][0] > 0
+
+
+def test_a_setup_that_fails_is_reported(harness: Any, tmp_path: Path) -> None:
+    """Its process ends, and the others go on."""
+    setup = harness["Setup"]("python", "wgcc", "wasm")
+    (tmp_path / "batches").mkdir()
+    running = harness["start"](setup, tmp_path, "nothing", "train")
+    assert running.seen["failed"] == "its process ended"
+    running.close()
+    text = harness["report"]({"models": {"a": {setup.name: running.seen}}, "builds": {}})
+    assert "| a | python-wgcc-wasm | failed |" in text
+
+
+def test_pytorch_that_cannot_be_installed_is_left_out(
+    harness: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import peers
+
+    monkeypatch.setattr(peers, "CACHE", tmp_path)
+    monkeypatch.setattr(peers, "TORCH", "torch==0.0.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert (
+        harness["start"](harness["Setup"]("python", "torch", "cpu"), tmp_path, "a", "train") is None
+    )
+    assert "PyTorch is left out, it could not be installed: " in capsys.readouterr().err

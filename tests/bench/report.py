@@ -1,57 +1,139 @@
-"""Tables of the measurements of run.py."""
+"""Tables of the measurements of run.py, in Markdown."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from wgcc.cli.printing import table
-
 PRODUCT_FLOPS = 2 * 512**3
-HEAD = (
-    "model", "library", "ms/step", "of jax-js", "CPU ms", "of jax-js", "steps", "dispatches",
-    "peak MB", "first step s", "CPU s", "code KB", "losses",
+WASM = (
+    "chromium-wgcc-wasm", "chromium-jax-wasm", "chromium-tfjs-wasm", "node-wgcc-wasm",
+    "node-wgcc-wasm-2", "node-jax-wasm", "node-tfjs-wasm", "python-wgcc-wasm", "python-torch-cpu",
 )  # fmt: skip
+# What a setup is compared with: the twin on the same engine.
+TWINS = {"chromium": "chromium-wgcc-wasm", "node": "node-wgcc-wasm", "python": "python-wgcc-wasm"}
+WEBGPU = ("chromium-wgcc-webgpu", "chromium-jax-webgpu", "chromium-tfjs-webgpu")
 
 Seen = dict[str, Any]
+Models = dict[str, dict[str, Seen]]
 
 
-def report(models: dict[str, dict[str, Seen]]) -> str:
-    """One line per model and library; ratios are to jax-js in the same run."""
-    lines = [list(HEAD)]
-    tables = []
-    for model, libraries in models.items():
-        jax = libraries.get("jax", {})
-        for library, seen in libraries.items():
-            lines.append([model, library, *_figures(model, seen, jax if "ms" in jax else None)])
-        if "kernels" in libraries.get("wgcc", {}):
-            tables.append(f"\n\n{model}: {_kernels(libraries['wgcc']['kernels'])}")
-    return table(lines, right=range(2, len(HEAD))) + "".join(tables)
+def report(found: dict[str, Any]) -> str:
+    """Setups as columns, models as rows; then every figure of every setup."""
+    models: Models = found["models"]
+    own = {name: seen for name, seen in models.items() if len(seen) > 2}
+    parts = [
+        _section("WebAssembly: ms per step (of wgcc's twin on that engine)", _steps(own)),
+        _section("WebGPU on SwiftShader: ms, dispatches, peak MB, first step s", _gpu(own)),
+        _section("The twin beside the same bundle on SwiftShader", _beside(models)),
+        _section("wgcc build, CPU seconds, and twin.wasm", _builds(found["builds"])),
+        _section("Everything", _all(models)),
+        *(_section(f"Kernels of {title}", rows) for title, rows in _kernels(models)),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
-def _figures(model: str, seen: Seen, jax: Seen | None) -> list[str]:
-    if "failed" in seen:
-        return ["failed", *[""] * (len(HEAD) - 3)]
-    ms = median(seen["ms"])
-    shown = f"{ms:.2f}" if model != "matmul" else f"{ms:.1f} = {PRODUCT_FLOPS / ms / 1e6:.2f} GF/s"
-    line = [shown, f"{ms / median(jax['ms']):.3f}" if jax else ""]
-    steps = str(len(seen["ms"]))
-    if "counts" not in seen:
-        return [*line, "", "", steps, *[""] * 6]
-    counts, losses = seen["counts"], seen["losses"]
-    ratio = f"{_cpu_ms(seen) / _cpu_ms(jax):.3f}" if jax else ""
+def _section(title: str, rows: Sequence[Sequence[str]]) -> str:
+    if len(rows) < 2:
+        return ""
+    head, *lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([f"### {title}", "", head, "|" + "---|" * len(rows[0]), *lines])
+
+
+def ms_of(seen: Seen | None) -> float | None:
+    return median(seen["ms"]) if seen and seen.get("ms") else None
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _steps(models: Models) -> list[list[str]]:
+    rows = [["", *WASM]]
+    for model, setups in models.items():
+        rows.append([model, *(_step(model, name, setups) for name in WASM)])
+    return rows
+
+
+def _step(model: str, name: str, setups: dict[str, Seen]) -> str:
+    ms = ms_of(setups.get(name))
+    if ms is None:
+        return "failed" if "failed" in setups.get(name, {}) else ""
+    twin = ms_of(setups.get(TWINS[name.split("-")[0]]))
+    text = f"{_number(ms)} ms"
+    if model == "matmul":
+        text += f", {PRODUCT_FLOPS / ms / 1e6:.1f} GFLOP/s"
+    return text if not twin or ms == twin else f"{text} ({ms / twin:.2f} ×)"
+
+
+def _gpu(models: Models) -> list[list[str]]:
+    rows = [["", *WEBGPU]]
+    for model, setups in models.items():
+        rows.append([model, *(_gpu_cell(setups.get(name, {})) for name in WEBGPU)])
+    return rows
+
+
+def _gpu_cell(seen: Seen) -> str:
+    ms = ms_of(seen)
+    if ms is None:
+        return "failed" if "failed" in seen else ""
+    counts = seen["counts"]
+    peak, first = counts["peak"] / 1e6, median(seen["firstSteps"]) / 1000
+    return f"{_number(ms)} ms, {counts['step']}, {peak:.2f} MB, {first:.2f} s"
+
+
+def _beside(models: Models) -> list[list[str]]:
+    rows = [["", "twin", "SwiftShader", "times as fast", "first step: twin", "SwiftShader"]]
+    for model, setups in models.items():
+        twin, gpu = (setups.get(f"chromium-wgcc-{kind}") for kind in ("wasm", "webgpu"))
+        fast, slow = ms_of(twin), ms_of(gpu)
+        if twin and gpu and fast and slow:
+            first = [f"{median(seen['firstSteps']) / 1000:.2f} s" for seen in (twin, gpu)]
+            ratio = f"{slow / fast:.1f}"
+            rows.append([model, f"{_number(fast)} ms", f"{_number(slow)} ms", ratio, *first])
+    return rows
+
+
+def _builds(builds: dict[str, Seen]) -> list[list[str]]:
+    rows = [["", "with the twin", "without", "ratio", "twin.wasm", "gzipped"]]
+    for model, seen in builds.items():
+        ratio = f"{seen['twin'] / seen['none']:.2f}"
+        sizes = [f"{seen[key] / 1000:.1f} KB" for key in ("bytes", "gzip")]
+        rows.append([model, f"{seen['twin']:.2f} s", f"{seen['none']:.2f} s", ratio, *sizes])
+    return rows
+
+
+def _all(models: Models) -> list[list[str]]:
+    head = ["model", "setup", "ms", "best", "steps", "CPU ms", "first step s", "code KB", "losses"]
+    rows = [head]
+    for model, setups in models.items():
+        rows += [[model, name, *_figures(seen)] for name, seen in setups.items()]
+    return rows
+
+
+def _figures(seen: Seen) -> list[str]:
+    ms = ms_of(seen)
+    if ms is None:
+        return ["failed", *[""] * 6]
+    count = seen["steps"]
+    first = f"{median(seen['firstSteps']) / 1000:.3f}" if "firstSteps" in seen else ""
+    code = f"{seen['code'] / 1000:.1f}" if "code" in seen else ""
+    losses = " ".join(f"{loss:.5f}" for loss in (seen["losses"][0], seen["losses"][-1]))
+    cpu = f"{seen['cpu'] / count:.3f}"
+    return [f"{ms:.3f}", f"{min(seen['ms']):.3f}", str(count), cpu, first, code, losses]
+
+
+def _kernels(models: Models) -> list[tuple[str, list[list[str]]]]:
     return [
-        *line, f"{_cpu_ms(seen):.1f}", ratio, steps, str(counts["step"]),
-        f"{counts['peak'] / 1e6:.2f}", f"{seen['firstStep'] / 1000:.2f}", f"{seen['firstCpu']:.2f}",
-        f"{seen['code'] / 1000:.0f}", f"{losses[0]:.5f} {losses[2]:.5f}",
-    ]  # fmt: skip
+        (f"{model}, {name}, {seen['kernels']['method']}", _kernel_rows(seen["kernels"]))
+        for model, setups in models.items()
+        for name, seen in setups.items()
+        if "kernels" in seen
+    ]
 
 
-def _cpu_ms(seen: Seen) -> float:
-    return float(seen["cpu"]) / len(seen["ms"])
-
-
-def _kernels(profile: Seen) -> str:
+def _kernel_rows(profile: Seen) -> list[list[str]]:
     rows = sorted(profile["rows"], key=lambda row: -row["ms"])
     total = sum(row["ms"] for row in rows) or 1.0
     lines = [["ms", "share", "GFLOP/s", "kernel", "line"]]
@@ -59,5 +141,5 @@ def _kernels(profile: Seen) -> str:
         ms, rate = row["ms"], "-"
         if row["flops"] and ms:
             rate = f"{row['flops'] / ms / 1e6:.2f}"
-        lines.append([f"{ms:.2f}", f"{ms / total:.1%}", rate, row["kernel"], row["at"]])
-    return f"{total:.1f} ms, {profile['method']}\n" + table(lines, right=range(3))
+        lines.append([f"{ms:.3f}", f"{ms / total:.1%}", rate, row["kernel"], row["at"]])
+    return lines

@@ -84,9 +84,9 @@ function update(loss) {
   });
 }
 
-begin(async name => {
-  await init('webgpu');
-  defaultDevice('webgpu');
+begin(async ({ model: name, backend }) => {
+  await init(backend);
+  defaultDevice(backend);
   const place = ([data, shape]) => np.array(data).reshape(shape);
   const placed = group =>
     Object.fromEntries(Object.entries(group).map(([key, value]) => [key, place(value)]));
@@ -102,7 +102,7 @@ begin(async name => {
   }
   const zeros = p => tree.map(x => np.zeros(x.shape), p);
   const step = update(LOSSES[name]);
-  const batch = placed(batchOf(name));
+  const batch = placed(await batchOf(name));
   let p = placed(await weightsOf(name));
   let m = zeros(p);
   let v = zeros(p);

@@ -1,43 +1,23 @@
-// What every library gets: the same initial values, the same batch; and the page's side of the
-// measurement.
+// What every library gets, in a page and in Node: the same initial values and the same batch; and
+// its side of the measurement.
 
-/** Values below 1 that look random, the same everywhere. */
-function* numbers() {
-  let state = 12345;
-  for (;;) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    yield state / 2 ** 32;
-  }
-}
+/** Pages have a clock of 0.1 ms. */
+const COARSE = 2;
+const TYPES = { F32: Float32Array, I32: Int32Array, U8: Uint8Array };
 
-const take = (type, count, f) => {
-  const source = numbers();
-  const values = new type(count);
-  for (let i = 0; i < count; i++) values[i] = f(source.next().value);
-  return values;
+/**
+ * `model`, `entry`, `backend`, `threads`, and where things are: `files` to fetch, `scripts` to
+ * import. A page has them in its address, node.mjs passes them.
+ */
+const settings = globalThis.benchTask ?? {
+  ...Object.fromEntries(new URL(location).searchParams),
+  files: location.origin,
+  scripts: location.origin,
 };
 
-const BATCHES = {
-  a: () => {
-    const x = take(Float32Array, 256, u => 6 * u - 3);
-    return { x: [x, [256, 1]], y: [x.map(Math.sin), [256, 1]] };
-  },
-  b: () => ({
-    x: [take(Float32Array, 128 * 784, u => u), [128, 784]],
-    y: [take(Int32Array, 128, u => Math.floor(10 * u)), [128]],
-  }),
-  c: () => {
-    const ids = take(Int32Array, 8 * 64, u => Math.floor(65 * u));
-    return { ids: [ids, [8, 64]], labels: [ids.map(id => (id * 7 + 3) % 65), [8, 64]] };
-  },
-};
-
-/** The batch of a model: name → [typed array, shape]. */
-export const batchOf = model => BATCHES[model]();
-
-/** The initial values of a model, read from its bundle: name → [Float32Array, shape]. */
-export async function weightsOf(model) {
-  const bytes = await (await fetch(`/bundles/${model}/weights.safetensors`)).arrayBuffer();
+/** All tensors of a safetensors file: name → [typed array, shape]. */
+async function tensorsOf(path) {
+  const bytes = await (await fetch(`${settings.files}/${path}`)).arrayBuffer();
   const start = 8 + Number(new DataView(bytes).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 8, start - 8)));
   delete header.__metadata__;
@@ -46,38 +26,59 @@ export async function weightsOf(model) {
       ([
         name,
         {
+          dtype,
           shape,
           data_offsets: [from, to],
         },
-      ]) => [name, [new Float32Array(bytes.slice(start + from, start + to)), shape]],
+      ]) => [name, [new TYPES[dtype](bytes.slice(start + from, start + to)), shape]],
     ),
   );
 }
 
+/** The batch of a model. */
+export const batchOf = model => tensorsOf(`batches/${model}.safetensors`);
+
+/** The initial values of a model, read from its bundle. */
+export const weightsOf = model => tensorsOf(`bundles/${model}/weights.safetensors`);
+
 /**
  * Makes the first step and leaves the rest to the driver: `block` makes steps until the time is up.
- * @param {(model: string) => Promise<() => Promise<number>>} start
+ * @param {(task: any) => Promise<() => Promise<number>>} start
  */
 export async function begin(start) {
-  const model = new URL(location).searchParams.get('model');
   try {
-    const step = await start(model);
+    const step = await start(settings);
     const losses = [await step()];
     const firstStep = performance.now();
-    globalThis.block = async (seconds, most) => {
+    globalThis.block = async ({ seconds, most }) => {
       const ms = [];
+      let steps = 0;
       const end = performance.now() + 1000 * seconds;
       do {
-        const from = performance.now();
-        const before = gpuCounts.dispatches;
-        losses.push(await step());
-        ms.push(performance.now() - from);
-        gpuCounts.step = gpuCounts.dispatches - before;
+        const one = await timed(step, losses);
+        ms.push(one.ms);
+        steps += one.steps;
       } while (ms.length < most && performance.now() < end);
-      return { ms, counts: gpuCounts, losses };
+      return { ms, steps, counts: globalThis.gpuCounts ?? {}, losses: losses.slice(0, 3) };
     };
     globalThis.begun = { firstStep };
   } catch (error) {
     globalThis.begun = { failed: `${error.stack ?? error}` };
   }
+}
+
+/** Milliseconds of a step: of several, where the clock of a page is too coarse for one. */
+async function timed(step, losses) {
+  const counts = globalThis.gpuCounts ?? {};
+  const from = performance.now();
+  let steps = 0;
+  let ms = 0;
+  do {
+    const { dispatches } = counts;
+    losses.push(await step());
+    counts.step = counts.dispatches - dispatches;
+    steps++;
+    ms = performance.now() - from;
+  } while (ms < COARSE);
+  return { ms: ms / steps, steps };
 }

@@ -1,5 +1,4 @@
-// The same models in TensorFlow.js on its WebGPU backend, with its own Adam.
-import '@tensorflow/tfjs-backend-webgpu';
+// The same models in TensorFlow.js on its WebGPU or its WebAssembly backend, with its own Adam.
 import '@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_ops';
 import '@tensorflow/tfjs-core/dist/register_all_gradients';
 import * as tf from '@tensorflow/tfjs-core';
@@ -30,6 +29,12 @@ const crossEntropy = (logits, labels, classes) => {
 
 const gelu = x => tf.mul(tf.mul(0.5, x), tf.add(1, tf.erf(tf.mul(x, Math.SQRT1_2))));
 
+/** Its WebAssembly backend has no gradient of `gather`. */
+const embed = (table, ids) =>
+  tf.getBackend() === 'wasm'
+    ? tf.matMul(tf.oneHot(ids.flatten(), table.shape[0]), table).reshape([...ids.shape, -1])
+    : tf.gather(table, ids);
+
 function attention(p, name, x, mask) {
   const [batch, time, width] = x.shape;
   const heads = part => tf.transpose(part.reshape([batch, time, 4, width / 4]), [0, 2, 1, 3]);
@@ -49,7 +54,7 @@ const LOSSES = {
     return crossEntropy(linear(p, 'l3', h), y, 10);
   },
   c(p, { ids, labels, mask }) {
-    let x = tf.add(tf.gather(p['tok.w'], ids), p['pos.w']);
+    let x = tf.add(embed(p['tok.w'], ids), p['pos.w']);
     for (const block of ['blocks.0', 'blocks.1']) {
       x = tf.add(x, attention(p, `${block}.attn`, norm(p, `${block}.norm1`, x), mask));
       x = tf.add(
@@ -61,8 +66,18 @@ const LOSSES = {
   },
 };
 
-begin(async name => {
-  await tf.setBackend('webgpu');
+const BACKENDS = {
+  webgpu: () => import('@tensorflow/tfjs-backend-webgpu'),
+  wasm: async ({ folder, files }) => {
+    const { setWasmPaths } = await import('@tensorflow/tfjs-backend-wasm');
+    setWasmPaths(`${folder ?? files}/tfjs/`);
+  },
+};
+
+begin(async task => {
+  const { model: name, backend } = task;
+  await BACKENDS[backend](task);
+  await tf.setBackend(backend);
   await tf.ready();
   const tensors = group =>
     Object.fromEntries(
@@ -82,7 +97,7 @@ begin(async name => {
   const p = Object.fromEntries(
     Object.entries(weights).map(([key, value]) => [key, tf.variable(value)]),
   );
-  const batch = tensors(batchOf(name));
+  const batch = tensors(await batchOf(name));
   const adam = tf.train.adam(1e-3, 0.9, 0.999, 1e-8);
   // Added to the scores: 0 for visible keys, a large negative number for masked ones.
   const below = Float32Array.from({ length: 64 * 64 }, (_, i) =>
