@@ -11,6 +11,7 @@ const open = async (name, options) => {
   const { page, problems } = await openPage(browser, options);
   await page.goto(pathToFileURL(join(folder, `${name}.html`)).href);
   await page.waitForSelector('#work:not([hidden])', { timeout: 120000 });
+  await page.evaluate(watchLoss);
   await browser.startTracing(page, {
     categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
   });
@@ -18,6 +19,7 @@ const open = async (name, options) => {
     page,
     problems,
     number: async id => parseFloat(await page.textContent(`#${id}`)),
+    losses: () => page.evaluate(() => globalThis.losses),
     until: (id, value) =>
       page.waitForFunction(
         ([id, value]) => parseFloat(document.getElementById(id).textContent) >= value,
@@ -28,6 +30,16 @@ const open = async (name, options) => {
       ),
   };
 };
+/** In the page: every loss that it shows, because training may be faster than whoever looks at it. */
+function watchLoss() {
+  const shown = document.getElementById('loss');
+  globalThis.losses = [];
+  const note = () => {
+    const loss = parseFloat(shown.textContent);
+    if (!Number.isNaN(loss)) globalThis.losses.push(loss);
+  };
+  if (shown) new MutationObserver(note).observe(shown, { childList: true });
+}
 const stroke = async (page, canvas, points) => {
   const box = await (await page.$(canvas)).boundingBox();
   const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
@@ -45,23 +57,25 @@ const close = async ({ page, problems }, name, shot = {}) => {
 
 async function sin() {
   const on = await open('sin', { viewport: { width: 390, height: 844 } });
-  const { page, number, until } = on;
+  const { page, losses, until } = on;
   await page.click('#start');
-  await until('step', 10);
-  const first = await number('loss');
   await until('step', 250);
-  const last = await number('loss');
+  const [first, ...later] = await losses();
+  const last = later.at(-1);
   await stroke(page, '#curve', [
     [0.3, 0.5],
     [0.5, 0.2],
     [0.7, 0.2],
   ]);
   await page.fill('#noise', '0.3');
-  await until('step', 270);
+  await page.waitForFunction(
+    ([count, last]) => globalThis.losses.slice(count).some(loss => loss > last),
+    [later.length + 1, last],
+  );
   const seen = {
     first,
     last,
-    drawn: await number('loss'),
+    drawn: Math.max(...(await losses()).slice(later.length + 1)),
     noise: await page.textContent('#amount'),
     wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
   };
@@ -111,7 +125,7 @@ async function playground() {
     viewport: { width: 390, height: 844 },
     colorScheme: 'dark',
   });
-  const { page, until, number } = on;
+  const { page, until, losses, number } = on;
   await page.setInputFiles('#file', {
     name: 'mine.csv',
     mimeType: 'text/csv',
@@ -124,10 +138,9 @@ async function playground() {
   const csv = await page.textContent('#status');
   await page.click('[data-points=spiral]');
   await page.click('#start');
-  await until('step', 10);
-  const first = await number('loss');
   await until('step', 400);
-  const last = await number('loss');
+  const [first, ...later] = await losses();
+  const last = later.at(-1);
   const acc = await number('acc');
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
@@ -137,7 +150,7 @@ async function playground() {
 
 async function chargpt() {
   const on = await open('chargpt', { viewport: { width: 390, height: 844 } });
-  const { page, number, until } = on;
+  const { page, losses, until } = on;
   const text = () => page.textContent('#text');
   const longer = letters =>
     page.waitForFunction(
@@ -151,10 +164,10 @@ async function chargpt() {
   const untrained = await text();
   await page.click('#start');
   await until('step', 5);
-  const first = await number('loss');
   await page.fill('#prompt', 'In the beginning');
   await until('step', 20);
-  const last = await number('loss');
+  const [first, ...later] = await losses();
+  const last = later.at(-1);
   await page.waitForFunction(
     () => document.getElementById('text').textContent.startsWith('In the'),
     null,
