@@ -13,7 +13,7 @@ import pytest
 import line_bundle
 import line_twin
 from web_stacks import add_web_files, run_job, run_node, tool
-from wgcc.cli.stacks import StackError
+from wgcc.cli.stacks import StackError, _program
 
 STACKS = ["node", "deno", "chrome", "firefox"]
 SEEN: dict[str, Any] = {}
@@ -112,6 +112,7 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
         assert page["longest"]["count"] > 20
         assert page["longest"]["ms"] < 50, "the twin blocks the page"
         assert not page["hasProblem"] and page["problems"] == []
+        assert page["replies"] > 10, "it runs in no worker"
     free, inline = seen["free"], seen["noWorkers"]
     assert free["kind"] == inline["kind"] == "wasm"
     assert (free["threads"], inline["threads"]) == (2, 1)
@@ -125,6 +126,13 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
     refused = seen["noWasm"]["message"]
     assert refused.startswith("gpu: `twin.wasm` was refused") and "wasm-unsafe-eval" in refused
     assert seen["noWasmButSoftware"]["kind"] == "webgpu"
+
+
+def test_page_in_firefox_trains_from_disk(bundle: Path) -> None:
+    seen = run_node("firefox.mjs", str(bundle / "index.html"), _program("firefox"))
+    assert seen["status"] == "4 parameters, on your CPU (WebAssembly): no GPU was found"
+    assert seen["loss"] > 0
+    assert seen["replies"] > 10, "it runs in no worker"
 
 
 def damaged(folder: Path, name: str) -> Path:

@@ -49,9 +49,10 @@ export function openInline({ onReply }) {
 function openWebWorker({ onReply, onEnd }) {
   const start = `const thread = new (${TwinThread})((reply, transfer) => postMessage(reply, transfer));
 onmessage = ({ data }) => thread.receive(data);`;
-  // A page from a disk cannot start a worker from a file; Deno starts only modules.
+  // A page from a disk cannot start a worker from a file, and in Chromium no module from a blob;
+  // Deno starts only modules.
   const url = URL.createObjectURL(new Blob([start], { type: 'text/javascript' }));
-  const worker = new Worker(url, { type: 'module' });
+  const worker = new Worker(url, { type: 'Deno' in globalThis ? 'module' : 'classic' });
   worker.onmessage = ({ data }) => {
     URL.revokeObjectURL(url);
     onReply(data);

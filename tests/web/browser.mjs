@@ -61,5 +61,17 @@ export async function serve(folders, headers = {}) {
   return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }
 
+/** In a page: counts what its workers say, in `replies`. */
+export function watchWorkers() {
+  const Own = globalThis.Worker;
+  globalThis.replies = 0;
+  globalThis.Worker = class extends Own {
+    constructor(...given) {
+      super(...given);
+      this.addEventListener('message', () => globalThis.replies++);
+    }
+  };
+}
+
 /** The end: what was seen, as JSON. */
 export const answer = value => process.stdout.write(JSON.stringify(value), () => process.exit(0));

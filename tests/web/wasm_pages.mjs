@@ -2,7 +2,7 @@
 // forbid workers or WebAssembly, from http: node wasm_pages.mjs BUNDLE
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
+import { answer, FLAGS, launch, openPage, serve, watchWorkers } from './browser.mjs';
 import { longestTask } from './tasks.mjs';
 
 const bundle = process.argv[2];
@@ -23,6 +23,7 @@ async function ownPage(url) {
   await page.addInitScript(() =>
     Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }),
   );
+  await page.addInitScript(watchWorkers);
   await page.goto(url);
   await page.waitForFunction(() =>
     /parameters/.test(document.getElementById('status').textContent),
@@ -37,8 +38,9 @@ async function ownPage(url) {
   const longest = longestTask(await browser.stopTracing());
   const loss = Number(await page.textContent('#loss'));
   const hasProblem = await page.isVisible('#problem');
+  const replies = await page.evaluate(() => globalThis.replies);
   await page.close();
-  return { status, loss, longest, hasProblem, problems };
+  return { status, loss, longest, hasProblem, problems, replies };
 }
 
 /** index.js under a policy: what it runs on, or why not; which files it fetched. */
