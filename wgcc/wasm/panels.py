@@ -39,7 +39,8 @@ def write_product(new_body: Callable[[], Body], tiling: Tiling, first: int, env:
         ("k", tiling.depth),
         ("n", tiling.columns),
     )
-    left = cheapest_axis("left", (z, m, k), {"k": 0, "m": 0}, new_body)
+    lefts = {"k": 0.0, "m": 0.0} if tiling.rows >= ROWS else {"k": 0.0}
+    left = cheapest_axis("left", (z, m, k), lefts, new_body)
     right = cheapest_axis("right", (z, k, n), {"n": 0, "k": TRANSPOSE}, new_body)
     body = new_body()
     _Product(body, tiling, left, right).write(env, first)

@@ -12,7 +12,7 @@ MOST_PACKED = 1 << 17
 # With fewer rows, threads share out columns: blocks of at least MIN_BLOCK, about SHARES of them.
 FEW_ROWS, MIN_BLOCK, SHARES = 64, 32, 16
 # Smaller products, or with fewer rows, columns or inner elements, are dot products one by one.
-MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 4, 4, 4, 1 << 10
+MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 2, 2, 4, 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
