@@ -34,7 +34,9 @@ class Built:
         self._per_thread = -(-scratch_words(kernel) * 4 // 64) * 64
         pages = -(-(end + threads * self._per_thread) // PAGE)
         module = Module((pages, pages))
-        index = module.add(write_kernel(kernel, "kernel", Library(module)))
+        function = write_kernel(kernel, "kernel", Library(module))
+        self.locals = set(function.local_names)
+        index = module.add(function)
         f = Function("run", [("thread", I32), ("threads", I32)])
         for place in self._places.values():
             f.i32(place)

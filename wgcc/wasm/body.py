@@ -52,6 +52,15 @@ class Body(Loops):
                     self.loop(statement, env)
         return None
 
+    def run_together(self, statements: Sequence[Statement], envs: Sequence[Env]) -> None:
+        """For several environments, with each loop run once for all of them."""
+        for statement in statements:
+            if isinstance(statement, Loop):
+                self.loop_together(statement, envs)
+            else:
+                for env in envs:
+                    self.run((statement,), env)
+
     def _let(self, statement: Let, env: Env) -> None:
         if not statement.mutable:
             assert statement.value is not None

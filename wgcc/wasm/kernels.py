@@ -22,7 +22,7 @@ from wgcc.wasm.library import Library
 from wgcc.wasm.loops import WithEnv, rows_of
 from wgcc.wasm.panels import write_product
 from wgcc.wasm.parse import parse_expression, parse_functions
-from wgcc.wasm.span import Span, fixed
+from wgcc.wasm.span import LANES, Span, fixed
 from wgcc.wasm.things import Env, Held, Storage, Unvectorisable
 from wgcc.wasm.threads import share
 from wgcc.wasm.tiling import Tiling, tiling_of
@@ -33,6 +33,7 @@ from wgcc.wasm.wgsl_tree import (
     If,
     Let,
     Literal,
+    Loop,
     Name,
     Statement,
     Unary,
@@ -42,6 +43,8 @@ from wgcc.wasm.wgsl_tree import (
 GRAIN = 16
 # With fewer rows than this, columns are shared out.
 MIN_ROWS = 8
+# Loops with more statements are not run for several vectors at a time: registers are few.
+MAX_TOGETHER = 6
 ORIGIN = constant(0)
 
 
@@ -168,7 +171,10 @@ class _Threads:
         rows = program.count // columns
         name = program.variable
         if rows == 1:
-            self._along(name, share(self._body, self._first, columns, GRAIN), one, env)
+            span = share(self._body, self._first, columns, GRAIN)
+            if _walks_rows(program):
+                span = self._in_blocks(program, span, env)
+            self._along(name, span, one, env)
             return
         whole, part = fixed(rows), fixed(columns)
         if rows >= MIN_ROWS:
@@ -183,6 +189,28 @@ class _Threads:
 
         self._body.count("row", whole, row, env)
 
+    def _in_blocks(self, program: Program, span: Span, env: Env) -> Span:
+        """Four vectors at a time, as far as that goes; what is left over."""
+        body, name = self._body, program.variable
+
+        def block(inner: Env) -> None:
+            body.four("lane", vectors, inner)
+
+        def vectors(inner: Env) -> None:
+            first = body.index_of(inner, "block") * GRAIN + body.index_of(inner, "lane")
+            envs = [dict(inner) for _ in range(0, GRAIN, LANES)]
+            for i, own in enumerate(envs):
+                body.bind(own, name, first + i * LANES)
+            body.run_together(program.body, envs)
+
+        blocks = Span(span.start // GRAIN, span.stop // GRAIN, guess=program.count // GRAIN)
+        body.count("block", blocks, block, env)
+        rest = dict(env)
+        for limit, index in (("start", span.start), ("stop", span.stop // GRAIN * GRAIN)):
+            body.bind(rest, limit, index)
+        start = body.at_most("max(start, stop)", rest, program.count)
+        return Span(start, span.stop, guess=program.count % GRAIN)
+
     def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
         def element(inner: Env) -> None:
             column = inner[name]
@@ -193,6 +221,17 @@ class _Threads:
             one(inner)
 
         self._body.along_lanes(name, span, element, env, independent=True)
+
+
+def _walks_rows(program: Program) -> bool:
+    """Whether each thread has a short loop, in which neighbours read neighbours.
+
+    One vector of each row would be a small part of what a cache loads.
+    """
+    loops = [statement for statement in program.body if isinstance(statement, Loop)]
+    if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
+        return False
+    return not any(isinstance(statement, Loop | If) for statement in loops[0].body)
 
 
 def program_of(kernel: Kernel) -> Program:

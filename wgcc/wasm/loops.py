@@ -65,6 +65,7 @@ class Loops(MemoryAccess):
         cost = self._cost_of(lanes(None))
         divisors, self.divisors = self.divisors, seen
         if cost < inf and not divisors and not _has_loop(body):
+            self.scopes.cost += cost
             return
         self.scopes.restore(before)
         options = [(cost, lanes(None))]
@@ -91,6 +92,25 @@ class Loops(MemoryAccess):
             self.run(body, inner)
 
         self.count(name, span, block, env)
+
+    def loop_together(self, statement: Loop, envs: Sequence[Env]) -> None:
+        """One loop for several environments, in all of which it has the same iterations."""
+        counted = _counted(statement)
+        if counted is None:
+            raise Unvectorisable("a loop that is not counted")
+        name, *limits = counted
+        first, *others = [[self.position(limit, env) for limit in limits] for env in envs]
+        start, stop, by = first
+        if any(other != first for other in others) or not by.is_constant:
+            raise Unvectorisable("loops of different length")
+        if self.positions.in_lanes(start) or self.positions.in_lanes(stop):
+            raise Unvectorisable("a loop of different length")
+
+        def block(inner: Env) -> None:
+            for env in envs:
+                self.run(statement.body, {**env, name: inner[name]})
+
+        self.count(name, Span(start, stop, by.offset), block, {})
 
     def _while(self, statement: Loop, env: Env) -> None:
         """A loop that is not counted: its variables are as any others."""

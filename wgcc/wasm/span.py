@@ -18,6 +18,8 @@ class Span:
     start: Index
     stop: Index
     step: int = 1
+    # How many iterations are assumed where that is found at run time.
+    guess: int = GUESSED
 
     @property
     def is_open(self) -> bool:
@@ -27,7 +29,7 @@ class Span:
     @property
     def trips(self) -> int:
         if self.is_open:
-            return GUESSED
+            return self.guess
         return max(0, -(-(self.stop.offset - self.start.offset) // self.step))
 
     @property

@@ -25,7 +25,7 @@ def share(body: Body, first: int, count: int, grain: int) -> Span:
         if extra:
             f.get(start).get(chunk).emit("i32.add").set(stop)
         f.get(local).i32(count).get(local).i32(count).emit("i32.lt_u").emit("select").set(local)
-    return Span(_bound(body, start, count), _bound(body, stop, count))
+    return Span(_bound(body, start, count), _bound(body, stop, count), guess=count)
 
 
 def _bound(body: Body, local: int, count: int) -> Index:

@@ -1,0 +1,50 @@
+"""Loops of the WebAssembly twin: threads as lanes, several vectors at a time, any threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wasm_kernels import Built, kernel_of
+
+# One thread per column; neighbours read neighbours, a row at a time.
+COLUMN_SUMS = """
+  var total: f32 = 0.0f;
+  for (var r = 0u; r < ROWS; r++) {
+    let x_0 = x[r];
+    let a_0 = a[r * COLUMNS + o];
+    total = (total + x_0 * a_0);
+  }
+  y[o] = y[o] + total;
+"""
+# One thread per row.
+ROW_SUMS = COLUMN_SUMS.replace("r * COLUMNS + o", "o * ROWS + r")
+
+
+def built(body: str, rows: int, columns: int) -> Built:
+    random = np.random.default_rng(rows + columns)
+    shapes = {"x": (rows,), "a": (rows, columns), "y": (columns,)}
+    arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
+    constants = {"OUTER": columns, "WORKGROUP": 64, "ROWS": rows, "COLUMNS": columns}
+    holes = {"body": body, "index": "id.x"}
+    kernel = kernel_of("loop.wgsl.jinja", "", constants, arrays, ("y",), holes)
+    return Built(kernel, arrays, threads=7)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4, 15, 16, 17, 37, 64, 100])
+def test_sums_over_rows_and_columns(columns: int) -> None:
+    for rows in (1, 4, 9, 40):
+        for body in (COLUMN_SUMS, ROW_SUMS):
+            kernel = built(body, rows, columns)
+            x, a, y = (kernel.arrays[name].astype(float) for name in "xay")
+            found = kernel.run()["y"]
+            want = y + (x @ a if body is COLUMN_SUMS else a.reshape(columns, rows) @ x)
+            np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+            for threads in (2, 3, 7):
+                assert found.tobytes() == kernel.run(threads)["y"].tobytes(), (rows, threads)
+
+
+def test_columns_are_read_in_wide_pieces() -> None:
+    """A cache line has four vectors: as many columns are summed at a time."""
+    together, apart = built(COLUMN_SUMS, 40, 64), built(ROW_SUMS, 40, 64)
+    assert "block" in together.locals and "block" not in apart.locals
