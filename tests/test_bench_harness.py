@@ -90,3 +90,21 @@ def test_pytorch_that_cannot_be_installed_is_left_out(
         harness["start"](harness["Setup"]("python", "torch", "cpu"), tmp_path, "a", "train") is None
     )
     assert "PyTorch is left out, it could not be installed: " in capsys.readouterr().err
+
+
+def test_times_are_compared_with_wgcc_on_the_same_engine(harness: Any) -> None:
+    def seen(*ms: float) -> dict[str, Any]:
+        return {"ms": [*ms], "steps": len(ms), "cpu": sum(ms), "losses": [1.0]}
+
+    setups = {
+        "node-wgcc-wasm": seen(2.0, 9.0, 2.0),
+        "node-wgcc-wasm-2": seen(1.0),
+        "node-jax-wasm": seen(5.0, 5.0),
+        "python-wgcc-wasm": seen(4.0),
+        "python-torch-cpu": seen(3.0),
+    }
+    builds = {"a": {"twin": 1.5, "none": 1.2, "bytes": 9000, "gzip": 4000}}
+    text = harness["report"]({"models": {"a": setups}, "builds": builds})
+    steps = "2 ms | 1 ms (0.50 ×) | 5 ms (2.50 ×) | 4 ms | 3 ms (0.75 ×) |"
+    assert f"| MLP 1-64-64-1, batch 256 |  |  |  | {steps}" in text
+    assert "| 1.50 s | 1.20 s | 1.25 | 9.0 KB | 4.0 KB |" in text

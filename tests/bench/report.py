@@ -7,13 +7,35 @@ from statistics import median
 from typing import Any
 
 PRODUCT_FLOPS = 2 * 512**3
-WASM = (
-    "chromium-wgcc-wasm", "chromium-jax-wasm", "chromium-tfjs-wasm", "node-wgcc-wasm",
-    "node-wgcc-wasm-2", "node-jax-wasm", "node-tfjs-wasm", "python-wgcc-wasm", "python-torch-cpu",
-)  # fmt: skip
+TITLES = {
+    "a": "MLP 1-64-64-1, batch 256",
+    "b": "MLP 784-256-128-10, batch 128",
+    "c": "GPT of 2 blocks, width 128, 64 tokens, batch 8",
+    "matmul": "product of two 512 x 512 matrices",
+    "cnn": "examples/cnn, a training step",
+    "mamba": "examples/mamba, a training step",
+    "gqa_decode": "examples/gqa_decode, one token",
+    "lora": "examples/lora, a training step",
+}
+# Those that all libraries have.
+COMPARED = ("a", "b", "c", "matmul")
+WASM = {
+    "chromium-wgcc-wasm": "wgcc, Chromium",
+    "chromium-jax-wasm": "jax-js, Chromium",
+    "chromium-tfjs-wasm": "tfjs, Chromium",
+    "node-wgcc-wasm": "wgcc, Node",
+    "node-wgcc-wasm-2": "wgcc, Node, 2 threads",
+    "node-jax-wasm": "jax-js, Node",
+    "python-wgcc-wasm": "wgcc, Python",
+    "python-torch-cpu": "PyTorch",
+}
 # What a setup is compared with: the twin on the same engine.
 TWINS = {"chromium": "chromium-wgcc-wasm", "node": "node-wgcc-wasm", "python": "python-wgcc-wasm"}
-WEBGPU = ("chromium-wgcc-webgpu", "chromium-jax-webgpu", "chromium-tfjs-webgpu")
+WEBGPU = {
+    "chromium-wgcc-webgpu": "wgcc",
+    "chromium-jax-webgpu": "jax-js",
+    "chromium-tfjs-webgpu": "tfjs",
+}
 
 Seen = dict[str, Any]
 Models = dict[str, dict[str, Seen]]
@@ -22,10 +44,10 @@ Models = dict[str, dict[str, Seen]]
 def report(found: dict[str, Any]) -> str:
     """Setups as columns, models as rows; then every figure of every setup."""
     models: Models = found["models"]
-    own = {name: seen for name, seen in models.items() if len(seen) > 2}
+    own = {name: seen for name, seen in models.items() if name in COMPARED}
     parts = [
-        _section("WebAssembly: ms per step (of wgcc's twin on that engine)", _steps(own)),
-        _section("WebGPU on SwiftShader: ms, dispatches, peak MB, first step s", _gpu(own)),
+        _section("Without a GPU, one thread: a step (and of wgcc's on that engine)", _steps(own)),
+        _section("WebGPU, on SwiftShader: dispatches, peak memory, code, a step", _gpu(own)),
         _section("The twin beside the same bundle on SwiftShader", _beside(models)),
         _section("wgcc build, CPU seconds, and twin.wasm", _builds(found["builds"])),
         _section("Everything", _all(models)),
@@ -50,9 +72,9 @@ def _number(value: float) -> str:
 
 
 def _steps(models: Models) -> list[list[str]]:
-    rows = [["", *WASM]]
+    rows = [["", *WASM.values()]]
     for model, setups in models.items():
-        rows.append([model, *(_step(model, name, setups) for name in WASM)])
+        rows.append([TITLES[model], *(_step(model, name, setups) for name in WASM)])
     return rows
 
 
@@ -68,9 +90,9 @@ def _step(model: str, name: str, setups: dict[str, Seen]) -> str:
 
 
 def _gpu(models: Models) -> list[list[str]]:
-    rows = [["", *WEBGPU]]
+    rows = [["", *WEBGPU.values()]]
     for model, setups in models.items():
-        rows.append([model, *(_gpu_cell(setups.get(name, {})) for name in WEBGPU)])
+        rows.append([TITLES[model], *(_gpu_cell(setups.get(name, {})) for name in WEBGPU)])
     return rows
 
 
@@ -79,8 +101,8 @@ def _gpu_cell(seen: Seen) -> str:
     if ms is None:
         return "failed" if "failed" in seen else ""
     counts = seen["counts"]
-    peak, first = counts["peak"] / 1e6, median(seen["firstSteps"]) / 1000
-    return f"{_number(ms)} ms, {counts['step']}, {peak:.2f} MB, {first:.2f} s"
+    peak, code = counts["peak"] / 1e6, seen["code"] / 1000
+    return f"{counts['step']}, {_number(peak)} MB, {code:.0f} KB, {_number(ms)} ms"
 
 
 def _beside(models: Models) -> list[list[str]]:
@@ -91,7 +113,8 @@ def _beside(models: Models) -> list[list[str]]:
         if twin and gpu and fast and slow:
             first = [f"{median(seen['firstSteps']) / 1000:.2f} s" for seen in (twin, gpu)]
             ratio = f"{slow / fast:.1f}"
-            rows.append([model, f"{_number(fast)} ms", f"{_number(slow)} ms", ratio, *first])
+            steps = [f"{_number(fast)} ms", f"{_number(slow)} ms"]
+            rows.append([TITLES[model], *steps, ratio, *first])
     return rows
 
 
@@ -100,7 +123,8 @@ def _builds(builds: dict[str, Seen]) -> list[list[str]]:
     for model, seen in builds.items():
         ratio = f"{seen['twin'] / seen['none']:.2f}"
         sizes = [f"{seen[key] / 1000:.1f} KB" for key in ("bytes", "gzip")]
-        rows.append([model, f"{seen['twin']:.2f} s", f"{seen['none']:.2f} s", ratio, *sizes])
+        times = [f"{seen[key]:.2f} s" for key in ("twin", "none")]
+        rows.append([TITLES[model], *times, ratio, *sizes])
     return rows
 
 
