@@ -1,4 +1,7 @@
-"""Every example fits default limits and gives the same results on four stacks, two with Tint."""
+"""Every example fits default limits and gives the same results on four stacks, two with Tint.
+
+So does its twin.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ def bundle(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return build_web(ROOT / "examples" / request.param / "model.wg", folder)
 
 
-def test_four_stacks_compute_the_same(bundle: Path) -> None:
-    done = verify(bundle, "--on", ",".join(STACKS), "--json")
+@pytest.mark.parametrize("device", ["webgpu", "wasm"])
+def test_four_stacks_compute_the_same(bundle: Path, device: str) -> None:
+    done = verify(bundle, "--on", ",".join(STACKS), "--device", device, "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert [result["stack"] for result in results] == STACKS
