@@ -61,6 +61,16 @@ ELABORATE_ROWS = (
     ("program",),
     ("elaborate",),
 )
+# And inside wgcc/wasm: bytes, text, kernels, the module.
+WASM_ROWS = (
+    ("encoding",),
+    ("wgsl", "barrier"),
+    ("kernels",),
+    ("panels",),
+    ("write_kernel",),
+    ("twin",),
+)
+WASM_HEIGHT = {part: height for height, row in enumerate(WASM_ROWS) for part in row}
 ELABORATE_HEIGHT = {part: height for height, row in enumerate(ELABORATE_ROWS) for part in row}
 # Third-party packages of the compiler, and the only places that may import them.
 ONLY_IN = {
@@ -127,6 +137,11 @@ def test_imports_point_down_inside_the_scheduler(module: str) -> None:
 @pytest.mark.parametrize("module", [m for m in COMPILER if m.startswith("wgcc/elaborate/")])
 def test_imports_point_down_inside_the_checker(module: str) -> None:
     check_inside("elaborate", ELABORATE_HEIGHT, module)
+
+
+@pytest.mark.parametrize("module", [m for m in COMPILER if m.startswith("wgcc/wasm/")])
+def test_imports_point_down_inside_the_twin(module: str) -> None:
+    check_inside("wasm", WASM_HEIGHT, module)
 
 
 def check_inside(part: str, heights: dict[str, int], module: str) -> None:

@@ -17,7 +17,7 @@ from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Sample
 from wgcc.schedule.kernel import Kernel
-from wgcc.wasm import attention
+from wgcc.wasm.panels import attention
 
 NAMES = ("attention", "attention_grad_q", "attention_grad_kv")
 DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}

@@ -14,9 +14,9 @@ import pytest
 from wasm_runs import Array, kernel, run, same_bits
 from wgcc.ops import OPS
 from wgcc.ops.wgsl_functions import FOLDER
-from wgcc.wasm.library import Library, standard_function, standard_functions
-from wgcc.wasm.module import PAGE, Module
-from wgcc.wasm.parse import parse_functions
+from wgcc.wasm.encoding.module import PAGE, Module
+from wgcc.wasm.wgsl.library import Library, standard_function, standard_functions
+from wgcc.wasm.wgsl.parse import parse_functions
 
 
 @cache

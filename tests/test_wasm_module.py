@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from wgcc.wasm.encoder import (
+from wgcc.wasm.encoding.encoder import (
     F32,
     I32,
     I64,
@@ -23,8 +23,8 @@ from wgcc.wasm.encoder import (
     signed,
     unsigned,
 )
-from wgcc.wasm.function import Function
-from wgcc.wasm.instructions import (
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
     CONST_F64,
@@ -42,8 +42,8 @@ from wgcc.wasm.instructions import (
     SHUFFLE,
     Instruction,
 )
-from wgcc.wasm.module import NOT_SHARED, PAGE, SHARED, Module
-from wgcc.wasm.wat import wat
+from wgcc.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Module
+from wgcc.wasm.encoding.wat import wat
 
 NUMBERS = [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1, 2**35]
 

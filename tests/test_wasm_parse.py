@@ -10,8 +10,8 @@ from op_samples import build
 from wgcc.ops import OPS
 from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
 from wgcc.ops.wgsl_functions import FOLDER
-from wgcc.wasm.parse import WgslError, parse_expression, parse_functions, parse_statements
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.wgsl.parse import WgslError, parse_expression, parse_functions, parse_statements
+from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Binary,
     Call,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wgcc.wasm.encoder import I32
-from wgcc.wasm.function import Function
+from wgcc.wasm.encoding.encoder import I32
+from wgcc.wasm.encoding.function import Function
 
 # Words of memory: how many threads have arrived, and how often all of them have.
 ARRIVED, ROUND = 0, 4

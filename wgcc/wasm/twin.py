@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Schedule
 from wgcc.wasm.barrier import write_barrier
-from wgcc.wasm.encoder import I32
-from wgcc.wasm.function import Function
-from wgcc.wasm.kernels import scratch_words, write_kernel
-from wgcc.wasm.library import Library
-from wgcc.wasm.module import PAGE, Module
-from wgcc.wasm.wat import wat
+from wgcc.wasm.encoding.encoder import I32
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.module import PAGE, Module
+from wgcc.wasm.encoding.wat import wat
+from wgcc.wasm.wgsl.library import Library
+from wgcc.wasm.write_kernel import scratch_words, write_kernel
 
 # Buffers start on boundaries of this many bytes, after the words that belong to the module.
 ALIGNED = 64

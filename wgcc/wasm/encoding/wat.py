@@ -7,9 +7,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from math import isinf, isnan
 
-from wgcc.wasm.encoder import TYPE_NAMES, read_signed, read_unsigned
-from wgcc.wasm.function import Function
-from wgcc.wasm.instructions import (
+from wgcc.wasm.encoding.encoder import TYPE_NAMES, read_signed, read_unsigned
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
     CONST_F64,

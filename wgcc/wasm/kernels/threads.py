@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from wgcc.schedule.codegen.index import Index, variable
-from wgcc.wasm.body import Body
-from wgcc.wasm.encoder import I32
-from wgcc.wasm.positions import Counter
-from wgcc.wasm.span import Span
+from wgcc.wasm.encoding.encoder import I32
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.positions import Counter
+from wgcc.wasm.kernels.span import Span
 
 
 def share(body: Body, first: int, count: int, grain: int) -> Span:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wgcc.wasm.encoder import unsigned
+from wgcc.wasm.encoding.encoder import unsigned
 
 # What follows an opcode.
 PLAIN, INDEX, MEMORY, LANE, MEMORY_LANE, BLOCK, LABELS = range(7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Binary,
     Call,

@@ -12,8 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from wgcc.ops.wgsl_functions import FOLDER
-from wgcc.wasm.encoder import F32, I32, V128
-from wgcc.wasm.evaluate import (
+from wgcc.wasm.encoding.encoder import F32, I32, V128
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.module import Module
+from wgcc.wasm.wgsl.evaluate import (
     Compiled,
     Constant,
     Environment,
@@ -26,12 +28,20 @@ from wgcc.wasm.evaluate import (
     assigned,
     scalar,
 )
-from wgcc.wasm.function import Function
-from wgcc.wasm.lanes import Recorder, Stack
-from wgcc.wasm.module import Module
-from wgcc.wasm.parse import parse_functions
-from wgcc.wasm.values import Value
-from wgcc.wasm.wgsl_tree import Binary, Call, Element, Expr, FunctionDef, Loop, Member, Name, Unary
+from wgcc.wasm.wgsl.lanes import Recorder, Stack
+from wgcc.wasm.wgsl.parse import parse_functions
+from wgcc.wasm.wgsl.values import Value
+from wgcc.wasm.wgsl.wgsl_tree import (
+    Binary,
+    Call,
+    Element,
+    Expr,
+    FunctionDef,
+    Loop,
+    Member,
+    Name,
+    Unary,
+)
 
 BUILT_IN = Path(__file__).parent / "functions"
 

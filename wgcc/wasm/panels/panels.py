@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wgcc.schedule.codegen.index import Index, constant
-from wgcc.wasm.body import Body
-from wgcc.wasm.loops import WithEnv
-from wgcc.wasm.micro_kernel import COLUMNS, ROWS, multiply
-from wgcc.wasm.operands import cheapest_axis
-from wgcc.wasm.packing import TRANSPOSE, LeftPacking, RightPacking
-from wgcc.wasm.parse import parse_expression, parse_statements
-from wgcc.wasm.span import LANES, Span
-from wgcc.wasm.things import Env
-from wgcc.wasm.threads import share
-from wgcc.wasm.tiling import Tiling
-from wgcc.wasm.wgsl_tree import Statement
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.loops import WithEnv
+from wgcc.wasm.kernels.span import LANES, Span
+from wgcc.wasm.kernels.things import Env
+from wgcc.wasm.kernels.threads import share
+from wgcc.wasm.panels.micro_kernel import COLUMNS, ROWS, multiply
+from wgcc.wasm.panels.operands import cheapest_axis
+from wgcc.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking
+from wgcc.wasm.panels.tiling import Tiling
+from wgcc.wasm.wgsl.parse import parse_expression, parse_statements
+from wgcc.wasm.wgsl.wgsl_tree import Statement
 
 _FINISH = parse_statements("finish(z, m, n, scratch[at]);")
 _FINISH_SUM = parse_statements("""

@@ -8,9 +8,9 @@ result is a sum in the order of `k`. Engines spill registers if steps along `k` 
 from __future__ import annotations
 
 from wgcc.schedule.codegen.index import Index, constant
-from wgcc.wasm.body import Body
-from wgcc.wasm.encoder import I32, V128
-from wgcc.wasm.function import Function
+from wgcc.wasm.encoding.encoder import I32, V128
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.kernels.body import Body
 
 ROWS, COLUMNS = 4, 8
 # Words of a panel of the left operand for each `k`.

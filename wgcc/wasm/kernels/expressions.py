@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 from wgcc.schedule.codegen.index import Index, constant, variable
-from wgcc.wasm.evaluate import Constant, Local
-from wgcc.wasm.function import Function
-from wgcc.wasm.lanes import Code
-from wgcc.wasm.library import Library
-from wgcc.wasm.positions import Counter, Positions
-from wgcc.wasm.reductions import ordered_names
-from wgcc.wasm.scopes import Scopes
-from wgcc.wasm.span import LANES
-from wgcc.wasm.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.kernels.positions import Counter, Positions
+from wgcc.wasm.kernels.reductions import ordered_names
+from wgcc.wasm.kernels.scopes import Scopes
+from wgcc.wasm.kernels.span import LANES
+from wgcc.wasm.kernels.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
+from wgcc.wasm.wgsl.evaluate import Constant, Local
+from wgcc.wasm.wgsl.lanes import Code
+from wgcc.wasm.wgsl.library import Library
+from wgcc.wasm.wgsl.wgsl_tree import (
     Binary,
     Call,
     Element,

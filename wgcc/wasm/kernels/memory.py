@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from wgcc.schedule.codegen.index import Index
-from wgcc.wasm.encoder import V128
-from wgcc.wasm.expressions import Expressions
-from wgcc.wasm.span import LANES, WORD
-from wgcc.wasm.things import Choice, Env, Held, Storage, Unvectorisable, type_code
-from wgcc.wasm.wgsl_tree import Element, Expr, Name
+from wgcc.wasm.encoding.encoder import V128
+from wgcc.wasm.kernels.expressions import Expressions
+from wgcc.wasm.kernels.span import LANES, WORD
+from wgcc.wasm.kernels.things import Choice, Env, Held, Storage, Unvectorisable, type_code
+from wgcc.wasm.wgsl.wgsl_tree import Element, Expr, Name
 
 # Costs, in instructions: of a load or store whose lanes are neighbours, apart, or anywhere.
 NEAR, APART, ANYWHERE = 1.0, 5.0, 9.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from wgcc.wasm.function import Function
+from wgcc.wasm.encoding.function import Function
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Binary,
     Call,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.schedule.codegen.index import Index, constant, variable
-from wgcc.wasm.function import Function
-from wgcc.wasm.loops import Loops
-from wgcc.wasm.parse import parse_expression
-from wgcc.wasm.positions import Counter
-from wgcc.wasm.span import LANES
-from wgcc.wasm.things import Env, Held, Mutable, Storage, Unvectorisable, type_code
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.kernels.loops import Loops
+from wgcc.wasm.kernels.positions import Counter
+from wgcc.wasm.kernels.span import LANES
+from wgcc.wasm.kernels.things import Env, Held, Mutable, Storage, Unvectorisable, type_code
+from wgcc.wasm.wgsl.parse import parse_expression
+from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Call,
     Element,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.schedule.codegen.index import Index
-from wgcc.wasm.encoder import F32, I32, V128
+from wgcc.wasm.encoding.encoder import F32, I32, V128
 
 
 class Unvectorisable(Exception):

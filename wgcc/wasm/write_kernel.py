@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from wgcc.schedule.codegen.index import Index, constant
 from wgcc.schedule.kernel import Kernel
 from wgcc.schedule.kernels.render import render_body
-from wgcc.wasm.attention import Layout, layout_of, write_attention
-from wgcc.wasm.body import Body
-from wgcc.wasm.encoder import I32
-from wgcc.wasm.function import Function
-from wgcc.wasm.library import Library
-from wgcc.wasm.loops import WithEnv, rows_of
-from wgcc.wasm.panels import write_product
-from wgcc.wasm.parse import parse_expression, parse_functions
-from wgcc.wasm.span import LANES, Span, fixed
-from wgcc.wasm.things import Env, Held, Storage, Unvectorisable
-from wgcc.wasm.threads import share
-from wgcc.wasm.tiling import Tiling, tiling_of
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.encoding.encoder import I32
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.loops import WithEnv, rows_of
+from wgcc.wasm.kernels.span import LANES, Span, fixed
+from wgcc.wasm.kernels.things import Env, Held, Storage, Unvectorisable
+from wgcc.wasm.kernels.threads import share
+from wgcc.wasm.panels.attention import Layout, layout_of, write_attention
+from wgcc.wasm.panels.panels import write_product
+from wgcc.wasm.panels.tiling import Tiling, tiling_of
+from wgcc.wasm.wgsl.library import Library
+from wgcc.wasm.wgsl.parse import parse_expression, parse_functions
+from wgcc.wasm.wgsl.wgsl_tree import (
     Binary,
     Expr,
     FunctionDef,

@@ -11,14 +11,14 @@ from math import inf
 from operator import itemgetter
 
 from wgcc.schedule.codegen.index import Index, variable
-from wgcc.wasm.encoder import I32, V128
-from wgcc.wasm.evaluate import Constant, Local
-from wgcc.wasm.memory import MemoryAccess
-from wgcc.wasm.positions import Counter
-from wgcc.wasm.reductions import Reduction, reductions_of
-from wgcc.wasm.span import GUESSED, LANES, Span, fixed
-from wgcc.wasm.things import Env, Held, Mutable, Unvectorisable, type_code
-from wgcc.wasm.wgsl_tree import Assign, Binary, Expr, If, Let, Loop, Name, Statement
+from wgcc.wasm.encoding.encoder import I32, V128
+from wgcc.wasm.kernels.memory import MemoryAccess
+from wgcc.wasm.kernels.positions import Counter
+from wgcc.wasm.kernels.reductions import Reduction, reductions_of
+from wgcc.wasm.kernels.span import GUESSED, LANES, Span, fixed
+from wgcc.wasm.kernels.things import Env, Held, Mutable, Unvectorisable, type_code
+from wgcc.wasm.wgsl.evaluate import Constant, Local
+from wgcc.wasm.wgsl.wgsl_tree import Assign, Binary, Expr, If, Let, Loop, Name, Statement
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import floor, isfinite
 from typing import Any
 
-from wgcc.wasm.values import Value, Values
+from wgcc.wasm.wgsl.values import Value, Values
 
 INTEGERS = ("i32", "u32")
 _COMPARED = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}

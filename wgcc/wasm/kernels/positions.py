@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wgcc.schedule.codegen.index import Atom, Index, Quotient, Variable
-from wgcc.wasm.encoder import I32, V128
-from wgcc.wasm.function import Function
-from wgcc.wasm.scopes import Scopes
-from wgcc.wasm.span import LANES, WORD
+from wgcc.wasm.encoding.encoder import I32, V128
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.kernels.scopes import Scopes
+from wgcc.wasm.kernels.span import LANES, WORD
 
 Terms = tuple[tuple[Atom, int], ...]
 # The terms of a position by the depth of their scopes, outermost first.

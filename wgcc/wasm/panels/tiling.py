@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wgcc.wasm.micro_kernel import COLUMNS, ROWS, SPREAD
+from wgcc.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD
 
 # Words of scratch memory that a block of the right operand may take: it should stay in the cache.
 MOST_PACKED = 1 << 17

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Sequence
 from itertools import groupby
 
-from wgcc.wasm.encoder import F32, I32, f32_bytes, signed, unsigned, vector, wrap_i32
-from wgcc.wasm.instructions import (
+from wgcc.wasm.encoding.encoder import F32, I32, f32_bytes, signed, unsigned, vector, wrap_i32
+from wgcc.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
     CONST_F64,

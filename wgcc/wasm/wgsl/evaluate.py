@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from wgcc.wasm.arithmetic import Arithmetic
-from wgcc.wasm.values import Value
-from wgcc.wasm.wgsl_tree import (
+from wgcc.wasm.wgsl.arithmetic import Arithmetic
+from wgcc.wasm.wgsl.values import Value
+from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Binary,
     Call,

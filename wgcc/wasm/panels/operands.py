@@ -6,12 +6,12 @@ from collections.abc import Callable
 from math import inf
 
 from wgcc.schedule.codegen.index import variable
-from wgcc.wasm.body import Body
-from wgcc.wasm.encoder import I32
-from wgcc.wasm.positions import Counter
-from wgcc.wasm.span import LANES
-from wgcc.wasm.things import Env, Unvectorisable
-from wgcc.wasm.wgsl_tree import Call, Name
+from wgcc.wasm.encoding.encoder import I32
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.positions import Counter
+from wgcc.wasm.kernels.span import LANES
+from wgcc.wasm.kernels.things import Env, Unvectorisable
+from wgcc.wasm.wgsl.wgsl_tree import Call, Name
 
 Axes = tuple[tuple[str, int], ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.wasm.encoder import (
+from wgcc.wasm.encoding.encoder import (
     F32,
     I64,
     f32_bytes,
@@ -14,7 +14,7 @@ from wgcc.wasm.encoder import (
     vector,
     wrap_i32,
 )
-from wgcc.wasm.function import Function
+from wgcc.wasm.encoding.function import Function
 
 HEADER = b"\0asm\x01\0\0\0"
 PAGE = 65536

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from wgcc.wasm.encoder import F32, I32, V128, unsigned
-from wgcc.wasm.evaluate import (
+from wgcc.wasm.encoding.encoder import F32, I32, V128, unsigned
+from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.instructions import PLAIN_CODES
+from wgcc.wasm.wgsl.evaluate import (
     Constant,
     Environment,
     Evaluator,
@@ -24,10 +26,8 @@ from wgcc.wasm.evaluate import (
     UnsupportedError,
     scalar,
 )
-from wgcc.wasm.function import Function
-from wgcc.wasm.instructions import PLAIN_CODES
-from wgcc.wasm.values import Value
-from wgcc.wasm.wgsl_tree import Expr, Statement
+from wgcc.wasm.wgsl.values import Value
+from wgcc.wasm.wgsl.wgsl_tree import Expr, Statement
 
 
 class Type(NamedTuple):

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from wgcc.schedule.codegen.index import Index, constant
-from wgcc.wasm.body import Body
-from wgcc.wasm.micro_kernel import COLUMNS, ROWS, SPREAD, multiply
-from wgcc.wasm.operands import cheapest_axis
-from wgcc.wasm.packing import TRANSPOSE, LeftPacking, RightPacking, along_k
-from wgcc.wasm.parse import parse_expression, parse_statements
-from wgcc.wasm.span import LANES, Span
-from wgcc.wasm.things import Env
-from wgcc.wasm.threads import share
-from wgcc.wasm.tiling import Tiling, whole_panels
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.span import LANES, Span
+from wgcc.wasm.kernels.things import Env
+from wgcc.wasm.kernels.threads import share
+from wgcc.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD, multiply
+from wgcc.wasm.panels.operands import cheapest_axis
+from wgcc.wasm.panels.packing import TRANSPOSE, LeftPacking, RightPacking, along_k
+from wgcc.wasm.panels.tiling import Tiling, whole_panels
+from wgcc.wasm.wgsl.parse import parse_expression, parse_statements
 
 # With fewer, packing is not worth it: rows are done one by one.
 MIN_ROWS, MIN_COLUMNS = 8, 8

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from wgcc.wasm.encoder import F32, I32, V128, wrap_i32
+from wgcc.wasm.encoding.encoder import F32, I32, V128, wrap_i32
 
 
 class Value:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from wgcc.schedule.codegen.index import Index, constant
-from wgcc.wasm.body import Body
-from wgcc.wasm.encoder import V128
-from wgcc.wasm.loops import WithEnv
-from wgcc.wasm.micro_kernel import COLUMNS, ROWS, SPREAD
-from wgcc.wasm.parse import parse_expression
-from wgcc.wasm.span import LANES, Span, fixed
-from wgcc.wasm.things import Env, Held
-from wgcc.wasm.tiling import Tiling
-from wgcc.wasm.wgsl_tree import Assign, Element, Name
+from wgcc.wasm.encoding.encoder import V128
+from wgcc.wasm.kernels.body import Body
+from wgcc.wasm.kernels.loops import WithEnv
+from wgcc.wasm.kernels.span import LANES, Span, fixed
+from wgcc.wasm.kernels.things import Env, Held
+from wgcc.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD
+from wgcc.wasm.panels.tiling import Tiling
+from wgcc.wasm.wgsl.parse import parse_expression
+from wgcc.wasm.wgsl.wgsl_tree import Assign, Element, Name
 
 # What transposing costs per vector, in instructions.
 TRANSPOSE = 2.0

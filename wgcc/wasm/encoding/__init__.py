@@ -1,0 +1,1 @@
+"""WebAssembly as bytes and as text: functions, modules, instructions."""

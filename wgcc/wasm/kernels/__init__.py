@@ -1,0 +1,1 @@
+"""Kernels as functions: loops, lanes, positions and memory."""

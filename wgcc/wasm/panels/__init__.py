@@ -1,0 +1,1 @@
+"""Matrix products and attention over packed panels."""

@@ -1,0 +1,1 @@
+"""The WGSL of kernels as trees, and their expressions as instructions."""
