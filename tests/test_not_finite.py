@@ -17,6 +17,7 @@ from tint_compiler import compile_all
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes
+from wgcc_runtime.selftest import run_selftest
 
 X = np.array([-2.0, 0.0, 1.0, 2.5, 3.0], np.float32)
 # `O` and `Z` stand for tensors of ones and zeros, `x` is the input, `w` a parameter.
@@ -135,6 +136,13 @@ def test_kernels_give_what_numpy_gives(
                 wanted = session.call(name, {"x": X})["y"]
                 got = model.call(name, x=X)["y"]
                 np.testing.assert_allclose(got, wanted, 1e-5, err_msg=f"{profile} {name}")
+
+
+def test_the_self_test_passes(compiled: tuple[Compiled, Session, Path], device: Any) -> None:
+    """It leaves out what f32 cannot hold."""
+    with wgcc_runtime.load(compiled[2], device=device) as model:
+        model.check_finite = False
+        assert [str(result) for result in run_selftest(model) if not result.passed] == []
 
 
 OPTIMIZER = "optimizer o: adamw {{ lr = 0.1\n {} }}"

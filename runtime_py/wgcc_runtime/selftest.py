@@ -120,10 +120,9 @@ def _error(output: Array, facts: Mapping[str, Any]) -> float:
     """Errors of sums are relative to the sum of magnitudes, because terms of both signs cancel."""
     values = output.astype(np.float64).ravel()
     scale = 1.0 + facts["abs"]
-    errors = [
-        abs(float(values.sum()) - facts["sum"]) / scale,
-        abs(float(np.abs(values).sum()) - facts["abs"]) / scale,
-    ]
+    with np.errstate(all="ignore"):
+        sums = float(values.sum()), float(np.abs(values).sum())
+    errors = [abs(sums[0] - facts["sum"]) / scale, abs(sums[1] - facts["abs"]) / scale]
     for value, wanted in zip(values, facts["first"], strict=False):
         errors.append(abs(float(value) - wanted) / (1.0 + abs(wanted)))
     worst = max(errors)

@@ -13,6 +13,7 @@ from typing import Any
 from wgcc.bundle.changes import make_changes
 from wgcc.effort import effort
 from wgcc.evaluate import OutOfRangeError, Session
+from wgcc.ir.dtypes import LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
@@ -105,12 +106,12 @@ def _test_entry(
 
 
 def _is_usable(array: Array, precision: str) -> bool:
-    """Not usable: an output that is not finite for random inputs (a log of a negative number).
+    """Not usable: an output that f32 cannot hold for random inputs (a log of a negative number).
 
     Neither is a choice among classes (an argmax) that rounding to f16 may change.
     """
     exact = precision == "f32" or array.dtype.kind == "f"
-    return exact and bool(np.isfinite(array).all())
+    return exact and bool((np.abs(array) <= LARGEST_FLOAT).all())
 
 
 def _spec(graph: Graph, value: Value, highest: Mapping[str, int]) -> dict[str, Any]:
