@@ -92,7 +92,7 @@ $('start').onclick = guarded(async () => {
       history.push([step, loss]);
       if (history.length > 600) history = history.filter((_, i) => i % 2 || i > 500);
       $('loss').textContent = loss < 1e-3 ? loss.toExponential(2) : loss.toPrecision(4);
-      $('speed').textContent = (1000 / ms).toPrecision(3);
+      $('speed').textContent = Number((1000 / ms).toPrecision(3)).toLocaleString('en');
       showStep();
       if (performance.now() - shown > 500) await refresh();
     }
