@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,6 @@ DRIVER_FILES = {
     ),
 }
 PACKAGES = {"lavapipe": "mesa-vulkan-drivers", "swiftshader": "chromium"}
-
-# With it, some kernels for software adapters share their loads; runtimes request it, too.
-SUBGROUP = "subgroup"
 
 # The limits that every WebGPU implementation grants; wgpu would otherwise grant the adapter's own.
 DEFAULT_LIMITS = {
@@ -83,7 +79,7 @@ def driver_file(adapter: str) -> str | None:
     return next((path for pattern in patterns for path in sorted(glob.glob(pattern))), None)
 
 
-def request_device(adapter: str, features: Sequence[str] = (SUBGROUP,)) -> Any:
+def request_device(adapter: str) -> Any:
     """A device with WebGPU's default limits. Raises LookupError that says what to install."""
     import wgpu
 
@@ -92,8 +88,5 @@ def request_device(adapter: str, features: Sequence[str] = (SUBGROUP,)) -> Any:
     for candidate in wgpu.gpu.enumerate_adapters_sync():
         info = candidate.info
         if info["backend_type"] == "Vulkan" and NAMES[adapter] in info["device"]:
-            there = [name for name in features if name in candidate.features]
-            return candidate.request_device_sync(
-                required_features=there, required_limits=DEFAULT_LIMITS
-            )
+            return candidate.request_device_sync(required_limits=DEFAULT_LIMITS)
     raise LookupError(f"the {adapter} driver is there but gives no Vulkan adapter; {INSTALL}")

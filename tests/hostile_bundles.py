@@ -17,6 +17,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import line_bundle
+from wgcc_runtime.wgsl_code import code_digest
 
 GONE = object()
 CHANGES = {
@@ -149,8 +150,7 @@ PLANS = [
     plan_case("grid beyond the limit", "entries.train.dispatches.0.grid", [70_000, 1, 1]),
     plan_case("grid of zero", "entries.train.dispatches.0.grid", [0, 1, 1]),
     plan_case("workgroup beyond the limit", "kernels.0.workgroup", [512, 1, 1], "limit"),
-    plan_case("subgroup of one thread", "kernels.0.subgroup", 1),
-    plan_case("subgroup that is no number", "kernels.0.subgroup", "4"),
+    plan_case("unknown field of a kernel", "kernels.0.subgroup", 4),
     plan_case("nine bindings", "kernels.0.access", ["read"] * 9, "limit"),
     plan_case("kernels of one name", "kernels.1.name", "predict"),
     plan_case("path that climbs", "kernels.0.file", "../../etc/passwd"),
@@ -164,8 +164,9 @@ PLANS = [
     plan_case("constructor as an entry", "entries.constructor", {}),
     plan_case("prototype as an input", "entries.train.inputs.__proto__", "train/x"),
     plan_case("prototype as a profile", "profiles.prototype", {}),
-    plan_case("profile of no entry", "profiles.cpu.nothing", []),
-    plan_case("profile with other bindings", "profiles.cpu.train.0.kernel", 1),
+    plan_case("profile of another name", "profiles.cpu", {}),
+    plan_case("profile of no entry", "profiles.candidate_0.nothing", []),
+    plan_case("profile with other bindings", "profiles.candidate_0.train.0.kernel", 1),
     plan_case("wrong total", "memory.peak", 1),
     plan_case("optimizer without state", "optimizer.opt.step", "nothing"),
     plan_case("self-test of no entry", "selftest.entries.nothing", {}),
@@ -202,10 +203,9 @@ def file_case(name: str, code: str, damage: Callable[[Path], Any], web: bool = T
 
 def _kernel(text: str) -> Callable[[Path], None]:
     """Kernel 3 replaced, with its digest updated: a malicious bundle."""
-    import hashlib
 
     def damage(folder: Path) -> None:
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = code_digest(text)
         plan = changed(line_bundle.make_plan(), "kernels.3.sha256", digest)
         line_bundle.write_plan(folder, plan)
         (folder / "kernels" / "pick.wgsl").write_bytes(text.encode())

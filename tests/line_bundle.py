@@ -5,7 +5,6 @@ Entries: `train(x, y) -> (loss)`, `predict(x) -> (p)`, `pick(ids) -> (rows)`, `f
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.threefry import random_words
+from wgcc_runtime.wgsl_code import code_digest
 
 ROWS, COLS, RATE, DECAY = 8, 4, 0.1, 0.9
 SEED = 3
@@ -99,7 +99,7 @@ SOURCES = {
     "update": UPDATE,
     "pick": PICK,
     "forget": FORGET,
-    "predict_cpu": PREDICT.replace("SIZE", "8"),
+    "predict_candidate_0": PREDICT.replace("SIZE", "8"),
     "finite": FINITE,
 }
 # Buffers by index, for the bindings below.
@@ -137,7 +137,7 @@ def make_plan() -> dict[str, Any]:
         "tensors": _tensors(),
         "kernels": [_kernel(name, access) for name, access in _ACCESS.items()],
         "entries": _entries(),
-        "profiles": {"cpu": {"train": [{"dispatch": 0, "kernel": 5, "grid": [1, 1, 1]}]}},
+        "profiles": {"candidate_0": {"train": [{"dispatch": 0, "kernel": 5, "grid": [1, 1, 1]}]}},
         "optimizer": {"opt": {"kind": "sgd", "step": "opt/opt/step", "entry": ["train"]}},
         "memory": {"params": 256, "state": 1024, "temps": 512, "io": 1796, "peak": 3588},
     }
@@ -151,7 +151,7 @@ _ACCESS = {
     "update": ["read", "read_write", "read_write", "read_write"],
     "pick": ["read", "read", "read_write"],
     "forget": ["read_write"],
-    "predict_cpu": ["read", "read", "read_write"],
+    "predict_candidate_0": ["read", "read", "read_write"],
     "finite": ["read", "read", "read_write"],
 }
 _SIZES = {
@@ -160,7 +160,7 @@ _SIZES = {
     "update": 4,
     "pick": 3,
     "forget": 4,
-    "predict_cpu": 8,
+    "predict_candidate_0": 8,
     "finite": 4,
 }
 
@@ -169,7 +169,7 @@ def _kernel(name: str, access: list[str]) -> dict[str, Any]:
     return {
         "name": name,
         "file": f"{name}.wgsl",
-        "sha256": hashlib.sha256(SOURCES[name].encode()).hexdigest(),
+        "sha256": code_digest(SOURCES[name]),
         "entry": "main",
         "workgroup": [_SIZES[name], 1, 1],
         "access": access,

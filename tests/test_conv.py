@@ -1,6 +1,6 @@
 """Convolutions, pools and upsampling as users write them: values, gradients, memory, dispatches.
 
-Values and gradients run on both adapters in both profiles, at odd sizes, against the same program
+Values and gradients run on both adapters, at odd sizes, against the same program
 in float64 (which test_network_builtins.py compares with plain loops and central differences).
 """
 
@@ -14,7 +14,6 @@ import pytest
 
 import wgcc_runtime
 from adapters import ROOT
-from building import ALL_PROFILES
 from tint_compiler import compile_all
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import evaluate
@@ -85,11 +84,8 @@ def bundle(compiled: Compiled, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("profile", ALL_PROFILES)
-def test_values_and_gradients(
-    profile: str | None, compiled: Compiled, bundle: Path, device: Any
-) -> None:
-    model = wgcc_runtime.load(bundle, device=device, profile=profile)
+def test_values_and_gradients(compiled: Compiled, bundle: Path, device: Any) -> None:
+    model = wgcc_runtime.load(bundle, device=device)
     rng = np.random.default_rng(11)
     for name, graph in compiled.program.entries.items():
         given = {v.name: rng.uniform(-1, 1, v.shape).astype(np.float32) for v in graph.inputs}

@@ -17,7 +17,6 @@ from safetensors.numpy import load_file
 import adapters
 import wgcc_runtime
 from building import TWIN, build
-from wgcc.schedule.kernel import PROFILES
 
 FOLDER = Path(__file__).parent / "curves"
 MODELS = ("mlp", "tokens", "gpt", "mamba", "cnn")
@@ -32,21 +31,16 @@ RUNS = [
     ("cnn", "train_adamw"),
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
-# Both profiles of the kernels are correct on every adapter; the twin has none.
-RUNS_ON = [
-    *((adapter, profile) for adapter in adapters.NAMES for profile in PROFILES),
-    (TWIN, None),
-]
+RUNS_ON = [*adapters.NAMES, TWIN]
 
 Arrays = dict[str, np.ndarray]
 
 
-@pytest.fixture(scope="module", params=RUNS_ON, ids=lambda place: "-".join(filter(None, place)))
+@pytest.fixture(scope="module", params=RUNS_ON)
 def place(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Where to load a bundle."""
-    name, profile = request.param
-    device = TWIN if name == TWIN else adapters.request_device(name)
-    return {"device": device, "profile": profile}
+    name = request.param
+    return {"device": TWIN if name == TWIN else adapters.request_device(name)}
 
 
 @pytest.fixture(scope="module")

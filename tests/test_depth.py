@@ -113,7 +113,7 @@ def test_layers_that_draw_random_numbers_share_their_kernels(tmp_path: Path) -> 
 def test_draws_with_call_sites_in_memory_are_the_same_numbers(
     tmp_path: Path, devices: dict[str, Any]
 ) -> None:
-    """As the reference draws them, in every profile, on both adapters."""
+    """As the reference draws them, on both adapters."""
     judge(write(tmp_path, DROPPING, depth=5), devices, tmp_path / "bundle")
 
 

@@ -42,21 +42,22 @@ def model(tmp_path: Path) -> str:
 
 def test_facts_of_a_product(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "show", model, "--kernels", "--json")
-    facts = {item["dispatches"][0]["profile"]: item for item in json.loads(out)}
+    (item,) = json.loads(out)
     assert code == 0
-    for item in facts.values():
-        (dispatch,) = item["dispatches"]
-        # Operands and result are bound once each.
-        moved = 4 * (96 * 64 + 64 * 128 + 96 * 128)
-        assert (dispatch["flops"], dispatch["bytes"]) == (2 * 96 * 64 * 128, moved)
-        assert dispatch["intensity"] == pytest.approx(2 * 96 * 64 * 128 / moved)
-        x, y, z = item["workgroup"]
-        assert item["threads"] == x * y * z
-        grid = dispatch["grid"]
-        # All threads of all workgroups together hold the result, once.
-        made = item["accumulators"] * item["threads"] * grid[0] * grid[1] * grid[2]
-        assert made == 96 * 128
-    assert facts["cpu"]["workgroup_bytes"] == 0 < facts["gpu"]["workgroup_bytes"] <= 16384
+    (dispatch,) = item["dispatches"]
+    # Operands and result are bound once each.
+    moved = 4 * (96 * 64 + 64 * 128 + 96 * 128)
+    assert (dispatch["flops"], dispatch["bytes"]) == (2 * 96 * 64 * 128, moved)
+    assert dispatch["intensity"] == pytest.approx(2 * 96 * 64 * 128 / moved)
+    x, y, z = item["workgroup"]
+    assert item["threads"] == x * y * z
+    grid = dispatch["grid"]
+    # All threads of all workgroups together hold the result, once.
+    made = item["accumulators"] * item["threads"] * grid[0] * grid[1] * grid[2]
+    assert made == 96 * 128
+    assert 0 < item["workgroup_bytes"] <= 16384
+    # Blocks of 2 x 2 results take 4 loads for 4 products and 4 sums.
+    assert item["operations_per_load"] == 2
 
 
 def test_facts_stand_before_the_text(model: str, capsys: pytest.CaptureFixture[str]) -> None:

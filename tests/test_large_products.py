@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from building import ALL_PROFILES
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 
@@ -43,8 +42,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bundle"
 
 
-@pytest.mark.parametrize("profile", [*ALL_PROFILES, "candidate_0"])
-def test_products_and_their_gradients(bundle: Path, device: Any, profile: str | None) -> None:
+@pytest.mark.parametrize("profile", ["gpu", "candidate_0", "candidate_1", "candidate_2"])
+def test_products_and_their_gradients(bundle: Path, device: Any, profile: str) -> None:
     model = wgcc_runtime.load(bundle, device=device, profile=profile)
     draw = np.random.default_rng(1)
     x, back = draw.normal(size=(199, 388)), draw.normal(size=(199, 260))
@@ -59,7 +58,7 @@ def test_products_and_their_gradients(bundle: Path, device: Any, profile: str | 
 
 def test_tint_accepts_the_largest_tiles(bundle: Path) -> None:
     kernels = sorted(bundle.glob("kernels/*.wgsl"))
-    largest = [path for path in kernels if "const TM = 12u;" in path.read_text(encoding="utf-8")]
+    largest = [path for path in kernels if "const TM = 8u;" in path.read_text(encoding="utf-8")]
     problems = compile_all(largest)
     assert largest and not any(problems.values()), problems
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from wgcc.compiler import compile_file
 from wgcc_runtime import Model
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.drawn import drawn_input
+from wgcc_runtime.wgsl_code import code_digest
 
 EXAMPLES = ("sin", "digits", "playground")
 LARGER = ("cnn", "names", "mamba")
@@ -120,7 +120,7 @@ def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
     text = POISON.replace("WORD", str(word))
     kernel = {
         "name": "poison", "file": "poison.wgsl", "entry": "main", "workgroup": [1, 1, 1],
-        "access": ["read_write"], "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "access": ["read_write"], "sha256": code_digest(text),
     }  # fmt: skip
     grads = next(i for i, b in enumerate(plan["buffers"]) if b["role"] == "grads")
     place = {"buffer": grads, "offset": plan["tensors"][name]["offset"], "size": 4}
@@ -135,9 +135,6 @@ def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
         "at": "here", "label": f"d.{name}",
     })  # fmt: skip
     plan["kernels"].append(kernel)
-    for profile in plan["profiles"].values():
-        for new in profile.get("train", ()):
-            new["dispatch"] += new["dispatch"] >= at
     shutil.copytree(bundle, folder)
     (folder / "kernels" / "poison.wgsl").write_text(text)
     (folder / "plan.json").write_text(json.dumps(plan))

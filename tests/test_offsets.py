@@ -1,5 +1,5 @@
 """Numbers that share a large offset keep the digits in which they differ: losses, softmax,
-variances, norms and attention, on both adapters and in all profiles."""
+variances, norms and attention, on both adapters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from building import build, profiles_of
+from building import build
 from wgcc.elaborate.elaborate import check
 from wgcc.errors import Diagnostics, Source
 from wgcc.evaluate import evaluate
@@ -99,14 +99,13 @@ def test_rows_with_an_offset(rows: tuple[Path, str], offset: float, device: Any)
     rng = np.random.default_rng(5)
     z = _near(offset, shape, rng)
     labels = rng.integers(0, shape[1], shape[0]).astype(np.int32)
-    for profile in profiles_of(bundle):
-        model = wgcc_runtime.load(bundle, device=device, profile=profile)
-        for name, graph in graphs.items():
-            given = {"z": z, "y": labels} if len(graph.inputs) == 2 else {"z": z}
-            wanted = evaluate(graph, given).outputs
-            # Summing 4096 exponentials in f32 loses two digits, at any offset.
-            most = TOLERANCE.get(name, ANY_OP) * (4 if shape[1] == 4096 else 1)
-            _compare(model.call(name, **given), wanted, most, f"{profile} {name}")
+    model = wgcc_runtime.load(bundle, device=device)
+    for name, graph in graphs.items():
+        given = {"z": z, "y": labels} if len(graph.inputs) == 2 else {"z": z}
+        wanted = evaluate(graph, given).outputs
+        # Summing 4096 exponentials in f32 loses two digits, at any offset.
+        most = TOLERANCE.get(name, ANY_OP) * (4 if shape[1] == 4096 else 1)
+        _compare(model.call(name, **given), wanted, most, name)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +126,10 @@ def test_batch_norm_with_an_offset(offset: float, device: Any, batch: Path) -> N
     y = centred / std
     g = 3 * y * y
     dx = (g - g.mean(0) - y * (g * y).mean(0)) / std
-    for profile in profiles_of(batch):
-        model = wgcc_runtime.load(batch, device=device, profile=profile)
-        _compare(model.train(x=x), {"y": y, "dx": dx}, ANY_OP, f"{profile}")
-        wanted = {"norm.run_mean": exact.mean(0), "norm.run_var": exact.var(0, ddof=1)}
-        _compare(model.state(), wanted, ANY_OP, f"{profile}")
+    model = wgcc_runtime.load(batch, device=device)
+    _compare(model.train(x=x), {"y": y, "dx": dx}, ANY_OP, "norm")
+    wanted = {"norm.run_mean": exact.mean(0), "norm.run_var": exact.var(0, ddof=1)}
+    _compare(model.state(), wanted, ANY_OP, "norm")
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -148,9 +146,8 @@ def test_attention_whose_scores_share_an_offset(
     # At 1e8 only multiples of 8 are.
     q = q * 4 if abs(offset) == 1e8 else q
     wanted = evaluate(graph, {"q": q, "v": v, "m": mask}).outputs
-    for profile in profiles_of(attention):
-        model = wgcc_runtime.load(attention, device=device, profile=profile)
-        _compare(model.run(q=q, v=v, m=mask), wanted, ANY_OP, f"{profile}")
+    model = wgcc_runtime.load(attention, device=device)
+    _compare(model.run(q=q, v=v, m=mask), wanted, ANY_OP, "attention")
 
 
 def _near(offset: float, shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -1,4 +1,4 @@
-"""Every op, every sample, on both adapters, in all profiles and on the twin: equal to numpy.
+"""Every op, every sample, on both adapters and on the twin: equal to numpy.
 
 Gradients are compared with the same gradient graph in float64, which test_ops.py compares with
 central differences.
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from building import profiles_of
 from op_bundles import forward_graph, gradient_graph, write_op_bundle
 from op_samples import Array, input_arrays, reference_of
 from wgcc.evaluate import evaluate
@@ -48,29 +47,27 @@ DIFFERENTIABLE = [
 def test_kernels_give_the_reference(op: Op, machine: Any, tmp_path: Path) -> None:
     samples = list(op.samples)
     bundle = write_op_bundle(op, samples, forward_graph, tmp_path / "bundle")
-    for profile in profiles_of(bundle, machine):
-        model = wgcc_runtime.load(bundle, device=machine, profile=profile)
-        for i, sample in enumerate(samples):
-            arrays = input_arrays(op, sample)
-            found = _call(model, i, arrays)
-            for got, wanted in zip(found, reference_of(op, sample, arrays), strict=True):
-                dtype = forward_graph("e", op, sample).outputs["out0"].dtype
-                _compare(got, wanted, FORWARD.get(dtype, 0.0), f"{profile} {sample}")
+    model = wgcc_runtime.load(bundle, device=machine)
+    for i, sample in enumerate(samples):
+        arrays = input_arrays(op, sample)
+        found = _call(model, i, arrays)
+        for got, wanted in zip(found, reference_of(op, sample, arrays), strict=True):
+            dtype = forward_graph("e", op, sample).outputs["out0"].dtype
+            _compare(got, wanted, FORWARD.get(dtype, 0.0), f"{sample}")
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
 def test_gradient_kernels(op: Op, machine: Any, tmp_path: Path) -> None:
     samples = _few([s for s in op.samples if _differentiates(op, s)], op)
     bundle = write_op_bundle(op, samples, gradient_graph, tmp_path / "bundle")
-    for profile in profiles_of(bundle, machine):
-        model = wgcc_runtime.load(bundle, device=machine, profile=profile)
-        for i, sample in enumerate(samples):
-            arrays = input_arrays(op, sample)
-            graph = autograd(gradient_graph("e", op, sample))
-            given = {v.name: a for v, a in zip(graph.inputs, arrays, strict=True)}
-            wanted = evaluate(graph, given).outputs.values()
-            for got, expected in zip(_call(model, i, arrays), wanted, strict=True):
-                _compare(got, expected, GRADIENT, f"{profile} {sample}")
+    model = wgcc_runtime.load(bundle, device=machine)
+    for i, sample in enumerate(samples):
+        arrays = input_arrays(op, sample)
+        graph = autograd(gradient_graph("e", op, sample))
+        given = {v.name: a for v, a in zip(graph.inputs, arrays, strict=True)}
+        wanted = evaluate(graph, given).outputs.values()
+        for got, expected in zip(_call(model, i, arrays), wanted, strict=True):
+            _compare(got, expected, GRADIENT, f"{sample}")
 
 
 def _few(samples: list[Sample], op: Op) -> list[Sample]:

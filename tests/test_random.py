@@ -118,9 +118,8 @@ class TestNormal:
 
 
 class TestOnGpus:
-    @pytest.mark.parametrize("profile", ["gpu", "cpu"])
-    def test_the_same_bits_as_numpy(self, bundle: Path, device: Any, profile: str) -> None:
-        model = wgcc_runtime.load(bundle, device=device, profile=profile)
+    def test_the_same_bits_as_numpy(self, bundle: Path, device: Any) -> None:
+        model = wgcc_runtime.load(bundle, device=device)
         for step in range(3):
             found = model.draw()
             for site, name in ((1, "a"), (2, "b")):

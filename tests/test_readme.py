@@ -80,8 +80,8 @@ def with_dispatches(document: str) -> str:
 
 
 def kernel_writing(value: str, files: Mapping[str, bytes]) -> str:
-    """The kernel for software adapters (the shorter one) whose header names this result."""
-    kernels = [data.decode() for name, data in files.items() if name.endswith("_cpu.wgsl")]
+    """The kernel whose header names this result."""
+    kernels = [data.decode() for name, data in files.items() if name.endswith(".wgsl")]
     (found,) = (kernel for kernel in kernels if re.search(rf"// +y\d+: {value} ", kernel))
     return found
 

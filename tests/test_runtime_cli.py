@@ -298,7 +298,6 @@ def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     assert "llvmpipe" in result.stdout and "SwiftShader" in result.stdout
     found = json.loads(wgcc("doctor", "--json").stdout)
-    assert found["adapters"][0]["profile"] in ("lavapipe", "swiftshader")
     assert found["adapters"][0]["below_default"] == []
     monkeypatch.setattr("wgcc_runtime.device.adapters", list)
     result = wgcc("doctor")

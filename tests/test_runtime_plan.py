@@ -19,6 +19,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.plan import read_plan
 from wgcc_runtime.schema import check_form, plan_schema
+from wgcc_runtime.wgsl_code import code_digest
 
 REMOVED = object()
 CHANGES = {
@@ -36,7 +37,7 @@ def test_sound_plan_is_read() -> None:
     assert list(plan.entries["train"].inputs) == ["x", "y"]
     assert plan.tensors["train/x"].shape == (8, 4)
     assert plan.dispatches("train", "gpu")[0].kernel == 0
-    assert plan.dispatches("train", "cpu")[0].kernel == 5
+    assert plan.dispatches("train", "candidate_0")[0].kernel == 5
 
 
 # Where, what it becomes, the field the error must name ("" when it is the same place).
@@ -155,12 +156,13 @@ MALFORMED: list[tuple[str, Any, str]] = [
     (f"{GUARD}.bindings.0.buffer", 6, "entries.train.guard.dispatches[0].bindings[0].buffer"),
     (f"{GUARD}.bindings.0.size", 512, "entries.train.guard.dispatches[0].bindings[0]"),
     (f"{GUARD}.bindings.2.buffer", 0, "entries.train.guard.dispatches[0].bindings[2]"),
-    ("profiles.cpu.nothing", [], ""),
-    ("profiles.cpu.train.0.dispatch", 3, "profiles.cpu.train[0].dispatch"),
-    ("profiles.cpu.train.0.kernel", 1, "profiles.cpu.train[0].bindings"),
-    ("profiles.cpu.train.0.kernel", 77, "profiles.cpu.train[0].kernel"),
-    ("profiles.cpu.train.0.bindings", [], "profiles.cpu.train[0].bindings"),
+    ("profiles.candidate_0.nothing", [], ""),
+    ("profiles.candidate_0.train.0.dispatch", 3, "profiles.candidate_0.train[0].dispatch"),
+    ("profiles.candidate_0.train.0.kernel", 1, "profiles.candidate_0.train[0].bindings"),
+    ("profiles.candidate_0.train.0.kernel", 77, "profiles.candidate_0.train[0].kernel"),
+    ("profiles.candidate_0.train.0.bindings", [], "profiles.candidate_0.train[0].bindings"),
     ("profiles.__proto__", {}, ""),
+    ("profiles.cpu", {}, ""),
     ("optimizer.opt.step", "w2", ""),
     ("optimizer.opt.entry", ["fit"], "optimizer.opt.entry[0]"),
     ("selftest.seed", -1, ""),
@@ -370,11 +372,9 @@ def refuse(bundle: Path, code: str, text: str) -> None:
 
 
 def replace_kernel(bundle: Path, index: int, text: str) -> None:
-    import hashlib
-
     plan = line_bundle.make_plan()
     kernel = plan["kernels"][index]
-    kernel["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    kernel["sha256"] = code_digest(text)
     (bundle / "kernels" / kernel["file"]).write_text(text)
     line_bundle.write_plan(bundle, plan)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import line_bundle
 import wgcc_runtime
 from line_training import refused
 from wgcc_runtime import gpu_errors
+from wgcc_runtime.wgsl_code import code_digest
 
 
 def test_unknown_adapter_and_profile(tmp_path: Path) -> None:
     bundle = line_bundle.write_bundle(tmp_path / "bundle")
     with refused("no-adapter", "no adapter's name contains `quantum`"):
         wgcc_runtime.load(bundle, device="quantum")
-    with refused("name", "no profile `tpu`; there are: cpu, gpu"):
+    with refused("name", "no profile `tpu`; there are: candidate_0, gpu"):
         wgcc_runtime.load(bundle, profile="tpu")
 
 
@@ -48,7 +48,7 @@ def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> 
     bundle = line_bundle.write_bundle(tmp_path / "bad")
     plan = line_bundle.make_plan()
     text = line_bundle.PICK.replace("clamp", "klamp")
-    plan["kernels"][3]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    plan["kernels"][3]["sha256"] = code_digest(text)
     (bundle / "kernels" / "pick.wgsl").write_text(text)
     line_bundle.write_plan(bundle, plan)
     with refused("gpu", "kernel `pick`"):

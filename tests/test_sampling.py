@@ -49,9 +49,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(folder / "draws.wg", folder / "bundle")
 
 
-@pytest.fixture(params=["gpu", "cpu"])
-def model(bundle: Path, device: Any, request: pytest.FixtureRequest) -> wgcc_runtime.Model:
-    return wgcc_runtime.load(bundle, device=device, profile=str(request.param))
+@pytest.fixture
+def model(bundle: Path, device: Any) -> wgcc_runtime.Model:
+    return wgcc_runtime.load(bundle, device=device)
 
 
 def softmax(z: Array) -> Array:
@@ -137,8 +137,7 @@ def test_tint_accepts_the_kernels(bundle: Path) -> None:
     assert not any(answers.values()), answers
 
 
-@pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_a_large_vocabulary(profile: str, device: Any, tmp_path: Path) -> None:
+def test_a_large_vocabulary(device: Any, tmp_path: Path) -> None:
     """As many classes as language models have; few dispatches and no tensor of pairs."""
     source = tmp_path / "large.wg"
     source.write_text(LARGE, encoding="utf-8")
@@ -147,7 +146,7 @@ def test_a_large_vocabulary(profile: str, device: Any, tmp_path: Path) -> None:
     assert plan["memory"]["temps"] <= 4 * 4 * 32000
     bundle = build(source, tmp_path / "b")
     assert not any(compile_all(list(bundle.glob("kernels/*"))).values())
-    model = wgcc_runtime.load(bundle, device=device, profile=profile)
+    model = wgcc_runtime.load(bundle, device=device)
     z = np.random.default_rng(0).normal(0, 1, 32000).astype(np.float32)
     best = set(np.argsort(-z)[:50].tolist())
     found = {int(model.pick(z=z)["id"]) for _ in range(12)}

@@ -36,10 +36,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(CURVES / "mamba.wg", tmp_path_factory.mktemp("mamba") / "bundle")
 
 
-@pytest.mark.parametrize("profile", ["gpu", "cpu"])
-def test_decoding_with_state_equals_the_whole_scan(bundle: Path, device: Any, profile: str) -> None:
+def test_decoding_with_state_equals_the_whole_scan(bundle: Path, device: Any) -> None:
     record = load_file(CURVES / "mamba.safetensors")
-    model = wgcc_runtime.load(bundle, device=device, profile=profile)
+    model = wgcc_runtime.load(bundle, device=device)
     prefix = "end.f32/train/"
     trained = {k.removeprefix(prefix): v for k, v in record.items() if k.startswith(prefix)}
     model.load_params({name: array.astype(np.float32) for name, array in trained.items()})
@@ -62,7 +61,7 @@ def test_hidden_states_are_never_stored_as_a_whole(times: int, tmp_path: Path) -
 def test_the_same_gradients_every_time(tmp_path: Path, device: Any) -> None:
     source = tmp_path / "scan.wg"
     source.write_text(SCAN.format(times=37), encoding="utf-8")
-    model = wgcc_runtime.load(build(source, tmp_path / "bundle"), device=device, profile="gpu")
+    model = wgcc_runtime.load(build(source, tmp_path / "bundle"), device=device)
     rng = np.random.default_rng(0)
     shapes = {
         "u": (2, 37, 64),

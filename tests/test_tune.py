@@ -67,10 +67,6 @@ def prefer(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     monkeypatch.setattr(wgcc_runtime.tune, "kernel_times", times)
 
 
-def needs_eight(bundle: Path, profile: str) -> bool:
-    return wgcc_runtime.load_plan(bundle).subgroup(profile) == 8
-
-
 def plan_of(bundle: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((bundle / "plan.json").read_text())
     return found
@@ -79,11 +75,9 @@ def plan_of(bundle: Path) -> dict[str, Any]:
 def test_every_candidate_computes_the_same(model: Path, tmp_path: Path) -> None:
     compile_file(model, candidates=True).write(tmp_path / "bundle")
     names = [name for name in plan_of(tmp_path / "bundle")["profiles"] if "candidate" in name]
-    assert len(names) >= 6
+    assert len(names) >= 4
     for name in names:
-        # Only lavapipe has subgroups of eight threads.
-        device = "llvmpipe" if needs_eight(tmp_path / "bundle", name) else DEVICE
-        with wgcc_runtime.load(tmp_path / "bundle", device=device, profile=name) as loaded:
+        with wgcc_runtime.load(tmp_path / "bundle", device=DEVICE, profile=name) as loaded:
             results = wgcc_runtime.run_selftest(loaded)
             assert results and all(result.passed for result in results), name
 
@@ -115,7 +109,7 @@ def test_the_fastest_is_recorded_and_used(
         assert added & used
         np.testing.assert_allclose(loaded.predict(x=x)["p"], expected, rtol=1e-5, atol=1e-6)
     with wgcc_runtime.load(bundle, device="llvmpipe") as loaded:
-        assert loaded.profile_name == "lavapipe", "another adapter, other kernels"
+        assert loaded.profile_name == "gpu", "another adapter, other kernels"
 
 
 def test_tuning_again_replaces_the_last_result(

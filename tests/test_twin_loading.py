@@ -174,7 +174,7 @@ def test_choice_without_a_gpu(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert choice.choose(device, plan, None) == "wasm", device  # adapters here are software
     assert choice.choose("webgpu", plan, None) is None
     assert choice.choose("llvmpipe", plan, None) == "llvmpipe"
-    assert choice.choose(None, plan, "cpu") is None
+    assert choice.choose(None, plan, "gpu") is None
     monkeypatch.setenv("WGCC_DEVICE", "llvmpipe")
     assert choice.choose(None, plan, None) == "llvmpipe"
     assert choice.choose("wasm", plan, None) == "wasm"
@@ -229,8 +229,8 @@ def test_bundles_without_a_twin_run_as_ever(tmp_path: Path) -> None:
 
 
 def test_the_twin_has_no_profiles(bundle: Path) -> None:
-    with refused("name", "no profiles, such as `cpu`"):
-        wgcc_runtime.load(bundle, device="wasm", profile="cpu")
+    with refused("name", "no profiles, such as `gpu`"):
+        wgcc_runtime.load(bundle, device="wasm", profile="gpu")
     with wgcc_runtime.load(bundle, device="wasm", profile="wasm") as model:
         assert model.profile_name == "wasm"
 

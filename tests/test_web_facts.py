@@ -12,7 +12,7 @@ from adapters import ROOT
 from web_stacks import run_node
 from wgcc.bundle.runtime_js import runtime_modules
 from wgcc.ir import state_names
-from wgcc.schedule.kernel import CPU, GPU, PROFILES, SUBGROUPS
+from wgcc.schedule.kernel import CANDIDATE, GPU
 from wgcc_runtime import (
     arrays,
     device,
@@ -87,14 +87,14 @@ def test_names_of_state(facts: dict[str, Any]) -> None:
 
 
 def test_profiles(facts: dict[str, Any]) -> None:
-    """The compiler writes the profiles that runtimes look for, the best first."""
-    best_first = sorted(SUBGROUPS.items(), key=lambda item: -item[1])
-    assert {**dict(best_first), CPU: 0} == device.SOFTWARE_PROFILES
-    assert facts["softwareProfiles"] == list(device.SOFTWARE_PROFILES)
+    """The compiler writes the profiles that runtimes look for."""
     assert facts["defaultProfile"] == device.DEFAULT_PROFILE == GPU
     assert facts["tuned"] == device.TUNED
+    assert facts["candidate"] == CANDIDATE
+    allowed = plan_schema()["properties"]["profiles"]["propertyNames"]["pattern"]
+    assert all(re.match(allowed, prefix) for prefix in (device.TUNED, CANDIDATE))
     typed = re.search(r"profile\?: (.*) \|", (ROOT / "runtime_js/bundle/index.d.ts").read_text())
-    assert typed and re.findall(r"'(\w+)'", typed[1]) == list(PROFILES)
+    assert typed and re.findall(r"'(\w+)'", typed[1]) == [GPU]
 
 
 def test_error_codes() -> None:

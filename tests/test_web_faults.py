@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -17,6 +16,7 @@ from adapters import ROOT
 from web_soak import soak
 from web_stacks import add_web_files, build_web, run_job
 from wgcc.cli.stacks import StackError
+from wgcc_runtime.wgsl_code import code_digest
 
 STRIDE = int(os.environ.get("WGCC_STRIDE", "13"))
 
@@ -50,7 +50,7 @@ def test_a_wrong_kernel_is_caught(tmp_path: Path) -> None:
         damaged += "= wg_tanh(" in text
         text = text.replace("= wg_tanh(", "= -wg_tanh(")
         path.write_text(text)
-        kernel["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        kernel["sha256"] = code_digest(text)
     assert damaged
     (bundle / "plan.json").write_text(json.dumps(plan))
     add_web_files(bundle)

@@ -77,14 +77,12 @@ def test_losses_agree(bundles: dict[str, Path], name: str) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_both_profiles_and_several_steps_per_submit(bundles: dict[str, Path]) -> None:
+def test_several_steps_per_submit(bundles: dict[str, Path]) -> None:
     lists = [as_lists(batch) for batch in batches("regression")]
-    one = run_job("node", bundles["regression"], "training", {"batches": lists, "profile": "cpu"})
+    one = run_job("node", bundles["regression"], "training", {"batches": lists, "profile": "gpu"})
     many = run_job("node", bundles["regression"], "training", {"batches": lists, "together": True})
-    gpu = run_job("node", bundles["regression"], "training", {"batches": lists, "profile": "gpu"})
     assert one["losses"] == many["losses"]
-    np.testing.assert_allclose(gpu["losses"], one["losses"], rtol=TOLERANCE)
-    assert (one["adapter"]["profile"], gpu["adapter"]["profile"]) == ("cpu", "gpu")
+    assert one["adapter"]["profile"] == many["adapter"]["profile"] == "gpu"
 
 
 def test_shuffled_arrays_give_the_same_batches(bundles: dict[str, Path]) -> None:

@@ -31,7 +31,7 @@ def test_tuning_where_it_runs(runs: dict[str, Any], stack: str) -> None:
     plain, first, second = seen["losses"]
     assert first == pytest.approx(plain, rel=1e-5) and second == pytest.approx(plain, rel=1e-5)
     name = tuned_name(seen["name"])
-    assert seen["profiles"] == ["cpu", name, name], "both runtimes name adapters alike"
+    assert seen["profiles"] == ["gpu", name, name], "both runtimes name adapters alike"
     # Node stores nothing, a browser does.
     assert seen["measured"] == [False, True, stack == "node"]
     if stack == "chrome":
@@ -42,8 +42,8 @@ def test_a_profile_of_the_bundle_is_used_on_its_adapter(
     runs: dict[str, Any], tmp_path: Path
 ) -> None:
     """As `wgcc tune` would have written it for the adapter that Node runs on."""
-    compiled = compile_file(ROOT / "tests" / "golden" / "regression.wg")
-    name = tuned_name(runs["node"]["name"])
-    compiled.planned.plan["profiles"][name] = compiled.planned.plan["profiles"]["cpu"]
+    compiled = compile_file(ROOT / "tests" / "golden" / "regression.wg", candidates=True)
+    name, profiles = tuned_name(runs["node"]["name"]), compiled.planned.plan["profiles"]
+    profiles[name] = profiles["candidate_0"]
     compiled.write(tmp_path / "bundle")
     assert run_job("node", tmp_path / "bundle", "tuned")["profiles"] == [name] * 3

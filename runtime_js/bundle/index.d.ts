@@ -53,8 +53,8 @@ export interface LoadOptions {
   weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
   /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
-  /** Which WebGPU kernels to run. Default: the best match for the adapter. */
-  profile?: 'gpu' | 'cpu' | (string & {});
+  /** Which WebGPU kernels to run. Default: those tuned for the adapter, else `'gpu'`. */
+  profile?: 'gpu' | (string & {});
   /** Of WebAssembly, where they can share memory. Default: up to 4, 1 for small models. The results are the same. */
   threads?: number;
   /** GPU memory the bundle may take. Default: 8 GiB. */

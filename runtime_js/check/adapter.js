@@ -39,6 +39,5 @@ export function refuseDevice(device) {
 
 /** @param {string} profile @param {Profiles} profiles @returns {never} */
 export function refuseProfile(profile, profiles) {
-  if (Object.hasOwn(profiles, profile)) fail('feature', profile, 'needs larger subgroups');
   return fail('name', `${profile}`, `is not a profile; there are: ${Object.keys(profiles)}`);
 }

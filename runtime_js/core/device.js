@@ -1,37 +1,31 @@
-// Finds an adapter, opens a device with what the plan requires, and chooses the profile for it.
+// Finds an adapter, and opens a device with what the plan requires.
 
 import { WgccError } from './errors.js';
 import { loadCheck } from './parts.js';
-import { dispatchesOf } from './plan.js';
 
 /** @import { Waiter } from './gpu_errors.js' */
-/** @import { Plan, Profiles } from './plan.js' */
+/** @import { Plan } from './plan.js' */
 /**
  * @typedef {object} Device
  * @property {GPUDevice} gpu
  * @property {boolean} isOwn whether it was opened here, and is closed with the model
  * @property {string} name of the adapter
- * @property {boolean} isSoftware
- * @property {number} subgroup threads that can share their loads, at least; 0: none
  * @typedef {object} Candidate
  * @property {any} source a GPU, adapter or device, where there is one
  * @property {any} adapter or a device
- * @property {any} info of the adapter
  * @property {string} name
  * @property {boolean} isSoftware
  * @property {boolean} isSuited whether it is there, and has what the plan requires
  */
 
-/** Requested if the adapter has them; no plan requires them. */
-const OPTIONAL_FEATURES = ['timestamp-query', 'subgroups'];
-/** The smallest subgroup of adapters that do not report its size. */
-const SMALLEST_SUBGROUP = 4;
+/** Requested if the adapter has it; no plan requires it. */
+const OPTIONAL_FEATURE = 'timestamp-query';
 const SOFTWARE_ADAPTER = /llvmpipe|swiftshader|basic render/i;
-/** The best first. */
-export const SOFTWARE_PROFILES = ['lavapipe', 'swiftshader', 'cpu'];
 export const DEFAULT_PROFILE = 'gpu';
 /** The prefix of the name of a profile that tuning makes for an adapter. */
 export const TUNED = 'tuned_';
+/** The prefix of the names of profiles that tuning chooses from. */
+export const CANDIDATE = 'candidate_';
 
 /**
  * What a bundle could run on: nothing is opened yet.
@@ -47,17 +41,16 @@ export async function findAdapter(choice, plan) {
   const name = info.description || `${info.vendor} ${info.architecture}`;
   const isSoftware = info.isFallbackAdapter || SOFTWARE_ADAPTER.test(name + info.device);
   const isSuited = Boolean(adapter && hasRequired(adapter, plan));
-  return { source, adapter, info, name, isSoftware, isSuited };
+  return { source, adapter, name, isSoftware, isSuited };
 }
 
 /** @param {Candidate} candidate @param {Plan} plan @param {Waiter} waiter @returns {Promise<Device>} */
 export async function openDevice(candidate, plan, waiter) {
-  const { source, adapter, info, name, isSoftware, isSuited } = candidate;
+  const { source, adapter, name, isSuited } = candidate;
   if (!isSuited) (await loadCheck()).refuseAdapter(plan, source, adapter);
   const gpu = adapter.requestDevice ? await requestDevice(adapter, plan, waiter) : adapter;
   watchLoss(gpu, waiter);
-  const subgroup = gpu.features.has('subgroups') ? (info.subgroupMinSize ?? SMALLEST_SUBGROUP) : 0;
-  return { gpu, isOwn: gpu !== source, name, isSoftware, subgroup };
+  return { gpu, isOwn: gpu !== source, name };
 }
 
 /** @param {GPUAdapter | GPUDevice} adapter @param {Plan} plan */
@@ -71,7 +64,7 @@ function hasRequired(adapter, { requires: { features, limits } }) {
 
 /** @param {GPUAdapter} adapter @param {Plan} plan @param {Waiter} waiter */
 function requestDevice(adapter, { requires }, waiter) {
-  const wanted = /** @type {GPUFeatureName[]} */ ([...requires.features, ...OPTIONAL_FEATURES]);
+  const wanted = /** @type {GPUFeatureName[]} */ ([...requires.features, OPTIONAL_FEATURE]);
   const requiredFeatures = wanted.filter(feature => adapter.features.has(feature));
   return waiter.wait(adapter.requestDevice({ requiredFeatures, requiredLimits: requires.limits }));
 }
@@ -87,27 +80,4 @@ async function watchLoss(gpu, waiter) {
 /** The name of the profile that tuning makes for an adapter. @param {string} adapterName */
 export function tunedName(adapterName) {
   return `${TUNED}${adapterName}`.replace(/\W+/g, '_').slice(0, 99);
-}
-
-/**
- * The best profile for the kind of an adapter.
- * @param {Device} device @param {Plan} plan @param {Profiles} profiles
- */
-export function suitedProfile(device, plan, profiles) {
-  const suited = device.isSoftware ? SOFTWARE_PROFILES : [];
-  return suited.find(name => canRun(device, plan, profiles, name)) ?? DEFAULT_PROFILE;
-}
-
-/** @param {Device} device @param {Plan} plan @param {Profiles} profiles @param {string} name */
-export function canRun(device, plan, profiles, name) {
-  return Object.hasOwn(profiles, name) && subgroupOf(plan, profiles[name]) <= device.subgroup;
-}
-
-/**
- * How many threads must run in one subgroup for the kernels of a profile; 0: any.
- * @param {Plan} plan @param {Profiles[string]} profile
- */
-function subgroupOf(plan, profile) {
-  const used = Object.keys(plan.entries).flatMap(name => dispatchesOf(plan, name, profile));
-  return Math.max(0, ...used.map(({ kernel }) => plan.kernels[kernel].subgroup ?? 0));
 }

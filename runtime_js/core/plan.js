@@ -21,7 +21,7 @@ import { ownOf } from './records.js';
  *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
  *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
- *   access: string[], subgroup?: number}} Kernel
+ *   access: string[]}} Kernel
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch
  * @typedef {Record<string, Replacement[]>} Profile by entry
  * @typedef {Record<string, Profile>} Profiles

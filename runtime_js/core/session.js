@@ -2,14 +2,7 @@
 // queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
 import { checkBatch } from './batches.js';
-import {
-  canRun,
-  DEFAULT_PROFILE,
-  findAdapter,
-  openDevice,
-  suitedProfile,
-  tunedName,
-} from './device.js';
+import { DEFAULT_PROFILE, findAdapter, openDevice, tunedName } from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
@@ -141,21 +134,17 @@ export class Session {
     }
   }
 
-  /**
-   * The one used before, requested or tuned; else the best match for the adapter.
-   * @param {Device} device
-   */
+  /** The one used before, requested or tuned; else the default. @param {Device} device */
   async #chooseProfile(device) {
-    const { options, plan, profiles } = this;
-    const suited = suitedProfile(device, plan, profiles);
+    const { options, profiles } = this;
     const tuned = tunedName(device.name);
     if (options.tune && !Object.hasOwn(profiles, tuned)) {
       const { tune } = await loadTune();
-      profiles[tuned] = await tune(this.bundle, options, device, tuned, suited);
+      profiles[tuned] = await tune(this.bundle, options, device, tuned);
     }
-    const best = canRun(device, plan, profiles, tuned) ? tuned : suited;
+    const best = Object.hasOwn(profiles, tuned) ? tuned : DEFAULT_PROFILE;
     const profileName = this.profileName || (options.profile ?? best);
-    if (!canRun(device, plan, profiles, profileName))
+    if (!Object.hasOwn(profiles, profileName))
       (await loadCheck()).refuseProfile(profileName, profiles);
     return profileName;
   }

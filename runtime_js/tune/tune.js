@@ -3,7 +3,7 @@
 // to choose from.
 
 import { checkPlan } from '../check/bundle.js';
-import { DEFAULT_PROFILE, TUNED } from '../core/device.js';
+import { CANDIDATE } from '../core/device.js';
 import { open } from '../core/loader.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { inStorage } from '../files/storage.js';
@@ -21,14 +21,13 @@ const WORTH = 0.95;
  * The profile for this adapter: the stored one, else a new one from measurements.
  * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
  * @param {string} name of the profile
- * @param {string} suited the profile that suits the adapter's kind
  * @returns {Promise<Profile>}
  */
-export async function tune(bundle, options, device, name, suited) {
+export async function tune(bundle, options, device, name) {
   const key = storageKey(bundle.plan, name);
   const remembered = await recalled(bundle.plan, name, key);
   if (remembered) return remembered;
-  const found = await new Tuning(bundle, options, device, suited).run();
+  const found = await new Tuning(bundle, options, device).run();
   await inStorage('readwrite', store => store.put(found, key)).catch(() => {});
   return found;
 }
@@ -61,27 +60,19 @@ class Tuning {
   #least = {};
   /** @type {Profile} */
   #best = {};
-  /** Their texts by file. @type {Record<string, string>} */
-  #kernels = {};
 
-  /**
-   * @param {Bundle} bundle @param {LoadOptions} options @param {Device} device
-   * @param {string} suited
-   */
-  constructor(bundle, options, device, suited) {
+  /** @param {Bundle} bundle @param {LoadOptions} options @param {Device} device */
+  constructor(bundle, options, device) {
     const seconds = options.tune === true ? SECONDS : Number(options.tune);
     /** @type {Plan} */
     this.plan = bundle.plan;
     this.bundle = bundle;
     this.options = options;
     this.device = device;
-    this.isSoftware = suited !== DEFAULT_PROFILE;
     this.end = performance.now() + 1000 * seconds;
-    this.first = this.#launches(this.plan.profiles?.[suited] ?? {});
-    const others = { [DEFAULT_PROFILE]: {}, ...this.plan.profiles };
-    /** @type {Profile[]} */
-    this.others = Object.entries(others)
-      .filter(([name]) => name !== suited && !name.startsWith(TUNED))
+    this.first = this.#launches({});
+    this.others = Object.entries(this.plan.profiles ?? {})
+      .filter(([name]) => name.startsWith(CANDIDATE))
       .map(([, profile]) => profile);
   }
 
@@ -89,7 +80,6 @@ class Tuning {
   async run() {
     const { onProgress, signal } = this.options;
     const total = this.others.length;
-    this.#kernels = await this.bundle.kernels();
     this.#best = structuredClone(this.first);
     this.#least = mapRecord(await this.#times(this.first), list => list.map(ms => WORTH * ms));
     for (const [done, profile] of this.others.entries()) {
@@ -103,9 +93,7 @@ class Tuning {
 
   /** Measures what a profile runs otherwise, where that may be faster. @param {Profile} profile */
   async #try(profile) {
-    const trial = mapRecord(this.#launches(profile), (list, entry) =>
-      list.map((launch, i) => (this.#isHopeless(launch) ? this.first[entry][i] : launch)),
-    );
+    const trial = this.#launches(profile);
     const isNew = (/** @type {string} */ entry, /** @type {number} */ i) =>
       !isSame(trial[entry][i], this.first[entry][i]);
     const hasNew = Object.entries(trial).some(([entry, list]) =>
@@ -130,22 +118,12 @@ class Tuning {
     });
   }
 
-  /**
-   * Whether a launch cannot run here, or only slowly: on a software adapter a barrier costs far
-   * more than sharing loads can save.
-   * @param {Replacement} launch
-   */
-  #isHopeless({ kernel }) {
-    const { subgroup = 0, file } = this.plan.kernels[kernel];
-    const hasBarrier = this.#kernels[file].includes('workgroupBarrier');
-    return subgroup > this.device.subgroup || (this.isSoftware && hasBarrier);
-  }
-
   /** @param {Profile} profile @returns {Promise<Times>} */
   async #times(profile) {
-    const plan = { ...this.plan, profiles: { trial: profile } };
+    const trial = `${CANDIDATE}trial`;
+    const plan = { ...this.plan, profiles: { [trial]: profile } };
     const { maxBytes } = this.options;
-    const options = { device: this.device.gpu, maxBytes, profile: 'trial' };
+    const options = { device: this.device.gpu, maxBytes, profile: trial };
     const model = await open({ ...this.bundle, plan }, options);
     try {
       /** @type {Times} */

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Kernel, Twin
+from wgcc_runtime.wgsl_code import code_digest
 
 MAX_KERNEL_BYTES = 1 << 20
 MAX_TWIN_BYTES = 16 << 20
@@ -42,36 +43,42 @@ def open_bundle(path: str | Path) -> Read:
 
 
 def read_kernel(read: Read, kernel: Kernel) -> str:
-    """The WGSL text of a kernel, refused if its digest is not the one in the plan."""
-    data = _read_unchanged(read, f"kernels/{kernel.file}", MAX_KERNEL_BYTES, kernel.sha256)
+    """The WGSL text of a kernel, refused if the digest of its code is not the one in the plan."""
+    name = f"kernels/{kernel.file}"
+    data = _read(read, name, MAX_KERNEL_BYTES)
     try:
-        return data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError:
-        raise WgccError("bundle", f"kernels/{kernel.file} is not UTF-8 text", kernel.file) from None
+        raise WgccError("bundle", f"{name} is not UTF-8 text", kernel.file) from None
+    _check_digest(name, code_digest(text), kernel.sha256)
+    return text
 
 
 def read_twin(read: Read, twin: Twin) -> bytes:
     """The WebAssembly module, refused when it is not what the plan was written with."""
-    data = _read_unchanged(read, twin.file, MAX_TWIN_BYTES, twin.sha256)
+    data = _read(read, twin.file, MAX_TWIN_BYTES)
+    _check_digest(twin.file, hashlib.sha256(data).hexdigest(), twin.sha256)
     if data[: len(WASM)] != WASM or data[twin.memory_flag :][:1] != UNSHARED:
         text = f"{twin.file} is not the WebAssembly module that plan.json describes"
         raise WgccError("bundle", f"{text}: build the model again", twin.file)
     return data
 
 
-def _read_unchanged(read: Read, name: str, limit: int, digest: str) -> bytes:
-    field = PurePosixPath(name).name
+def _read(read: Read, name: str, limit: int) -> bytes:
     data = read(name, limit)
     if data is None:
-        raise WgccError("bundle", f"the bundle lacks {name}", field)
-    if hashlib.sha256(data).hexdigest() != digest:
+        raise WgccError("bundle", f"the bundle lacks {name}", PurePosixPath(name).name)
+    return data
+
+
+def _check_digest(name: str, found: str, wanted: str) -> None:
+    if found != wanted:
         raise WgccError(
             "bundle",
             f"{name} was changed after the bundle was built (its SHA-256 differs from plan.json): "
             "build the model again",
-            field,
+            PurePosixPath(name).name,
         )
-    return data
 
 
 def _read_in_folder(root: Path, name: str, limit: int) -> bytes | None:

@@ -14,16 +14,12 @@ from wgcc_runtime.plan import Plan
 
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
-# wgpu's name for subgroup operations: neighbouring threads can exchange values.
-SUBGROUP = "subgroup"
 _SOFTWARE = re.compile("llvmpipe|swiftshader|basic render", re.IGNORECASE)
 # What to do about a feature that an adapter lacks.
 _ADVICE = {"shader-f16": "; build the model with `precision = f32` for it"}
 # Other names people know the software adapters by.
 _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
 DEFAULT_PROFILE = "gpu"
-# For software adapters, the best first, by the threads that must share values.
-SOFTWARE_PROFILES = {"lavapipe": 8, "swiftshader": 4, "cpu": 0}
 # The prefix of the name of a profile that `wgcc tune` makes for an adapter.
 TUNED = "tuned_"
 NO_ADAPTER = (
@@ -35,30 +31,15 @@ NO_ADAPTER = (
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An open wgpu device and what is known of its adapter."""
+    """An open wgpu device and the name of its adapter."""
 
     gpu: Any
     name: str
-    kind: str
-
-    @property
-    def is_software(self) -> bool:
-        return is_software(self.name, self.kind)
-
-    @property
-    def subgroup(self) -> int:
-        """The least number of threads in a subgroup; 0: no subgroup operations."""
-        return subgroup_of(self.name) if SUBGROUP in self.gpu.features else 0
 
     def profile_in(self, plan: Plan) -> str:
-        """The profile that `wgcc tune` made for this adapter, else the one for its kind."""
-        suited = software_profiles(self.subgroup) if self.is_software else ()
-        wanted = (tuned_name(self.name), *suited)
-        fitting = (name for name in wanted if name in plan.profiles and self.can_run(plan, name))
-        return next(fitting, DEFAULT_PROFILE)
-
-    def can_run(self, plan: Plan, profile: str) -> bool:
-        return plan.subgroup(profile) <= self.subgroup
+        """The profile that `wgcc tune` made for this adapter, else the default."""
+        tuned = tuned_name(self.name)
+        return tuned if tuned in plan.profiles else DEFAULT_PROFILE
 
     @property
     def queue(self) -> Any:
@@ -72,16 +53,16 @@ def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
     """
     if hasattr(choice, "create_command_encoder"):
         _check_adapter(choice, plan)
-        return Device(choice, adapter_name(choice.adapter), choice.adapter.info["adapter_type"])
+        return Device(choice, adapter_name(choice.adapter))
     adapter = choice if hasattr(choice, "request_device_sync") else choose_adapter(choice)
     _check_adapter(adapter, plan)
-    granted = [name for name in (SUBGROUP, *extras) if name in adapter.features]
+    granted = [name for name in extras if name in adapter.features]
     with gpu_errors("opening the device"):
         gpu = adapter.request_device_sync(
             required_features=[*plan.features, *granted],
             required_limits=_asked(adapter.limits, limits_of(plan)),
         )
-    return Device(gpu, adapter_name(adapter), adapter.info["adapter_type"])
+    return Device(gpu, adapter_name(adapter))
 
 
 def adapters() -> list[Any]:
@@ -122,17 +103,6 @@ def adapter_name(adapter: Any) -> str:
 def tuned_name(adapter: str) -> str:
     """The name of the profile that `wgcc tune` makes for an adapter."""
     return re.sub(r"\W+", "_", f"{TUNED}{adapter}", flags=re.ASCII)[:99]
-
-
-def subgroup_of(adapter: str) -> int:
-    """llvmpipe's subgroups fill a vector, whose width is in its name; others have at least four."""
-    vector = re.search(r"llvmpipe.* (\d+) bits", adapter)
-    return int(vector[1]) // 32 if vector else 4
-
-
-def software_profiles(subgroup: int) -> tuple[str, ...]:
-    """The profiles for a software adapter with subgroups of this size, the best first."""
-    return tuple(name for name, threads in SOFTWARE_PROFILES.items() if subgroup >= threads)
 
 
 def is_software(name: str, kind: str) -> bool:

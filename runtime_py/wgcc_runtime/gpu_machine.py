@@ -147,9 +147,7 @@ class GpuMachine:
     def _make_pipeline(self, index: int) -> Any:
         gpu, kernel = self.device.gpu, self.plan.kernels[index]
         with gpu_errors(f"the kernel `{kernel.name}`"):
-            # wgpu supports subgroups without this line, and refuses the line.
-            code = self.sources[index].replace("enable subgroups;", "")
-            module = gpu.create_shader_module(code=code, label=kernel.name)
+            module = gpu.create_shader_module(code=self.sources[index], label=kernel.name)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
             stage = {"module": module, "entry_point": kernel.entry}
             return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)

@@ -40,8 +40,7 @@ def load(
     adapter's name, a wgpu adapter or device; `auto` or none: a GPU, else the twin.
     `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own.
     `seed`: draws new initial values and seeds dropout and other random numbers.
-    `profile`: `gpu`, `cpu`, `lavapipe` or `swiftshader` kernels; default: those tuned for the
-    adapter, or for its kind.
+    `profile`: which kernels; default: those tuned for the adapter, else `gpu`.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     `threads`: of the twin; default: $WGCC_THREADS, or as many as are worth it, at most 4.
     """
@@ -81,9 +80,6 @@ def _gpu_machine(
         known = ", ".join(sorted({DEFAULT_PROFILE, *plan.profiles}))
         raise WgccError("name", f"the bundle has no profile `{profile}`; there are: {known}")
     opened = open_device(device, plan)
-    if profile is not None and not opened.can_run(plan, profile):
-        text = f"the {profile} kernels need subgroups of {plan.subgroup(profile)} threads"
-        raise WgccError("feature", f"{text}; {opened.name} has {opened.subgroup}", profile)
     return GpuMachine(opened, plan, sources, profile or opened.profile_in(plan))
 
 

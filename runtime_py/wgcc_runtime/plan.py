@@ -63,7 +63,6 @@ class Kernel:
     entry: str
     workgroup: tuple[int, int, int]
     access: tuple[str, ...]
-    subgroup: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +203,6 @@ class Plan:
             )
         return tuple(found)
 
-    def subgroup(self, profile: str) -> int:
-        """How many threads must run in one subgroup for the kernels of a profile; 0: any."""
-        used = (item for entry in self.entries for item in self.dispatches(entry, profile))
-        return max((self.kernels[item.kernel].subgroup for item in used), default=0)
-
 
 def read_plan(data: bytes) -> Plan:
     """The checked plan of a bundle. Every defect is a `WgccError` that names the field."""
@@ -283,7 +277,6 @@ def _kernel(spec: Mapping[str, Any]) -> Kernel:
         entry=spec["entry"],
         workgroup=(x, y, z),
         access=tuple(spec["access"]),
-        subgroup=spec.get("subgroup", 0),
     )
 
 

@@ -1,6 +1,6 @@
 """Chooses for each dispatch the fastest kernel that a bundle has, on the current adapter.
 
-The choices are the launches of the bundle's profiles: gpu, cpu, and the candidates that
+The choices are the launches of the bundle's profiles: gpu, and the candidates that
 `wgcc build --candidates` adds. The result becomes a new profile.
 """
 
@@ -77,7 +77,7 @@ def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None)
     plan = machine.plan
     own = machine.on_new_device(extras=["timestamp-query"])
     try:
-        cases = _cases(plan, machine.profile, _hopeless_kernels(own))
+        cases = _cases(plan, machine.profile)
         _measure_current(own, cases)
         cases.sort(key=lambda case: -len(case.used) * case.ms[case.now])
         complete = _measure_others(own, cases, ends, progress)
@@ -88,26 +88,14 @@ def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None)
     return Tuning(name, own.device.name, replacements, tuple(cases), complete)
 
 
-def _hopeless_kernels(machine: GpuMachine) -> set[int]:
-    """Kernels that cannot run, and on software adapters those with barriers, which are too slow."""
-    device, kernels = machine.device, machine.plan.kernels
-    return {
-        i
-        for i, source in enumerate(machine.sources)
-        if kernels[i].subgroup > device.subgroup
-        or (device.is_software and "workgroupBarrier" in source)
-    }
-
-
-def _cases(plan: Plan, profile: str, hopeless: set[int]) -> list[Case]:
+def _cases(plan: Plan, profile: str) -> list[Case]:
     """The current launch is the first option of each case."""
     names = [profile, DEFAULT_PROFILE, *(n for n in plan.profiles if not n.startswith(TUNED))]
     found: dict[tuple[Launch, ...], Case] = {}
     for entry in plan.entries:
         rows = [plan.dispatches(entry, name) for name in dict.fromkeys(names)]
         for i, launches in enumerate(zip(*rows, strict=True)):
-            others = [x for x in launches[1:] if x.kernel not in hopeless]
-            options = tuple(dict.fromkeys((x.kernel, x.grid) for x in (launches[0], *others)))
+            options = tuple(dict.fromkeys((x.kernel, x.grid) for x in launches))
             case = found.setdefault(options, Case(launches[0], options))
             case.used.append((entry, i))
     if not found:

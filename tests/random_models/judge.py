@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 import wgcc_runtime
-from building import profiles_of
 from wgcc.bundle.initial_weights import initial_weights
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Evaluated, Session, as_held, from_words
@@ -52,7 +51,7 @@ class Call:
 
 
 def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
-    """Raises `Wrong` if a kernel on any device, in any profile, or a gradient is wrong."""
+    """Raises `Wrong` if a kernel on any device, or a gradient is wrong."""
     source, traced, diagnostics = read_program(path)
     program = run_passes(traced, until="opt", check=True)
     compiled = compile_program(source, traced, diagnostics)
@@ -60,9 +59,8 @@ def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
     calls = expected_calls(program)
     check_slopes(program, calls)
     for name, device in devices.items():
-        for profile in profiles_of(folder, device):
-            with wgcc_runtime.load(folder, device=device, profile=profile) as model:
-                _run(model, calls, f"{name}, {model.profile_name}")
+        with wgcc_runtime.load(folder, device=device) as model:
+            _run(model, calls, name)
     return compiled
 
 

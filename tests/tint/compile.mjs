@@ -36,7 +36,7 @@ async function problems(device, code) {
 const adapter = await globalThis.dawn.requestAdapter();
 if (!adapter) throw new Error('Dawn found no WebGPU adapter');
 const device = await adapter.requestDevice({
-  requiredFeatures: ['subgroups', ...(halves ? ['shader-f16'] : [])],
+  requiredFeatures: halves ? ['shader-f16'] : [],
 });
 device.addEventListener('uncapturederror', event => event.preventDefault());
 const results = {};

@@ -1,4 +1,4 @@
-"""Many random models: checked on both adapters in all profiles, compiled with Tint, shrunk."""
+"""Many random models: checked on both adapters, compiled with Tint, shrunk."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ import { DEFAULT_LIMITS } from '../../runtime_js/check/limits.js';
 import { LASTING_ROLES, MEMORY_ROLES, STORED_IN } from '../../runtime_js/check/validate.js';
 import * as guard from '../../runtime_js/check/wgsl_guard.js';
 import { CALLER_TYPES, INTEGER_RANGES, WORD_TYPES } from '../../runtime_js/core/arrays.js';
-import { DEFAULT_PROFILE, SOFTWARE_PROFILES, TUNED } from '../../runtime_js/core/device.js';
+import { CANDIDATE, DEFAULT_PROFILE, TUNED } from '../../runtime_js/core/device.js';
 import { WORD_BYTES } from '../../runtime_js/core/plan.js';
 import { DRAWS } from '../../runtime_js/draw/initial.js';
 import { SEED_STATE } from '../../runtime_js/draw/start_words.js';
@@ -28,9 +28,9 @@ process.stdout.write(
     storedTypes: namesOf(STORED_TYPES),
     optimizerState: Object.fromEntries(STATE_NAMES.map(name => [name, isOptimizerState(name)])),
     seedState: SEED_STATE,
-    softwareProfiles: SOFTWARE_PROFILES,
     defaultProfile: DEFAULT_PROFILE,
     tuned: TUNED,
+    candidate: CANDIDATE,
     guard: { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS },
   }),
 );

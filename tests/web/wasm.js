@@ -100,7 +100,7 @@ async function choices(load, gpu, hasGpu) {
   const found = { unasked: await kindOf({}), wasm: await kindOf({ device: 'wasm' }) };
   if (!hasGpu) return found;
   found.gpu = await kindOf({ device: gpu });
-  found.profile = await kindOf({ device: gpu, profile: 'cpu' });
+  found.profile = await kindOf({ device: gpu, profile: 'gpu' });
   const [there, here] = [await load({ device: gpu }), await load({ device: 'wasm' })];
   const [first] = await train(there, batchOf, { steps: 10, every: 10 });
   await here.restore(await there.save());

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import Any
 
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
 from wgcc.schedule.kernels.render import render
+from wgcc_runtime.wgsl_code import code_digest
 
 MAX_NAME = 48
 # Windows reserves these file names, with any extension.
@@ -34,11 +34,10 @@ class KernelFile:
         return {
             "name": self.name,
             "file": self.file,
-            "sha256": hashlib.sha256(self.text.encode("utf-8")).hexdigest(),
+            "sha256": code_digest(self.text),
             "entry": "main",
             "workgroup": list(kernel.workgroup),
             "access": [binding.access for binding in kernel.bindings],
-            **({"subgroup": kernel.subgroup} if kernel.subgroup else {}),
         }
 
 

@@ -20,13 +20,10 @@ from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import STEP, optimizer_state
 from wgcc.schedule.kernel import (
-    CPU,
     GPU,
-    SUBGROUPS,
     WORD,
     Dispatch,
     EntrySchedule,
-    Launch,
     Place,
     Schedule,
 )
@@ -259,25 +256,19 @@ def _range(low: int, high: int, ignore: int | None) -> Plan:
 def _profile_names(schedule: Schedule) -> list[str]:
     """All profiles but gpu, whose launches are in the dispatches themselves."""
     found = (name for dispatch in schedule.dispatches for name in dispatch.launches)
-    return sorted({CPU, *found} - {GPU})
+    return sorted({*found} - {GPU})
 
 
 def _profile(profile: str, schedule: Schedule, numbers: Mapping[Any, int]) -> Plan:
-    """The dispatches that a profile runs with another kernel or grid than gpu."""
+    """The dispatches that a profile runs with another kernel or grid."""
     found = {}
     for name, entry in schedule.entries.items():
         found[name] = [
             {"dispatch": i, "kernel": numbers[other.kernel], "grid": list(other.grid)}
             for i, dispatch in enumerate(entry.dispatches)
-            if (other := _launch(dispatch, profile)) != dispatch.launches[GPU]
+            if (other := dispatch.launches.get(profile))
         ]
     return found
-
-
-def _launch(dispatch: Dispatch, profile: str) -> Launch:
-    like = CPU if profile in SUBGROUPS else GPU
-    launches = dispatch.launches
-    return launches.get(profile) or launches.get(like) or launches[GPU]
 
 
 def _optimizers(program: Program) -> Plan:

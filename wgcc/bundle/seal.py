@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from wgcc.bundle.safetensors import read_header, words_header
-from wgcc.bundle.web_text import base64_text
+from wgcc.bundle.web_text import base64_text, kernel_codes
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
@@ -26,13 +26,8 @@ def seal_text(files: Files) -> str:
     if not _is_sound(files):
         return "undefined"
     plan = json.loads(files["plan.json"])
-    kernels = {
-        name.removeprefix("kernels/"): data.decode("utf-8")
-        for name, data in files.items()
-        if name.startswith("kernels/")
-    }
     constants = base64_text(files.get("constants.safetensors"))
-    sealed = {"bundle": [plan["version"], plan, constants], "kernels": kernels}
+    sealed = {"bundle": [plan["version"], plan, constants], "kernels": kernel_codes(files)}
     found = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
     weights = files.get("weights.safetensors")
     if weights and _is_complete(plan, weights):

@@ -56,21 +56,20 @@ def with_profile(
     kernels: list[Plan] = [plan["kernels"][i] for i in _used({**plan, "profiles": profiles})]
     texts = {key: data for key, data in bundle.items() if not key.startswith("kernels/")}
     numbers = {kernel["sha256"]: number for number, kernel in enumerate(kernels)}
-    sources = {kernel["sha256"]: bundle[_file(kernel)] for kernel in kernels}
+    sources = {_file(kernel): bundle[_file(kernel)] for kernel in kernels}
     moved = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(plan["kernels"])}
     plan["profiles"] = _renumbered(profiles, moved)
     for item in (item for items in chosen.values() for item in items):
         kernel = other["kernels"][item["kernel"]]
         if kernel["sha256"] not in numbers:
-            sources[kernel["sha256"]] = candidates[_file(kernel)]
             numbers[kernel["sha256"]] = len(kernels)
             kernels.append(_named(kernel, [k["name"] for k in kernels]))
+            sources[_file(kernels[-1])] = candidates[_file(kernel)]
     into = {i: numbers.get(kernel["sha256"]) for i, kernel in enumerate(other["kernels"])}
     plan["profiles"] |= _renumbered({name: chosen}, into)
     plan["kernels"] = kernels
     plan["requires"]["limits"] = _larger(plan["requires"]["limits"], other["requires"]["limits"])
-    texts["plan.json"] = plan_text(plan).encode("utf-8")
-    texts |= {_file(kernel): sources[kernel["sha256"]] for kernel in kernels}
+    texts |= {"plan.json": plan_text(plan).encode("utf-8"), **sources}
     # The page shows the source; a bundle may have lost it.
     return {**texts, **web_files(plan, {plan["model"]["source"]: b"", **texts})}
 

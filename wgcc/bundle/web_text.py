@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from wgcc.paths import data_dir
+from wgcc_runtime.wgsl_code import code_of
 
 _PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
 
@@ -23,13 +24,21 @@ def fill(text: str, **values: str) -> str:
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
+def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
+    """What pages embed of each kernel file: its code; comments are in the file."""
+    return {
+        name.removeprefix("kernels/"): code_of(data.decode("utf-8"))
+        for name, data in files.items()
+        if name.startswith("kernels/")
+    }
+
+
 def kernels_literal(files: Mapping[str, bytes]) -> str:
-    """An object literal with the text of each kernel file."""
+    """An object literal with the code of each kernel."""
     lines = ["{"]
-    for name, data in files.items():
-        if name.startswith("kernels/"):
-            text = re.sub(r"[\\`]|\$\{", r"\\\g<0>", data.decode("utf-8"))
-            lines.append(f"  '{name.removeprefix('kernels/')}': `{text}`,")
+    for name, code in kernel_codes(files).items():
+        text = re.sub(r"[\\`]|\$\{", r"\\\g<0>", code)
+        lines.append(f"  '{name}': `{text}`,")
     return "\n".join([*lines, "}"])
 
 

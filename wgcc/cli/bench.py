@@ -39,7 +39,7 @@ ROUNDS = 4
     "--seconds", type=float, default=2.0, show_default=True, help="Seconds to measure each entry."
 )
 @device_option
-@click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
+@click.option("--profile", help="Which kernels, such as gpu; default: tuned ones, if there are.")
 @json_option
 def command(
     bundle: Path,

@@ -21,7 +21,7 @@ PROGRAMS = {
     "deno": ("deno",),
     "chromium": ("chromium", "chromium-browser", "google-chrome", "chrome"),
 }
-FEATURES = ("timestamp-query", "shader-f16", "subgroup")
+FEATURES = ("timestamp-query", "shader-f16")
 
 
 @click.command("doctor")
@@ -71,36 +71,20 @@ def _adapters() -> list[dict[str, Any]]:
         say(str(error), style="error")
         return []
     for adapter in there:
-        info, name = adapter.info, adapter_name(adapter)
+        info = adapter.info
         limits = {key: adapter.limits.get(limit_key(key)) for key in DEFAULT_LIMITS}
         found.append(
             {
-                "name": name,
+                "name": adapter_name(adapter),
                 "kind": info["adapter_type"],
                 "backend": info["backend_type"],
                 "driver": info["description"] or info["vendor"],
-                "profile": _profile(adapter, name),
                 "features": [feature for feature in FEATURES if feature in adapter.features],
                 "limits": limits,
                 "below_default": _below(limits, DEFAULT_LIMITS),
             }
         )
     return found
-
-
-def _profile(adapter: Any, name: str) -> str:
-    """The profile that a runtime prefers on this adapter, if the bundle has it."""
-    from wgcc_runtime.device import (
-        DEFAULT_PROFILE,
-        SUBGROUP,
-        is_software,
-        software_profiles,
-        subgroup_of,
-    )
-
-    if not is_software(name, adapter.info["adapter_type"]):
-        return DEFAULT_PROFILE
-    return software_profiles(subgroup_of(name) if SUBGROUP in adapter.features else 0)[0]
 
 
 def _below(limits: dict[str, Any], defaults: dict[str, int]) -> list[str]:
@@ -147,7 +131,6 @@ def _show(found: dict[str, Any]) -> None:
     for adapter in found["adapters"]:
         show(f"\nadapter {click.style(adapter['name'], bold=True)}")
         show(f"  {adapter['kind']}, {adapter['backend']}, driver {adapter['driver'] or '-'}")
-        show(f"  uses the {adapter['profile']} kernels of a bundle")
         show(f"  features: {', '.join(adapter['features']) or 'none beyond the basic ones'}")
         below = adapter["below_default"]
         text = (

@@ -90,11 +90,9 @@ def facts_table(kernels: list[Facts]) -> str:
 
 
 def _operations_per_load(constants: Mapping[str, int]) -> float:
-    """For a matrix product. Threads that share their loads load the shorter side once together."""
+    """For a matrix product."""
     rows, cols = constants["TM"], constants["TN"]
-    sharing = constants.get("SUBGROUP") or 1
-    loads = rows / sharing + cols if constants.get("LANES_M") == 1 else rows + cols / sharing
-    return 2 * rows * cols / loads
+    return 2 * rows * cols / (rows + cols)
 
 
 def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:

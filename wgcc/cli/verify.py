@@ -28,7 +28,7 @@ STACKS = (*PYTHON, "node", "deno", "chrome", "firefox")
     help="python, wasm, node, deno, chrome, firefox; several with commas.",
 )
 @device_option
-@click.option("--profile", help="Which kernels, such as gpu or cpu; default: the best match.")
+@click.option("--profile", help="Which kernels, such as gpu; default: tuned ones, if there are.")
 @json_option
 def command(
     bundle: Path, stacks: str, device: str | None, profile: str | None, as_json: bool

@@ -24,11 +24,8 @@ __all__ = [
     "WorkgroupVariable",
 ]
 
-# The dispatches of a plan are its GPU profile; CPU is for software adapters.
-PROFILES = GPU, CPU = "gpu", "cpu"
-# Profiles for two software adapters, with their subgroup sizes: a load costs far more there than a
-# subgroup broadcast. Dispatches that they do not replace run as in `cpu`.
-SUBGROUPS = {"swiftshader": 4, "lavapipe": 8}
+# The profile that the dispatches of a plan are.
+GPU = "gpu"
 # Prefix of the launches that `wgcc tune` measures.
 CANDIDATE = "candidate_"
 WORD = 4
@@ -118,11 +115,6 @@ class Kernel:
         constants = dict(self.constants)
         return sum(-(-variable.bytes(constants) // 16) * 16 for variable in self.shared)
 
-    @property
-    def subgroup(self) -> int:
-        """How many lanes share loads by subgroup broadcast; 0 where each loads for itself."""
-        return dict(self.constants).get("SUBGROUP", 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -144,7 +136,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One step of an entry: the same job done by one launch per profile.
+    """One step of an entry: one launch, and those that tuning may replace it by, by profile.
 
     `regions` are the places that its bindings cover, the same in all profiles.
     `twin` says it for machines without a GPU, where no limits of a driver count.

@@ -9,7 +9,7 @@ from wgcc.ir.program import Program
 from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
-    CPU,
+    GPU,
     MAX_BINDINGS,
     MAX_WORKGROUPS,
     WORD,
@@ -67,7 +67,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
             f"this needs {largest / MIB:.0f} MiB at once; a kernel can use {MAX_BINDING // MIB}",
             "make the batch or the tensor smaller",
         )
-    iterations = dispatch.launches[CPU].iterations
+    iterations = dispatch.launches[GPU].iterations
     if iterations > MAX_ITERATIONS:
         yield (
             f"one thread of this would loop {iterations:,} times; software adapters end loops "

@@ -1,7 +1,7 @@
 """Keeps loops below the driver's limit of 65,535 iterations, by unrolling the longest.
 
 llvmpipe ends the loops of a thread after that many iterations, all its loops taken together, and
-reports nothing. Kernels for software adapters must stay below.
+reports nothing. Kernels stay below, so that they give the right numbers there, too.
 """
 
 from __future__ import annotations

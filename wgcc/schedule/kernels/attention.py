@@ -1,7 +1,7 @@
 """Flash attention, forward: the score matrix is never stored.
 
-On software adapters a thread takes a block of rows and a span of keys at a time, reading memory
-directly; on GPUs a workgroup shares tiles of keys and values, one row per thread.
+A workgroup shares tiles of keys and values, one row per thread. Where heads are too large for
+workgroup memory, a thread takes a block of rows and a span of keys at a time, from memory directly.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from wgcc.ops.attention_rule import optional
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS, unrolled
+from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.attention_access import Access, Sizes
 from wgcc.schedule.kernels.context import Context, GroupCode
 
-# Software adapters: a load costs much more than arithmetic, so each serves several rows or keys.
+# Blocks of rows (or keys), and spans of what they loop over: each load serves several of them.
 # Larger blocks are hardly faster and take long to compile.
 MOST_BLOCK, SPAN = 4, 8
-CPU_LANES = 8
+BLOCK_LANES = 8
 # Fewer threads than this leave cores idle.
 MIN_THREADS = 16
 # Tiles take at most three quarters of the 16 KiB of workgroup memory that WebGPU grants.
@@ -38,7 +38,6 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     (q, k, v, *extras), (y, rows) = node.inputs, node.outputs
     sizes = Sizes.of(q, k, v)
-    tile = tile_size(sizes)
     offset, mask = optional(extras)
     kept = context.is_stored(rows)
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
@@ -57,11 +56,12 @@ def attention_code(group: Group, context: Context) -> GroupCode:
         return found
 
     loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
-    blocks = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
-    if tile:
-        tiles = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags, KEY_TILES)
     twin = launch_panels("attention", access(False), sizes, flags)
-    return context.code(both_profiles(blocks, tiles if tile else None), twin)
+    if tile := tile_size(sizes):
+        gpu = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags, KEY_TILES)
+    else:
+        gpu = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
+    return context.code(gpu, twin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,6 @@ class Loop:
     inner: int
 
 
-def both_profiles(blocks: Launch, tiles: Launch | None) -> dict[str, Launch]:
-    """Blocks are made for software adapters; in very long loops they make too many iterations."""
-    if tiles is None:
-        return {"gpu": blocks, "cpu": blocks}
-    return {"gpu": tiles, "cpu": tiles if blocks.iterations > MAX_ITERATIONS else blocks}
-
-
 def launch_blocks(
     template: str, access: Access, sizes: Sizes, loop: Loop, flags: Mapping[str, bool]
 ) -> Launch:
@@ -91,11 +84,17 @@ def launch_blocks(
     while block > 1 and (block >= 2 * length or sizes.pairs * -(-length // block) < MIN_THREADS):
         block //= 2
     blocks = -(-length // block)
-    grid = grid_of(-(-sizes.pairs * blocks // CPU_LANES))
+    grid = grid_of(-(-sizes.pairs * blocks // BLOCK_LANES))
     spans = -(-loop.steps // SPAN)
     times = min(unrolled(spans * (1 + loop.inner)), MAX_UNROLLED)
-    shape = {"BLOCK": block, "BLOCKS": blocks, "SPAN": SPAN, "LANES": CPU_LANES, "UNROLLED": times}
-    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, CPU_LANES))
+    shape = {
+        "BLOCK": block,
+        "BLOCKS": blocks,
+        "SPAN": SPAN,
+        "LANES": BLOCK_LANES,
+        "UNROLLED": times,
+    }
+    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, BLOCK_LANES))
     return replace(launch, iterations=spans * (4 + loop.inner // times))
 
 

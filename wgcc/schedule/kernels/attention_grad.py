@@ -16,7 +16,6 @@ from wgcc.schedule.kernels.attention import (
     KEY_TILES,
     ROW_TILES,
     Loop,
-    both_profiles,
     launch_blocks,
     launch_panels,
     launch_tiles,
@@ -64,17 +63,18 @@ def _code(
         found.sees(node, extras, sizes, along)
         return found
 
-    blocks = launch_blocks(f"{template}_blocks", access(False), sizes, loop, flags)
+    twin = launch_panels(template, access(False), sizes, flags)
     if tile := tile_size(sizes):
         shared = KEY_TILES if along == "key" else ROW_TILES
-        tiles = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags, shared)
-    twin = launch_panels(template, access(False), sizes, flags)
-    return context.code(both_profiles(blocks, tiles if tile else None), twin)
+        gpu = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags, shared)
+    else:
+        gpu = launch_blocks(f"{template}_blocks", access(False), sizes, loop, flags)
+    return context.code(gpu, twin)
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:
     stats = _stats(group.roots[0], context)
-    return context.code({"gpu": stats, "cpu": stats}, stats)
+    return context.code(stats, stats)
 
 
 def _stats(node: Node, context: Context) -> Launch:

@@ -9,7 +9,7 @@ from wgcc.ir.graph import Node, Value
 from wgcc.schedule.codegen.bindings import Bindings
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.dataflow import moves
-from wgcc.schedule.kernel import Kernel, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Context:
         if not self.order:
             self.order, self.shown = bindings.regions(), bindings.shows()
         declared = dict(zip(bindings.regions(), bindings.declared(), strict=True))
-        assert set(declared) == set(self.order), "profiles of one group must touch the same memory"
+        assert set(declared) == set(self.order), "launches of one group must touch the same memory"
         kernel = Kernel(
             template,
             tuple(declared[region] for region in self.order),
@@ -78,5 +78,5 @@ class Context:
         )
         return Launch(kernel, grid, iterations)
 
-    def code(self, launches: Mapping[str, Launch], twin: Launch) -> GroupCode:
-        return GroupCode(launches, self.order, self.shown, twin.kernel)
+    def code(self, gpu: Launch, twin: Launch) -> GroupCode:
+        return GroupCode({GPU: gpu}, self.order, self.shown, twin.kernel)

@@ -1,7 +1,7 @@
 """Kernels that loop over elements: one by one, or reducing rows, with any number of results.
 
-The same group is written in two ways: one thread per result (software adapters, short or many
-rows), or one workgroup per result, its lanes sharing the row and combining by halves (GPUs).
+The same group is written in two ways: one thread per result (short rows, and the twin), or one
+workgroup per result, its lanes sharing the row and combining by halves.
 """
 
 from __future__ import annotations
@@ -24,29 +24,23 @@ from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 LANES = 64
-# Shorter rows are reduced by one thread even on a GPU.
+# Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32
-WORKGROUP = {"gpu": 256, "cpu": 64}
+# Threads of a workgroup, where there are results for all of them.
+WORKGROUP, SMALL_WORKGROUP = 256, 64
 # What tuning tries.
-THREADS = (8, 32, 64, 128, 256)
+THREADS = (32, 64, 128, 256)
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
-    """The launches of a loop group, one per profile."""
+    """The launch of a loop group, and the twin's."""
     assert group.space is not None
     shared = group.space.reduces() and group.space.inner >= MIN_SHARED_ROW
-    by_thread = _Writer(group, context, shared=False)
-    if by_thread.iterations > GOOD_ITERATIONS:
-        both = _workgroup_per_result(group, context)
-        by_thread.unrolled = 1
-        twin = _thread_per_result(by_thread, by_thread.body(), "cpu")
-        return context.code({"gpu": both, "cpu": both}, twin)
-    body = by_thread.body()
-    cpu = _thread_per_result(by_thread, body, "cpu")
-    gpu = _thread_per_result(by_thread, body, "gpu")
-    return context.code(
-        {"gpu": _workgroup_per_result(group, context) if shared else gpu, "cpu": cpu}, cpu
-    )
+    writer = _Writer(group, context, shared=False)
+    shared = shared or writer.iterations > GOOD_ITERATIONS
+    writer.unrolled = 1
+    by_thread = _threads(writer, writer.body(), _workgroup_size(group.space))
+    return context.code(_workgroup_per_result(group, context) if shared else by_thread, by_thread)
 
 
 def loop_candidates(group: Group, context: Context) -> list[Launch]:
@@ -168,10 +162,6 @@ class _Writer:
         return stored and self.loops.before(value) == number
 
 
-def _thread_per_result(writer: _Writer, body: str, profile: str) -> Launch:
-    return _threads(writer, body, _workgroup_size(writer.space, profile))
-
-
 def _threads(writer: _Writer, body: str, threads: int) -> Launch:
     space = writer.space
     grid = grid_of(-(-space.outer // threads))
@@ -186,15 +176,8 @@ def _threads(writer: _Writer, body: str, threads: int) -> Launch:
     )
 
 
-def _workgroup_size(space: Space, profile: str) -> int:
-    """Software adapters run a workgroup on one core: few results are spread over several."""
-    most = WORKGROUP[profile]
-    if profile == "gpu":
-        return most if space.outer >= most else 64
-    size = most
-    while size > 8 and space.reduces() and space.outer < size * 4:
-        size //= 2
-    return size
+def _workgroup_size(space: Space) -> int:
+    return WORKGROUP if space.outer >= WORKGROUP else SMALL_WORKGROUP
 
 
 def _workgroup_per_result(group: Group, context: Context) -> Launch:

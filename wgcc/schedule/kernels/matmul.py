@@ -1,7 +1,7 @@
 """Matrix products, with what is computed on operands while loading and on results while storing.
 
-`registers` keeps a block of results per thread in registers and reads memory directly (best where
-a workgroup runs on one CPU core); `tiles` shares blocks of both operands through workgroup memory.
+A workgroup shares blocks of both operands through workgroup memory; each of its threads keeps a
+block of results in registers.
 """
 
 from __future__ import annotations
@@ -16,26 +16,14 @@ from wgcc.schedule.codegen.grid import Grid, grid_of
 from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group, product_position
-from wgcc.schedule.kernel import MAX_WORKGROUPS, SUBGROUPS, Launch, WorkgroupVariable
+from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import Operand, write_loader, write_plain_loader
 
-LANES = 8
 # How far tiles reach along the inner axis, and how many rows or columns are read at once.
 TK, VECTOR = 16, 4
-# A product with fewer results has smaller blocks per thread.
-MIDDLING_RESULTS, LARGE_RESULTS = 8192, 32768
-# From this on, results per thread and side are large blocks.
-LARGE_BLOCK = 12
-# Results per thread along and, at most, across the lanes where threads share their loads.
-SHARED_ALONG, SHARED_ACROSS = 4, 16
-# With fewer multiplications, sharing saves less than a dispatch costs: not worth a kernel.
-SHARING_PAYS = 1 << 14
-# What tuning tries: results per thread along and across the lanes, with and without shared loads;
-# threads per side and results per thread and side.
-SHARED_BLOCKS = ((8, 8), (8, 16), (4, 32))
-REGISTER_BLOCKS = ((12, 12), (8, 8), (4, 4), (8, 4), (4, 8), (2, 8), (16, 4))
-SHARED_TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
+# What tuning tries: threads per side, and results per thread and side.
+TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +35,6 @@ class Sizes:
     cols: int
     inner: int
 
-    @property
-    def work(self) -> int:
-        """Multiplications."""
-        return self.batch * self.rows * self.cols * self.inner
-
     @classmethod
     def of(cls, a: Value, b: Value) -> Sizes:
         batch = a.shape[0] if len(a.shape) == 3 else 1
@@ -59,37 +42,15 @@ class Sizes:
 
 
 def matmul_code(group: Group, context: Context) -> GroupCode:
-    """The launches of a matrix product, one per profile."""
-    launches = {"gpu": _tiles(group, context), "cpu": _registers(group, context)}
-    sizes = _sizes(group)
-    for profile, threads in SUBGROUPS.items():
-        if min(sizes.rows, sizes.cols) > threads // 2 and sizes.work >= SHARING_PAYS:
-            launches[profile] = _shared_loads(group, context, threads)
-    return context.code(launches, _panels(group, context))
+    """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
+    return context.code(
+        _tiles(group, context, *_tile_shape(_sizes(group))), _panels(group, context)
+    )
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
-    """Other tiles that may be faster on some adapter: in registers, in memory, loads shared."""
-    sizes, plain = _sizes(group), _is_plain(group, context)
-    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-
-    def fit(blocks: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
-        return [
-            (along, across)
-            for along, across in blocks
-            if along * LANES < 2 * long_side and across < 2 * short_side
-            if plain or max(along, across) < LARGE_BLOCK
-        ]
-
-    return [
-        *(_register_blocks(group, context, *block) for block in fit(REGISTER_BLOCKS)),
-        *(_shared_tiles(group, context, side, block) for side, block in SHARED_TILES),
-        *(
-            _register_blocks(group, context, *block, threads)
-            for threads in SUBGROUPS.values()
-            for block in fit(SHARED_BLOCKS)
-        ),
-    ]
+    """Other tiles that may be faster on some adapter."""
+    return [_tiles(group, context, side, block) for side, block in TILES]
 
 
 def _panels(group: Group, context: Context) -> Launch:
@@ -109,97 +70,24 @@ def _panels(group: Group, context: Context) -> Launch:
     )
 
 
-def _registers(group: Group, context: Context) -> Launch:
-    sizes = _sizes(group)
-    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    most = _most_per_side(sizes)
-    along, across = min(most, -(-long_side // LANES)), min(most, short_side)
-    return _register_blocks(group, context, along, across)
-
-
-def _shared_loads(group: Group, context: Context, threads: int) -> Launch:
-    """Blocks of registers where `threads` threads share what they load of the shorter side.
-
-    That side costs little then, so the block is long across the lanes and narrow along them.
-    """
-    sizes = _sizes(group)
-    long_side, short_side = max(sizes.rows, sizes.cols), min(sizes.rows, sizes.cols)
-    along = min(SHARED_ALONG, -(-long_side // LANES))
-    is_large = sizes.batch * sizes.rows * sizes.cols >= LARGE_RESULTS
-    most = SHARED_ACROSS if is_large else SHARED_ACROSS // 2
-    across = min(most, -(-short_side // threads) * threads)
-    return _register_blocks(group, context, along, across, threads)
-
-
-def _register_blocks(
-    group: Group, context: Context, along: int, across: int, subgroup: int = 0
-) -> Launch:
-    """Lanes run along the longer side; each thread makes `TM × TN` results, `LANES` apart.
-
-    With large blocks an iteration takes four inner elements, so that sums are spilled from
-    registers to memory less often.
-    """
-    sizes = _sizes(group)
-    is_large = max(along, across) >= LARGE_BLOCK and not subgroup
-    step = 4 if is_large and sizes.inner % 4 == 0 else 1
-    tall = sizes.rows > sizes.cols
-    rows, cols = (along, across) if tall else (across, along)
-    lanes_m, lanes_n = (LANES, 1) if tall else (1, LANES)
-    return _launch(
-        group,
-        context,
-        "matmul_registers.wgsl.jinja",
-        constants={
-            **{"LANES_M": lanes_m, "LANES_N": lanes_n, "TM": rows, "TN": cols, "STEP": step},
-            "SUBGROUP": subgroup,
-        },
-        tile=(rows * lanes_m, cols * lanes_n),
-        workgroup=(LANES, 1, 1),
-    )
-
-
-def _is_plain(group: Group, context: Context) -> bool:
-    """Whether no operand has hoisted parts: pixels under a window, factors by row or column.
-
-    Those in large blocks would keep SwiftShader's compiler busy for minutes.
-    """
-    *_, hoist = _functions(group, context, context.bindings())
-    return not any(hoist.values())
-
-
-def _most_per_side(sizes: Sizes) -> int:
-    """Results per thread and side: small products use both cores with blocks of 4.
-
-    Blocks of 12 are a little quicker in browsers, but the first step starts 50 % later.
-    """
-    return 4 if sizes.batch * sizes.rows * sizes.cols < MIDDLING_RESULTS else 8
-
-
-def _tiles(group: Group, context: Context) -> Launch:
-    """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
-    return _shared_tiles(group, context, *_tile_shape(_sizes(group)))
-
-
-def _shared_tiles(group: Group, context: Context, side: int, block: int) -> Launch:
-    tile, width = side * block, min(block, VECTOR)
-    halves = _halves(group, context)
-    return _launch(
-        group,
-        context,
+def _tiles(group: Group, context: Context, side: int, block: int) -> Launch:
+    """`side` × `side` threads, each with `block` × `block` results."""
+    sizes, halves, tile = _sizes(group), _halves(group, context), side * block
+    functions, used, hoist = _functions(group, context, context.bindings())
+    grid, folded = _grid(-(-sizes.cols // tile), -(-sizes.rows // tile), sizes.batch)
+    width = min(block, VECTOR)
+    return context.launch(
         "matmul_tiles.wgsl.jinja",
+        used,
         constants={
-            "SIDE": side,
-            "TM": block,
-            "TN": block,
-            "TILE": tile,
-            "TK": TK,
-            "WIDTH": width,
-            "VECTORS": tile // width,
-            "LOADS": tile * TK // side**2,
-            **halves,
+            **{"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner},
+            **{"SIDE": side, "TM": block, "TN": block, "TILE": tile, "TK": TK},
+            **{"WIDTH": width, "VECTORS": tile // width, "LOADS": tile * TK // side**2},
+            **{**halves, "SUMS": int(_bias_gradient(group) is not None), **hoist, **folded},
         },
-        tile=(tile, tile),
+        holes={"functions": functions},
         workgroup=(side, side, 1),
+        grid=grid,
         shared=(
             _shared_tile("left_tile", width, halves["LEFT_HALF"]),
             _shared_tile("right_tile", width, halves["RIGHT_HALF"]),
@@ -226,33 +114,6 @@ def _tile_shape(sizes: Sizes) -> tuple[int, int]:
     if workgroups(64) >= 64:
         return 16, 4
     return (8, 4) if workgroups(32) >= 16 else (8, 2)
-
-
-def _launch(
-    group: Group,
-    context: Context,
-    template: str,
-    *,
-    constants: dict[str, int],
-    tile: tuple[int, int],
-    workgroup: tuple[int, int, int],
-    shared: tuple[WorkgroupVariable, ...] = (),
-) -> Launch:
-    sizes, bindings = _sizes(group), context.bindings()
-    functions, used, hoist = _functions(group, context, bindings)
-    across, down = -(-sizes.cols // tile[1]), -(-sizes.rows // tile[0])
-    grid, folded = _grid(across, down, sizes.batch)
-    shape = {"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner}
-    fused = {"SUMS": int(_bias_gradient(group) is not None)}
-    return context.launch(
-        template,
-        used,
-        constants={**shape, **constants, **fused, **hoist, **folded},
-        holes={"functions": functions},
-        workgroup=workgroup,
-        grid=grid,
-        shared=shared,
-    )
 
 
 def _grid(across: int, down: int, batch: int) -> tuple[Grid, dict[str, int]]:

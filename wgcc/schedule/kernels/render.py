@@ -33,12 +33,8 @@ def _header(kernel: Kernel, body: str) -> str:
     """Bindings, the constants that the body names, and the functions it calls."""
     named = set(re.findall(r"\b[A-Z][A-Z_0-9]*\b", body))
     constants = [f"const {name} = {n}u;" for name, n in kernel.constants if name in named]
-    features = {
-        "f16": any(b.element == "f16" for b in kernel.bindings),
-        "subgroups": kernel.subgroup > 0,
-    }
     parts = [
-        "\n".join(f"enable {name};" for name, needed in features.items() if needed),
+        "enable f16;" if any(b.element == "f16" for b in kernel.bindings) else "",
         "\n".join(_declaration(i, binding) for i, binding in enumerate(kernel.bindings)),
         "\n".join(constants),
         source_of(kernel.functions).strip(),

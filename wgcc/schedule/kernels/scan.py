@@ -15,8 +15,7 @@ WORKGROUP = 64
 
 
 def scan_code(group: Group, context: Context) -> GroupCode:
-    launch = _launch(group, context, MAX_UNROLLED)
-    return context.code({"gpu": launch, "cpu": launch}, _launch(group, context, 1))
+    return context.code(_launch(group, context, MAX_UNROLLED), _launch(group, context, 1))
 
 
 def _launch(group: Group, context: Context, most: int) -> Launch:

@@ -1,7 +1,7 @@
 """Adding rows into a table where ids say, in a fixed order and without atomics.
 
-On a GPU one thread per element of the table looks through all ids; on a software adapter, where
-that is too many loads, one thread per column loops over the rows once.
+On a GPU one thread per element of the table looks through all ids; in the twin, where that is too
+many loads, one thread per column loops over the rows once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from math import prod
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, variable
-from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
+from wgcc.schedule.codegen.loop_limits import loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
@@ -21,13 +21,7 @@ WORKGROUP = 64
 
 
 def scatter_code(group: Group, context: Context) -> GroupCode:
-    return context.code(
-        {
-            "gpu": _thread_per_element(group, context),
-            "cpu": _thread_per_column(group, context, MAX_UNROLLED),
-        },
-        _thread_per_column(group, context, 1),
-    )
+    return context.code(_thread_per_element(group, context), _thread_per_column(group, context))
 
 
 class _Parts:
@@ -54,7 +48,9 @@ class _Parts:
     def loop(self, lines: list[str], times: int) -> list[str]:
         return loop("r", "0u", "COUNT", "1u", [*self.find_row, *lines], times)
 
-    def launch(self, context: Context, lines: list[str], threads: int, iterations: int) -> Launch:
+    def launch(
+        self, context: Context, lines: list[str], threads: int, iterations: int = 0
+    ) -> Launch:
         grid = grid_of(-(-threads // WORKGROUP))
         return context.launch(
             "loop.wgsl.jinja",
@@ -84,7 +80,7 @@ def _thread_per_element(group: Group, context: Context) -> Launch:
     return parts.launch(context, lines, size, -(-parts.count // times))
 
 
-def _thread_per_column(group: Group, context: Context, most: int) -> Launch:
+def _thread_per_column(group: Group, context: Context) -> Launch:
     columns = prod(group.roots[0].output.shape[1:])
     o = variable("o", columns)
     parts = _Parts(group, context, o)
@@ -93,16 +89,8 @@ def _thread_per_column(group: Group, context: Context, most: int) -> Launch:
     cell = bindings.load(output, row * columns + o)
     clear = bindings.store(output, row * columns + o, "0.0")
     add = bindings.store(output, row * columns + o, f"{cell} + {parts.element}")
-    iterations = parts.rows + parts.count
-    times = min(unrolled(iterations), most)
     lines = [
-        *_clearing(clear, parts.rows, times),
-        *parts.loop([f"let row = {parts.row};", *parts.load_element, add], times),
+        f"for (var row = 0u; row < {parts.rows}u; row++) {{ {clear} }}",
+        *parts.loop([f"let row = {parts.row};", *parts.load_element, add], 1),
     ]
-    return parts.launch(context, lines, columns, -(-iterations // times))
-
-
-def _clearing(clear: str, rows: int, times: int) -> list[str]:
-    if times == 1:
-        return [f"for (var row = 0u; row < {rows}u; row++) {{ {clear} }}"]
-    return loop("row", "0u", f"{rows}u", "1u", [clear], times)
+    return parts.launch(context, lines, columns)

@@ -1,6 +1,6 @@
 """Keeping the best classes of each row: the score and place of the last one are found bit by bit.
 
-One workgroup shares a row on a GPU; on software adapters one thread looks through it alone.
+One workgroup shares a row on a GPU; short rows, and those of the twin, have one thread each.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 THREADS = 64
-# Longer rows are shared. A row is looked through some 80 times, and a software adapter (llvmpipe)
-# ends the loops of a thread after 65,535 iterations in all.
-MIN_SHARED_ROW = {"gpu": 32, "cpu": 512, "twin": 1 << 32}
+# Longer rows are shared.
+MIN_SHARED_ROW = 32
+# A row is looked through some 80 times, and a software adapter (llvmpipe) ends the loops of a
+# thread after 65,535 iterations in all.
 UNROLLED, MAX_UNROLLED = 4, 16
 # More often than a row is ever looked through.
 LOOKS = 100
 
 
 def select_code(group: Group, context: Context) -> GroupCode:
-    node, profiles = group.roots[0], ("gpu", "cpu")
-    launches = {profile: _launch(node, context, profile) for profile in profiles}
-    return context.code(launches, _launch(node, context, "twin"))
+    node = group.roots[0]
+    shared = node.output.shape[-1] >= MIN_SHARED_ROW
+    gpu, twin = (_launch(node, context, *how) for how in ((shared, True), (False, False)))
+    return context.code(gpu, twin)
 
 
-def _launch(node: Node, context: Context, profile: str) -> Launch:
+def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch:
+    """`limited`: a driver ends long loops."""
     emitter = Emitter(context.inlined, context.bindings())
     classes = node.output.shape[-1]
-    shared = classes >= MIN_SHARED_ROW[profile]
     rows = node.output.type.size // classes
-    threads = THREADS if shared or profile == "gpu" else 8
-    grid = grid_of(rows if shared else -(-rows // threads))
+    grid = grid_of(rows if shared else -(-rows // THREADS))
     share = -(-classes // (THREADS if shared else 1))
     times = UNROLLED * min(unrolled(LOOKS * share // UNROLLED), MAX_UNROLLED // UNROLLED)
-    times = 1 if profile == "twin" else times
-    constants = {"ROWS": rows, "CLASSES": classes, "THREADS": threads, "UNROLLED": times}
+    times = times if limited else 1
+    constants = {"ROWS": rows, "CLASSES": classes, "THREADS": THREADS, "UNROLLED": times}
     constants |= {"INDEX_BITS": max(classes - 1, 1).bit_length()}
     if "k" in node.attrs:
         constants["K"] = int(node.attrs["k"])
@@ -51,10 +52,10 @@ def _launch(node: Node, context: Context, profile: str) -> Launch:
         constants=constants,
         holes={
             "functions": _functions(node, emitter, rows, classes),
-            "index": thread_index(grid, 1 if shared else threads),
+            "index": thread_index(grid, 1 if shared else THREADS),
             "shared": "yes" if shared else "",
         },
-        workgroup=(threads, 1, 1),
+        workgroup=(THREADS, 1, 1),
         grid=grid,
         iterations=LOOKS * (share // times + 8) + share,
         shared=_workgroup_memory(node) if shared else (),

@@ -15,14 +15,12 @@ from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Index, variable
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import PROFILES, Launch
+from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 WORKGROUP = 64
-# What one thread of a software adapter does at once: loads count there, threads do not.
+# States that one thread of the twin carries: loads count there, threads do not.
 MOST_CARRIED = 16
-MOST_CHANNELS = 2
-MOST_SUMMED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,7 @@ def state_scan_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_y": (y[0], "z t e")} if y else {}
     writes |= {"put_start": (starts, "z k n e")}
     kernel = _Kernel(node, context, sizes, "state_scan.wgsl.jinja", writes)
-    blocks = {profile: sizes.states for profile in PROFILES} if y else _blocks(sizes)
-    return context.code(_carrying(kernel, blocks), _carrying_alone(kernel, blocks["cpu"]))
+    return _carrying(kernel, sizes.states) if y else _carrying(kernel)
 
 
 def state_ends_code(group: Group, context: Context) -> GroupCode:
@@ -70,9 +67,7 @@ def state_ends_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     writes = {"put_end": (node.output, "z k n e")}
     sizes = _sizes(node, node.inputs[0])
-    kernel = _Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes)
-    blocks = _blocks(sizes)
-    return context.code(_carrying(kernel, blocks), _carrying_alone(kernel, blocks["cpu"]))
+    return _carrying(_Kernel(node, context, sizes, "state_ends.wgsl.jinja", writes))
 
 
 def state_output_code(group: Group, context: Context) -> GroupCode:
@@ -81,7 +76,7 @@ def state_output_code(group: Group, context: Context) -> GroupCode:
     writes = {"put_y": (node.output, "z t e")}
     kernel = _Kernel(node, context, sizes, "state_output.wgsl.jinja", writes)
     launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
-    return context.code({"gpu": launch, "cpu": launch}, launch)
+    return context.code(launch, launch)
 
 
 def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
@@ -89,9 +84,8 @@ def state_grad_channels_code(group: Group, context: Context) -> GroupCode:
     sizes = _sizes(node, node.inputs[0])
     writes = {"put": (node.output, "z k row e")}
     kernel = _Kernel(node, context, sizes, "state_grad_channels.wgsl.jinja", writes)
-    rows = sizes.batch * sizes.chunks * sizes.channels
-    launches = {p: kernel.launch(rows // w, wide=w) for p, w in _widths(sizes).items()}
-    return context.code(launches, kernel.launch(rows))
+    launch = kernel.launch(sizes.batch * sizes.chunks * sizes.channels)
+    return context.code(launch, launch)
 
 
 def state_grad_states_code(group: Group, context: Context) -> GroupCode:
@@ -99,40 +93,19 @@ def state_grad_states_code(group: Group, context: Context) -> GroupCode:
     sizes, parts = _sizes(node, node.inputs[0]), int(node.attrs["parts"])
     writes = {"put_db": (node.output, "part z t n"), "put_dc": (node.output, "part z t n+")}
     kernel = _Kernel(node, context, sizes, "state_grad_states.wgsl.jinja", writes)
-    rows = parts * sizes.batch * sizes.chunks * sizes.states
-    return context.code(
-        {
-            profile: kernel.launch(rows // block, block=block, parts=parts)
-            for profile, block in (("gpu", 1), ("cpu", _divisor(sizes.states, MOST_SUMMED)))
-        },
-        kernel.launch(rows, parts=parts),
-    )
+    launch = kernel.launch(parts * sizes.batch * sizes.chunks * sizes.states, parts=parts)
+    return context.code(launch, launch)
 
 
-def _carrying(kernel: _Kernel, blocks: Mapping[str, int]) -> dict[str, Launch]:
-    sizes, widths = kernel.sizes, _widths(kernel.sizes)
-    rows = sizes.batch * sizes.states * sizes.channels
-    return {
-        profile: kernel.launch(rows // (block * widths[profile]), block, widths[profile])
-        for profile, block in blocks.items()
-    }
-
-
-def _carrying_alone(kernel: _Kernel, block: int) -> Launch:
-    """One channel per thread, because neighbouring threads are lanes of one vector."""
+def _carrying(kernel: _Kernel, block: int | None = None) -> GroupCode:
+    """`block`: how many states a thread carries, where it must be all of them."""
     sizes = kernel.sizes
     rows = sizes.batch * sizes.states * sizes.channels
-    return kernel.launch(rows // block, block, limited=False)
-
-
-def _blocks(sizes: Sizes) -> dict[str, int]:
-    """How many states a thread carries."""
-    return {"gpu": 1, "cpu": _divisor(sizes.states, MOST_CARRIED)}
-
-
-def _widths(sizes: Sizes) -> dict[str, int]:
-    """How many channels share what a thread loads."""
-    return {"gpu": 1, "cpu": _divisor(sizes.channels, MOST_CHANNELS)}
+    in_twin = block or _divisor(sizes.states, MOST_CARRIED)
+    return kernel.context.code(
+        kernel.launch(rows // (block or 1), block or 1),
+        kernel.launch(rows // in_twin, in_twin, limited=False),
+    )
 
 
 # Where each operand is read, by its name among the op's inputs.
@@ -162,14 +135,12 @@ class _Kernel:
     template: str
     writes: Mapping[str, tuple[Value, str]]
 
-    def launch(
-        self, threads: int, block: int = 1, wide: int = 1, parts: int = 1, limited: bool = True
-    ) -> Launch:
+    def launch(self, threads: int, block: int = 1, parts: int = 1, limited: bool = True) -> Launch:
         """`limited`: a driver ends long loops."""
         emitter = Emitter(self.context.inlined, self.context.bindings())
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
         grid = grid_of(-(-threads // WORKGROUP))
-        shares = {"BLOCK": block, "WIDE": wide, "PARTS": parts, "THREADS": threads}
+        shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
         shares["UNROLLED"] = int(long)
         return self.context.launch(
             self.template,

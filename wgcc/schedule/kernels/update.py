@@ -1,4 +1,7 @@
-"""Optimizer steps: all tensors of a run at once, four words of their arenas per thread."""
+"""Optimizer steps: all tensors of a run at once, four words of their arenas per thread.
+
+The twin takes one word per thread, because neighbouring threads are lanes of its vectors.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +15,20 @@ from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.updates import form_of, lists_of, scalars_of, span
 
-WORKGROUP = {"gpu": 256, "cpu": 64}
+WORKGROUP = 256
 VECTOR = 4
-# With fewer words, what software adapters save by four at once is less than it takes to compile.
-LARGE = 1 << 16
-# More than any buffer holds.
-MAX_WORDS = 1 << 32
 
 
 def update_code(group: Group, context: Context) -> GroupCode:
-    launches = {profile: _launch(group, context, profile, LARGE) for profile in ("gpu", "cpu")}
-    return context.code(launches, _launch(group, context, "cpu", MAX_WORDS))
+    return context.code(_launch(group, context, VECTOR), _launch(group, context, 1))
 
 
-def _launch(group: Group, context: Context, profile: str, large: int) -> Launch:
+def _launch(group: Group, context: Context, most: int) -> Launch:
     node = group.roots[0]
     form, emitter = form_of(node), Emitter(context.inlined, context.bindings())
     places = {n: span([context.place(v) for v in vs]) for n, vs in lists_of(node).items()}
     words = max(place.count for place in places.values())
-    width = _width(places.values()) if profile == "gpu" or words >= large else 1
+    width = min(_width(places.values()), most)
     element, names = "vec4f" if width == VECTOR else "f32", {}
     for name, place in places.items():
         shown = f"{name}: {', '.join(value.name for value in lists_of(node)[name])}"
@@ -41,17 +39,17 @@ def _launch(group: Group, context: Context, profile: str, large: int) -> Launch:
     scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
     stores = [f"{names[name]}[i] = {name};" for name in form.writes]
     lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
-    threads, size = WORKGROUP[profile], -(-words // width)
-    grid = grid_of(-(-size // threads))
+    size = -(-words // width)
+    grid = grid_of(-(-size // WORKGROUP))
     return context.launch(
         "update.wgsl.jinja",
         emitter,
-        constants={"SIZE": size, "WORKGROUP": threads, "VEC4": int(width == VECTOR)},
+        constants={"SIZE": size, "WORKGROUP": WORKGROUP, "VEC4": int(width == VECTOR)},
         holes={
             "body": "\n".join(f"  {line}" for line in lines),
-            "index": thread_index(grid, threads),
+            "index": thread_index(grid, WORKGROUP),
         },
-        workgroup=(threads, 1, 1),
+        workgroup=(WORKGROUP, 1, 1),
         grid=grid,
     )
 

@@ -21,7 +21,7 @@ def window_update_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     in_place = context.is_at_same_place(node.inputs[0], node.output)
     launch = _overwrite(node, context) if in_place else _merge(node, context)
-    return context.code({"gpu": launch, "cpu": launch}, launch)
+    return context.code(launch, launch)
 
 
 def _overwrite(node: Node, context: Context) -> Launch:
