@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT, running_on
-from building import build
+from building import TWIN, build
 from wgcc.compiler import Compiled, compile_file
 
 FOLDER = ROOT / "examples" / "cnn"
@@ -35,19 +35,20 @@ def run(target: str, folder: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_train_py_reads_97_of_100_digits(target: str, tmp_path: Path) -> None:
+def test_train_py_reads_97_of_100_digits(tmp_path: Path) -> None:
+    """A whole training takes minutes on an adapter: there, test_curves.py trains a CNN."""
     build(FOLDER / "model.wg", tmp_path / "bundle")
     # The script exits with 1 if the accuracy is below 0.97.
-    output = run(target, tmp_path, str(FOLDER / "train.py"), "bundle")
+    output = run(TWIN, tmp_path, str(FOLDER / "train.py"), "bundle")
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", output)]
     assert losses[-1] < losses[0] / 3, output
 
 
 def test_the_commands_of_its_readme(tmp_path: Path) -> None:
-    run("lavapipe", tmp_path, "-m", "wgcc", "build", str(FOLDER / "model.wg"), "-o", "bundle")
+    run(TWIN, tmp_path, "-m", "wgcc", "build", str(FOLDER / "model.wg"), "-o", "bundle")
     data = [str(FOLDER.parent / "digits" / f"{name}.safetensors") for name in ("train", "test")]
     train = ["train", "bundle", data[0], "--eval", data[1], "--steps", "100", "--json"]
-    summary = json.loads(run("lavapipe", tmp_path, "-m", "wgcc", *train, "--out", "w.safetensors"))
+    summary = json.loads(run(TWIN, tmp_path, "-m", "wgcc", *train, "--out", "w.safetensors"))
     assert summary["eval_acc"] >= 0.95
 
 
@@ -55,7 +56,7 @@ def test_readme_is_true(compiled: Compiled) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     entries = compiled.planned.plan["entries"]
     parameters = sum(tensor.type.size for tensor in compiled.program.params.values())
-    assert f"{parameters:,} numbers" in readme
+    assert f"{parameters:,} parameters" in readme
     assert f"{len(entries['train']['dispatches'])} dispatches" in readme
     assert f"`eval` is {len(entries['eval']['dispatches'])}" in readme
     assert f"{compiled.planned.plan['memory']['temps'] / 1e6:.1f} MB" in readme

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT, running_on
-from building import build
+from building import TWIN, build
 from wgcc.compiler import compile_file
 
 EXAMPLES = ROOT / "examples"
@@ -40,10 +40,10 @@ def test_names_follow_the_rules_behind_the_data(target: str, tmp_path: Path) -> 
 
 
 def test_mamba_learns_to_write(tmp_path: Path) -> None:
-    """A quarter of the steps; tests of the op run on both adapters."""
+    """A quarter of the steps; tests of the op and PyTorch's curves run on both adapters."""
     build(EXAMPLES / "mamba" / "model.wg", tmp_path / "bundle")
     script = str(EXAMPLES / "mamba" / "train.py")
-    output = run_script("lavapipe", tmp_path, script, "bundle", "100")
+    output = run_script(TWIN, tmp_path, script, "bundle", "100")
     losses = [float(loss) for loss in re.findall(r"test loss (\d+\.\d+)", output)]
     assert losses[-1] < 1.9 < losses[0], output
     difference = float(re.findall(r"differ by (\S+)", output)[0])
