@@ -26,7 +26,7 @@ RESERVED = {
 METHODS = frozenset((
     "adapter", "call", "checkFinite", "check_finite", "close", "compile_ms", "device",
     "device_name", "dispose", "entry", "fit", "load", "loadParams", "load_params", "lost",
-    "map", "params", "plan", "profile", "profile_name", "progress", "recall", "recover",
+    "is_twin", "map", "params", "plan", "profile", "profile_name", "progress", "recall", "recover",
     "reset", "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done",
     "store", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
     "toString", "tune", "valueOf",
