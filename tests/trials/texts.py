@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -15,6 +15,7 @@ from fuzzing.hostile import TEXTS
 
 # CPU time, so that a busy machine does not matter.
 SECONDS, MEGABYTES = 10, 500
+MEASURED = Path(__file__).parent.parent / "measured_process.py"
 COMMAND = (sys.executable, "-m", "wgcc", "check")
 
 
@@ -54,21 +55,14 @@ class Result:
 def measure(text: str) -> Result:
     """Checks a text in a separate process, with limits slightly above the allowed ones."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.wg"
+        path, figures = Path(folder) / "model.wg", Path(folder) / "figures.json"
         path.write_text(text, encoding="utf-8", errors="surrogatepass", newline="")
-        process = subprocess.Popen(
-            [*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            preexec_fn=_limit, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        limits = (str(8 * SECONDS), str(4 * MEGABYTES))
+        done = subprocess.run(
+            [sys.executable, str(MEASURED), str(figures), *limits, *COMMAND, str(path)],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )  # fmt: skip
-        assert process.stdout is not None
-        with process.stdout as stream:
-            said = stream.read().decode("utf-8", "replace")
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        seconds, megabytes = used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
-    return Result(process.returncode, said, seconds, megabytes)
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (8 * SECONDS, 8 * SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (4 * MEGABYTES << 20, 4 * MEGABYTES << 20))
+        used = json.loads(figures.read_text(encoding="utf-8"))
+    said = done.stdout.decode("utf-8", "replace")
+    return Result(used["code"], said, used["seconds"], used["megabytes"])
