@@ -27,7 +27,7 @@ def bundle_files(
 ) -> dict[str, bytes]:
     """Every file of the bundle, in a fixed order. `given` replaces initial values, by name."""
     plan, weights = complete_plan(planned, program, given)
-    plan_file, *others = _read_files(plan, planned, weights).items()
+    plan_file, *others = _files_to_run(plan, planned, weights).items()
     kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
     files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
     return {**files, **web_files(plan, files)}
@@ -47,11 +47,11 @@ def complete_plan(
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
     plan = {**planned.plan, "weights": record, "selftest": selftest}
-    return with_twin_digests(plan, _read_files(plan, planned, weights)), weights
+    return with_twin_digests(plan, _files_to_run(plan, planned, weights)), weights
 
 
-def _read_files(plan: Plan, planned: Planned, weights: bytes) -> dict[str, bytes]:
-    """What the twin needs to run."""
+def _files_to_run(plan: Plan, planned: Planned, weights: bytes) -> dict[str, bytes]:
+    """What a runtime needs of a bundle beside kernels: the plan first, then values and the twin."""
     files = {"plan.json": plan_text(plan).encode("utf-8"), WEIGHTS: weights}
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)

@@ -11,7 +11,7 @@ def kernel_wat(subject: Subject, name: str) -> str:
     """The twin's form of the dispatches that a WGSL kernel serves."""
     compiled = subject.compiled
     if compiled is None:
-        raise WgError("a bundle contains no names; for --wat give wgcc show the model file")
+        raise WgError("a bundle has no names of variables; for --wat give wgcc show the model file")
     name, _ = subject.kernel(name)
     kernels = next(file.kernels for file in compiled.planned.kernels if file.name == name)
     for dispatch in compiled.schedule.dispatches:
