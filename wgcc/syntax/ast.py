@@ -176,23 +176,25 @@ class Replace(Syntax):
 
 
 @dataclass(slots=True, eq=False)
+class TupleField(Syntax):
+    name: Identifier | None
+    type: TypeExpr | TupleType
+
+
+@dataclass(slots=True, eq=False)
+class TupleType(Syntax):
+    """`(f32[N], (f32, f32))`, `(loss: f32)`: of arguments and results."""
+
+    fields: tuple[TupleField, ...]
+
+
+@dataclass(slots=True, eq=False)
 class ValueParam(Syntax):
     """`name: kind = default`; `kind` is a type, or one of the words `layer`, `fn`, `dim`."""
 
     name: Identifier
-    kind: TypeExpr | str
+    kind: TypeExpr | TupleType | str
     default: Expr | None
-
-
-@dataclass(slots=True, eq=False)
-class ResultField(Syntax):
-    name: Identifier | None
-    type: TypeExpr
-
-
-@dataclass(slots=True, eq=False)
-class ResultTuple(Syntax):
-    fields: tuple[ResultField, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -203,7 +205,7 @@ class Function(Syntax):
     name: Identifier
     sizes: tuple[Identifier, ...]
     values: tuple[ValueParam, ...]
-    result: TypeExpr | ResultTuple | None
+    result: TypeExpr | TupleType | None
     body: Block | Expr
     doc: str = ""
 

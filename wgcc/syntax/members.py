@@ -48,7 +48,7 @@ def function(reading: Reading, node: Node) -> ast.Function:
         reading.identifier(name),
         size_params(reading, sizes),
         value_params(reading, values),
-        _result(reading, result),
+        _type(reading, result),
         _body(reading, body),
         reading.doc(node),
     )
@@ -83,26 +83,27 @@ def _value_param(reading: Reading, node: Node) -> ast.ValueParam:
     return ast.ValueParam(
         reading.span(node),
         reading.identifier(name),
-        type_expression(reading, kind) if kind.rule == "type" else kind.rule.removeprefix("kind_"),
+        _type(reading, kind) or kind.rule.removeprefix("kind_"),
         optional(reading, default),
     )
 
 
-def _result(reading: Reading, node: Node | None) -> ast.TypeExpr | ast.ResultTuple | None:
-    if node is None:
+def _type(reading: Reading, node: Node | None) -> ast.TypeExpr | ast.TupleType | None:
+    """A type or a tuple of types; None if it is neither."""
+    if node is None or node.rule not in ("type", "tuple_type"):
         return None
     if node.rule == "type":
         return type_expression(reading, node)
-    fields = tuple(_result_field(reading, child) for child in node.children)
-    return ast.ResultTuple(reading.span(node), fields)
+    fields = tuple(_tuple_field(reading, child) for child in node.children)
+    return ast.TupleType(reading.span(node), fields)
 
 
-def _result_field(reading: Reading, node: Node) -> ast.ResultField:
+def _tuple_field(reading: Reading, node: Node) -> ast.TupleField:
     name, type_ = node.children
-    return ast.ResultField(
-        reading.span(node),
-        None if name is None else reading.identifier(name),
-        type_expression(reading, type_),
+    within = _type(reading, type_)
+    assert within is not None
+    return ast.TupleField(
+        reading.span(node), None if name is None else reading.identifier(name), within
     )
 
 

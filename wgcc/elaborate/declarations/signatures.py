@@ -6,7 +6,7 @@ A size of a function that is not known yet is bound by the first argument that h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -31,6 +31,7 @@ from wgcc.elaborate.tracing.values import (
     LayerValue,
     Number,
     Tensor,
+    TupleValue,
     describe,
     type_text,
 )
@@ -105,9 +106,19 @@ def type_of(context: Context, type_: ast.TypeExpr) -> tuple[str, tuple[Dim, ...]
 
 
 def coerce(
-    context: Context, value: AnyValue, kind: ast.TypeExpr | str, at: Place, what: str
+    context: Context,
+    value: AnyValue,
+    kind: ast.TypeExpr | ast.TupleType | str,
+    at: Place,
+    what: str,
 ) -> AnyValue:
     """A compile-time value as the option or constant `what` of this kind."""
+    if isinstance(kind, ast.TupleType):
+
+        def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
+            return coerce(context, item, type_, at, what)
+
+        return match_type(context, kind, value, at, what, match)
     word = kind if isinstance(kind, str) else dtype_of(context, kind.name)
     if word in FLOATS and isinstance(value, Dim):
         return Number(float(value.size))
@@ -142,6 +153,49 @@ def match_argument(
     kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
     if isinstance(kind, str):
         return coerce(context, value, kind, at, what)
+
+    def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
+        return _match_tensor(context, signature, type_, item, at, what)
+
+    return match_type(context, kind, value, at, what, match)
+
+
+def match_type(
+    context: Context,
+    type_: ast.TypeExpr | ast.TupleType,
+    value: AnyValue,
+    at: Place,
+    what: str,
+    match: Callable[[ast.TypeExpr, AnyValue, str], AnyValue],
+) -> AnyValue:
+    """`match` for each tensor of a tuple and of the tuples in it. `(f32)` is `f32`."""
+    if isinstance(type_, ast.TypeExpr):
+        return match(type_, value, what)
+    items = value.items if isinstance(value, TupleValue) else (value,)
+    if len(items) != len(type_.fields):
+        found = f"a tuple of {len(items)}" if isinstance(value, TupleValue) else describe(value)
+        text = f"{what} must be a tuple of {len(type_.fields)}, but this is {found}"
+        found_at = context.report.error("WG0501", text, at)
+        raise Stop(found_at.also(type_.span, "declared here"))
+    results = tuple(
+        match_type(context, field.type, item, at, _part(what, field, position), match)
+        for position, (field, item) in enumerate(zip(type_.fields, items, strict=True))
+    )
+    return results[0] if len(results) == 1 else TupleValue(results)
+
+
+def _part(what: str, field: ast.TupleField, position: int) -> str:
+    return f"part {f'`{field.name.text}`' if field.name else position} of {what}"
+
+
+def _match_tensor(
+    context: Context,
+    signature: Signature,
+    kind: ast.TypeExpr,
+    value: AnyValue,
+    at: Span,
+    what: str,
+) -> AnyValue:
     dtype = dtype_of(context, kind.name)
     value = context.read(value)
     known = None if kind.dims else adapt_number(value, dtype)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.declarations.signatures import Signature, match_argument, match_result
+from collections.abc import Sequence
+
+from wgcc.elaborate.declarations.signatures import (
+    Signature,
+    match_argument,
+    match_result,
+    match_type,
+)
 from wgcc.elaborate.evaluation.remat import remat_region
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.report import Place, Stop
@@ -54,35 +61,44 @@ def call_function(
 def match_results(
     context: Context,
     signature: Signature,
-    result: ast.TypeExpr | ast.ResultTuple,
+    result: ast.TypeExpr | ast.TupleType,
     value: AnyValue,
     at: Place,
 ) -> AnyValue:
     """The results of a function or entry, matched with its declaration."""
     name = signature.name
     values = value.items if isinstance(value, TupleValue) else (value,)
-    if isinstance(result, ast.TypeExpr):
-        fields: tuple[tuple[str, ast.TypeExpr], ...] = ((f"the result of `{name}`", result),)
-    else:
-        fields = tuple(
-            (
-                f"output `{field.name.text}` of `{name}`"
-                if field.name
-                else f"the result of `{name}`",
-                field.type,
-            )
-            for field in result.fields
-        )
+    fields = _result_fields(name, result)
     if len(values) != len(fields):
         declared = "one result" if len(fields) == 1 else f"{len(fields)} results"
         text = f"`{name}` declares {declared} but returns {len(values)}"
         found = context.report.error("WG0602", text, at)
         raise Stop(found.also(result.span, "declared here"))
+
+    def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
+        return match_result(context, signature, type_, context.require(item), at, what)
+
     results = tuple(
-        match_result(context, signature, type_, context.require(item), at, what)
+        match_type(context, type_, item, at, what, match)
         for item, (what, type_) in zip(values, fields, strict=True)
     )
     return results[0] if len(results) == 1 else TupleValue(results)
+
+
+def _result_fields(
+    name: str, result: ast.TypeExpr | ast.TupleType
+) -> Sequence[tuple[str, ast.TypeExpr | ast.TupleType]]:
+    """What each result is called in messages, and its type."""
+    plain = f"the result of `{name}`"
+    if isinstance(result, ast.TypeExpr):
+        return [(plain, result)]
+    only = result.fields[0].type
+    if len(result.fields) == 1 and isinstance(only, ast.TupleType):
+        return _result_fields(name, only)
+    return [
+        (f"output `{field.name.text}` of `{name}`" if field.name else plain, field.type)
+        for field in result.fields
+    ]
 
 
 def _refuse_recursion(context: Context, function: FunctionValue, at: Span) -> None:

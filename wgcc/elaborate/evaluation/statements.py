@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,20 @@ def run_block(context: Context, block: ast.Block) -> Returned | None:
 def _give_up(context: Context, statement: ast.Statement) -> Returned | None:
     """Bind the names of a failed statement to FAILED, so that they cause no more errors."""
     if isinstance(statement, ast.Bind):
-        for target in statement.targets:
-            if isinstance(target, ast.Name) and not _is_stored(context.scope.find(target.text)):
-                context.scope.bind(target.text, FAILED)
+        for name in _names_in(statement.targets):
+            if not _is_stored(context.scope.find(name)):
+                context.scope.bind(name, FAILED)
     if isinstance(statement, ast.Return):
         return Returned(FAILED, statement.span)
     return None
+
+
+def _names_in(targets: Sequence[ast.Expr]) -> Iterator[str]:
+    for target in targets:
+        if isinstance(target, ast.Name):
+            yield target.text
+        elif isinstance(target, ast.TupleExpr):
+            yield from _names_in(target.items)
 
 
 def _is_stored(value: AnyValue | None) -> bool:
@@ -67,29 +75,50 @@ def _is_stored(value: AnyValue | None) -> bool:
 
 
 def _bind(context: Context, node: ast.Bind) -> None:
-    names = [_target(context, target) for target in node.targets]
-    at = _whole(node.values)
+    targets, at = node.targets, _whole(node.values)
+    for target in targets:
+        _check_target(context, target)
+    if node.type is not None and (len(targets) > 1 or not isinstance(targets[0], ast.Name)):
+        text = "a type can be given to one name only"
+        raise Stop(context.report.error("WG0302", text, node.type))
     values = [context.read(context.value(value)) for value in node.values]
-    if len(names) == 1 and len(values) == 1:
-        value = context.require(values[0])
+    if len(targets) == 1 and len(values) == 1:
+        value, only = context.require(values[0]), targets[0]
         if isinstance(value, TupleValue) and not value.items:
             raise Stop(context.report.error("WG0309", "this call returns nothing", at))
-        if node.type is not None:
-            value = _checked(context, names[0], node.type, value, at)
-        _name(context, names[0], value)
+        if node.type is not None and isinstance(only, ast.Name):
+            value = _checked(context, only.text, node.type, value, at)
+        _assign(context, only, value)
         return
-    items = values if len(values) > 1 else _unpacked(context, len(names), values[0], at)
-    if len(items) != len(names):
-        text = f"{len(names)} names on the left, but {len(items)} values on the right"
+    items = values if len(values) > 1 else _unpacked(context, len(targets), values[0], at)
+    if len(items) != len(targets):
+        text = f"{len(targets)} names on the left, but {len(items)} values on the right"
         raise Stop(context.report.error("WG0302", text, at))
-    for name, value in zip(names, items, strict=True):
-        _name(context, name, value)
+    for target, value in zip(targets, items, strict=True):
+        _assign(context, target, value)
+
+
+def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:
+    """Bind a name, or the names of a tuple to its parts."""
+    if isinstance(target, ast.Name):
+        _name(context, target.text, value)
+        return
+    assert isinstance(target, ast.TupleExpr)
+    names = target.items
+    items = value.items if isinstance(value, (TupleValue, ListValue)) else None
+    if items is None or len(items) != len(names):
+        context.require(value)
+        found = describe(value) if items is None else f"{describe(value)} of {len(items)}"
+        text = f"these are {len(names)} names, but their value is {found}"
+        raise Stop(context.report.error("WG0302", text, target))
+    for name, item in zip(names, items, strict=True):
+        _assign(context, name, item)
 
 
 def _unpacked(context: Context, count: int, value: AnyValue, at: Span) -> Sequence[AnyValue]:
-    context.require(value)
     if isinstance(value, (TupleValue, ListValue)):
         return value.items
+    context.require(value)
     text = f"{count} names on the left, but the right side is {describe(value)}"
     raise Stop(context.report.error("WG0302", text, at))
 
@@ -100,8 +129,12 @@ def _name(context: Context, name: str, value: AnyValue) -> None:
         context.name(value, name)
 
 
-def _target(context: Context, target: ast.Expr) -> str:
+def _check_target(context: Context, target: ast.Expr) -> None:
     report = context.report
+    if isinstance(target, ast.TupleExpr):
+        for item in target.items:
+            _check_target(context, item)
+        return
     if not isinstance(target, ast.Name):
         found = report.error("WG0302", "only a name can be bound with `=`", target)
         if isinstance(target, (ast.Index, ast.Member)):
@@ -116,7 +149,6 @@ def _target(context: Context, target: ast.Expr) -> str:
         text = f"`{name}` is a parameter; `=` would only make a local name that hides it"
         found = report.error("WG0301", text, target).also(current.span, "declared here")
         raise Stop(found.help("use another name for the local value"))
-    return name
 
 
 def _checked(

@@ -23,6 +23,7 @@ from wgcc.elaborate.tracing.values import (
     LoadedFile,
     Number,
     Tensor,
+    TupleValue,
 )
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType, Value
 from wgcc.syntax import ast
@@ -73,6 +74,8 @@ def _options(parameters: tuple[ast.ValueParam, ...]) -> dict[str, Given] | None:
 
 def _placeholder_option(parameter: ast.ValueParam) -> AnyValue | None:
     kind = parameter.kind
+    if isinstance(kind, ast.TupleType):
+        return None
     word = kind if isinstance(kind, str) else kind.name.text
     if word == "dim" or word in INTEGERS:
         return Dim.placeholder(parameter.name.text)
@@ -100,12 +103,21 @@ def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] 
     rest = Dim.placeholder("..")
     given: list[Given] = []
     for parameter in node.values:
-        kind = parameter.kind
-        if not isinstance(kind, ast.TypeExpr):
+        name, kind = parameter.name, parameter.kind
+        if isinstance(kind, str):
             return given if parameter.default is not None else None
-        dims = tuple(
-            rest if isinstance(item, ast.Rest) else dim_of(context, item) for item in kind.dims
-        )
-        value = Value(parameter.name.text, TensorType(sizes_of(dims), dtype_of(context, kind.name)))
-        given.append(Given(Tensor(value, dims), parameter.name.span))
+        given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
     return given
+
+
+def _placeholder(
+    context: Context, name: str, kind: ast.TypeExpr | ast.TupleType, rest: Dim
+) -> AnyValue:
+    if isinstance(kind, ast.TupleType):
+        items = tuple(_placeholder(context, name, field.type, rest) for field in kind.fields)
+        return items[0] if len(items) == 1 else TupleValue(items)
+    dims = tuple(
+        rest if isinstance(item, ast.Rest) else dim_of(context, item) for item in kind.dims
+    )
+    value = Value(name, TensorType(sizes_of(dims), dtype_of(context, kind.name)))
+    return Tensor(value, dims)

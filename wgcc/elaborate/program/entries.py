@@ -98,7 +98,10 @@ def _input(context: Context, parameter: ast.ValueParam) -> Tensor:
     name, kind, report = parameter.name, parameter.kind, context.report
     if not isinstance(kind, ast.TypeExpr):
         text = "an entry's inputs are tensors and numbers"
-        raise Stop(report.error("WG0604", text, parameter))
+        found = report.error("WG0604", text, parameter)
+        if isinstance(kind, ast.TupleType):
+            found.help("give each tensor of the tuple a name of its own")
+        raise Stop(found)
     if parameter.default is not None:
         text = "an input of an entry has no default: every call gives it"
         raise Stop(report.error("WG0604", text, parameter.default))
@@ -139,11 +142,12 @@ def _outputs(context: Context, entry: ast.Function, returned: Returned | None) -
 
 
 def _as_tensor(
-    context: Context, value: AnyValue, field: ast.ResultField, returned: Returned
+    context: Context, value: AnyValue, field: ast.TupleField, returned: Returned
 ) -> Tensor:
     if isinstance(value, Tensor):
         context.check_size(value.value.type, str(value), field.type)
         return value
+    assert isinstance(field.type, ast.TypeExpr)
     dtype, dims = type_of(context, field.type)
     return context.fit(value, dtype, dims, returned.at)
 
@@ -160,13 +164,16 @@ def _refuse_value(context: Context, entry: ast.Function, returned: Returned | No
 
 
 def _named_fields(
-    context: Context, entry: ast.Function, result: ast.TypeExpr | ast.ResultTuple
-) -> tuple[ast.ResultField, ...]:
+    context: Context, entry: ast.Function, result: ast.TypeExpr | ast.TupleType
+) -> tuple[ast.TupleField, ...]:
     if isinstance(result, ast.TypeExpr):
         found = context.report.error("WG0605", "an entry's outputs need names", result)
         raise Stop(found.help(f"write `-> (out: {result.span.text})`"))
     seen: set[str] = set()
     for field in result.fields:
+        if isinstance(field.type, ast.TupleType):
+            found = context.report.error("WG0605", "an output of an entry is one tensor", field)
+            raise Stop(found.help("give each tensor of the tuple a name of its own"))
         if field.name is None:
             found = context.report.error("WG0605", "an entry's outputs need names", field)
             raise Stop(found.help("write `(name: type, ...)`"))

@@ -80,7 +80,7 @@ def _names(
 
 
 def _fields(entry: ast.Function) -> list[ast.Identifier]:
-    fields = entry.result.fields if isinstance(entry.result, ast.ResultTuple) else ()
+    fields = entry.result.fields if isinstance(entry.result, ast.TupleType) else ()
     return [field.name for field in fields if field.name is not None]
 
 
