@@ -52,7 +52,7 @@ FORMS: list[tuple[str, bool]] = [
     ("f32(i)", False), ("(f32(i) * s)", True), ("(0.5 - f32(i)) * s", True),
     ("f32({t}(i > {t}(0)))", False),
 ]  # fmt: skip
-DTYPES = ("u8", "i32", "bool", "u32")
+DTYPES = ("u8", "i32", "i8", "bool", "u32")
 GRADIENT = ("right of a product", "left of a product", "query", "image", "norm", "loss")
 
 
@@ -73,7 +73,6 @@ def entries() -> list[tuple[str, str, dict[str, str], str]]:
             if name in GRADIENT and scaled:
                 slope = f"grad(sum(sin({text.replace('{q}', operand)})), s)"
                 found.append((f"{entry}_slope", slope, types, scale["s"]))
-        next(dtypes)
     return found
 
 

@@ -17,7 +17,8 @@ from wgcc.ops import infer_types
 
 ROWS = 10
 # What an input of each dtype is tried with.
-TRIED = {"i32": np.arange(-50, 51), "u32": np.arange(60), "u8": np.arange(256)}
+TRIED = {"i32": np.arange(-50, 51), "u32": np.arange(60)}
+TRIED |= {"i8": np.arange(-128, 128), "u8": np.arange(256)}
 
 # An index made of the input x, and the range that the plan gives for x.
 EXACT: dict[str, tuple[str, tuple[int, int] | None]] = {
@@ -52,6 +53,7 @@ EXACT: dict[str, tuple[str, tuple[int, int] | None]] = {
     "x - 4": ("u32", (4, 13)),
     "i32(x) - 40": ("u8", (40, 49)),
     "i32(x) / 30": ("u8", None),
+    "u32(i32(x) + 1)": ("i8", (-1, 8)),
 }  # fmt: skip
 # Indices that only the guard can check.
 GUARDED = {
@@ -61,6 +63,8 @@ GUARDED = {
     "x * x": "i32",
     "where(x > 5, x - 5, x)": "i32",
     "u8(x)": "i32",
+    "i8(x)": "i32",
+    "x + x": "i8",
     "abs(x) - 3 + i32(x > 4)": "i32",
     "i32(f32(x) / 2.0)": "i32",
     "i32(f32(x) * 0.4 + 1.7)": "i32",

@@ -51,7 +51,7 @@ def test_every_op_gives_its_references_numbers(op: Op, sample: Sample) -> None:
     assert same_bits(four, one)
     want = op.reference(*arrays, **node.attrs).reshape(-1)
     dtype = node.output.dtype
-    got = four.astype(numpy_dtype(dtype)) if dtype in ("u8", "f16") else four
+    got = four.astype(numpy_dtype(dtype)) if dtype in ("i8", "u8", "f16") else four
     assert four.dtype == DTYPES[wgsl_type(dtype)]
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
@@ -65,6 +65,9 @@ def in_words(array: Array, dtype: str) -> Any:
 EDGES: list[tuple[str, list[Any], Any]] = [
     ("{0} + {1}", [i32(MOST), i32(1)], i32(LEAST)),
     ("{0} - {1}", [u32(0), u32(1)], u32(2**32 - 1)),
+    ("extractBits({0}, 0u, 8u)", [i32(0x1234FE)], i32(-2)),
+    ("extractBits({0}, 16u, 8u)", [u32(0x12F456)], u32(0x12)),
+    ("extractBits({0}, {1}, 8u)", [i32(0x12F456), u32(8)], i32(-12)),
     ("{0} * {1}", [u32(0x10001), u32(0x10001)], u32(0x20001)),
     ("{0} / {1}", [i32(-7), i32(2)], i32(-3)),
     ("{0} / {1}", [i32(7), i32(0)], i32(7)),

@@ -23,10 +23,16 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 EDGES = {
     "i32": [LOWEST, LOWEST + 1, -65536, -8, -7, -3, -2, -1, 0, 1, 2, 3, 7, 8, 65537, HIGHEST],
     "u32": [0, 1, 2, 3, 7, 8, 65537, HIGHEST, 2**31, 2**32 - 1],
+    "i8": [-128, -127, -8, -7, -3, -2, -1, 0, 1, 2, 3, 7, 8, 126, 127],
     "u8": [0, 1, 2, 3, 7, 8, 100, 254, 255],
 }
 # Constant divisors, for which kernels are specialised.
-DIVISORS = {"i32": [-3, 3, -1, 1, 2, -4, LOWEST], "u32": [1, 3, 4, 2**32 - 1], "u8": [1, 3, 255]}
+DIVISORS = {
+    "i32": [-3, 3, -1, 1, 2, -4, LOWEST],
+    "u32": [1, 3, 4, 2**32 - 1],
+    "i8": [-3, 3, -1, 1, -4, -128],
+    "u8": [1, 3, 255],
+}
 
 
 def in_python(x: int, z: int, dtype: str) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import { elementCount, isFloat } from './plan.js';
 /**
  * @typedef {Uint32Array<ArrayBuffer>} Words one per element, whatever the element type
  * @typedef {Record<string, Words>} NamedWords
- * @typedef {(Float32Array | Int32Array | Uint32Array | Uint8Array) & {shape: number[]}} Values
+ * @typedef {(Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array) & {shape: number[]}} Values
  */
 
 /** How an element is stored in its word. */
@@ -16,6 +16,7 @@ export const WORD_TYPES = {
   f16: Float32Array,
   i32: Int32Array,
   u32: Uint32Array,
+  i8: Int32Array,
   u8: Uint32Array,
   bool: Uint32Array,
 };
@@ -25,6 +26,7 @@ export const CALLER_TYPES = {
   f16: Float32Array,
   i32: Int32Array,
   u32: Uint32Array,
+  i8: Int8Array,
   u8: Uint8Array,
   bool: Uint8Array,
 };
@@ -32,6 +34,7 @@ export const CALLER_TYPES = {
 export const INTEGER_RANGES = {
   i32: { low: -(2 ** 31), high: 2 ** 31 - 1 },
   u32: { low: 0, high: 2 ** 32 - 1 },
+  i8: { low: -128, high: 127 },
   u8: { low: 0, high: 255 },
   bool: { low: 0, high: 1 },
 };

@@ -3,7 +3,7 @@
 import { ownOf } from './records.js';
 
 /**
- * @typedef {'f32' | 'f16' | 'i32' | 'u32' | 'u8' | 'bool'} Dtype
+ * @typedef {'f32' | 'f16' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool'} Dtype
  * @typedef {{kind: string, args?: Record<string, number>, values?: number[], of?: string}} Init
  * @typedef {{dtype: Dtype, shape: number[], buffer: number, offset: number, role: string,
  *   init?: Init}} Tensor

@@ -69,7 +69,7 @@ function waveOf(name, rowSize) {
 
 function integersOf({ dtype }, declared) {
   if (declared) return rangeOf(declared);
-  return dtype === 'u8' || dtype === 'bool' ? INTEGER_RANGES[dtype] : FEW;
+  return dtype === 'i8' || dtype === 'u8' || dtype === 'bool' ? INTEGER_RANGES[dtype] : FEW;
 }
 
 const arrayOf = ({ dtype }, length, value) =>

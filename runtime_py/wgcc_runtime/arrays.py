@@ -13,14 +13,18 @@ from wgcc_runtime.plan import FLOATS, Range, Tensor
 Array = npt.NDArray[Any]
 
 # dtype -> (type on the GPU: one 32-bit word each, type callers see)
-WORD_TYPES = {"f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4", "u8": "<u4", "bool": "<u4"}
+WORD_TYPES = {
+    "f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4",
+    "i8": "<i4", "u8": "<u4", "bool": "<u4",
+}  # fmt: skip
 CALLER_TYPES = {
     "f32": np.float32, "f16": np.float16, "i32": np.int32,
-    "u32": np.uint32, "u8": np.uint8, "bool": np.bool_,
+    "u32": np.uint32, "i8": np.int8, "u8": np.uint8, "bool": np.bool_,
 }  # fmt: skip
 INTEGER_RANGES = {
     "i32": (-(2**31), 2**31 - 1),
     "u32": (0, 2**32 - 1),
+    "i8": (-128, 127),
     "u8": (0, 255),
     "bool": (0, 1),
 }

@@ -13,7 +13,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Entry, Range, Tensor
 
-LIMITS = {"bool": (0, 1), "u8": (0, 255)}
+LIMITS = {"bool": (0, 1), "i8": (-128, 127), "u8": (0, 255)}
 
 
 # Steps in one submit, when results are read only from time to time.

@@ -14,7 +14,7 @@ from wgcc_runtime.strict_json import parse_json
 VERSION = 1
 MAX_PLAN_BYTES = 8 << 20
 WORD = 4
-FLOATS, INTEGERS = ("f32", "f16"), ("i32", "u32", "u8")
+FLOATS, INTEGERS = ("f32", "f16"), ("i32", "u32", "i8", "u8")
 # Linear memory of WebAssembly grows in pages of this many bytes.
 PAGE = 1 << 16
 

@@ -27,7 +27,7 @@ MOST_WORK = 40_000_000
 TOLERANCE = {"f32": 1e-4, "f16": 2e-2}
 FIRST = 8
 # The largest drawn number for integer inputs without a range.
-HIGHEST = {"bool": 1, "u8": 255, "i32": 3, "u32": 3}
+HIGHEST = {"bool": 1, "i8": 127, "u8": 255, "i32": 3, "u32": 3}
 
 
 def make_selftest(

@@ -40,6 +40,7 @@ _ROWS = (
     Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_HALVES),
     Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1),
     Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1),
+    Dtype("i8", INTEGER, "int8", "i32", "<i4", "I32", "Int8Array", -128, 127),
     Dtype("u8", INTEGER, "uint8", "u32", "<u4", "U32", "Uint8Array", 0, 255),
     Dtype("bool", BOOL, "bool", "bool", "<u4", "U32", "Uint8Array", 0, 1),
 )  # fmt: skip
@@ -48,6 +49,8 @@ DTYPES = tuple(DTYPE_TABLE)
 FLOATS = tuple(row.name for row in _ROWS if row.kind == FLOAT)
 INTEGERS = tuple(row.name for row in _ROWS if row.kind == INTEGER)
 NUMBERS = (*FLOATS, *INTEGERS)
+# Types of one byte, whose sums and products soon wrap around.
+NARROW_INTEGERS = ("i8", "u8")
 # What integers and bools can hold.
 INTEGER_RANGES = {
     row.name: (int(row.low), int(row.high)) for row in _ROWS if row.kind in (INTEGER, BOOL)

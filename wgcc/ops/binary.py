@@ -84,12 +84,13 @@ def minimum_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
 
 
 def _whole_numbers() -> list[Sample]:
-    i32, u32, u8 = (TensorType((65,), dtype) for dtype in ("i32", "u32", "u8"))
+    i32, u32, i8, u8 = (TensorType((65,), dtype) for dtype in ("i32", "u32", "i8", "u8"))
     return [
         Sample([i32, i32], integers=(1, 9), differentiable=False),
         Sample([i32, i32], integers=(-9, -1), differentiable=False),
         Sample([u32, u32], integers=(1, 9), differentiable=False),
         Sample([u8, u8], integers=(1, 9), differentiable=False),
+        Sample([i8, i8], integers=(-128, -1), differentiable=False),
         Sample([i32, i32], integers=(-9, 9), differentiable=False),
         Sample([u32, u32], integers=(0, 2), differentiable=False),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import DTYPES, FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.dtypes import numpy_dtype
+from wgcc.ops.dtypes import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
 
@@ -28,11 +28,12 @@ def reference(x: Array, dtype: str) -> Array:
 
 # What is beyond the ends of a type becomes the float that is next to them, as in WGSL.
 _NATURAL = (0.0, 2.0**32 - 256)
-LIMITS = {"i32": (-(2.0**31), 2.0**31 - 128), "u32": _NATURAL, "u8": _NATURAL}
+_WHOLE = (-(2.0**31), 2.0**31 - 128)
+LIMITS = {"i32": _WHOLE, "i8": _WHOLE, "u32": _NATURAL, "u8": _NATURAL}
 
 
 def _whole(x: Array, dtype: str) -> Array:
-    """u8 keeps the last 8 bits of what u32 would be. What NaN becomes is not defined."""
+    """A byte keeps the last 8 bits of what i32 or u32 would be. What NaN becomes is undefined."""
     inside = np.clip(x.astype(np.float64), *LIMITS[dtype])
     return inside.astype(np.int64).astype(numpy_dtype(dtype))
 
@@ -45,9 +46,7 @@ def wgsl(node: Node) -> str:
         ]
     if target in FLOATS:
         return "{0}" if source in FLOATS else "f32({0})"
-    if target == "u8":
-        return "({0} & 255u)" if source in ("u32", "u8") else "(u32({0}) & 255u)"
-    return f"{target}({{0}})"
+    return f"{wgsl_type(target)}({{0}})"
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:

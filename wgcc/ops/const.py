@@ -36,6 +36,7 @@ OPS = (
             Sample([], {"value": -(2**31), "dtype": "i32"}),
             Sample([], {"value": 2**32 - 1, "dtype": "u32"}),
             Sample([], {"value": 255, "dtype": "u8"}),
+            Sample([], {"value": -128, "dtype": "i8"}),
             Sample([], {"value": True, "dtype": "bool"}),
         ],
         never_stored=True,

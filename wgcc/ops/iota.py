@@ -34,7 +34,7 @@ OPS = (
         samples=[
             Sample([], {"n": n, "dtype": dtype})
             for n in (1, 63, 65, 200)
-            for dtype in ("f32", "i32", "u32", "u8")
+            for dtype in ("f32", "i32", "u32", "i8", "u8")
         ],
         never_stored=True,
     ),

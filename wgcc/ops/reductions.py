@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NUMBERS
+from wgcc.ir.dtypes import INTEGER_RANGES, LARGEST_FLOAT, NARROW_INTEGERS, NUMBERS
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_dtype, without_axes
@@ -14,8 +14,8 @@ from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Op, Reduce, Sample
 
-# u8 would soon overflow; the user has to choose the dtype of the sum.
-WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype != "u8")
+# A byte would soon overflow; the user has to choose the dtype of the sum.
+WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype not in NARROW_INTEGERS)
 # f16 is reduced as f32.
 LARGEST_FLOATS = (-LARGEST_FLOAT, LARGEST_FLOAT)
 

@@ -10,7 +10,7 @@ from wgcc.lazy_numpy import np
 from wgcc.ops.pointwise import unary
 from wgcc.ops.registry import Sample
 
-SIGNED = ("f32", "f16", "i32")
+SIGNED = ("f32", "f16", "i32", "i8")
 
 OPS = (
     # dx = -g

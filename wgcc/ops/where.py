@@ -39,7 +39,7 @@ def _samples() -> list[Sample]:
             integers=(0, 1),
             differentiable=False,
         )
-        for d in ("i32", "u32", "u8", "bool")
+        for d in ("i32", "u32", "i8", "u8", "bool")
     ]
     return floats + others
 

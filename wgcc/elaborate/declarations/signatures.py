@@ -42,7 +42,7 @@ from wgcc.syntax import ast
 FOREIGN_DTYPES = {
     "float": "f32", "float32": "f32", "double": "f32", "float64": "f32", "half": "f16",
     "float16": "f16", "int": "i32", "int32": "i32", "long": "i32", "int64": "i32",
-    "uint8": "u8", "byte": "u8", "boolean": "bool",
+    "int8": "i8", "uint8": "u8", "byte": "u8", "boolean": "bool",
 }  # fmt: skip
 
 

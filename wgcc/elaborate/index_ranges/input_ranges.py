@@ -24,6 +24,7 @@ from wgcc.elaborate.index_ranges.range_guard import with_range_guard
 from wgcc.elaborate.index_ranges.same_numbers import same_numbers
 from wgcc.elaborate.report import Report
 from wgcc.errors import Span
+from wgcc.ir.dtypes import NARROW_INTEGERS
 from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
 
 
@@ -210,7 +211,7 @@ class _Analysis:
             ignore = joined.ignore
             if ignore is not None and not within((ignore, ignore), everything):
                 ignore = None
-            if (low, high) != everything or self.inputs[name].dtype == "u8":
+            if (low, high) != everything or self.inputs[name].dtype in NARROW_INTEGERS:
                 found[name] = Allowed(low, high, ignore)
         return found
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from wgcc.elaborate.index_ranges.interval import Interval, within
 from wgcc.elaborate.index_ranges.interval_rules import UNKNOWN
-from wgcc.ir.dtypes import INTEGER_RANGES
+from wgcc.ir.dtypes import INTEGER_RANGES, NARROW_INTEGERS
 from wgcc.ir.graph import INTEGERS, Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect
@@ -98,14 +98,15 @@ def preimage(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
 
 
 def _of_cast(node: Node, allowed: Allowed, facts: Facts) -> Demands | None:
-    """Where the cast changes no allowed number; between i32 and u32 it changes negative ones."""
+    """Where the cast changes no allowed number; to and from u32 it changes negative ones."""
     (x,) = node.inputs
     if x.dtype not in INTEGERS:
         return None
-    narrows = node.output.dtype == "u8" and not within(
-        facts.intervals[x.name], INTEGER_RANGES["u8"]
+    target = node.output.dtype
+    narrows = target in NARROW_INTEGERS and not within(
+        facts.intervals[x.name], INTEGER_RANGES[target]
     )
-    splits = {x.dtype, node.output.dtype} == {"i32", "u32"} and allowed.hull[0] < 0
+    splits = "u32" in (x.dtype, target) and allowed.hull[0] < 0
     return None if narrows or splits else [(x, allowed)]
 
 

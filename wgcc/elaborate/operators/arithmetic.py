@@ -75,7 +75,7 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
     if isinstance(value, Number):
         return Number(-value.value)
     tensor = numeric(tracer, operand, "-")
-    if tensor.dtype not in (*FLOATS, "i32"):
+    if tensor.dtype not in (*FLOATS, "i32", "i8"):
         text = f"`-` needs numbers that can be negative, but this is {tensor}"
         found = tracer.report.error("WG0501", text, operand.span, str(tensor))
         raise Stop(found.help(f"convert it: `i32({operand.span.text})`"))

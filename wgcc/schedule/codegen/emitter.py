@@ -148,6 +148,8 @@ class Emitter:
             text = self.rounded_to_f16(text)
         if dtype == "u8":
             text = f"({text}) & 255u"
+        if dtype == "i8":
+            text = f"extractBits({text}, 0u, 8u)"
         return self.let(node.op, text, coordinates)
 
     def _view(self, node: Node, coordinates: Coordinates) -> str:

@@ -293,6 +293,12 @@ class Arithmetic(Values):
     def fract(self, x: Value) -> Value:
         return self.binary("-", x, self.rounding("floor", x))
 
+    def extract_bits(self, x: Value, offset: Value, count: Value) -> Value:
+        """Some bits of a word; those of an i32 are a number with a sign."""
+        whole, count = self.constant(32, "u32"), self.of_kind(count, "u32")
+        left = self.binary("-", whole, self.binary("+", self.of_kind(offset, "u32"), count))
+        return self.binary(">>", self.binary("<<", x, left), self.binary("-", whole, count))
+
     def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
         """Rounded twice, as everywhere here: plain SIMD has no fused form."""
         return self.binary("+", self.binary("*", a, b), c)
@@ -317,6 +323,7 @@ _RULES: dict[str, Callable[..., Value]] = {
     "sign": Arithmetic.sign,
     "inverseSqrt": Arithmetic.inverse_sqrt,
     "fract": Arithmetic.fract,
+    "extractBits": Arithmetic.extract_bits,
     "fma": Arithmetic.multiply_add,
     "select": Arithmetic.select,
 }
