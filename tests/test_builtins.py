@@ -210,7 +210,8 @@ def test_every_function_of_the_language_is_there() -> None:
     softmax log_softmax cumsum normalize reshape transpose concat split rearrange einsum shape axes
     size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d max_pool2d
     avg_pool2d causal_conv1d attention selective_scan sample mse mae huber bce_logits cross_entropy
-    accuracy stop_grad grad close reversed upsample
+    accuracy stop_grad grad close reversed upsample leaky_relu elu selu hardswish mish prelu glu
+    softsign
     """
     assert set(listed.split()) == set(BUILTINS)
 

@@ -1,4 +1,4 @@
-"""Activation functions and erf: tanh sigmoid relu gelu silu softplus, as in PyTorch."""
+"""Activation functions and erf: tanh sigmoid relu elu gelu silu softplus, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def gelu_derivative(g: Term, x: Term, y: Term) -> Term:
     return g * (cdf + x * density)
 
 
+def elu_derivative(g: Term, x: Term, y: Term) -> Term:
+    # The exponential of a large x that is not used would be infinite, and 0 times it NaN.
+    return x.exceeds(0).choose(g, g * x.apply("minimum", x.like(0)).exp())
+
+
 def silu_derivative(g: Term, x: Term, y: Term) -> Term:
     # dx = g s (1 + x (1 - s)), s = sigmoid(x)
     s = x.apply("sigmoid")
@@ -30,6 +35,10 @@ def silu_derivative(g: Term, x: Term, y: Term) -> Term:
 def erf_array(x: Array) -> Array:
     """numpy has no erf; the standard library's is exact and fast enough for tests."""
     return np.asarray(np.vectorize(erf, otypes=[float])(x), x.dtype)
+
+
+def elu_array(x: Array) -> Array:
+    return np.asarray(np.where(x > 0, x, np.expm1(np.minimum(x, 0))))
 
 
 def sigmoid_array(x: Array) -> Array:
@@ -75,6 +84,16 @@ OPS = (
         lambda g, x, y: y.exceeds(0).choose(g, 0),
         functions=("relu",),
         number=lambda x: max(x, 0.0),
+    ),
+    # dx = g where x > 0, else g exp(x)
+    unary(
+        "elu",
+        "wg_elu({0})",
+        elu_array,
+        elu_derivative,
+        functions=("elu", "expm1"),
+        cheap=False,
+        samples=WIDE,
     ),
     unary(
         "gelu",

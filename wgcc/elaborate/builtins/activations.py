@@ -1,0 +1,116 @@
+"""Activation functions made of other ops, as in PyTorch: `leaky_relu elu selu hardswish mish prelu
+glu softsign`. No gradient is NaN, however large x is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
+from wgcc.elaborate.tracing.tracer import Tracer
+from wgcc.elaborate.tracing.values import AnyValue, Number, Tensor
+from wgcc.errors import Span
+from wgcc.ir.graph import FLOATS
+
+# The mean and variance of a normal distribution are kept with these two (Klambauer et al., 2017).
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+Rule = Callable[[TensorExpr, float], TensorExpr]
+NumberRule = Callable[[float, float], float]
+
+
+def _activation(
+    name: str, rule: Rule, of_number: NumberRule, setting: str = "", default: float = 0.0
+) -> BuiltinFunction:
+    """A function of x and at most one number known at compile time."""
+
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+        value = args["x"]
+        number = expect.number(tracer, args, setting) if setting else 0.0
+        if isinstance(value, (Dim, Number)):
+            return Number(of_number(float(plain(value)), number))
+        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS)), number).tensor
+
+    return BuiltinFunction(name, f"x, {setting}={default}" if setting else "x", call)
+
+
+def leaky_relu(x: TensorExpr, slope: float) -> TensorExpr:
+    return x.compare("gt", 0.0).choose(x, x * slope)
+
+
+def elu(x: TensorExpr, alpha: float) -> TensorExpr:
+    """The op `elu` is x above 0: `alpha` scales the part below."""
+    below = x.apply("elu")
+    return below if alpha == 1.0 else x.compare("gt", 0.0).choose(x, below * alpha)
+
+
+def elu_number(x: float, alpha: float) -> float:
+    return x if x > 0 else alpha * math.expm1(x)
+
+
+def selu(x: TensorExpr, _: float) -> TensorExpr:
+    return elu(x, SELU_ALPHA) * SELU_SCALE
+
+
+def hardswish(x: TensorExpr, _: float) -> TensorExpr:
+    """x · relu6(x + 3) / 6; at -3 and 3 its slope is that of the line outside."""
+    between = x.compare("gt", -3.0) & x.compare("lt", 3.0)
+    return between.choose(x * (x + 3.0) * (1.0 / 6.0), x.apply("relu"))
+
+
+def mish(x: TensorExpr, _: float) -> TensorExpr:
+    return x * x.apply("softplus").apply("tanh")
+
+
+def mish_number(x: float, _: float) -> float:
+    return x * math.tanh(max(x, 0.0) + math.log1p(math.exp(-abs(x))))
+
+
+def softsign(x: TensorExpr, _: float) -> TensorExpr:
+    return x / (x.apply("abs") + 1.0)
+
+
+def prelu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """leaky_relu with a trained slope: one for all features, or one for each."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    slope = TensorExpr(tracer, expect.tensor(tracer, args, "a", (x.dtype,)))
+    if slope.rank and not _fits_features(x, slope):
+        text = f"prelu: `a` is one slope or one for each feature of {x.tensor}"
+        raise Stop(tracer.report.error("WG0406", text, args.span("a"), str(slope.tensor)))
+    return x.compare("gt", 0.0).choose(x, x * slope).tensor
+
+
+def _fits_features(x: TensorExpr, slope: TensorExpr) -> bool:
+    if slope.rank != 1 or not x.rank:
+        return False
+    return slope.dims[0].size == 1 or compare(slope.dims[0], x.dims[-1]) is not DIFF
+
+
+def glu(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The first half times the sigmoid of the second half of an axis."""
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    axis = expect.axis(tracer, args, x)
+    half = x.dims[axis].divided_by(Dim.literal(2))
+    if half is None:
+        text = f"`glu` splits an axis in two, but this one is {x.dims[axis].full}"
+        raise Stop(tracer.report.error("WG0402", text, args.span("x"), str(x)))
+    first, second = (views.part(tracer, x, axis, start, half) for start in (0, half.size))
+    return (TensorExpr(tracer, first) * TensorExpr(tracer, second).apply("sigmoid")).tensor
+
+
+FUNCTIONS = (
+    _activation("leaky_relu", leaky_relu, lambda x, a: x if x > 0 else a * x, "slope", 0.01),
+    _activation("elu", elu, elu_number, "alpha", 1.0),
+    _activation("selu", selu, lambda x, _: SELU_SCALE * elu_number(x, SELU_ALPHA)),
+    _activation("hardswish", hardswish, lambda x, _: x * min(max(x + 3.0, 0.0), 6.0) / 6.0),
+    _activation("mish", mish, mish_number),
+    _activation("softsign", softsign, lambda x, _: x / (1.0 + abs(x))),
+    BuiltinFunction("prelu", "x, a", prelu),
+    BuiltinFunction("glu", "x, axis=-1", glu),
+)
