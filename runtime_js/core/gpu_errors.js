@@ -27,7 +27,7 @@ export class Waiter {
       return await new Promise((resolve, reject) => {
         // No race with `device.lost`: that promise lives on and would keep all others alive.
         this.#giveUp = reject;
-        timer = setTimeout(reject, WAIT_MS, new WgccError('time-out', 'the GPU hangs'));
+        timer = setTimeout(() => reject(new WgccError('time-out', 'the GPU hangs')), WAIT_MS);
         if (this.failure) reject(this.failure);
         promise.then(resolve, reject);
       });

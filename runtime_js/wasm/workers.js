@@ -53,10 +53,9 @@ onmessage = ({ data }) => thread.receive(data);`;
   // Deno starts only modules.
   const url = URL.createObjectURL(new Blob([start], { type: 'text/javascript' }));
   const worker = new Worker(url, { type: 'Deno' in globalThis ? 'module' : 'classic' });
-  worker.onmessage = ({ data }) => {
-    URL.revokeObjectURL(url);
-    onReply(data);
-  };
+  // Once, after the first reply: it takes a tenth of a millisecond, and before, it may be too early.
+  worker.addEventListener('message', () => URL.revokeObjectURL(url), { once: true });
+  worker.onmessage = ({ data }) => onReply(data);
   worker.onerror = event => {
     // Without this, Deno ends the process.
     event.preventDefault();
