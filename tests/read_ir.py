@@ -39,11 +39,18 @@ def program_of(graph: Graph, precision: str = "f32") -> Program:
 
 
 def _graph(name: str, body: str) -> Graph:
+    return _read(name, iter(filter(None, map(str.strip, body.splitlines()))))
+
+
+def _read(name: str, lines: Iterator[str]) -> Graph:
+    """The graph in `lines`, up to the end or the brace that closes the body of a loop."""
     sources: dict[str, list[Value]] = {"input": [], "param": [], "state": []}
     results: dict[str, dict[str, Value]] = {"output": {}, "write": {}}
     known: dict[str, Value] = {}
     builder = Builder(infer_types)
-    for line in filter(None, map(str.strip, body.splitlines())):
+    for line in lines:
+        if line == "}":
+            break
         if match := SOURCE.fullmatch(line):
             kind, source, type_ = match.groups()
             known[source] = Value(builder.fresh(source), read_type(type_))
@@ -52,7 +59,9 @@ def _graph(name: str, body: str) -> Graph:
             kind, result, value = match.groups()
             results[kind][result] = known[value]
         else:
-            known.update((value.name, value) for value in _node(builder, known, line))
+            inner = {"body": _read("body", lines)} if line.endswith(" {") else {}
+            made = _node(builder, known, line.removesuffix(" {"), inner)
+            known.update((value.name, value) for value in made)
     return Graph(
         name,
         *(tuple(sources[kind]) for kind in ("input", "param", "state")),
@@ -62,7 +71,9 @@ def _graph(name: str, body: str) -> Graph:
     )
 
 
-def _node(builder: Builder, known: dict[str, Value], line: str) -> Iterator[Value]:
+def _node(
+    builder: Builder, known: dict[str, Value], line: str, inner: dict[str, Graph]
+) -> Iterator[Value]:
     match = NODE.fullmatch(line)
     assert match, f"not a line of a graph: {line}"
     outputs, op, arguments = match.groups()
@@ -74,6 +85,7 @@ def _node(builder: Builder, known: dict[str, Value], line: str) -> Iterator[Valu
         *(known[operand] for operand in operands),
         names=tuple(name for name, _ in names),
         **(_attrs(attrs) if "=" in attrs else {}),
+        **inner,
     )
     for value, (_, type_) in zip(made, names, strict=True):
         assert not type_ or str(value.type) == type_, f"{line}: it is {value.type}"

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wgcc.ir.graph import Graph, Node
+from wgcc.ir.loops import loop_of
 from wgcc.ops import OPS
+from wgcc.ops.registry import NUMPY_CALL
 
 
 def effort(graph: Graph) -> int:
@@ -21,5 +23,7 @@ def nodes_effort(nodes: Iterable[Node]) -> int:
 
 
 def _node_effort(node: Node) -> int:
+    if loop := loop_of(node):
+        return loop.rounds * (nodes_effort(loop.body.nodes) + NUMPY_CALL * len(loop.body.nodes))
     more = OPS[node.op].effort
     return sum(value.type.size for value in node.outputs) + (more(node) if more else 0)

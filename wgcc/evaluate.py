@@ -5,12 +5,13 @@ It must not know any single op: the meaning of an op is in its own file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, TensorType, Value
+from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
@@ -109,12 +110,31 @@ def _run(node: Node, known: Mapping[str, Array], dtype: Precision) -> dict[str, 
     op = OPS[node.op]
     if isinstance(op.lower, Marker):
         raise ValueError(f"`{node.op}` has no value before the pass `{op.lower.until}` has run")
-    found = op.reference(*(known[value.name] for value in node.inputs), **node.attrs)
-    results = found if isinstance(found, (tuple, list)) else (found,)
+    arrays = [known[value.name] for value in node.inputs]
+    if loop := loop_of(node):
+        results = _run_loop(loop, arrays, dtype)
+    else:
+        found = op.reference(*arrays, **node.attrs)
+        results = found if isinstance(found, (tuple, list)) else (found,)
     return {
         value.name: as_held(result, value.type, dtype)
         for value, result in zip(node.outputs, results, strict=True)
     }
+
+
+def _run_loop(loop: Loop, arrays: Sequence[Array], dtype: Precision) -> Sequence[Array]:
+    """The carries after the last round, and what each round gave, stacked."""
+    carries = arrays[: len(loop.carries)]
+    xs = arrays[len(carries) : len(carries) + len(loop.sliced)]
+    captured = arrays[len(carries) + len(xs) :]
+    rows: dict[int, list[Array]] = {}
+    names = [value.name for value in (*loop.carries, *loop.body.inputs)]
+    for t in loop.positions:
+        given = (*carries, np.uint32(t), *(x[t] for x in xs), *captured)
+        done = evaluate(loop.body, dict(zip(names, given, strict=True)), dtype)
+        carries = [done.writes[value.name] for value in loop.carries]
+        rows[t] = list(done.outputs.values())
+    return [*carries, *map(np.stack, zip(*(rows[t] for t in sorted(rows)), strict=True))]
 
 
 def _last_uses(graph: Graph) -> dict[str, int]:

@@ -7,6 +7,9 @@ entry train {
   %loss: f32 = sum(%h; axes=(0, 1))  // model.wg:13
   output loss = %loss
 }
+
+A loop is followed by its body in braces: `input` are the index, slices and captured values, `state`
+the carries, each `write` the next value of one, each `output` what a round adds to a stack.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from zlib import crc32
 
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, Value
+from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Init, Program, Tensor
 
 MANY = 240
@@ -40,7 +44,7 @@ def node_text(node: Node) -> str:
     """One node, without its place: `%h: f32[32, 10] = matmul(%x, %fc1.w)`."""
     outputs = ", ".join(f"{value}: {value.type}" for value in node.outputs)
     inputs = ", ".join(map(str, node.inputs))
-    attrs = _attrs(node.attrs)
+    attrs = _attrs({name: value for name, value in node.attrs.items() if name != "body"})
     return f"{outputs} = {node.op}({inputs}{'; ' if inputs and attrs else ''}{attrs})"
 
 
@@ -53,12 +57,21 @@ def _body(graph: Graph) -> Iterator[str]:
         yield from (f"{kind} {value}: {value.type}{_range(graph, value)}" for value in values)
     yield from map(_constant, graph.constants)
     for node in graph.nodes:
-        yield from _wrapped(node_text(node) + _place(node.span))
+        yield from _node(node)
     yield from (f"output {name} = {value}" for name, value in graph.outputs.items())
     yield from (f"write {name} = {value}" for name, value in graph.writes.items())
     if graph.range_guard:
         yield f"guard {graph.range_guard.flag}"
         yield from (f"  {_check(check)}" for check in graph.range_guard.checks)
+
+
+def _node(node: Node) -> Iterator[str]:
+    """A loop is printed with its body."""
+    loop = loop_of(node)
+    yield from _wrapped(node_text(node) + (" {" if loop else "") + _place(node.span))
+    if loop:
+        yield from (f"  {line}" for line in _body(loop.body))
+        yield "}"
 
 
 def _range(graph: Graph, value: Value) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from wgcc.ir.builder import InferTypes
 from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.loops import all_names, defined, loop_of
 from wgcc.ir.program import Program, Tensor
 
 
@@ -35,8 +36,14 @@ def verify_program(program: Program, infer: InferTypes, forbidden: Collection[st
             raise GraphError(f"graph {graph.name}:\n" + "\n".join(problems))
 
 
-def _problems(graph: Graph, infer: InferTypes, forbidden: Collection[str]) -> Iterator[str]:
+def _problems(
+    graph: Graph, infer: InferTypes, forbidden: Collection[str], taken: Collection[str] = ()
+) -> Iterator[str]:
+    """`taken` are the names of other graphs of the same entry, if `graph` is the body of a loop."""
     known: dict[str, TensorType] = {}
+    yield from (
+        f"{value} has the name of another value" for value in defined(graph) if value.name in taken
+    )
     yield from _define(graph.sources, known)
     for node in graph.nodes:
         yield from _misuses(f"{node.op}, which makes {_names(node)},", node.inputs, known)
@@ -51,6 +58,17 @@ def _problems(graph: Graph, infer: InferTypes, forbidden: Collection[str]) -> It
     if graph.range_guard:
         yield from _misuses("the range guard", (graph.range_guard.flag,), known)
     yield from _miswritten(graph)
+    yield from _in_bodies(graph, infer, forbidden, taken)
+
+
+def _in_bodies(
+    graph: Graph, infer: InferTypes, forbidden: Collection[str], taken: Collection[str]
+) -> Iterator[str]:
+    names = {*taken, *(value.name for value in defined(graph))}
+    for loop in filter(None, map(loop_of, graph.nodes)):
+        where = f"in the loop that makes {_names(loop.node)}: "
+        yield from (where + text for text in _problems(loop.body, infer, forbidden, names))
+        names |= all_names(loop.body)
 
 
 def _define(values: Iterable[Value], known: dict[str, TensorType]) -> Iterator[str]:

@@ -157,6 +157,11 @@ class ReduceMany:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop: the graph in attribute `body` once for each of `rounds`; see `wgcc/ir/loops.py`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """Exists only before `until` (a pass that replaces it); never reaches the scheduler."""
 
@@ -174,6 +179,7 @@ Lowering = (
     | Special
     | Update
     | ReduceMany
+    | Repeat
     | Marker
 )
 

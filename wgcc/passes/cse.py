@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies
 from wgcc.ops import OPS
 from wgcc.passes.rewrite import Rewrite
 
@@ -24,11 +25,13 @@ def cse(graph: Graph) -> Graph:
             continue
         for mine, shared in zip(node.outputs, known, strict=True):
             rewrite.put(mine, shared)
-    return rewrite.finish()
+    return map_bodies(rewrite.finish(), cse)
 
 
 def _key(node: Node) -> tuple[str, ...]:
-    """Equal for two nodes exactly if they compute the same."""
+    """Equal for two nodes only if they compute the same. Loops are never merged."""
+    if "body" in node.attrs:
+        return (node.op, node.outputs[0].name)
     names = [value.name for value in node.inputs]
     operands = sorted(names) if OPS[node.op].commutative else names
     return (node.op, *operands, _spelled(node.attrs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wgcc.ir.graph import Graph, Node
+from wgcc.ir.loops import map_bodies
 from wgcc.ops import OPS
 from wgcc.ops.registry import Expand
 from wgcc.passes.rewrite import Rewrite
@@ -12,7 +13,7 @@ def expand(graph: Graph) -> Graph:
     rewrite = Rewrite(graph)
     for node in graph.nodes:
         _write_out(rewrite, node)
-    return rewrite.finish()
+    return map_bodies(rewrite.finish(), expand)
 
 
 def _write_out(rewrite: Rewrite, old: Node) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import all_names
 from wgcc.ops import OPS, infer_types
 
 LIKE_AN_OP = re.compile(rf"(^|\.)({'|'.join(OPS)})(_\d+)?$")
@@ -87,9 +88,8 @@ class Rewrite:
 
 
 def builder_for(graph: Graph) -> Builder:
-    """A builder whose new names differ from every name of `graph`."""
-    defined = [value for node in graph.nodes for value in node.outputs]
-    return Builder(infer_types, [value.name for value in (*graph.sources, *defined)])
+    """A builder whose new names differ from every name of `graph` and its bodies."""
+    return Builder(infer_types, all_names(graph))
 
 
 def renamed(node: Node, names: Mapping[str, Value]) -> Node:

@@ -7,6 +7,7 @@ from functools import partial
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies
 from wgcc.passes.arithmetic_rules import ARITHMETIC_RULES
 from wgcc.passes.cse import cse
 from wgcc.passes.fold_tensors import fold_tensors
@@ -24,7 +25,7 @@ MOST_ITERATIONS = 50
 def simplify(graph: Graph) -> Graph:
     for _ in range(MOST_ITERATIONS):
         before = graph.nodes
-        graph = prune(cse(_apply_rules(graph)))
+        graph = prune(cse(_apply_rules(map_bodies(graph, simplify))))
         if graph.nodes == before:
             break
     return prune(fold_tensors(graph))
