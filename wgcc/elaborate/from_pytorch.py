@@ -29,7 +29,7 @@ def _read(table: str) -> dict[str, Counterpart]:
     for line in filter(None, map(str.strip, table.splitlines())):
         name, _, rest = line.partition(" = ")
         code, _, remark = rest.partition(" ; ")
-        if code.startswith("-"):
+        if code.startswith("- "):
             code, remark = "", code.removeprefix("- ")
         found[name.strip()] = Counterpart(code.strip(), remark.strip())
     return found
