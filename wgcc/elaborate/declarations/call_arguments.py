@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given
 from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.values import AnyValue
 from wgcc.syntax import ast
 
 
-def gather_arguments(context: Context, arguments: tuple[ast.Argument, ...]) -> Arguments:
+def gather_arguments(
+    context: Context,
+    arguments: tuple[ast.Argument, ...],
+    evaluate: Callable[[ast.Expr], AnyValue] | None = None,
+) -> Arguments:
+    """`evaluate` is `context.value` unless given."""
+    evaluate = evaluate or context.value
     positional: list[Given] = []
     named: dict[str, Given] = {}
     for argument in arguments:
-        value = context.value(argument.value)
+        value = evaluate(argument.value)
         if argument.name is None:
             if named:
                 text = "positional arguments come before named ones"

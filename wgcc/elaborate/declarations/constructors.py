@@ -7,7 +7,7 @@ from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.values import Failed, LayerType, ModuleValue, describe
+from wgcc.elaborate.tracing.values import AnyValue, Failed, LayerType, ModuleValue, describe
 from wgcc.errors import Span
 from wgcc.syntax import ast
 
@@ -20,10 +20,35 @@ def constructed(context: Context, constructor: ast.Constructor) -> LayerType:
         layer = LayerType(layer.definition, sizes, layer.arguments)
     if constructor.arguments is None:
         return layer
-    arguments = gather_arguments(context, constructor.arguments)
+    arguments = gather_options(context, constructor.arguments)
     for given in (*arguments.positional, *arguments.named.values()):
         context.require(given.value)
     return with_arguments(context, layer, arguments, constructor.sizes is not None)
+
+
+def gather_options(context: Context, arguments: tuple[ast.Argument, ...]) -> Arguments:
+    """The options of a layer."""
+    return gather_arguments(context, arguments, lambda expr: option_value(context, expr))
+
+
+def option_value(context: Context, expr: ast.Expr) -> AnyValue:
+    """An option or its default: `Linear[D, D](bias = false)` is a layer type here, not a layer."""
+    if not (isinstance(expr, ast.Call) and _is_layer_type(context, expr.function)):
+        return context.value(expr)
+    layer = context.value(expr.function)
+    if not isinstance(layer, LayerType):
+        return layer
+    arguments = gather_options(context, expr.arguments)
+    return with_arguments(context, layer, arguments, layer.sizes is not None)
+
+
+def _is_layer_type(context: Context, expr: ast.Expr) -> bool:
+    named = expr.value if isinstance(expr, ast.Index) else expr
+    if isinstance(named, ast.Member) and isinstance(named.value, ast.Name):
+        module = context.scope.find(named.value.text)
+        inside = module.file.scope.names if isinstance(module, ModuleValue) else {}
+        return isinstance(inside.get(named.name.text), LayerType)
+    return isinstance(named, ast.Name) and isinstance(context.scope.find(named.text), LayerType)
 
 
 def _named_layer(context: Context, constructor: ast.Constructor) -> LayerType:

@@ -8,7 +8,7 @@ from typing import Any
 
 from wgcc.elaborate.declarations.conditions import is_true
 from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
-from wgcc.elaborate.declarations.constructors import constructed
+from wgcc.elaborate.declarations.constructors import constructed, option_value
 from wgcc.elaborate.declarations.inits import param_init, value_init
 from wgcc.elaborate.declarations.selectors import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
@@ -111,7 +111,8 @@ def _option(context: Context, layer: LayerType, parameter: ast.ValueParam, at: S
         value, where = context.read(given.value), given.span
     else:
         assert parameter.default is not None
-        value, where = context.read(context.value(parameter.default)), parameter.default.span
+        value = context.read(option_value(context, parameter.default))
+        where = parameter.default.span
     if isinstance(value, Failed):
         return FAILED
     try:

@@ -152,7 +152,9 @@ def match_argument(
     """`value` as the argument `parameter`; binds sizes into the current scope."""
     kind, what = parameter.kind, f"argument `{parameter.name.text}` of `{signature.name}`"
     if isinstance(kind, str):
-        return coerce(context, value, kind, at, what)
+        # A function can be given a layer itself, beside its type: it is called like a function.
+        is_layer = isinstance(value, LayerValue) and kind != "dim"
+        return value if is_layer else coerce(context, value, kind, at, what)
 
     def match(type_: ast.TypeExpr, item: AnyValue, what: str) -> AnyValue:
         return _match_tensor(context, signature, type_, item, at, what)

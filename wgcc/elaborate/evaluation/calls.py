@@ -11,6 +11,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, bind
 from wgcc.elaborate.tracing.context import Context, has_failed
 from wgcc.elaborate.tracing.values import (
+    FAILED,
     AnyValue,
     Builtin,
     DtypeValue,
@@ -56,11 +57,16 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
 
 
 def callable_member(context: Context, function: ast.Expr) -> tuple[AnyValue, Given | None]:
-    """What is called, and the first argument in `x.f(a)`, which is `f(x, a)` for a tensor `x`."""
+    """What is called, and the first argument in `x.f(a)`.
+
+    That is `f(x, a)` for a tensor `x`, and for a list whose function is a built-in.
+    """
     if not isinstance(function, ast.Member):
         return context.value(function), None
     value = context.require(context.value(function.value))
     tensor = context.read(value)
+    if isinstance(tensor, ListValue) and function.name.text == "append":
+        return context.scope.find("append") or FAILED, Given(value, function.value.span)
     if not isinstance(tensor, Tensor):
         return member(context, value, function.name), None
     scope, name = context.scope, function.name.text

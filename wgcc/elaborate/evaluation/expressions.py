@@ -7,6 +7,7 @@ from typing import Any
 
 from wgcc.elaborate.declarations.call_arguments import gather_arguments
 from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.constructors import gather_options
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.evaluation.calls import call, callable_member, member
 from wgcc.elaborate.evaluation.iteration import range_value
@@ -118,7 +119,8 @@ def _member(context: Context, node: ast.Member) -> AnyValue:
 
 def _call(context: Context, node: ast.Call) -> AnyValue:
     function, first = callable_member(context, node.function)
-    arguments = gather_arguments(context, node.arguments)
+    gather = gather_options if isinstance(function, LayerType) else gather_arguments
+    arguments = gather(context, node.arguments)
     arguments = arguments.after(first) if first is not None else arguments
     return call(context, function, arguments, node.span)
 

@@ -15,9 +15,16 @@ from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
+from wgcc.elaborate.tracing.layer_contents import (
+    contents,
+    difference,
+    holds_layers,
+    stored_in,
+)
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
+    LayerContents,
     ListValue,
     Number,
     ParamRef,
@@ -177,19 +184,49 @@ def _differ(have: Sequence[Dim], wanted: Sequence[Dim]) -> bool:
 
 
 def _write(context: Context, node: ast.Write) -> None:
-    """`state := value`, `state[i] := value`."""
-    base = node.target.value if isinstance(node.target, ast.Index) else node.target
+    """`state := value`, `state[i] := value`, `layer := other_layer`."""
+    index = node.target if isinstance(node.target, ast.Index) else None
+    base = index.value if index is not None else node.target
     target = context.require(context.value(base))
+    if index is not None and isinstance(target, ListValue):
+        target, base, index = context.require(context.value(index)), index, None
+    if index is None and holds_layers(target):
+        _write_layer(context, node, target)
+        return
     if not isinstance(target, (ParamRef, StateRef)):
         raise Stop(_not_state(context, base, target))
     value = context.evaluate(node.value)
     current = context.trace.read(target)
     context.here = node.span
-    if isinstance(node.target, ast.Index):
-        new = indexing.index_write(context, current, node.target, value, node.value.span)
+    if index is not None:
+        new = indexing.index_write(context, current, index, value, node.value.span)
     else:
         new = context.fit(value, target.dtype, target.dims, node.value)
+    if context.trace.is_stored(new):
+        new = context.emit("copy", new, dims=new.dims, dtype=new.dtype)
     context.trace.write(target, new)
+
+
+def _write_layer(context: Context, node: ast.Write, target: AnyValue) -> None:
+    """All parameters and state at once; `target` is a layer or a list of layers.
+
+    What is stored is a constant: no gradient passes through the copy, as in PyTorch.
+    """
+    value = context.require(context.value(node.value))
+    if not (holds_layers(value) or isinstance(value, LayerContents)):
+        text = f"`{node.target.span.text}` is {describe(target)}, but this is {describe(value)}"
+        found = context.report.error("WG0315", text, node.value)
+        advice = "store a whole layer (`target := net`), or one of its parameters"
+        raise Stop(found.help(advice))
+    stored, tensors = stored_in(target), contents(context, value)
+    problem = difference(stored, tensors)
+    if problem:
+        text = f"a layer is stored in one with the same parameters and state, but {problem}"
+        raise Stop(context.report.error("WG0315", text, node))
+    context.here = node.span
+    for name, ref in stored.items():
+        new = tensors[name]
+        context.trace.write(ref, context.emit("stop_grad", new, dims=new.dims, dtype=new.dtype))
 
 
 def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> Diagnostic:

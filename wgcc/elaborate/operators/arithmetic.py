@@ -46,6 +46,8 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
         return numbers.fold(tracer, op, left, right, at)
     if op in COMPARISONS and isinstance(a, KNOWN) and isinstance(b, KNOWN):
         return BoolValue(numbers.compare_known(tracer, op, a, b, op_span))
+    if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
+        return ListValue((*a.items, *b.items))
     if op == "@":
         return matmul(tracer, left, right, op_span)
     if op == "**":

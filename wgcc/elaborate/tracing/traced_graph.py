@@ -31,6 +31,7 @@ class TracedGraph:
         self.old: dict[Value, str] = {}
         self.lookups: list[Lookup] = []
         self._current: dict[str, Tensor] = {}
+        self._contents: set[Value] = set()
         self._names: dict[Value, str] = {}
 
     def input(self, name: str, dtype: str, dims: tuple[Dim, ...]) -> Tensor:
@@ -44,12 +45,18 @@ class TracedGraph:
             value = Value(ref.path, TensorType(sizes_of(ref.dims), ref.dtype))
             (self.params if isinstance(ref, ParamRef) else self.state)[ref.path] = value
             self._current[ref.path] = Tensor(value, ref.dims)
+            self._contents.add(value)
         return self._current[ref.path]
+
+    def is_stored(self, tensor: Tensor) -> bool:
+        """Whether a parameter or state has or had it as content: a copy needs its own value."""
+        return tensor.value in self._contents
 
     def write(self, ref: ParamRef | StateRef, tensor: Tensor) -> None:
         before = self.read(ref).value
         self.old[before] = ref.path
         self._current[ref.path] = Tensor(tensor.value, ref.dims)
+        self._contents.add(tensor.value)
         self.writes[ref.path] = tensor.value
 
     def apply(

@@ -173,6 +173,14 @@ class LayerValue:
 
 
 @dataclass(frozen=True, eq=False)
+class LayerContents:
+    """Tensors for all parameters and state of a layer, by their names in it: `lerp(a, b, w)`."""
+
+    layer: str
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
 class FunctionValue:
     name: str
     node: ast.Function
@@ -225,8 +233,8 @@ FAILED = Failed()
 
 AnyValue = (
     Tensor | Number | Dim | BoolValue | Text | TupleValue | ListValue | RangeValue | DtypeValue
-    | TypeValue | ParamRef | StateRef | LayerType | LayerValue | FunctionValue | Builtin
-    | ModuleValue | OptimizerValue | TrainingFlag | Failed
+    | TypeValue | ParamRef | StateRef | LayerType | LayerValue | LayerContents | FunctionValue
+    | Builtin | ModuleValue | OptimizerValue | TrainingFlag | Failed
 )  # fmt: skip
 
 
@@ -263,4 +271,5 @@ _KINDS: dict[type, str] = {
     TypeValue: "a type",
     ModuleValue: "a file",
     OptimizerValue: "an optimizer",
+    LayerContents: "the contents of a layer",
 }
