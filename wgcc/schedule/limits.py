@@ -59,7 +59,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
     if len(dispatch.regions) > MAX_BINDINGS:
         yield (
             f"this needs {len(dispatch.regions)} tensors at once; a kernel can use {MAX_BINDINGS}",
-            "compute it in several statements",
+            "compute it from fewer tensors: what two statements read is stored between them",
         )
     largest = max(region.bytes for region in dispatch.regions)
     if largest > MAX_BINDING:

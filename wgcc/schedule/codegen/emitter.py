@@ -196,7 +196,13 @@ class Emitter:
     def _piece(
         self, value: Value, place: Coordinates, inside: str, coordinates: Coordinates
     ) -> str:
-        """An element that may not exist: then the first is read, so no load is out of bounds."""
+        """An element that may not exist: then the first is read, so no load is out of bounds.
+
+        One that this thread has computed itself need not be stored anywhere.
+        """
+        known = self.outer.known.get((value.name, place))
+        if known is not None:
+            return known
         if value.name in self._producers or value.type.size == 1:
             extents = zip(place, value.shape, strict=True)
             return self.at(value, tuple(self._safe(c, n, inside, coordinates) for c, n in extents))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, Special, View
@@ -19,6 +19,7 @@ from wgcc.schedule.dataflow import (
     lowering,
     moves,
 )
+from wgcc.schedule.kernel import MAX_BINDINGS
 from wgcc.schedule.updates import bound_alone, is_update, lists_of
 
 # What may be computed again at every use: few cheap operations on few tensors.
@@ -54,8 +55,9 @@ def choose_materialised(flow: Flow, compared: set[str]) -> dict[str, Reason]:
 class Tree:
     """What it takes to compute an element from values in memory.
 
-    `lone` are leaves of one element that take a binding all the same. `views` are the views on the
-    longest path, `pieces` the places that elements of joined values may come from.
+    `lone` are leaves of one element that take a binding all the same, `shared` says whether there
+    are others, which share one. `views` are the views on the longest path, `pieces` the places that
+    elements of joined values may come from.
     """
 
     leaves: frozenset[str]
@@ -64,6 +66,7 @@ class Tree:
     cheap: bool
     views: int = 0
     pieces: int = 0
+    shared: bool = False
 
     @property
     def bindings(self) -> int:
@@ -206,26 +209,48 @@ class _Chooser:
         self.ends_of_products: set[str] = set()
         self._alone = bound_alone(flow.graph)
         self._reasons: dict[str, Reason] = {}
+        self._cuts = 0
 
     def run(self) -> dict[str, Reason]:
         for node in self.flow.graph.nodes:
             if computes_by_element(node) or moves(node):
                 if isinstance(lowering(node), Pointwise) and self._ends_product(node):
                     self.ends_of_products.add(node.output.name)
-                self.trees[node.output.name] = self._grown(node)
+                self.trees[node.output.name] = self._cut(node, _is_large)
             for value in node.outputs:
                 choice = _Choice(self, node, value)
                 self._reasons[value.name] = next(r for r, applies in RULES if applies(choice))
+        self._fit_bindings()
         return self._reasons
+
+    def _fit_bindings(self) -> None:
+        """Cut what any single kernel cannot bind: operands of products are not cut before.
+
+        A value that is cut takes a binding more where what it is made of is read, too.
+        """
+        before = -1
+        while self._cuts > before:
+            before = self._cuts
+            for node in self.flow.graph.nodes:
+                if computes_by_element(node) or moves(node):
+                    self.trees[node.output.name] = self._combined(node)
+                if not is_update(node) and any(map(self._is_stored, node.outputs)):
+                    self._cut(node, partial(self._exceeds_bindings, node))
+
+    def _exceeds_bindings(self, node: Node, tree: Tree) -> bool:
+        own = [value.type.size > 1 or value.name in self._alone for value in node.outputs]
+        shares = tree.shared or not all(own)
+        return tree.bindings + sum(own) + shares > MAX_BINDINGS
 
     def _is_stored(self, value: Value) -> bool:
         """Sources of the graph are; so is what was found to be materialised so far."""
         reason = self._reasons.get(value.name)
         return reason is None or reason.materialised
 
-    def _grown(self, node: Node) -> Tree:
+    def _cut(self, node: Node, is_large: Callable[[Tree], bool]) -> Tree:
+        """Store the largest of what a node is computed from, until the rest is not large."""
         tree = self._combined(node)
-        while tree.bindings > MAX_LEAVES or tree.ops > MAX_OPS:
+        while is_large(tree):
             candidates = [
                 found
                 for operand in node.inputs
@@ -235,6 +260,7 @@ class _Chooser:
                 break
             largest = max(candidates, key=lambda v: (self.trees[v.name].bindings, v.name))
             self._reasons[largest.name] = CUT
+            self._cuts += 1
             tree = self._combined(node)
         return tree
 
@@ -269,13 +295,14 @@ class _Chooser:
             cheap and all(part.cheap for part in parts),
             1 - own + max((part.views for part in parts), default=0),
             sum(max(least, part.pieces) for part in parts),
+            any(part.shared for part in parts),
         )
 
     def tree(self, value: Value) -> Tree:
         if self._is_stored(value):
             name, large = frozenset({value.name}), value.type.size > 1
             lone = name if not large and value.name in self._alone else frozenset()
-            return Tree(name if large else frozenset(), lone, 0, True)
+            return Tree(name if large else frozenset(), lone, 0, True, shared=not (large or lone))
         node = self.flow.producers[value.name]
         if moves(node):  # an input may have been materialised since
             return self._combined(node)
@@ -294,6 +321,10 @@ class _Chooser:
             if ends and list(self.flow.readers(producer.outputs[0])) == [node]:
                 return True
         return False
+
+
+def _is_large(tree: Tree) -> bool:
+    return tree.bindings > MAX_LEAVES or tree.ops > MAX_OPS
 
 
 def _in_arenas(flow: Flow) -> set[str]:

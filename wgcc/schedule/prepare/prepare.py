@@ -16,11 +16,13 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Reduce, ReduceMany, Update
+from wgcc.passes.prune import prune
 from wgcc.passes.rewrite import Rewrite
 from wgcc.passes.simplify import simplify
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
+from wgcc.schedule.prepare.flatten_joins import flatten_joins
 from wgcc.schedule.prepare.own_gradients import own_gradients
 from wgcc.schedule.prepare.place_results import place_results
 from wgcc.schedule.prepare.random_sites import sites_in_memory
@@ -44,6 +46,7 @@ def prepare(program: Program, layout: Layout) -> Program:
 
 
 def _prepared(graph: Graph, layout: Layout) -> Graph:
+    graph = prune(flatten_joins(graph))
     graph = simplify(_once_more(_rewritten(graph, _RULES)))
     if any(isinstance(lowering(node), Update) for node in graph.nodes):
         # Gradients get places when they have their final form, which nothing changes any more.
