@@ -61,6 +61,9 @@ CASES = [
     Case("expm1 near 0", "wg_expm1(x)", ("expm1",), np.expm1, (-0.6, 0.6), relative=2e-6),
     Case("tanh", "wg_tanh(x)", ("tanh",), np.tanh, (-12.0, 12.0), relative=1e-6),
     Case("tanh far", "wg_tanh(x)", ("tanh",), np.tanh, (-1e30, 1e30), relative=1e-6),
+    Case(
+        "tanh up to 1", "max(abs(wg_tanh(x)), 1.0)", ("tanh",), np.ones_like, (4.0, 10.0), None, 0.0
+    ),
     Case("tanh near 0", "wg_tanh(x)", ("tanh",), np.tanh, (-1e-3, 1e-3), relative=1e-6),
     Case(
         "sigmoid",
