@@ -44,7 +44,7 @@ EXACT: list[tuple[str, Callable[[Array], Array], float]] = [
     ("sqrt({0})", np.sqrt, 0.5),
     ("inverseSqrt({0})", lambda x: 1 / np.sqrt(x), 1.5),
     ("wg_expm1({0})", np.expm1, 2.0),
-    ("wg_tanh({0})", np.tanh, 2.0),
+    ("wg_tanh({0})", np.tanh, 5.0),
     ("wg_log1p({0})", np.log1p, 2.5),
     ("wg_sigmoid({0})", sigmoid, 2.5),
     ("wg_erf({0})", np.vectorize(erf, otypes=[float]), 2.5),
