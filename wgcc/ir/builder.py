@@ -26,6 +26,13 @@ class Builder:
         self._taken = set(taken)
         self._counts: dict[str, int] = {}
 
+    def inner(self) -> Builder:
+        """A builder of other nodes of the same entry, as the body of a loop: names differ."""
+        found = Builder(self._infer)
+        found.span, found.prefix = self.span, self.prefix
+        found._taken, found._counts = self._taken, self._counts
+        return found
+
     def apply(self, op: str, *inputs: Value, name: str = "", **attrs: Any) -> Value:
         """Add a node with one output and return its value."""
         (value,) = self.apply_many(op, *inputs, names=(name,), **attrs)

@@ -150,6 +150,17 @@ def _separated(graph: Graph, taken: set[str]) -> Graph:
     return replace(graph, nodes=tuple(nodes))
 
 
+def with_fresh_names(node: Node, fresh: Callable[[str], str]) -> Node:
+    """A loop whose body has other names, as a copy needs; other nodes stay as they are."""
+    loop = loop_of(node)
+    if loop is None:
+        return node
+    names = {v.name: Value(fresh(v.name), v.type) for v in defined(loop.body)}
+    body = rename(loop.body, names)
+    nodes = tuple(with_fresh_names(inner, fresh) for inner in body.nodes)
+    return with_body(node, replace(body, nodes=nodes))
+
+
 def fresh_name(name: str, taken: set[str]) -> str:
     candidate, count = name, 1
     while candidate in taken:

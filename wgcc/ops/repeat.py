@@ -1,5 +1,6 @@
 """repeat(*inits, *xs, *captured; body, rounds, reverse) -> (*carries, *stacks): a loop.
 
+With `recompute`, its gradient computes values of a round again, where it can, from the carries.
 `body` is the graph of one round: see `wgcc/ir/loops.py`. Its gradient is another loop, which
 `wgcc/passes` builds.
 """
@@ -13,7 +14,9 @@ from wgcc.ir.loops import stacked
 from wgcc.ops.registry import Op, Repeat, ShapeError
 
 
-def infer(*inputs: TensorType, body: Graph, rounds: int, reverse: bool) -> tuple[TensorType, ...]:
+def infer(
+    *inputs: TensorType, body: Graph, rounds: int, reverse: bool, recompute: bool = False
+) -> tuple[TensorType, ...]:
     if rounds < 1:
         raise ShapeError(f"repeat needs at least one round, not {rounds}")
     _check_form(body)

@@ -12,6 +12,7 @@ from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies
 from wgcc.passes.differentiate import differentiate
 from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.prune import prune
@@ -21,7 +22,16 @@ from wgcc.passes.rewrite import Rewrite
 
 def autograd(graph: Graph) -> Graph:
     """Raises one error with all places where a gradient is missing."""
-    rewrite, missing = Rewrite(graph), Missing()
+    missing = Missing()
+    done = _replace_markers(graph, missing)
+    missing.report()
+    return prune(without_marks(done))
+
+
+def _replace_markers(graph: Graph, missing: Missing) -> Graph:
+    """Gradients in the body of a loop come first: that of the loop is one of all in its body."""
+    graph = map_bodies(graph, partial(_replace_markers, missing=missing))
+    rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.updated(old)
         missing.asked = node.span
@@ -33,8 +43,7 @@ def autograd(graph: Graph) -> Graph:
             rewrite.replace(node, partial(_minimize, rewrite.builder, node, missing))
         else:
             rewrite.keep(node)
-    missing.report()
-    return prune(without_marks(rewrite.finish()))
+    return rewrite.finish()
 
 
 def _grad(builder: Builder, node: Node, missing: Missing) -> Sequence[Value]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
+from wgcc.ops.registry import GradRule
+from wgcc.passes.loop_gradient import loop_gradient
 from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.rematerialise import Rematerialise
 from wgcc.passes.rewrite import renamed
@@ -20,9 +23,22 @@ def differentiate(
     The nodes that `builder` already has are differentiated. A gradient is named after its value:
     `d.NAME`. Ops without a gradient are recorded in `missing`.
     """
+    return pull_back(builder, [(value, seed)], wrt, missing)
+
+
+def pull_back(
+    builder: Builder,
+    seeds: Sequence[tuple[Value, Value]],
+    wrt: Sequence[Value],
+    missing: Missing,
+) -> list[Value | None]:
+    """The same for several values, each with its gradient."""
     tape = tuple(builder.nodes)
-    backward = _Backward(builder, value, seed, Rematerialise(builder, tape), missing)
-    for node in reversed(_between(tape, wrt, value)):
+    nodes, varying = _between(tape, wrt, [value for value, _ in seeds])
+    backward = _Backward(builder, varying, Rematerialise(builder, tape), missing)
+    for value, seed in seeds:
+        backward.add(value, seed)
+    for node in reversed(nodes):
         backward.through(node)
     found = [backward.gradients.get(place.name) for place in wrt]
     names = _gradient_names(builder, backward, len(tape))
@@ -34,11 +50,16 @@ class _Backward:
     """The gradients computed so far, by the name of the forward value."""
 
     def __init__(
-        self, builder: Builder, value: Value, seed: Value, remat: Rematerialise, missing: Missing
+        self,
+        builder: Builder,
+        varying: Collection[str],
+        remat: Rematerialise,
+        missing: Missing,
     ) -> None:
         self.builder = builder
+        self.varying = varying
         self.remat = remat
-        self.gradients: dict[str, Value] = {value.name: seed}
+        self.gradients: dict[str, Value] = {}
         self.missing = missing
 
     def through(self, node: Node) -> None:
@@ -46,7 +67,7 @@ class _Backward:
         incoming = [self.gradients.get(output.name) for output in node.outputs]
         if not any(incoming):
             return
-        rule = OPS[node.op].grad
+        rule = self._loop_rule(node) if "body" in node.attrs else OPS[node.op].grad
         with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
             if rule is None:
                 self._continue_with_zeros(node)
@@ -57,7 +78,17 @@ class _Backward:
                 node.inputs, rule(self.builder, same, incoming), strict=True
             ):
                 if gradient is not None:
-                    self._add(value, gradient)
+                    self.add(value, gradient)
+
+    def _loop_rule(self, node: Node) -> GradRule:
+        """Inputs of a rematerialised copy have other names, but the same places."""
+        wanted = [value.name in self.varying for value in node.inputs]
+
+        def rule(b: Builder, same: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
+            names = {v.name for v, use in zip(same.inputs, wanted, strict=True) if use}
+            return loop_gradient(b, same, gs, names, partial(pull_back, missing=self.missing))
+
+        return rule
 
     def _continue_with_zeros(self, node: Node) -> None:
         """Continue with zeros, to find all other nodes that have no rule, too."""
@@ -65,9 +96,9 @@ class _Backward:
         for value in node.inputs:
             if value.dtype in FLOATS:
                 zero = self.builder.constant(0.0, value.dtype)
-                self._add(value, self.builder.apply("broadcast", zero, shape=value.shape))
+                self.add(value, self.builder.apply("broadcast", zero, shape=value.shape))
 
-    def _add(self, value: Value, gradient: Value) -> None:
+    def add(self, value: Value, gradient: Value) -> None:
         """A value used several times gets the sum of the gradients of its uses."""
         assert gradient.type == value.type, f"d.{value.name} is {gradient.type}, not {value.type}"
         known = self.gradients.get(value.name)
@@ -76,8 +107,11 @@ class _Backward:
         )
 
 
-def _between(tape: Sequence[Node], sources: Iterable[Value], target: Value) -> list[Node]:
-    """The nodes on a path of floats from one of `sources` to `target`, in order.
+def _between(
+    tape: Sequence[Node], sources: Iterable[Value], targets: Iterable[Value]
+) -> tuple[list[Node], set[str]]:
+    """The nodes on a path of floats from one of `sources` to one of `targets`, in order, and the
+    names of all values that depend on `sources`.
 
     New parameters of an optimizer are constants: nothing is differentiated through an update.
     """
@@ -87,12 +121,12 @@ def _between(tape: Sequence[Node], sources: Iterable[Value], target: Value) -> l
         if node.op != "update" and any(value.name in varying for value in node.inputs):
             forward.append(node)
             varying.update(value.name for value in node.outputs if value.dtype in FLOATS)
-    reaching, found = {target.name}, []
+    reaching, found = {target.name for target in targets}, []
     for node in reversed(forward):
         if any(value.name in reaching and value.name in varying for value in node.outputs):
             found.append(node)
             reaching.update(value.name for value in node.inputs)
-    return found[::-1]
+    return found[::-1], varying
 
 
 def _gradient_names(builder: Builder, backward: _Backward, first: int) -> dict[str, Value]:

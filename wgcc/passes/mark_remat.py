@@ -7,13 +7,15 @@ these are few. They are marked like `remat` layers (see wgcc/ops/markers.py), fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Join, Source, View
-from wgcc.passes.rematerialise import MARK, without_marks
+from wgcc.passes.rematerialise import MARK, RECOMPUTE, without_marks
 from wgcc.passes.rewrite import Rewrite
 
 
@@ -22,9 +24,18 @@ def mark_remat(graph: Graph, parts: int) -> Graph:
     end = next((i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING), 0)
     if not end:
         return graph
-    graph = without_marks(graph)
+    graph = _mark_loops(without_marks(graph))
     end = next(i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING)
     return _Marking(graph).run(_cuts(graph.nodes[:end], parts))
+
+
+def _mark_loops(graph: Graph) -> Graph:
+    """Gradients of loops compute values of a round again from its carries."""
+    nodes = tuple(
+        replace(node, attrs={**node.attrs, RECOMPUTE: True}) if "body" in node.attrs else node
+        for node in graph.nodes
+    )
+    return map_bodies(replace(graph, nodes=nodes), _mark_loops)
 
 
 class _Marking:

@@ -48,15 +48,15 @@ def _live_body(loop: Loop, live: Collection[str]) -> Graph:
     old = loop.body
     stacks = zip(loop.stacks, old.outputs.items(), strict=True)
     outputs = {name: value for stack, (name, value) in stacks if stack.name in live}
-    needed: set[str] = set()
-    read = {c.name for v, c in zip(loop.finals, old.state, strict=True) if v.name in live}
+    needed = {c.name for v, c in zip(loop.finals, old.state, strict=True) if v.name in live}
     while True:
-        more = needed | {value.name for value in old.state if value.name in read}
-        writes = {name: value for name, value in old.writes.items() if name in more}
+        writes = {name: value for name, value in old.writes.items() if name in needed}
         body = prune(replace(old, outputs=outputs, writes=writes))
+        read = _read(body)
+        more = needed | {value.name for value in old.state if value.name in read}
         if more == needed:
             break
-        needed, read = more, _read(body)
+        needed = more
     state = tuple(value for value in old.state if value.name in needed)
     inputs = tuple(value for value in old.inputs[1:] if value.name in read)
     return replace(body, inputs=(old.inputs[0], *inputs), state=state)

@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies, with_fresh_names
 from wgcc.passes.rewrite import Rewrite
 
 MARK = "remat"
+RECOMPUTE = "recompute"
 
 
 class Rematerialise:
@@ -25,7 +27,8 @@ class Rematerialise:
         self._region_of: dict[str, int] = {}
         self._spans: dict[int, tuple[int, int]] = {}
         self._copies: dict[str, Value] = {}
-        self._written: set[int] = set()
+        self._written: dict[str, Node] = {}
+        self._done: set[int] = set()
         for at, node in enumerate(tape):
             if node.op == MARK:
                 first, _ = self._spans.get(node.attrs["region"], (at, at))
@@ -39,10 +42,10 @@ class Rematerialise:
         region = self._region_of.get(node.outputs[0].name)
         if region is None:
             return node
-        if region not in self._written:
-            self._written.add(region)
+        if region not in self._done:
+            self._done.add(region)
             self._write(region, after)
-        return self._copied(node)
+        return self._written.get(node.outputs[0].name) or self._copied(node)
 
     def _write(self, region: int, after: Value) -> None:
         first, last = self._spans[region]
@@ -53,7 +56,9 @@ class Rematerialise:
             elif any(value.name in self._copies for value in node.inputs):
                 outputs = tuple(self._fresh(value) for value in node.outputs)
                 self._copies.update(zip((v.name for v in node.outputs), outputs, strict=True))
-                self.builder.nodes.append(self._copied(node))
+                copy = with_fresh_names(self._copied(node), self.builder.fresh)
+                self._written[node.outputs[0].name] = copy
+                self.builder.nodes.append(copy)
 
     def _fresh(self, value: Value) -> Value:
         return Value(self.builder.fresh(f"{value.name}.remat"), value.type)
@@ -67,10 +72,16 @@ class Rematerialise:
 
 
 def without_marks(graph: Graph) -> Graph:
+    """Also without the mark of loops whose gradients compute values again."""
     rewrite = Rewrite(graph)
     for node in graph.nodes:
         if node.op == MARK:
             rewrite.put(node.output, rewrite.current(node.inputs[0]))
         else:
-            rewrite.keep(node)
-    return rewrite.finish()
+            rewrite.keep(_unmarked(node))
+    return map_bodies(rewrite.finish(), without_marks)
+
+
+def _unmarked(node: Node) -> Node:
+    attrs = {name: value for name, value in node.attrs.items() if name != RECOMPUTE}
+    return node if len(attrs) == len(node.attrs) else replace(node, attrs=attrs)

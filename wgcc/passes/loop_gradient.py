@@ -1,0 +1,149 @@
+"""The gradient of a loop: a second loop in the other direction.
+
+One round is differentiated. What the gradient of a round needs of the forward round is stacked, or
+computed again; gradients of what all rounds read are sums over rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Node, Value
+from wgcc.ir.loops import Loop
+from wgcc.passes.backward_rounds import BackwardRounds
+from wgcc.passes.forward_rounds import ForwardRounds
+from wgcc.passes.loop_activity import Activity, find_activity
+from wgcc.passes.sum_rounds import SumRounds
+
+# Of some values of a graph under construction, each with its gradient, the gradients of others.
+PullBack = Callable[
+    [Builder, Sequence[tuple[Value, Value]], Sequence[Value]], Sequence[Value | None]
+]
+
+
+def loop_gradient(
+    b: Builder,
+    node: Node,
+    incoming: Sequence[Value | None],
+    wanted: Collection[str],
+    pull_back: PullBack,
+) -> list[Value | None]:
+    """The gradient of each input of `node`, from those of its outputs.
+
+    Only those of inputs whose names are `wanted` are computed. The nodes are appended to `b`; in
+    place of `node`, `b` gets a loop with more stacks.
+    """
+    loop = Loop(node)
+    active = find_activity(loop, incoming, wanted)
+    if not active.live and not active.seeds:
+        return [None] * len(node.inputs)
+    inner = b.inner()
+    inner.nodes = list(loop.body.nodes)
+    gradients = _Gradients(b, loop, inner, active, incoming, pull_back)
+    return gradients.run()
+
+
+class _Gradients:
+    def __init__(
+        self,
+        b: Builder,
+        loop: Loop,
+        inner: Builder,
+        active: Activity,
+        incoming: Sequence[Value | None],
+        pull_back: PullBack,
+    ) -> None:
+        self.b, self.loop, self.inner, self.active = b, loop, inner, active
+        self.incoming, self.pull_back = incoming, pull_back
+        self.slices: list[tuple[Value, Value]] = []
+
+    def run(self) -> list[Value | None]:
+        loop, live = self.loop, self.active.live
+        before = {carry.name: self._cotangent(carry) for carry in live}
+        slices = [(g, self._fresh_slice(value, g)) for value, g in self.active.seeds]
+        found = self._differentiate(before, [inner for _, inner in slices])
+        count = len(loop.body.nodes)
+        forward = ForwardRounds(self.b, loop, tuple(self.inner.nodes[:count]))
+        backward = BackwardRounds(self.b, self.inner, forward, sliced=slices)
+        results = self._carried(backward, before, found)
+        for x, inner in loop.sliced:
+            if (gradient := found.get(inner.name)) is not None:
+                results[x.name, inner.name] = backward.stack(gradient)
+        after = self.b.inner()
+        self._add_captured(after, backward, found, results)
+        self._append(backward, after)
+        read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.captured)
+        return [results.get((outer.name, inner.name)) for outer, inner in read]
+
+    def _cotangent(self, carry: Value) -> Value:
+        return Value(self.b.fresh(f"d.{self.loop.body.writes[carry.name].name}"), carry.type)
+
+    def _fresh_slice(self, value: Value, gradient: Value) -> Value:
+        return Value(self.b.fresh(f"d.{value.name}"), value.type)
+
+    def _differentiate(
+        self, before: dict[str, Value], slices: Sequence[Value]
+    ) -> dict[str, Value | None]:
+        """The gradient of each source of the round, by name, as nodes of `inner`."""
+        writes = self.loop.body.writes
+        seeds = [(writes[name], value) for name, value in before.items()]
+        for (value, _), inner in zip(self.active.seeds, slices, strict=True):
+            seeds.append((value, inner))
+        inputs = self.loop.body.inputs[1:]
+        wrt = [*self.active.live, *(v for v in inputs if v.name in self.active.varying)]
+        found = self.pull_back(self.inner, seeds, wrt)
+        return {value.name: gradient for value, gradient in zip(wrt, found, strict=True)}
+
+    def _carried(
+        self,
+        backward: BackwardRounds,
+        before: dict[str, Value],
+        found: dict[str, Value | None],
+    ) -> dict[tuple[str, str], Value]:
+        """The gradients of initial carries: what the carries of this loop end with."""
+        results = {}
+        for init, carry, gradient in zip(
+            self.loop.inits, self.loop.carries, self.incoming, strict=False
+        ):
+            if carry.name in before:
+                start = gradient or _zeros(self.b, carry)
+                after = found[carry.name] or _zeros(self.inner, carry)
+                last = backward.carry(start, before[carry.name], after)
+                results[init.name, carry.name] = last
+        return results
+
+    def _add_captured(
+        self,
+        after: Builder,
+        backward: BackwardRounds,
+        found: dict[str, Value | None],
+        results: dict[tuple[str, str], Value],
+    ) -> None:
+        forward = {value.name for node in backward.forward.nodes for value in node.outputs}
+        forward |= {value.name for value in self.loop.body.sources}
+        made = {value.name: node for node in self.inner.nodes for value in node.outputs}
+        sums = SumRounds(
+            after,
+            backward.forward,
+            made,
+            lambda value: value.name in forward,
+            backward.stack,
+            backward.add_up,
+        )
+        for outer, inner in self.loop.captured:
+            if (gradient := found.get(inner.name)) is not None:
+                results[outer.name, inner.name] = sums.total(gradient)
+
+    def _append(self, backward: BackwardRounds, after: Builder) -> None:
+        loop = backward.finish()
+        forward, more = backward.forward.finish()
+        name = self.loop.node.outputs[0].name
+        place = next(i for i, node in enumerate(self.b.nodes) if node.outputs[0].name == name)
+        self.b.nodes[place] = forward
+        self.b.nodes += [*more, loop, *after.nodes]
+
+
+def _zeros(b: Builder, like: Value) -> Value:
+    zero = b.constant(0.0, like.dtype)
+    return b.apply("broadcast", zero, shape=like.shape) if like.shape else zero
