@@ -21,9 +21,9 @@ Array = np.ndarray[Any, Any]
 class Case:
     """`wg` is an expression of inputs x, w, … of these `shapes`, `torch` the same in PyTorch.
 
-    In PyTorch, `first(x)` moves channels to axis 1, `last(y)` back to the end, and `kernel(w)`
-    gives [outputs, inputs, kernel …]. `at` are the numbers of x if they matter, `low` and `high`
-    the range of those drawn otherwise.
+    In PyTorch, `first(x)` moves channels to axis 1, `last(y)` back to the end; `kernel(w)` gives
+    [outputs, inputs, kernel …], `turned(w)` [inputs, outputs, kernel …]. `at` are the numbers of x
+    if they matter, `low` and `high` the range of those drawn otherwise.
     """
 
     wg: str
@@ -46,6 +46,106 @@ def _points(wg: str, torch: str, *more: tuple[int, ...]) -> Case:
     return Case(wg, torch, ((len(POINTS),), *more), POINTS)
 
 
+def _layers(wg: str, torch: str, *shapes: tuple[int, ...]) -> Case:
+    """`torch` is a call of `F` whose first argument takes and gives channels first."""
+    name, _, rest = torch.partition("(x")
+    return Case(wg, f"last(F.{name}(first(x){rest})", shapes)
+
+
+CONVOLUTIONS = {
+    "conv1d": _layers("conv1d(x, w)", "conv1d(x, kernel(w))", (2, 7, 3), (3, 3, 4)),
+    "conv1d_all": _layers(
+        "conv1d(x, w, stride = 2, pad = 3, dilation = 2, groups = 2)",
+        "conv1d(x, kernel(w), None, 2, 3, 2, 2)", (1, 8, 4), (3, 2, 6),
+    ),
+    "conv3d": _layers("conv3d(x, w)", "conv3d(x, kernel(w))", (1, 3, 4, 3, 2), (2, 3, 2, 2, 3)),
+    "conv3d_all": _layers(
+        "conv3d(x, w, stride = (1, 2, 1), pad = (1, 0, 1), dilation = (1, 1, 2), groups = 2)",
+        "conv3d(x, kernel(w), None, (1, 2, 1), (1, 0, 1), (1, 1, 2), 2)",
+        (1, 3, 5, 4, 4), (3, 2, 2, 2, 2),
+    ),
+    "transpose1d": _layers(
+        "conv_transpose1d(x, w)", "conv_transpose1d(x, turned(w))", (2, 4, 3), (3, 3, 2)
+    ),
+    "transpose1d_all": _layers(
+        "conv_transpose1d(x, w, stride = 3, pad = 1, output_pad = 2, groups = 2)",
+        "conv_transpose1d(x, turned(w), None, 3, 1, 2, 2)", (1, 4, 4), (4, 4, 3),
+    ),
+    "transpose2d": _layers(
+        "conv_transpose2d(x, w, stride = 2)", "conv_transpose2d(x, turned(w), None, 2)",
+        (1, 3, 2, 3), (2, 2, 3, 4),
+    ),
+    "transpose2d_all": _layers(
+        "conv_transpose2d(x, w, stride = (2, 1), pad = (1, 2), output_pad = (1, 0), "
+        "dilation = (1, 2), groups = 2)",
+        "conv_transpose2d(x, turned(w), None, (2, 1), (1, 2), (1, 0), 2, (1, 2))",
+        (1, 3, 4, 4), (3, 3, 4, 2),
+    ),
+    "transpose2d_both": _layers(
+        "conv_transpose2d(x, w, stride = 3, dilation = 2, output_pad = 1)",
+        "conv_transpose2d(x, turned(w), None, 3, 0, 1, 1, 2)", (1, 2, 3, 2), (2, 3, 2, 2),
+    ),
+}  # fmt: skip
+
+
+POOLS = {
+    "max_pool1d": _layers("max_pool1d(x, 2)", "max_pool1d(x, 2)", (2, 7, 3)),
+    "max_pool1d_all": _layers(
+        "max_pool1d(x, 3, 2, pad = 1, dilation = 2, ceil_mode = true)",
+        "max_pool1d(x, 3, 2, 1, 2, True)", (1, 10, 2),
+    ),
+    "max_pool2d_ceil": _layers(
+        "max_pool2d(x, 2, ceil_mode = true)", "max_pool2d(x, 2, ceil_mode=True)", (1, 5, 3, 2)
+    ),
+    # A window that would begin in the padding after the image is left out.
+    "max_pool2d_ceil_left_out": _layers(
+        "max_pool2d(x, 2, pad = 1, ceil_mode = true)", "max_pool2d(x, 2, None, 1, 1, True)",
+        (1, 4, 3, 2),
+    ),
+    "max_pool2d_dilated": _layers(
+        "max_pool2d(x, (2, 3), 1, dilation = (3, 2))", "max_pool2d(x, (2, 3), 1, 0, (3, 2))",
+        (1, 6, 7, 2),
+    ),
+    "max_pool3d": _layers(
+        "max_pool3d(x, 2, (2, 1, 1), pad = (1, 0, 1))", "max_pool3d(x, 2, (2, 1, 1), (1, 0, 1))",
+        (1, 3, 4, 3, 2),
+    ),
+    "max_pool1d_index": _layers(
+        "f32(max_pool1d(x, 3, 2, pad = 1, return_indices = true)[1]) + 0.0 * sum(x)",
+        "max_pool1d(x, 3, 2, 1, return_indices=True)[1]) + 0 * sum(x.flatten()", (2, 7, 3),
+    ),
+    "max_pool2d_index": _layers(
+        "f32(max_pool2d(x, (2, 3), 1, dilation = (3, 2), return_indices = true)[1]) + 0.0 * sum(x)",
+        "max_pool2d(x, (2, 3), 1, 0, (3, 2), return_indices=True)[1]) + 0 * sum(x.flatten()",
+        (1, 6, 7, 2),
+    ),
+    "max_pool3d_index": _layers(
+        "f32(max_pool3d(x, 2, ceil_mode = true, return_indices = true)[1]) + 0.0 * sum(x)",
+        "max_pool3d(x, 2, ceil_mode=True, return_indices=True)[1]) + 0 * sum(x.flatten()",
+        (1, 3, 4, 3, 2),
+    ),
+    "avg_pool1d": _layers(
+        "avg_pool1d(x, 3, 2, pad = 1)", "avg_pool1d(x, 3, 2, 1)", (2, 8, 3)
+    ),
+    "avg_pool1d_image": _layers(
+        "avg_pool1d(x, 3, 2, pad = 1, count_include_pad = false)",
+        "avg_pool1d(x, 3, 2, 1, count_include_pad=False)", (2, 8, 3),
+    ),
+    "avg_pool2d_ceil": _layers(
+        "avg_pool2d(x, 3, 2, pad = 1, ceil_mode = true)", "avg_pool2d(x, 3, 2, 1, True)",
+        (1, 6, 5, 2),
+    ),
+    "avg_pool2d_all": _layers(
+        "avg_pool2d(x, (3, 2), 2, pad = (1, 0), ceil_mode = true, count_include_pad = false)",
+        "avg_pool2d(x, (3, 2), 2, (1, 0), True, False)", (1, 6, 5, 2),
+    ),
+    "avg_pool3d": _layers(
+        "avg_pool3d(x, 2, 1, pad = 1, count_include_pad = false)",
+        "avg_pool3d(x, 2, 1, 1, False, False)", (1, 2, 3, 2, 2),
+    ),
+}  # fmt: skip
+
+
 CASES = {
     "leaky_relu": _points("leaky_relu(x)", "F.leaky_relu(x)"),
     "leaky_relu_steep": _points("leaky_relu(x, slope = 0.3)", "F.leaky_relu(x, 0.3)"),
@@ -59,6 +159,8 @@ CASES = {
     "prelu_features": Case("prelu(x, w)", "last(F.prelu(first(x), w))", ((2, 3, 5), (5,))),
     "glu": Case("glu(x)", "F.glu(x)", ((3, 8),)),
     "glu_axis": Case("glu(x, axis = 0)", "F.glu(x, 0)", ((4, 3),)),
+    **CONVOLUTIONS,
+    **POOLS,
 }
 
 

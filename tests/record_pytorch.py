@@ -24,6 +24,7 @@ def main() -> None:
 def record(name: str) -> dict[str, Any]:
     given = {key: torch.tensor(array, requires_grad=True) for key, array in inputs(name).items()}
     scope = {"F": F, "torch": torch, "first": first, "last": last, "kernel": kernel}
+    scope["turned"] = turned
     y = eval(CASES[name].torch, scope, dict(given))
     torch.sum(y * y + y).backward()
     found = {"y": rounded(y)}
@@ -41,6 +42,11 @@ def last(y: Tensor) -> Tensor:
 def kernel(w: Tensor) -> Tensor:
     """From [kernel …, inputs, outputs]."""
     return w.movedim((-1, -2), (0, 1))
+
+
+def turned(w: Tensor) -> Tensor:
+    """Of a transposed convolution, from [kernel …, inputs, outputs]."""
+    return w.movedim((-2, -1), (0, 1))
 
 
 def rounded(x: Tensor | None) -> Any:

@@ -149,6 +149,17 @@ elu(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(
 elu(m, alpha = s) | s | WG0503 | `alpha` must be a number known at compile time, but this is a scalar f32
 prelu(m, r) | r | WG0406 | prelu: `a` is one slope or one for each feature of f32[B, C]
 glu(m, axis = B) | m | WG0402 | `glu` splits an axis in two, but this one is B = 3
+conv1d(x, zeros(f32[2, 5, 2])) | conv1d(x, zeros(f32[2, 5, 2])) | WG0406 | conv1d: the input has C = 4 channels, the kernel expects 5
+conv1d(x, zeros(f32[2, 4, 2]), stride = (1, 2)) | (1, 2) | WG0415 | `stride` takes one number, but 2 are given
+conv3d(p, w) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
+conv_transpose1d(x, zeros(f32[2, 5, 2])) | conv_transpose1d(x, zeros(f32[2, 5, 2])) | WG0406 | conv_transpose1d: the input has C = 4 channels, the kernel expects 5
+conv_transpose1d(x, zeros(f32[2, 4, 2]), groups = 3) | 3 | WG0406 | conv_transpose1d: 3 groups do not divide the channels, C = 4
+conv_transpose1d(x, zeros(f32[2, 4, 2]), output_pad = 1) | 1 | WG0417 | `output_pad` must be below the stride, but it is 1
+conv_transpose1d(x, zeros(f32[2, 4, 2]), pad = 9) | conv_transpose1d(x, zeros(f32[2, 4, 2]), pad = 9) | WG0417 | nothing is left: a padding of 9 on both sides is cut off
+conv_transpose2d(p, zeros(f32[2, 2, 3, 9]), stride = 4000) | conv_transpose2d(p, zeros(f32[2, 2, 3, 9]), stride = 4000) | WG0422 | f32[A, 28002, 28002, 9] has 14,114,016,072 values, too many for one GPU buffer
+max_pool1d(x, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but it is 2
+avg_pool3d(p, 2) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
+max_pool2d(p, 2, return_indices = 1) | 1 | WG0209 | `return_indices` must be `true` or `false`, but this is the number 1
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
 """  # noqa: E501
 
@@ -174,6 +185,7 @@ layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
   fn forward(x: f32[.., N, D], im: f32[2, 8, 8, D], w: f32[k, k, D, H], at: i32) -> f32[.., N, D] {
     a, b = split(x, 2, axis = -1)
     y = conv2d(im, w, stride = 2, pad = 1) |> max_pool2d(2) |> upsample(2) |> avg_pool2d(2, pad = 1)
+    y = conv_transpose2d(y, w[:, :, : H], stride = 2, output_pad = 1) + 0.0
     z = causal_conv1d(x, w[0, :, :, 0]) + x[.., at +: N, :] + sum(y) + mean(x[.., 1 :])
     q = rearrange(x, ".. n (H K) -> .. H n K")
     o = rearrange(attention(q, q, q, causal = true), ".. H n K -> .. n (H K)")

@@ -212,7 +212,8 @@ def test_every_function_of_the_language_is_there() -> None:
     size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d max_pool2d
     avg_pool2d causal_conv1d attention selective_scan sample mse mae huber bce_logits cross_entropy
     accuracy stop_grad grad close reversed upsample leaky_relu elu selu hardswish mish prelu glu
-    softsign
+    softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d max_pool3d avg_pool1d
+    avg_pool3d
     """
     assert set(listed.split()) == set(BUILTINS)
 

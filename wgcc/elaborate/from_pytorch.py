@@ -176,12 +176,15 @@ LAYERS: Mapping[str, Counterpart] = _read("""
     Sigmoid = - a function: `sigmoid(x)`
     Softmax = - a function: `softmax(x)`
     Flatten = - a function: `reshape(x, [N, -1])`
+    MaxPool1d = - a function: `max_pool1d(x, 2)`
+    MaxPool3d = - a function: `max_pool3d(x, 2)`
+    AvgPool1d = - a function: `avg_pool1d(x, 2)`
+    AvgPool3d = - a function: `avg_pool3d(x, 2)`
     MaxPool2d = - a function: `max_pool2d(x, 2)`
     AvgPool2d = - a function: `avg_pool2d(x, 2)`
     AdaptiveAvgPool2d = - a function: `mean(x, axis = (1, 2))`
     BatchNorm1d = f: BatchNorm[4]
     BatchNorm2d = f: BatchNorm[4] ; channels are the last axis
-    Conv1d = f: Conv2d[3, 8](k = 3) ; as an image of height 1, or `causal_conv1d`
     Dropout2d = f: Dropout(0.1)
     MultiheadAttention = f: Attention[8, 2, 2]
     Sequential = - pipe layers: `x |> l1 |> relu |> l2`

@@ -122,7 +122,7 @@ class _Tracer:
 
     def _used(self, node: Node) -> None:
         rule = {
-            "matmul": self._matmul, "conv2d": self._conv2d, "gather": self._gather,
+            "matmul": self._matmul, "conv": self._conv, "gather": self._gather,
         }.get(node.op)  # fmt: skip
         if rule is not None:
             rule(node)
@@ -171,12 +171,12 @@ class _Tracer:
         elif left is not None:
             self._note(left, PRODUCT, (*lead, OUTPUT, INPUT))
 
-    def _conv2d(self, node: Node) -> None:
+    def _conv(self, node: Node) -> None:
         image, kernel = node.inputs
         self._plain([image])
         if kernel in self._origins:
             adjoint = image in self._differentiated
-            roles = (KERNEL, KERNEL, INPUT, OUTPUT)
+            roles = (*(KERNEL,) * (kernel.type.rank - 2), INPUT, OUTPUT)
             self._note(self._origins[kernel], CONVOLUTION, roles, adjoint)
             if self._has_zeros_between(image):
                 self.spread |= _parameters(self._origins[kernel])

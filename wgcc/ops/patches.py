@@ -1,12 +1,12 @@
 """patches(x; out, stride, pad, dilation): the pixels of each window; unpatches is its transpose.
 
-Both are views: [N, H, W, KH, KW, C] has a copy of the image for every position in a kernel (by
-broadcasting, so nothing is stored), [N, OH, OW, KH, KW, C] has the pixels of each window.
+Both are views: [N, size …, kernel …, C] has a copy of the image for every position in a kernel (by
+broadcasting, so nothing is stored), [N, out …, kernel …, C] has the pixels of each window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -16,61 +16,67 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_sizes
 from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View
 
-Pair = tuple[int, int]
+Sizes = tuple[int, ...]
+Selection = tuple[Any, ...]
 Conditions = list[tuple[int, Any, int]]
 
 
-def infer(x: TensorType, out: Pair, stride: Pair, pad: Pair, dilation: Pair) -> TensorType:
+def infer(x: TensorType, out: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes) -> TensorType:
     return _infer("patches", x, out, stride, pad, dilation)
 
 
 def infer_unpatches(
-    x: TensorType, size: Pair, stride: Pair, pad: Pair, dilation: Pair
+    x: TensorType, size: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes
 ) -> TensorType:
     return _infer("unpatches", x, size, stride, pad, dilation)
 
 
 def _infer(
-    op: str, x: TensorType, pixels: Pair, stride: Pair, pad: Pair, dilation: Pair
+    op: str, x: TensorType, pixels: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes
 ) -> TensorType:
     check_sizes(op, (*pixels, *stride, *dilation))
-    if x.rank != 6 or min(pad) < 0:
-        raise ShapeError(f"{op} takes [N, H, W, KH, KW, C] and no negative pad, not {x}, {pad}")
-    return TensorType((x.shape[0], *pixels, *x.shape[3:]), x.dtype)
+    if x.rank != 2 + 2 * len(pixels) or min(pad) < 0:
+        raise ShapeError(f"{op} takes [N, size …, kernel …, C] and pad >= 0, not {x}, {pad}")
+    return TensorType((x.shape[0], *pixels, *x.shape[1 + len(pixels) :]), x.dtype)
 
 
 # ---- in numpy: a loop over positions in the kernel
 
 
-def reference(x: Array, out: Pair, stride: Pair, pad: Pair, dilation: Pair) -> Array:
-    found = np.zeros((x.shape[0], *out, *x.shape[3:]), x.dtype)
-    for i, j, windows, pixels in _places(x.shape[3:5], x.shape[1:3], out, stride, pad, dilation):
-        found[:, windows[0], windows[1], i, j] = x[:, pixels[0], pixels[1], i, j]
+def reference(x: Array, out: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes) -> Array:
+    rank = len(out)
+    size, kernel = x.shape[1 : 1 + rank], x.shape[1 + rank : -1]
+    found = np.zeros((x.shape[0], *out, *x.shape[1 + rank :]), x.dtype)
+    for place, windows, pixels in places(kernel, size, out, stride, pad, dilation):
+        found[windows + place] = x[pixels + place]
     return found
 
 
-def reference_unpatches(x: Array, size: Pair, stride: Pair, pad: Pair, dilation: Pair) -> Array:
-    found = np.zeros((x.shape[0], *size, *x.shape[3:]), x.dtype)
-    for i, j, windows, pixels in _places(x.shape[3:5], size, x.shape[1:3], stride, pad, dilation):
-        found[:, pixels[0], pixels[1], i, j] = x[:, windows[0], windows[1], i, j]
+def reference_unpatches(x: Array, size: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes) -> Array:
+    rank = len(size)
+    out, kernel = x.shape[1 : 1 + rank], x.shape[1 + rank : -1]
+    found = np.zeros((x.shape[0], *size, *x.shape[1 + rank :]), x.dtype)
+    for place, windows, pixels in places(kernel, size, out, stride, pad, dilation):
+        found[pixels + place] = x[windows + place]
     return found
 
 
 def effort(node: Node) -> int:
-    return prod(node.output.shape[3:5]) * 4 * NUMPY_CALL
+    return prod(node.output.shape[1 + _rank(node) : -1]) * 4 * NUMPY_CALL
 
 
-def _places(
-    kernel: Pair, size: Pair, out: Pair, stride: Pair, pad: Pair, dilation: Pair
-) -> list[tuple[int, int, list[slice], list[slice]]]:
-    """For each position in the kernel the windows that have a pixel there, and those pixels."""
-    found = []
+def places(
+    kernel: Sizes, size: Sizes, out: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes
+) -> Iterator[tuple[Sizes, Selection, Selection]]:
+    """For each position in the kernel the windows that have a pixel there, and those pixels.
+
+    Both select from all images of a batch: `x[pixels]`.
+    """
     for place in np.ndindex(*kernel):
         axes = zip(size, out, stride, pad, place, dilation, strict=True)
         pairs = [overlap(n, m, s, i * d - p) for n, m, s, p, i, d in axes]
-        windows, pixels = ([pair[k] for pair in pairs] for k in (0, 1))
-        found.append((int(place[0]), int(place[1]), windows, pixels))
-    return found
+        every = slice(None)
+        yield place, (every, *(pair[0] for pair in pairs)), (every, *(pair[1] for pair in pairs))
 
 
 def overlap(size: int, out: int, stride: int, start: int) -> tuple[slice, slice]:
@@ -86,41 +92,38 @@ def overlap(size: int, out: int, stride: int, start: int) -> tuple[slice, slice]
 
 
 def index(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
-    pads = node.attrs["pad"]
-    rows, columns = (
-        at - pad for at, pad in zip(_padded_position(node, position), pads, strict=True)
-    )
-    return (position[0], rows, columns, *position[3:])
+    padded = zip(_padded_position(node, position), node.attrs["pad"], strict=True)
+    return (position[0], *(at - pad for at, pad in padded), *position[1 + _rank(node) :])
 
 
 def inside(node: Node, position: tuple[Any, ...]) -> Conditions:
-    axes = zip(
-        _padded_position(node, position), node.attrs["pad"], node.inputs[0].shape[1:3], strict=True
-    )
+    size = node.inputs[0].shape[1 : 1 + _rank(node)]
+    axes = zip(_padded_position(node, position), node.attrs["pad"], size, strict=True)
     return [(pad, at, pad + size) for at, pad, size in axes]
 
 
+def _rank(node: Node) -> int:
+    """The number of axes of the image."""
+    return len(node.attrs["stride"])
+
+
 def _padded_position(node: Node, position: tuple[Any, ...]) -> list[Any]:
-    """Row and column in the padded image."""
-    axes = zip(
-        position[1:3], position[3:5], node.attrs["stride"], node.attrs["dilation"], strict=True
-    )
+    """The pixel in the padded image."""
+    rank = _rank(node)
+    windows, places = position[1 : 1 + rank], position[1 + rank : -1]
+    axes = zip(windows, places, node.attrs["stride"], node.attrs["dilation"], strict=True)
     return [window * stride + place * dilation for window, place, stride, dilation in axes]
 
 
 def index_unpatches(node: Node, position: tuple[Any, ...]) -> tuple[Any, ...]:
-    rows, columns = (
-        at // stride - more
-        for (at, more), stride in zip(
-            _shifted_windows(node, position), node.attrs["stride"], strict=True
-        )
-    )
-    return (position[0], rows, columns, *position[3:])
+    shifted = zip(_shifted_windows(node, position), node.attrs["stride"], strict=True)
+    windows = (at // stride - more for (at, more), stride in shifted)
+    return (position[0], *windows, *position[1 + _rank(node) :])
 
 
 def inside_unpatches(node: Node, position: tuple[Any, ...]) -> Conditions:
     found: Conditions = []
-    strides, windows = node.attrs["stride"], node.inputs[0].shape[1:3]
+    strides, windows = node.attrs["stride"], node.inputs[0].shape[1 : 1 + _rank(node)]
     for (at, more), stride, count in zip(
         _shifted_windows(node, position), strides, windows, strict=True
     ):
@@ -133,11 +136,12 @@ def inside_unpatches(node: Node, position: tuple[Any, ...]) -> Conditions:
 def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """`stride * window`, increased by a number of windows so that it is never negative."""
     found = []
-    kernel, attrs = node.output.shape[3:5], node.attrs
-    for k in (0, 1):
+    attrs, rank = node.attrs, _rank(node)
+    kernel = node.output.shape[1 + rank : -1]
+    for k in range(rank):
         stride, dilation = attrs["stride"][k], attrs["dilation"][k]
         more = -(-(kernel[k] - 1) * dilation // stride)
-        at = position[1 + k] - position[3 + k] * dilation + (attrs["pad"][k] + more * stride)
+        at = position[1 + k] - position[1 + rank + k] * dilation + (attrs["pad"][k] + more * stride)
         found.append((at, more))
     return found
 
@@ -147,12 +151,14 @@ def _shifted_windows(node: Node, position: tuple[Any, ...]) -> list[tuple[Any, i
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = g, each element back at its pixel
-    return [_transposed(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1:3])]
+    return [
+        _transposed(b, "unpatches", node, gs[0], size=node.inputs[0].shape[1 : 1 + _rank(node)])
+    ]
 
 
 def grad_unpatches(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dx = the pixels of g in the windows
-    return [_transposed(b, "patches", node, gs[0], out=node.inputs[0].shape[1:3])]
+    return [_transposed(b, "patches", node, gs[0], out=node.inputs[0].shape[1 : 1 + _rank(node)])]
 
 
 def _transposed(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any) -> Value | None:
@@ -161,7 +167,7 @@ def _transposed(b: Builder, op: str, node: Node, g: Value | None, **pixels: Any)
 
 
 # (N, C), image, kernel, out, stride, pad, dilation
-_CASES: tuple[tuple[Pair, Pair, Pair, Pair, Pair, Pair, Pair], ...] = (
+_CASES: tuple[tuple[Sizes, Sizes, Sizes, Sizes, Sizes, Sizes, Sizes], ...] = (
     ((1, 1), (1, 1), (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
     ((2, 3), (5, 7), (3, 2), (3, 6), (1, 1), (0, 0), (1, 1)),
     ((2, 3), (5, 4), (3, 3), (5, 4), (1, 1), (1, 1), (1, 1)),
@@ -170,6 +176,8 @@ _CASES: tuple[tuple[Pair, Pair, Pair, Pair, Pair, Pair, Pair], ...] = (
     ((1, 2), (4, 6), (2, 3), (2, 2), (2, 3), (0, 0), (1, 1)),
     ((2, 7), (5, 1), (4, 1), (5, 1), (1, 1), (3, 0), (1, 1)),
     ((1, 1), (2, 3), (1, 1), (6, 5), (1, 1), (2, 1), (1, 1)),
+    ((2, 5), (9,), (3,), (5,), (2,), (2,), (1,)),
+    ((1, 3), (4, 5, 3), (2, 3, 1), (4, 2, 3), (1, 2, 1), (1, 0, 0), (2, 1, 1)),
 )
 
 

@@ -1,12 +1,14 @@
-"""max_pool2d, avg_pool2d(x; kernel, stride, pad, out): each window of [N, H, W, C] to one pixel.
+"""max_pool, avg_pool, max_pool_index: each window of an image [N, size …, C] to one pixel.
 
-As in PyTorch, pixels beyond the image are never the largest and count as zeros in a mean, and the
-gradient of a maximum goes to the first of equal pixels.
+As in PyTorch, pixels beyond the image are never the largest, the gradient of a maximum goes to the
+first of equal pixels, and its index is that in one flattened image. A mean divides by the number of
+pixels that are `counted`: those of the kernel, of the padded image, or of the image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from wgcc.ir.builder import Builder
@@ -15,59 +17,123 @@ from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.formula import Term
-from wgcc.ops.image_windows import Pair, Windows, check_windows
-from wgcc.ops.patches import overlap
+from wgcc.ops.patches import Selection, places
 from wgcc.ops.registry import NUMPY_CALL, Expand, Op, Sample, ShapeError
+from wgcc.ops.windows import Sizes, Windows, check_windows
 
-# The axes of the kernel in the pixels of windows.
-PLACES = (3, 4)
+KERNEL, PADDED, IMAGE = "kernel", "padded", "image"
 
 
-def infer(x: TensorType, kernel: Pair, stride: Pair, pad: Pair, out: Pair) -> TensorType:
+def infer(
+    x: TensorType, kernel: Sizes, stride: Sizes, pad: Sizes, dilation: Sizes, out: Sizes
+) -> TensorType:
     check_dtype("pooling", x, FLOATS)
-    if x.rank != 4:
-        raise ShapeError(f"pooling takes [N, H, W, C], not {x}")
-    check_windows("pooling", Windows(kernel, stride, pad, (1, 1), out))
-    return TensorType((x.shape[0], *out, x.shape[3]), x.dtype)
+    if not 3 <= x.rank <= 5 or x.rank != len(kernel) + 2:
+        raise ShapeError(f"pooling takes [N, size …, C], not {x}")
+    check_windows("pooling", Windows(kernel, stride, pad, dilation, out))
+    return TensorType((x.shape[0], *out, x.shape[-1]), x.dtype)
 
 
-def reference_max(x: Array, kernel: Pair, stride: Pair, pad: Pair, out: Pair) -> Array:
-    y = np.full((x.shape[0], *out, x.shape[3]), -LARGEST_FLOAT, x.dtype)
-    for windows, pixels in _places(x, kernel, stride, pad, out):
+def infer_avg(x: TensorType, counted: str, **windows: Sizes) -> TensorType:
+    if counted not in (KERNEL, PADDED, IMAGE):
+        raise ShapeError(f"avg_pool: counted is {KERNEL}, {PADDED} or {IMAGE}, not {counted}")
+    return infer(x, **windows)
+
+
+def infer_index(x: TensorType, **windows: Sizes) -> TensorType:
+    return TensorType(infer(x, **windows).shape, "i32")
+
+
+# ---- in numpy: a loop over positions in the kernel
+
+
+def reference_max(x: Array, **sizes: Sizes) -> Array:
+    return _largest(x, Windows(**sizes))[0]
+
+
+def reference_index(x: Array, **sizes: Sizes) -> Array:
+    return _largest(x, Windows(**sizes))[1]
+
+
+def _largest(x: Array, layout: Windows) -> tuple[Array, Array]:
+    """The largest pixel of each window, and where it is in the flattened image."""
+    batch, *size, channels = x.shape
+    shape = (batch, *layout.out, channels)
+    y, at = np.full(shape, -LARGEST_FLOAT, x.dtype), np.zeros(shape, np.int32)
+    numbers = np.broadcast_to(np.arange(prod(size)).reshape(1, *size, 1), x.shape)
+    for windows, pixels in _places(layout, x):
+        larger = x[pixels] > y[windows]
+        at[windows] = np.where(larger, numbers[pixels], at[windows])
         y[windows] = np.maximum(y[windows], x[pixels])
+    return y, at
+
+
+def reference_avg(x: Array, counted: str, **sizes: Sizes) -> Array:
+    layout = Windows(**sizes)
+    size = x.shape[1:-1]
+    divisor = prod(layout.kernel) if counted == KERNEL else _numbers_counted(layout, size, counted)
+    return np.asarray(_sums(x, layout) / np.asarray(divisor, x.dtype))
+
+
+def _sums(x: Array, layout: Windows) -> Array:
+    y = np.zeros((x.shape[0], *layout.out, x.shape[-1]), x.dtype)
+    for windows, pixels in _places(layout, x):
+        y[windows] += x[pixels]
     return y
 
 
-def reference_avg(x: Array, kernel: Pair, stride: Pair, pad: Pair, out: Pair) -> Array:
-    y = np.zeros((x.shape[0], *out, x.shape[3]), x.dtype)
-    for windows, pixels in _places(x, kernel, stride, pad, out):
-        y[windows] += x[pixels]
-    return np.asarray(y / (kernel[0] * kernel[1]))
+def _places(layout: Windows, x: Array) -> Iterator[tuple[Selection, Selection]]:
+    sizes = layout.kernel, x.shape[1:-1], layout.out, layout.stride, layout.pad, layout.dilation
+    return ((windows, pixels) for _, windows, pixels in places(*sizes))
 
 
-Slices = tuple[slice, ...]
+def _numbers_counted(layout: Windows, size: Sizes, counted: str) -> Array:
+    whole, over = _counted_image(layout, size, counted)
+    return _sums(np.ones((1, *whole, 1)), over)
 
 
-def _places(
-    x: Array, kernel: Pair, stride: Pair, pad: Pair, out: Pair
-) -> Iterator[tuple[Slices, Slices]]:
-    for place in np.ndindex(*kernel):
-        axes = zip(x.shape[1:3], out, stride, pad, place, strict=True)
-        (rows, ys), (columns, xs) = (overlap(n, m, s, i - p) for n, m, s, p, i in axes)
-        yield (slice(None), rows, columns), (slice(None), ys, xs)
+def _counted_image(layout: Windows, size: Sizes, counted: str) -> tuple[Sizes, Windows]:
+    """The size of an image whose pixels all count, and the same windows over it."""
+    if counted == IMAGE:
+        return size, layout
+    padded = tuple(n + 2 * pad for n, pad in zip(size, layout.pad, strict=True))
+    return padded, replace(layout, pad=(0,) * layout.rank)
 
 
 def effort(node: Node) -> int:
     return prod(node.attrs["kernel"]) * (node.output.type.size + 4 * NUMPY_CALL)
 
 
+# ---- as formulas
+
+
 def expand_max(b: Builder, node: Node) -> Sequence[Value]:
-    return [_pixels(node, Term(b, node.inputs[0])).apply("max", axes=PLACES).value]
+    windows = _windows(node)
+    return [_pixels(windows, Term(b, node.inputs[0])).apply("max", axes=windows.places).value]
 
 
 def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
     windows = _windows(node)
-    return [windows.pixels(Term(b, node.inputs[0])).mean(PLACES).value]
+    total = windows.pixels(Term(b, node.inputs[0])).sum(windows.places)
+    return [_divided(node, total).value]
+
+
+def expand_index(b: Builder, node: Node) -> Sequence[Value]:
+    x, windows = Term(b, node.inputs[0]), _windows(node)
+    pixels = _pixels(windows, x)
+    largest = pixels.apply("max", axes=windows.places)
+    _, place = _first_largest(windows, pixels, largest)
+    at = place.like(0)
+    inner, size = prod(windows.kernel), x.shape[1:-1]
+    for axis in range(windows.rank):
+        inner //= windows.kernel[axis]
+        row = place.apply("div", place.like(inner)).apply("mod", place.like(windows.kernel[axis]))
+        count = Term(b, b.apply("iota", n=windows.out[axis], dtype="i32"))
+        shape = [windows.out[axis] if 1 + axis == k else 1 for k in range(len(place.shape))]
+        first = count.reshape(shape).broadcast(place.shape) * windows.stride[axis]
+        pixel = first - windows.pad[axis] + row * windows.dilation[axis]
+        at = at * size[axis] + pixel
+    return [at.value]
 
 
 def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -75,58 +141,91 @@ def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
     if gs[0] is None:
         return [None]
     x, y, g = Term(b, node.inputs[0]), Term(b, node.output), Term(b, gs[0])
-    pixels, windows = _pixels(node, x), _windows(node)
-    places = windows.kernel[0] * windows.kernel[1]
-    count = Term(b, b.apply("iota", n=places, dtype="i32"))
-    number = count.reshape((1, 1, 1, *windows.kernel, 1)).broadcast(pixels.shape)
-    largest = pixels.equals(y.spread(PLACES, pixels.shape))
-    first = largest.choose(number, places).apply("min", axes=PLACES)
-    chosen = number.equals(first.spread(PLACES, pixels.shape))
-    moved = chosen.choose(g.spread(PLACES, pixels.shape), 0.0)
-    return [windows.sum_into_image(moved, (x.shape[1], x.shape[2])).value]
+    windows = _windows(node)
+    pixels = _pixels(windows, x)
+    number, first = _first_largest(windows, pixels, y)
+    chosen = number.equals(first.spread(windows.places, pixels.shape))
+    moved = chosen.choose(g.spread(windows.places, pixels.shape), 0.0)
+    return [windows.sum_into_image(moved, x.shape[1:-1]).value]
+
+
+def _first_largest(windows: Windows, pixels: Term, largest: Term) -> tuple[Term, Term]:
+    """The number of each position in the kernel, and that of the first largest pixel."""
+    count, b = prod(windows.kernel), pixels.b
+    numbers = Term(b, b.apply("iota", n=count, dtype="i32"))
+    shape = (*(1,) * (1 + windows.rank), *windows.kernel, 1)
+    number = numbers.reshape(shape).broadcast(pixels.shape)
+    is_largest = pixels.equals(largest.spread(windows.places, pixels.shape))
+    return number, is_largest.choose(number, count).apply("min", axes=windows.places)
 
 
 def grad_avg(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dx = at each pixel the sum of g / (size of the kernel) over the windows that contain it
+    # dx = at each pixel the sum of g / (number of pixels) over the windows that contain it
     if gs[0] is None:
         return [None]
-    g, windows, (x,) = Term(b, gs[0]), _windows(node), node.inputs
-    shape = (x.shape[0], *windows.out, *windows.kernel, x.shape[3])
-    share = g / (windows.kernel[0] * windows.kernel[1])
-    return [windows.sum_into_image(share.spread(PLACES, shape), (x.shape[1], x.shape[2])).value]
+    windows, (x,) = _windows(node), node.inputs
+    shape = (x.shape[0], *windows.out, *windows.kernel, x.shape[-1])
+    share = _divided(node, Term(b, gs[0])).spread(windows.places, shape)
+    return [windows.sum_into_image(share, x.shape[1:-1]).value]
+
+
+def _divided(node: Node, total: Term) -> Term:
+    """By the number of pixels in each window."""
+    windows, counted = _windows(node), node.attrs["counted"]
+    size, over = _counted_image(windows, node.inputs[0].shape[1:-1], counted)
+    if counted == KERNEL or over.fit_in(size):
+        return total / prod(windows.kernel)
+    ones = Term(total.b, total.b.constant(1.0, total.dtype)).broadcast((1, *size, 1))
+    numbers = over.pixels(ones).sum(windows.places)
+    return total / numbers.broadcast(total.shape)
 
 
 def _windows(node: Node) -> Windows:
-    attrs = node.attrs
-    return Windows(attrs["kernel"], attrs["stride"], attrs["pad"], (1, 1), attrs["out"])
+    names = ("kernel", "stride", "pad", "dilation", "out")
+    return Windows(*(node.attrs[name] for name in names))
 
 
-def _pixels(node: Node, x: Term) -> Term:
+def _pixels(windows: Windows, x: Term) -> Term:
     """The pixels of each window; beyond the image the lowest number."""
-    windows = _windows(node)
     pixels = windows.pixels(x)
-    if windows.fit_in((x.shape[1], x.shape[2])):
+    if windows.fit_in(x.shape[1:-1]):
         return pixels
     exists = windows.pixels(x.like(1.0)).exceeds(0.0)
     return exists.choose(pixels, DTYPE_TABLE[x.dtype].low)
 
 
-# x, kernel, stride, pad, out
-_CASES: tuple[tuple[tuple[int, ...], Pair, Pair, Pair, Pair], ...] = (
-    ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
-    ((2, 4, 6, 5), (2, 2), (2, 2), (0, 0), (2, 3)),
-    ((1, 7, 5, 3), (2, 3), (2, 3), (0, 0), (3, 1)),
-    ((3, 5, 6, 1), (3, 2), (1, 1), (0, 0), (3, 5)),
-    ((2, 7, 8, 7), (3, 3), (2, 2), (1, 1), (4, 4)),
-    ((1, 5, 4, 2), (2, 2), (1, 3), (1, 1), (6, 2)),
-    ((2, 6, 5, 3), (3, 2), (3, 2), (1, 1), (2, 3)),
+# x, kernel, stride, pad, dilation, out
+_CASES: tuple[tuple[Sizes, Sizes, Sizes, Sizes, Sizes, Sizes], ...] = (
+    ((1, 1, 1, 1), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1)),
+    ((2, 4, 6, 5), (2, 2), (2, 2), (0, 0), (1, 1), (2, 3)),
+    ((1, 7, 5, 3), (2, 3), (2, 3), (0, 0), (1, 1), (3, 1)),
+    ((3, 5, 6, 1), (3, 2), (1, 1), (0, 0), (1, 1), (3, 5)),
+    ((2, 7, 8, 7), (3, 3), (2, 2), (1, 1), (1, 1), (4, 4)),
+    ((1, 5, 4, 2), (2, 2), (1, 3), (1, 1), (1, 1), (6, 2)),
+    ((2, 6, 5, 3), (3, 2), (3, 2), (1, 1), (1, 1), (2, 3)),
+    ((2, 9, 5), (3,), (2,), (1,), (2,), (4,)),
+    ((1, 6, 5), (2,), (4,), (0,), (1,), (2,)),
+    ((1, 4, 5, 3, 3), (2, 2, 3), (2, 1, 1), (1, 0, 1), (1, 2, 1), (3, 3, 3)),
 )
-_SAMPLES = [
-    Sample([x], {"kernel": kernel, "stride": stride, "pad": pad, "out": out})
-    for x, kernel, stride, pad, out in _CASES
-]
+
+
+def _samples(**more: str) -> list[Sample]:
+    names = ("kernel", "stride", "pad", "dilation", "out")
+    return [Sample([x], dict(zip(names, case, strict=True)) | more) for x, *case in _CASES]
+
+
+_COUNTED = [sample for counted in (KERNEL, PADDED, IMAGE) for sample in _samples(counted=counted)]
 
 OPS = (
-    Op("max_pool2d", infer, reference_max, Expand(expand_max), grad_max, _SAMPLES, effort=effort),
-    Op("avg_pool2d", infer, reference_avg, Expand(expand_avg), grad_avg, _SAMPLES, effort=effort),
+    Op("max_pool", infer, reference_max, Expand(expand_max), grad_max, _samples(), effort=effort),
+    Op("avg_pool", infer_avg, reference_avg, Expand(expand_avg), grad_avg, _COUNTED, effort=effort),
+    Op(
+        "max_pool_index",
+        infer_index,
+        reference_index,
+        Expand(expand_index),
+        samples=_samples(),
+        effort=effort,
+        stops_gradient=True,
+    ),
 )

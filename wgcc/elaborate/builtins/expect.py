@@ -151,15 +151,19 @@ def checked_whole(
     return value
 
 
-def pair(tracer: Tracer, args: BoundArgs, name: str, least: int = 1) -> tuple[Dim, Dim]:
-    """One whole number for both image axes, or two in parentheses."""
+_AXES = {1: "one number", 2: "one number or two (rows, columns)", 3: "one number or three"}
+
+
+def per_axis(
+    tracer: Tracer, args: BoundArgs, name: str, axes: int, least: int = 1
+) -> tuple[Dim, ...]:
+    """One whole number for all axes of an image, or one for each in parentheses."""
     value = args[name]
-    items = value.items if isinstance(value, (TupleValue, ListValue)) else (value, value)
-    if len(items) != 2:
-        text = f"`{name}` takes one number or two (rows, columns), but {len(items)} are given"
+    items = value.items if isinstance(value, (TupleValue, ListValue)) else (value,) * axes
+    if len(items) != axes:
+        text = f"`{name}` takes {_AXES[axes]}, but {len(items)} are given"
         raise Stop(tracer.report.error("WG0415", text, args.span(name)))
-    first, second = (checked_whole(tracer, item, name, args.span(name), least) for item in items)
-    return first, second
+    return tuple(checked_whole(tracer, item, name, args.span(name), least) for item in items)
 
 
 def number(tracer: Tracer, args: BoundArgs, name: str) -> float:
