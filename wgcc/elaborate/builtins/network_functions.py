@@ -1,41 +1,16 @@
-"""Functions of network layers: `gather rms_norm layer_norm dropout`."""
+"""Functions of network layers: `rms_norm layer_norm dropout`."""
 
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Number, Tensor, describe
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, INTEGERS
-
-
-def gather(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """The rows of a table that `ids` name."""
-    table = expect.tensor(tracer, args, "table")
-    if not table.dims:
-        text = "`table` must have rows, but this is a single number"
-        raise Stop(tracer.report.error("WG0415", text, args.span("table"), str(table)))
-    ids = args["ids"]
-    if isinstance(ids, Dim):
-        return _row(tracer, args, table, ids)
-    places = tracer.cast(expect.tensor(tracer, args, "ids", INTEGERS), "i32")
-    tracer.look_up(places, table.dims[0].size, "an id")
-    dims = (*places.dims, *table.dims[1:])
-    return tracer.emit("gather", table, places, dims=dims, dtype=table.dtype)
-
-
-def _row(tracer: Tracer, args: BoundArgs, table: Tensor, number: Dim) -> Tensor:
-    rows = table.dims[0]
-    if not 0 <= number.size < rows.size and not tracer.generic:
-        text = f"row {number.size} is outside a table of {rows.full} rows"
-        raise Stop(tracer.report.error("WG0413", text, args.span("ids")))
-    row = views.part(tracer, table, 0, number.size, Dim.literal(1))
-    return views.reshape(tracer, row, table.dims[1:])
+from wgcc.ir.graph import FLOATS
 
 
 def rms_norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -85,7 +60,6 @@ def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 FUNCTIONS = (
-    BuiltinFunction("gather", "table, ids", gather),
     BuiltinFunction("rms_norm", "x, g, eps=1e-5", rms_norm),
     BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
     BuiltinFunction("dropout", "x, p", dropout),

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.selections import Selection, Selections, select
-from wgcc.elaborate.operators.views import cut, part, place, reshape
+from wgcc.elaborate.operators.views import cut, flip, part, place, reshape, transpose
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.arguments import Given
+from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -38,14 +40,22 @@ def index_write(
 ) -> Tensor:
     """The new value of `base` after `base[items] := value`."""
     chosen = select(tracer, base, node)
+    if chosen.ids:
+        text = "elements that a tensor of indices names cannot be written"
+        found = tracer.report.error("WG0413", text, chosen.ids[0].span)
+        raise Stop(found.help("`scatter_add(x, ids, values)` adds to them; assign its result"))
     update = tracer.fit(value, base.dtype, chosen.dims, value_span)
     tracer.here = node.span
     whole = reshape(tracer, update, [axis.dim for axis in chosen.axes])
+    whole = _turned(tracer, whole, chosen)
     return _written(tracer, base, chosen.axes, whole, 0)
 
 
 def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
-    """First one slice for everything known at compile time, then indices known at run time."""
+    """First one slice for everything known at compile time, then indices known at run time.
+
+    A slice backwards is a slice forwards whose elements are then reversed.
+    """
     tracer.here = at
     starts = [axis.start for axis in chosen.axes]
     steps = [axis.step for axis in chosen.axes]
@@ -53,11 +63,49 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
         whole if axis.at is not None else axis.dim
         for axis, whole in zip(chosen.axes, x.dims, strict=True)
     ]
-    result = cut(tracer, x, starts, dims, steps)
+    result = _turned(tracer, cut(tracer, x, starts, dims, steps), chosen)
     for number, axis in enumerate(chosen.axes):
         if axis.at is not None:
             result = _window(tracer, result, number, axis)
-    return reshape(tracer, result, chosen.dims)
+    result = reshape(tracer, result, chosen.dims)
+    return _looked_up(tracer, result, chosen, at) if chosen.ids else result
+
+
+def _turned(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
+    return flip(tracer, x, [n for n, axis in enumerate(chosen.axes) if axis.backwards])
+
+
+def _looked_up(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
+    """The elements that broadcast indices name in neighbouring axes, which they replace.
+
+    Those axes become the first one; there each element (or row) has one number.
+    """
+    first, end = chosen.first_id, chosen.first_id + len(chosen.ids)
+    place, common = _one_index(tracer, x.dims[first:end], chosen.ids, at)
+    before, after = x.dims[:first], x.dims[end:]
+    order = [*range(first, end), *range(first), *range(end, x.rank)]
+    rows = product(x.dims[first:end])
+    table = reshape(tracer, transpose(tracer, x, order), [rows, *before, *after])
+    found = tracer.emit("gather", table, place, dims=[*common, *before, *after], dtype=x.dtype)
+    count = len(common)
+    here = range(count + first, count + first + len(after))
+    return transpose(tracer, found, [*range(count, count + first), *range(count), *here])
+
+
+def _one_index(
+    tracer: Tracer, sizes: Sequence[Dim], ids: Sequence[Given], at: Span
+) -> tuple[Tensor, tuple[Dim, ...]]:
+    """The row-major position of one index per axis, each checked against its own axis."""
+    total = ids[0]
+    for size, given in zip(sizes, ids, strict=True):
+        assert isinstance(given.value, Tensor)
+        tracer.look_up(given.value, size.size, "an index")
+    for size, given in zip(sizes[1:], ids[1:], strict=True):
+        factor = Given(tracer.constant(size.size, "i32"), given.span)
+        rows = Given(elementwise(tracer, "index", "mul", total, factor, at), total.span)
+        total = Given(elementwise(tracer, "index", "add", rows, given, at), at)
+    assert isinstance(total.value, Tensor)
+    return total.value, total.value.dims
 
 
 def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor, describe
+from wgcc.errors import Diagnostic
 from wgcc.ir.graph import INTEGERS
 from wgcc.syntax import ast
 
@@ -20,23 +22,32 @@ ZERO = Dim.literal(0)
 class Selection:
     """`dim.size` elements of an axis, from `start` (or, at run time, from `at`) in steps of `step`.
 
-    `kept` is false for a single index, whose axis is removed; `whole` marks an unindexed axis.
+    `backwards`: the last of them comes first. `kept` is false for a single index, whose axis is
+    removed; `whole` marks an axis of which all is selected. Of an axis with `ids` these elements
+    are looked up, after everything else is selected.
     """
 
     dim: Dim
     start: int = 0
     step: int = 1
+    backwards: bool = False
     at: Tensor | None = None
     kept: bool = True
     whole: bool = False
+    ids: Given | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Selections:
-    """One selection per axis of the indexed tensor, and the dims of the result."""
+    """One selection per axis of the indexed tensor, and the dims of the result.
+
+    `ids` are looked up in neighbouring axes of it, from axis `first_id` on.
+    """
 
     axes: Sequence[Selection]
     dims: tuple[Dim, ...]
+    ids: Sequence[Given] = ()
+    first_id: int = 0
 
 
 def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
@@ -55,16 +66,46 @@ def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
     axes_left = iter(x.dims)
     chosen: list[Selection] = []
     dims: list[Dim] = []
+    runs = _Runs()
     for item in items:
         if isinstance(item, ast.NewAxis):
+            runs.add(None, item, len(dims))
             dims.append(ONE)
             continue
         count = x.rank - used if isinstance(item, ast.Rest) else 1
         for _ in range(count):
             selection = _select_one(tracer, next(axes_left), item)
+            runs.add(selection, item, len(dims))
             chosen.append(selection)
             dims += [selection.dim] if selection.kept else []
-    return Selections(chosen, tuple(dims))
+    ids = [selection.ids for selection in chosen if selection.ids is not None]
+    if ids and runs.separated is not None:
+        raise Stop(_separated(tracer, runs.separated))
+    return Selections(chosen, tuple(dims), ids, runs.first_id)
+
+
+class _Runs:
+    """Whether indices are next to each other: in numpy the axes of others come in front."""
+
+    def __init__(self) -> None:
+        self.first_id = 0
+        self.separated: ast.IndexItem | None = None
+        self._has_ids = self._began = self._ended = False
+
+    def add(self, selection: Selection | None, item: ast.IndexItem, position: int) -> None:
+        is_index = selection is not None and (not selection.kept or selection.ids is not None)
+        if is_index and self._ended:
+            self.separated = item
+        self._ended = self._began and (self._ended or not is_index)
+        self._began = self._began or is_index
+        if selection is not None and selection.ids is not None and not self._has_ids:
+            self._has_ids, self.first_id = True, position
+
+
+def _separated(tracer: Tracer, item: ast.IndexItem) -> Diagnostic:
+    text = "an index is separated from another by a slice or a new axis"
+    found = tracer.report.error("WG0413", text, item)
+    return found.help("index step by step, `x[i][:, ids]`, or bring the axes together first")
 
 
 def _select_one(tracer: Tracer, axis: Dim, item: ast.IndexItem) -> Selection:
@@ -81,21 +122,38 @@ def _select_one(tracer: Tracer, axis: Dim, item: ast.IndexItem) -> Selection:
 def _slice(tracer: Tracer, axis: Dim, item: ast.Slice) -> Selection:
     if item.start is None and item.stop is None and item.step is None:
         return Selection(axis, whole=True)
+    step = _bound(tracer, item.step, ONE)
+    if step.size == 0:
+        text = "the step of a slice must not be 0"
+        raise Stop(tracer.report.error("WG0413", text, item.step or item))
+    if step.size < 0:
+        return _backwards(tracer, axis, item, Dim.literal(-step.size))
     start = _from_end(_bound(tracer, item.start, ZERO), axis)
     stop = _from_end(_bound(tracer, item.stop, axis), axis)
-    step = _bound(tracer, item.step, ONE)
-    if step.size < 1:
-        text = f"the step of a slice must be at least 1, but it is {step.size}"
-        raise Stop(tracer.report.error("WG0413", text, item.step or item))
+    length = _length(tracer, axis, item, start, stop)
+    if step.size > 1:
+        length = _stepped(length, step)
+    return Selection(length, start.size, step.size)
+
+
+def _backwards(tracer: Tracer, axis: Dim, item: ast.Slice, step: Dim) -> Selection:
+    """`x[4 : 1 : -1]` is x[4], x[3], x[2]; without bounds it is the whole axis."""
+    last = ZERO if item.stop is None else _from_end(_bound(tracer, item.stop, ZERO), axis) + ONE
+    end = axis if item.start is None else _from_end(_bound(tracer, item.start, ZERO), axis) + ONE
+    length = _length(tracer, axis, item, last, end)
+    if step.size > 1:
+        length = _stepped(length, step)
+    return Selection(length, end.size - 1 - (length.size - 1) * step.size, step.size, True)
+
+
+def _length(tracer: Tracer, axis: Dim, item: ast.Slice, start: Dim, stop: Dim) -> Dim:
     if not tracer.generic and not 0 <= start.size <= stop.size <= axis.size:
         text = f"the slice {start.size} : {stop.size} is outside an axis of {axis.full}"
         raise Stop(tracer.report.error("WG0413", text, item))
     length = stop - start
     if length.size == 0:
         raise Stop(tracer.report.error("WG0413", "this slice is empty", item))
-    if step.size > 1:
-        length = _stepped(length, step)
-    return Selection(length, start.size, step.size)
+    return length
 
 
 def _stepped(length: Dim, step: Dim) -> Dim:
@@ -156,9 +214,12 @@ def _single(tracer: Tracer, axis: Dim, item: ast.Expr) -> Selection:
         return Selection(ONE, _from_end(value, axis).size, kept=False)
     if not isinstance(value, Tensor) or value.dtype not in INTEGERS:
         text = f"an index must be a whole number, but this is {describe(value)}"
-        raise Stop(tracer.report.error("WG0413", text, item))
-    if value.dims:
-        found = tracer.report.error("WG0413", "an index must be one number", item, str(value))
-        raise Stop(found.help("to look up many rows use `gather(x, ids)`"))
+        found = tracer.report.error("WG0413", text, item)
+        if isinstance(value, Tensor) and value.dtype == "bool":
+            found.help("shapes are fixed; to select by a condition use `where(condition, x, 0.0)`")
+        raise Stop(found)
     tracer.here = item.span
-    return Selection(ONE, at=tracer.cast(value, "i32"), kept=False)
+    place = tracer.cast(value, "i32")
+    if value.dims:
+        return Selection(axis, whole=True, ids=Given(place, item.span))
+    return Selection(ONE, at=place, kept=False)

@@ -24,6 +24,12 @@ def transpose(tracer: Tracer, x: Tensor, order: Sequence[int]) -> Tensor:
     return tracer.emit("transpose", x, dims=dims, dtype=x.dtype, perm=tuple(order))
 
 
+def flip(tracer: Tracer, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """The elements in reverse order along some axes."""
+    turned = tuple(axis for axis in sorted(axes) if x.dims[axis].size > 1)
+    return tracer.emit("flip", x, dims=x.dims, dtype=x.dtype, axes=turned) if turned else x
+
+
 def part(tracer: Tracer, x: Tensor, axis: int, start: int, dim: Dim, step: int = 1) -> Tensor:
     """`dim.size` elements along one axis, from `start` on, each `step` after the last."""
     starts, steps = [0] * x.rank, [1] * x.rank

@@ -1,18 +1,17 @@
-"""Adding rows into a table where ids say, in a fixed order and without atomics.
+"""Adding elements up by ids along an axis, in a fixed order and without atomics.
 
-On a GPU one thread per element of the table looks through all ids; in the twin, where that is too
-many loads, one thread per column loops over the rows once.
+On a GPU one thread per sum looks through all ids that may name it; in the twin, where that is too
+many loads, one thread per column loops over the ids once.
 """
 
 from __future__ import annotations
 
-from math import prod
-
-from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.ir.graph import Node
+from wgcc.schedule.codegen.emitter import Coordinates, Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, variable
+from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.codegen.loop_limits import loop, unrolled
-from wgcc.schedule.codegen.wgsl import wgsl_type
+from wgcc.schedule.codegen.wgsl import wgsl_type, zero
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -21,29 +20,38 @@ WORKGROUP = 64
 
 
 def scatter_code(group: Group, context: Context) -> GroupCode:
-    return context.code(_thread_per_element(group, context), _thread_per_column(group, context))
+    node = group.roots[0]
+    return context.code(_thread_per_sum(node, context), _thread_per_column(node, context))
 
 
 class _Parts:
-    """What both ways share: the row an id names and the element to add, for the r-th id."""
+    """What both ways share: the sum an id names and the element to add, for the r-th id.
 
-    def __init__(self, group: Group, context: Context, column: Index) -> None:
-        self.node = group.roots[0]
-        g, ids = self.node.inputs
-        self.rows = self.node.output.shape[0]
-        self.count = ids.type.size
-        self.columns = prod(self.node.output.shape[1:])
+    Sums are along `axis`; `others` are the coordinates along the other axes of the output. With
+    the attribute `axis` there are ids for each of them, else the same ids for all.
+    """
+
+    def __init__(self, node: Node, context: Context, others: Coordinates) -> None:
+        self.node = node
+        g, ids = node.inputs
+        self.axis = axis_of(node)
+        self.size = node.output.shape[self.axis]
         self.emitter = Emitter(context.inlined, context.bindings())
+        by_column = "axis" in node.attrs
+        self.count = ids.shape[self.axis] if by_column else ids.type.size
         inner = self.emitter.open_loop(frozenset({Variable("r", max(self.count, 2))}))
-        at = coordinates_of(variable("r", self.count), ids.shape)
+        r = variable("r", self.count)
+        at = self.place(others, r) if by_column else coordinates_of(r, ids.shape)
         raw = self.emitter.at(ids, at)
-        last = self.rows - 1
+        last = self.size - 1
         unsigned = wgsl_type(ids.dtype) == "u32"
         self.row = f"min({raw}, {last}u)" if unsigned else f"u32(clamp({raw}, 0, {last}))"
         self.find_row, inner.lines = inner.lines, []
-        rest = coordinates_of(column, g.shape[len(ids.shape) :])
-        self.element = self.emitter.at(g, (*at, *rest))
+        self.element = self.emitter.at(g, at if by_column else (*at, *others))
         self.load_element = inner.lines
+
+    def place(self, others: Coordinates, along: Index) -> Coordinates:
+        return (*others[: self.axis], along, *others[self.axis :])
 
     def loop(self, lines: list[str], times: int) -> list[str]:
         return loop("r", "0u", "COUNT", "1u", [*self.find_row, *lines], times)
@@ -66,31 +74,35 @@ class _Parts:
         )
 
 
-def _thread_per_element(group: Group, context: Context) -> Launch:
-    size = group.roots[0].output.type.size
-    columns = prod(group.roots[0].output.shape[1:])
-    o = variable("o", size)
-    parts = _Parts(group, context, o % columns)
-    add = [f"if ({parts.row} == {(o // columns).wgsl()}) {{"]
+def axis_of(node: Node) -> int:
+    return int(node.attrs.get("axis", 0))
+
+
+def _thread_per_sum(node: Node, context: Context) -> Launch:
+    output, axis = node.output, axis_of(node)
+    at = coordinates_of(variable("o", output.type.size), output.shape)
+    parts = _Parts(node, context, (*at[:axis], *at[axis + 1 :]))
+    add = [f"if ({parts.row} == {at[axis].wgsl()}) {{"]
     add += [f"  {line}" for line in (*parts.load_element, f"total += {parts.element};")] + ["}"]
-    output = parts.node.output
-    store = parts.emitter.store(output, coordinates_of(o, output.shape), "total")
+    store = parts.emitter.store(output, at, "total")
     times = unrolled(parts.count)
-    lines = ["var total = 0.0;", *parts.loop(add, times), store]
-    return parts.launch(context, lines, size, -(-parts.count // times))
+    lines = [f"var total = {zero(output.dtype)};", *parts.loop(add, times), store]
+    return parts.launch(context, lines, output.type.size, -(-parts.count // times))
 
 
-def _thread_per_column(group: Group, context: Context) -> Launch:
-    columns = prod(group.roots[0].output.shape[1:])
-    o = variable("o", columns)
-    parts = _Parts(group, context, o)
-    output, bindings = parts.node.output, parts.emitter.bindings
-    row = variable("row", parts.rows)
-    cell = bindings.load(output, row * columns + o)
-    clear = bindings.store(output, row * columns + o, "0.0")
-    add = bindings.store(output, row * columns + o, f"{cell} + {parts.element}")
+def _thread_per_column(node: Node, context: Context) -> Launch:
+    output, axis = node.output, axis_of(node)
+    others = (*output.shape[:axis], *output.shape[axis + 1 :])
+    columns = output.type.size // output.shape[axis]
+    at = coordinates_of(variable("o", columns), others)
+    parts = _Parts(node, context, at)
+    bindings = parts.emitter.bindings
+    place = linear(parts.place(at, variable("row", parts.size)), output.shape)
+    cell = bindings.load(output, place)
+    clear = bindings.store(output, place, zero(output.dtype))
+    add = bindings.store(output, place, f"{cell} + {parts.element}")
     lines = [
-        f"for (var row = 0u; row < {parts.rows}u; row++) {{ {clear} }}",
+        f"for (var row = 0u; row < {parts.size}u; row++) {{ {clear} }}",
         *parts.loop([f"let row = {parts.row};", *parts.load_element, add], 1),
     ]
     return parts.launch(context, lines, columns)

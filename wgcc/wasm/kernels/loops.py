@@ -30,8 +30,6 @@ def _nothing() -> None:
 
 
 class Loops(MemoryAccess):
-    # The scope of the loop that runs along lanes.
-    _lane_depth: int | None = None
     # A local that is never set.
     _zero: int | None = None
 

@@ -15,7 +15,8 @@ _STORES = {"f32": "f32.store", "u32": "i32.store", "i32": "i32.store"}
 
 
 class MemoryAccess(Expressions):
-    # Whether lanes are threads of the kernel, which never store at one place.
+    # The scope of the loop that runs along lanes, and whether lanes never store at one place.
+    _lane_depth: int | None = None
     _independent = False
 
     def load(self, storage: Storage, index: Index) -> Held:
@@ -106,7 +107,7 @@ class MemoryAccess(Expressions):
         held = self.value(value, env, storage.kind)
         stride = self.positions.stride(index)
         lanes = LANES if self.positions.in_lanes(index) and stride != 0 else 1
-        if lanes == 1 and held.lanes > 1:
+        if lanes == 1 and (held.lanes > 1 or self._is_one_of_many()):
             raise Unvectorisable("lanes would store at one place")
         if stride is None and not self._independent:
             raise Unvectorisable("lanes might store at one place")
@@ -125,3 +126,7 @@ class MemoryAccess(Expressions):
         for lane in range(LANES):
             offset = self.positions.address(storage.local, index, lane)
             self.f.get(vector).emit("v128.store32_lane", lane, offset=offset)
+
+    def _is_one_of_many(self) -> bool:
+        """Whether lanes are iterations of a loop: each would add to what the last one stored."""
+        return self._lane_depth is not None and not self._independent
