@@ -1,4 +1,4 @@
-"""Arithmetic of one operand: signs, floor, square, reciprocal, roots, exp, log, sin, cos."""
+"""Arithmetic of one operand: signs, rounding, square, reciprocal, roots, exp, log, sin, cos."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from wgcc.ops.pointwise import unary
 from wgcc.ops.registry import Sample
 
 SIGNED = ("f32", "f16", "i32", "i8")
+HALVES = [Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)]
 
 OPS = (
     # dx = -g
@@ -32,6 +33,10 @@ OPS = (
         number=lambda x: float((x > 0) - (x < 0)),
     ),
     unary("floor", "floor({0})", lambda x: np.floor(x), number=math.floor),
+    unary("ceil", "ceil({0})", lambda x: np.ceil(x), number=math.ceil),
+    unary("trunc", "trunc({0})", lambda x: np.trunc(x), number=math.trunc),
+    # Halves go to the even neighbour, in Python as well.
+    unary("round", "round({0})", lambda x: np.round(x), number=round, samples=HALVES),
     # dx = 2 g x
     unary(
         "square",

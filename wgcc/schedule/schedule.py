@@ -36,9 +36,10 @@ from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.kernels.repeated import Repeated
-from wgcc.schedule.kernels.scan import scan_code
+from wgcc.schedule.kernels.scan import running_best_code, scan_code
 from wgcc.schedule.kernels.scatter import scatter_code
 from wgcc.schedule.kernels.select import select_code
+from wgcc.schedule.kernels.sort import sort_code
 from wgcc.schedule.kernels.state_space import (
     state_ends_code,
     state_grad_channels_code,
@@ -61,9 +62,11 @@ WRITERS: dict[str, Writer] = {
     "attention_stats": attention_stats_code,
     "loop": loop_code,
     "matmul": matmul_code,
+    "running_best": running_best_code,
     "scan": scan_code,
     "scatter": scatter_code,
     "select": select_code,
+    "sort": sort_code,
     "state_ends": state_ends_code,
     "state_grad_channels": state_grad_channels_code,
     "state_grad_states": state_grad_states_code,

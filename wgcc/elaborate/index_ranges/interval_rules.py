@@ -132,6 +132,8 @@ RULES: dict[str, Rule] = {
     "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
     "argmax": _place,
     "argmin": _place,
+    "argsort": _place,
+    "running_argmax": _place,
     "add": _monotone(lambda a, b: a + b),
     "sub": lambda node, inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
     "mul": _corners(lambda a, b: a * b),

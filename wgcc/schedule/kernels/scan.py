@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from wgcc.ir.graph import FLOATS, Node
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Variable, constant, coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
+from wgcc.schedule.codegen.wgsl import zero
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.iteration_space import INNER, reduction_space
 from wgcc.schedule.kernel import Launch
@@ -15,30 +20,58 @@ WORKGROUP = 64
 
 
 def scan_code(group: Group, context: Context) -> GroupCode:
-    return context.code(_launch(group, context, MAX_UNROLLED), _launch(group, context, 1))
-
-
-def _launch(group: Group, context: Context, most: int) -> Launch:
     node = group.roots[0]
+    return context.code(*(_launch(node, context, most, _sum) for most in (MAX_UNROLLED, 1)))
+
+
+def running_best_code(group: Group, context: Context) -> GroupCode:
+    node = group.roots[0]
+    return context.code(*(_launch(node, context, most, _best) for most in (MAX_UNROLLED, 1)))
+
+
+def _sum(node: Node, operands: Sequence[str]) -> _Step:
+    factor, term = operands
+    return _Step(["var h = 0.0;"], [f"h = fma({factor}, h, {term});"], "h")
+
+
+def _best(node: Node, operands: Sequence[str]) -> _Step:
+    """The position of the last of the greatest elements so far; NaN stays, once it is met."""
+    (x,) = operands
+    is_nan = f" || {x} != {x}" if node.inputs[0].dtype in FLOATS else ""
+    better = f"{INNER} == 0u || {x} >= best{is_nan}"
+    start = ["var h = 0;", f"var best = {zero(node.inputs[0].dtype)};"]
+    update = f"if ({better}) {{ best = {x}; h = i32({INNER}); }}"
+    return _Step(start, [update], "h")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Statements before the loop and in each iteration, and what that stores."""
+
+    start: list[str]
+    lines: list[str]
+    result: str
+
+
+def _launch(
+    node: Node, context: Context, most: int, rule: Callable[[Node, Sequence[str]], _Step]
+) -> Launch:
     shape = node.output.shape
     space = reduction_space(shape, (node.attrs["axis"],))
     emitter = Emitter(context.inlined, context.bindings())
     inner = emitter.open_loop(frozenset({Variable(INNER, space.inner)}))
     position = space.position()
-    if node.attrs["reverse"]:
+    if node.attrs.get("reverse"):
         backwards = constant(space.inner - 1) - variable(INNER, space.inner)
         position = position.substitute({Variable(INNER, space.inner): backwards})
     at = coordinates_of(position, shape)
-    factor, term = (emitter.at(value, at) for value in node.inputs)
-    store = emitter.store(node.output, at, "h")
-    step, times = (
-        [*inner.lines, f"h = fma({factor}, h, {term});", store],
-        min(unrolled(space.inner), most),
-    )
+    step = rule(node, [emitter.at(value, at) for value in node.inputs])
+    store = emitter.store(node.output, at, step.result)
+    times = min(unrolled(space.inner), most)
     body = [
         *emitter.outer.lines,
-        "var h = 0.0;",
-        *loop(INNER, "0u", "INNER", "1u", step, times),
+        *step.start,
+        *loop(INNER, "0u", "INNER", "1u", [*inner.lines, *step.lines, store], times),
     ]
     grid = grid_of(-(-space.outer // WORKGROUP))
     return context.launch(
