@@ -43,13 +43,19 @@ x[2] | 2 | WG0413 | index 2 is outside an axis of A = 2
 x[-3] | -3 | WG0413 | index -3 is outside an axis of A = 2
 x[:, 2 : 9] | 2 : 9 | WG0413 | the slice 2 : 9 is outside an axis of B = 3
 x[:, 1 : 1] | 1 : 1 | WG0413 | this slice is empty
-x[: : 0] | 0 | WG0413 | the step of a slice must be at least 1, but it is 0
+x[: : 0] | 0 | WG0413 | the step of a slice must not be 0
+x[:, 0 : 2 : -1] | 0 : 2 : -1 | WG0413 | the slice 3 : 1 is outside an axis of B = 3
+x[:, 3 : : -1] | 3 : : -1 | WG0413 | the slice 0 : 4 is outside an axis of B = 3
 x[0 : k] | k | WG0414 | a slice needs bounds known at compile time, but this is a scalar i32 | for a fixed-size window at a run-time position write `x[start +: length]`
 x[k +: 9] | k +: 9 | WG0413 | a window of 9 does not fit in an axis of A = 2
 x[1 +: 2] | 1 +: 2 | WG0413 | a window of 2 from 1 is outside an axis of A = 2
 x[s +: 1] | s | WG0413 | a window starts at one whole number, but this is a scalar f32
 x[k +: k] | k | WG0414 | the length of a window must be known at compile time, but this is a scalar i32
-x[i] | i | WG0413 | an index must be one number | to look up many rows use `gather(x, ids)`
+x[0, :, i] | i | WG0413 | an index is separated from another by a slice or a new axis | index step by step, `x[i][:, ids]`, or bring the axes together first
+x[i, new, i] | i | WG0413 | an index is separated from another by a slice or a new axis | index step by step, `x[i][:, ids]`, or bring the axes together first
+x[i, arange(2)] | x[i, arange(2)] | WG0411 | `x[…]`: the shapes cannot be broadcast
+x[t] | t | WG0413 | an index must be a whole number, but this is a tensor bool[B] | shapes are fixed; to select by a condition use `where(condition, x, 0.0)`
+x[r] | r | WG0413 | an index must be a whole number, but this is a tensor f32[B]
 x[s] | s | WG0413 | an index must be a whole number, but this is a scalar f32
 x[.., 0, ..] | .. | WG0413 | `..` can be used only once
 (1.5)[0] | (1.5)[0] | WG0413 | the number 1.5 cannot be indexed
@@ -116,6 +122,21 @@ arange(k) | k | WG0401 | `n` must be a whole number known at compile time, but t
 arange(0) | 0 | WG0503 | `n` must be at least 1, but it is 0
 gather(m, r) | r | WG0501 | `ids` must be whole numbers (i32), but this is f32[B]
 gather(m, 3) | 3 | WG0413 | row 3 is outside a table of B = 3 rows
+take_along_axis(m, i) | i | WG0415 | `ids` must have as many axes as `x`, 2, but this is i32[B] | `gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements
+take_along_axis(m, m) | m | WG0501 | `ids` must be whole numbers (i32), but this is f32[B, C] | convert it: `i32(m)`
+take_along_axis(m, zeros(i32[A, C])) | zeros(i32[A, C]) | WG0406 | axis 0 of `x` is B = 3, but of `ids` it is A = 2
+scatter_add(m, i, w) | w | WG0406 | axis 1 of `x` is C = 4, but of `values` it is D = 5
+scatter_add(m, i, h) | h | WG0501 | `values` must be f32, but this is f16[B, C] | convert it: `f32(h)`
+scatter_add(m, k, m) | k | WG0406 | `ids` must have an id for each row or each element of `values`, but this is i32
+scatter_add(m, arange(C), m) | arange(C) | WG0406 | `ids` must have an id for each row or each element of `values`, but this is i32[C]
+segment_sum(m, k, 2) | k | WG0415 | `ids` must be one id for each row of `x`, but this is i32
+segment_sum(x, i, 2) | i | WG0406 | `ids` must have an id for each row or each element of `x`, but this is i32[B]
+segment_sum(m, i, k) | k | WG0401 | `size` must be a whole number known at compile time, but this is a scalar i32
+top_k(m, 5) | 5 | WG0503 | `k` is 5, but there are only C = 4 elements along this axis
+sort(s) | sort(s) | WG0408 | axis -1 is outside f32, which has 0 axes
+sort(m, reverse = true) | reverse | WG0207 | unknown argument of `sort`: `reverse`
+atan2(i, m) | i | WG0501 | `y` must be floats, but this is i32[B] | convert it: `f32(i)`
+round(i) | i | WG0501 | `round` works on floats, but this is i32[B] | convert it: `f32(i)`
 rms_norm(m, r) | r | WG0406 | rms_norm: `g` must be as long as the last axis of `x`, C = 4
 dropout(m, 1.0) | 1.0 | WG0503 | the dropout rate must be at least 0 and below 1, but it is 1
 mse(m, v) | mse(m, v) | WG0419 | `mse` compares tensors of one shape, but these are f32[B, C] and f32[C]
@@ -190,8 +211,11 @@ layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
     q = rearrange(x, ".. n (H K) -> .. H n K")
     o = rearrange(attention(q, q, q, causal = true), ".. H n K -> .. n (H K)")
     id = sample(x, top_k = 40, top_p = 0.9)
+    best, ids = top_k(x, k)
+    found = sum(take_along_axis(x, ids)) + sum(best) + sum(x[.., arange(N), arange(N)][.., :: -1])
+    sums = sum(segment_sum(x[.., at, :], i32(x[.., at, :]), H)) + found
     back = reshape(concat([a, b], axis = -1), shape(x))
-    return dropout(z + o + f32(id)[.., new] + D + i32(D), drop) + back
+    return dropout(z + o + sums + f32(id)[.., new] + D + i32(D), drop) + back
   }
 }
 model M { entry e(x: f32) -> (y: f32) = x }

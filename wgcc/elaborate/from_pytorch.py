@@ -60,7 +60,17 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     narrow = x[:, 1 : 3]
     select = x[:, 0]
     index_select = gather(x, ids)
-    take = gather(x, ids)
+    index_add = scatter_add(x, ids, x[ids])
+    scatter_add_ = scatter_add(m, argsort(m, axis = 0), m) ; it returns the new tensor
+    scatter = scatter_add(zeros(f32[3, 4]), argsort(m, axis = 0), m) ; it adds
+    bincount = segment_sum(ones(i32[2]), ids, 10)
+    take_along_dim = take_along_axis(m, argsort(m))
+    msort = sort(x, axis = 0)[0]
+    arcsin = asin(m)
+    arccos = acos(m)
+    arctan = atan(m)
+    arctan2 = atan2(x, y)
+    take = reshape(x, [-1])[ids]
     embedding = gather(m, ids)
     flip = gather(x, 1 - arange(2))
     numel = size(x)
@@ -110,9 +120,6 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     nansum = sum(where(x == x, x, 0.0))
     cumprod = exp(cumsum(log(x + 1.0))) ; for positive numbers
     isnan = x != x
-    round = floor(x + 0.5)
-    ceil = -floor(-x)
-    trunc = sign(x) * floor(abs(x))
     frac = x - floor(x)
     fmod = x % 2.0 ; `%` takes the sign of the divisor
     remainder = x % 2.0
@@ -154,9 +161,7 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     interpolate = upsample(zeros(f32[1, 2, 2, 3]), factor = 2) ; nearest neighbour
     pad = concat([zeros(f32[2, 3, 1]), x], axis = -1)
     unfold = x[:, 0 : 2] ; windows are slices; `conv2d` and pools make none
-    sort = - not there: `argmax`, `max` and `sample(top_k = …)` cover most uses
-    argsort = - not there: `argmax`, `max` and `sample(top_k = …)` cover most uses
-    topk = - not there; `sample(logits, top_k = 5)` draws from the best
+    topk = top_k(x, 2)
     unique = - not there: its shape would depend on values
     nonzero = - not there: its shape would depend on values; use `where`
 """)

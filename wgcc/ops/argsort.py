@@ -51,7 +51,12 @@ OPS = (
         # Small integers have many ties.
         + [
             Sample([TensorType(shape, dtype)], {"axis": 1, "descending": descending}, integers=ends)
-            for dtype, ends in (("i32", (-3, 3)), ("u32", (0, 3)), ("i8", (-2, 2)), ("bool", (0, 1)))
+            for dtype, ends in (
+                ("i32", (-3, 3)),
+                ("u32", (0, 3)),
+                ("i8", (-2, 2)),
+                ("bool", (0, 1)),
+            )
             for shape, descending in (((2, 19), True), ((3, 70), False))
         ],
         stops_gradient=True,

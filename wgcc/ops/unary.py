@@ -36,7 +36,7 @@ OPS = (
     unary("ceil", "ceil({0})", lambda x: np.ceil(x), number=math.ceil),
     unary("trunc", "trunc({0})", lambda x: np.trunc(x), number=math.trunc),
     # Halves go to the even neighbour, in Python as well.
-    unary("round", "round({0})", lambda x: np.round(x), number=round, samples=HALVES),
+    unary("round", "round({0})", lambda x: np.rint(x), number=round, samples=HALVES),
     # dx = 2 g x
     unary(
         "square",

@@ -95,6 +95,17 @@ def _extreme(op: str, rule: Callable[[float, float], float]) -> BuiltinFunction:
     return BuiltinFunction(op, "a, b", call)
 
 
+def atan2(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
+    """The angle of the point (x, y), from -π to π."""
+    y, x = expect.given(args, "y"), expect.given(args, "x")
+    if isinstance(y.value, (Dim, Number)) and isinstance(x.value, (Dim, Number)):
+        return Number(math.atan2(plain(y.value), plain(x.value)))
+    for name, got in (("y", y), ("x", x)):
+        if isinstance(got.value, Tensor):
+            expect.checked(tracer, got, name, FLOATS)
+    return elementwise(tracer, "atan2", "atan2", y, x, at)
+
+
 def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     """`low` where x is below it, `high` where x is above it, else x."""
     x, low, high = (expect.given(args, name) for name in ("x", "low", "high"))
@@ -139,6 +150,7 @@ FUNCTIONS = (
     BuiltinFunction("gelu", "x, approximate=false", gelu),
     _extreme("maximum", max),
     _extreme("minimum", min),
+    BuiltinFunction("atan2", "y, x", atan2),
     BuiltinFunction("clamp", "x, low, high", clamp),
     BuiltinFunction("where", "condition, a, b", where),
 )

@@ -102,8 +102,8 @@ def _one_index(
         tracer.look_up(given.value, size.size, "an index")
     for size, given in zip(sizes[1:], ids[1:], strict=True):
         factor = Given(tracer.constant(size.size, "i32"), given.span)
-        rows = Given(elementwise(tracer, "index", "mul", total, factor, at), total.span)
-        total = Given(elementwise(tracer, "index", "add", rows, given, at), at)
+        rows = Given(elementwise(tracer, "x[…]", "mul", total, factor, at), total.span)
+        total = Given(elementwise(tracer, "x[…]", "add", rows, given, at), at)
     assert isinstance(total.value, Tensor)
     return total.value, total.value.dims
 

@@ -49,7 +49,6 @@ def _launch(node: Node, context: Context, shared: bool) -> Launch:
     step = threads if shared else 1
     in_workgroup = shared and padded <= MOST_IN_WORKGROUP
     grid = grid_of(rows if shared else -(-rows // threads))
-    barrier = "workgroupBarrier();" if in_workgroup else "storageBarrier();" if shared else ""
     stages = padded.bit_length() * (padded.bit_length() - 1) // 2
     return context.launch(
         "sort.wgsl.jinja",
@@ -62,7 +61,6 @@ def _launch(node: Node, context: Context, shared: bool) -> Launch:
             "index": thread_index(grid, 1 if shared else threads),
             "shared": "yes" if shared else "",
             "keys_in_workgroup": "yes" if in_workgroup else "",
-            "barrier": f"      {barrier}" if barrier else "",
         },
         workgroup=(threads, 1, 1),
         grid=grid,

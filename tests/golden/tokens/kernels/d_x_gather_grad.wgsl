@@ -17,7 +17,7 @@ const WORKGROUP = 64u;
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  var total = 0.0;
+  var total = 0.0f;
   for (var r = 0u; r < COUNT; r++) {
     let x_0 = x0[r];
     if (u32(clamp(x_0, 0, 6)) == (o / 4u)) {
