@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from elaborated import program
 from wgcc.errors import Source, Span, WgError
 from wgcc.evaluate import evaluate
 from wgcc.ir.builder import Builder
@@ -14,7 +13,6 @@ from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
-from wgcc.passes.pipeline import run_passes
 from wgcc.passes.simplify import simplify
 
 PARAMS = {"a": (3, 4), "b": (4, 2), "c": (2,), "d": (3, 4)}
@@ -44,37 +42,6 @@ def test_an_op_without_a_gradient_is_named_at_its_line() -> None:
         autograd(Graph("g", inputs=(x,), nodes=tuple(builder.nodes)))
     (problem,) = raised.value.diagnostics
     assert (problem.code, problem.span.place) == ("WG0313", "model.wg:2")
-
-
-TWICE = """
-model M {
-  param w: f32[2, 4, 8] ~ normal(0.0, 1.0)
-  param a: f32[3, 2] = 0.1
-  entry train(x: f32[1, 5, 3], b: f32[1, 5, 2]) -> (loss: f32) {
-    y = attention(w, w, w, causal = true)
-    z = selective_scan(x, x, a, b, b)
-    d, e = grad(sum(square(y)) + sum(square(z)), (w, a))
-    loss = sum(square(d)) + sum(square(e))
-    w := w - 0.1 * grad(loss, w)
-    a := a - 0.1 * grad(loss, a)
-    return loss
-  }
-  entry curvature() -> (c: f32[2, 4, 8]) {
-    slope = grad(sum(attention(w, w, w)), w)
-    return grad(sum(square(slope)), w)
-  }
-}
-"""
-
-
-def test_all_missing_second_derivatives_are_reported_by_the_names_of_functions() -> None:
-    with pytest.raises(WgError) as raised:
-        run_passes(program(TWICE))
-    found = [(item.span.line, item.message) for item in raised.value.diagnostics]
-    attention = "there is no second derivative of `attention`"
-    scan = "there is no second derivative of `selective_scan`"
-    assert found == [(6, attention), (7, scan), (15, attention)]
-    assert all(len(item.helps) == 2 for item in raised.value.diagnostics)
 
 
 def random_graph(random: np.random.Generator) -> Graph:

@@ -3,7 +3,6 @@ divide by zero or ignore the derivative at a zero."""
 
 from __future__ import annotations
 
-import re
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,10 @@ from building import build
 from expressions import graph_of
 from op_samples import Array, every_sample, input_arrays, run_nodes
 from op_samples import build as build_node
-from wgcc.elaborate.elaborate import check
-from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.evaluate import evaluate
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Value
-from wgcc.ops import OPS, Op
+from wgcc.ops import Op
 from wgcc.ops.registry import Sample
 from wgcc.passes.autograd import autograd
 from wgcc.passes.differentiate import differentiate
@@ -29,8 +26,6 @@ from wgcc.passes.missing_gradients import Missing
 
 # Of the step squared times third derivatives, and of rounding divided by the step.
 STEP, TOLERANCE = 1e-5, 1e-5
-# Their gradients are kernels of their own, which have none: reported as WG0313.
-ONCE = ("attention", "selective_scan", "state_scan", "state_output")
 LARGEST = 600
 
 
@@ -50,12 +45,7 @@ def test_second_derivative_is_the_difference_of_the_first(op: Op, sample: Sample
     loss = _sum_of_cubes(builder, node.outputs[: len(node.outputs) - op.saved])
     first = _gradients(builder, loss, floats)
     total = _sum_of_cubes(builder, first)
-    try:
-        second = _gradients(builder, total, floats)
-    except WgError:
-        assert op.name in ONCE
-        return
-    assert op.name not in ONCE
+    second = _gradients(builder, total, floats)
     given = [*zip(node.inputs, arrays, strict=True)]
     rng = np.random.default_rng(len(arrays))
     moves = [rng.uniform(-1, 1, value.shape) for value in floats]
@@ -186,10 +176,6 @@ def test_kernels_for_products_with_zeros(device: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
-def test_only_these_have_no_second_derivative() -> None:
-    assert set(ONCE) <= OPS.keys()
-
-
 SCAN = """
   h, y = zeros(f32[B, E, N]), zeros(f32[B, 1, E])
   for t in 0..T {
@@ -198,33 +184,55 @@ SCAN = """
     y = if t == 0 then row else concat([y, row], axis = 1)
   }
 """
-WRITTEN_OUT = f"""
+TWICE = f"""
 dim B = 2, T = 3, E = 4, N = 2, K = 4
-test "attention" {{
-  q, k, v, mask = rand(f32[B, T, K]), rand(f32[B, T, K]), rand(f32[B, T, K]), rand(f32[T, T])
-  scale = K ** -0.5
-  y = softmax(q @ transpose(k) * scale + mask) @ v
-  assert close(y, attention(q, k, v, mask = mask), tol = 1e-6)
-  d = grad(sum(y * y), q)
-  assert any(abs(grad(sum(d * d), k)) > 1e-6)
-}}
-test "selective_scan" {{
-  u, dt, a = rand(f32[B, T, E]), rand(f32[B, T, E]), -rand(f32[E, N])
-  b, c = rand(f32[B, T, N]), rand(f32[B, T, N])
-  {SCAN}
-  assert close(y, selective_scan(u, dt, a, b, c), tol = 1e-6)
-  d = grad(sum(y * y), u)
-  assert any(abs(grad(sum(d * d), b)) > 1e-6)
+model M {{
+  entry attended(q: f32[B, T, K], k: f32[B, T, K], mask: f32[T, T])
+      -> (fused: f32[B, T, K], plain: f32[B, T, K]) {{
+    v, s = sin(k), K ** -0.5
+    fused = attention(q, k, v, mask = mask)
+    plain = softmax(q @ transpose(k) * s + mask) @ v
+    return (
+      grad(sum(grad(sum(fused * fused), q) ** 2), k),
+      grad(sum(grad(sum(plain * plain), q) ** 2), k)
+    )
+  }}
+  entry masked(q: f32[B, T, K], mask: f32[T, T]) -> (fused: f32[T, T], plain: f32[T, T]) {{
+    fused = attention(q, q, q, mask = mask)
+    plain = softmax(q @ transpose(q) * K ** -0.5 + mask) @ q
+    return (
+      grad(sum(grad(sum(fused * fused), mask) ** 2), mask),
+      grad(sum(grad(sum(plain * plain), mask) ** 2), mask)
+    )
+  }}
+  entry scanned(
+      u: f32[B, T, E], dt: f32[B, T, E], a: f32[E, N], b: f32[B, T, N], c: f32[B, T, N]
+    ) -> (fused: f32[E, N], plain: f32[E, N]) {{
+    {SCAN}
+    fused = selective_scan(u, dt, a, b, c)
+    return (
+      grad(sum(grad(sum(fused * fused), dt) ** 2), a),
+      grad(sum(grad(sum(y * y), dt) ** 2), a)
+    )
+  }}
 }}
 """
+INPUTS = {
+    "attended": {"q": (2, 3, 4), "k": (2, 3, 4), "mask": (3, 3)},
+    "masked": {"q": (2, 3, 4), "mask": (3, 3)},
+    "scanned": {"u": (2, 3, 4), "dt": (2, 3, 4), "a": (4, 2), "b": (2, 3, 2), "c": (2, 3, 2)},
+}
 
 
-def test_what_to_write_instead_can_be_differentiated_twice() -> None:
-    found = Diagnostics()
-    check(Source("model.wg", WRITTEN_OUT), found)
-    assert not list(found), [item.message for item in found]
-    for op in ("attention_grad_q", "selective_scan_grad"):
-        missing = OPS[op].no_gradient
-        assert missing is not None
-        for text in re.findall("`([^`]*)`", missing.instead):
-            assert text in WRITTEN_OUT
+def test_fused_functions_have_the_second_derivatives_of_what_they_compute(
+    machine: Any, tmp_path: Path
+) -> None:
+    source = tmp_path / "model.wg"
+    source.write_text(TWICE, encoding="utf-8")
+    model = wgcc_runtime.load(build(source, tmp_path / "bundle"), device=machine)
+    rng = np.random.default_rng(5)
+    for entry, shapes in INPUTS.items():
+        given = {n: rng.uniform(-1, 1, shape).astype(np.float32) for n, shape in shapes.items()}
+        found = model.call(entry, **given)
+        assert np.abs(found["plain"]).max() > 1e-3
+        np.testing.assert_allclose(found["fused"], found["plain"], rtol=2e-5, atol=2e-5)

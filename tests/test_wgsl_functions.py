@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from op_samples import build
 from tint_compiler import compile_all
 from wgcc.ops import OPS, Op
+from wgcc.ops.exp_tail import reference as exp_tail
 from wgcc.ops.random import erfinv_array, normal_array, threefry, uniform_array
 from wgcc.ops.registry import Pointwise
 from wgcc.ops.wgsl_functions import FOLDER, source_of
@@ -59,6 +61,17 @@ CASES = [
     Case("log1p at 0", "wg_log1p(x)", LOG1P, np.log1p, (-1e-5, 1e-5), relative=1e-6),
     Case("expm1", "wg_expm1(x)", ("expm1",), np.expm1, (-80.0, 10.0)),
     Case("expm1 near 0", "wg_expm1(x)", ("expm1",), np.expm1, (-0.6, 0.6), relative=2e-6),
+    *(
+        Case(
+            f"exp_tail {order}",
+            f"wg_exp_tail(x, {order}u)",
+            ("exp_tail",),
+            partial(exp_tail, order=order),
+            (-9.0, 6.0),
+            relative=3e-6,
+        )
+        for order in range(4)
+    ),
     Case("tanh", "wg_tanh(x)", ("tanh",), np.tanh, (-12.0, 12.0), relative=1e-6),
     Case("tanh far", "wg_tanh(x)", ("tanh",), np.tanh, (-1e30, 1e30), relative=1e-6),
     Case(

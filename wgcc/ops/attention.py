@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_mask import mask_gradient
 from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, score_effort, scores
 from wgcc.ops.attention_samples import samples
 from wgcc.ops.formula import Term
@@ -58,7 +57,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     dk = _columns(both, 0, k.shape[3])
     dv = _columns(both, k.shape[3], v.shape[3])
     _, mask = optional(extras)
-    dmask = mask and mask_gradient(b, node, dy, stats)
+    dmask = mask and b.apply("attention_grad_mask", *given, **node.attrs)
     return [dq, dk, dv, *(dmask if value is mask else None for value in extras)]
 
 

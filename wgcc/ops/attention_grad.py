@@ -2,16 +2,25 @@
 
 attention_stats(y, rows, dy) returns the two numbers of each row and sum(dy y), concatenated;
 attention_grad_q(q, k, v, dy, stats[, offset][, mask]) returns dq, and attention_grad_kv (same
-inputs) dk and dv, concatenated.
+inputs) dk and dv, concatenated. attention_grad_mask, of the same inputs too, returns dmask.
 """
 
 from __future__ import annotations
 
 from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_rule import Scope, check_attention, heads_of, score_effort, scores
-from wgcc.ops.attention_samples import gradient_samples
-from wgcc.ops.registry import Op, Sample, ShapeError, Special, no_second_derivative
+from wgcc.ops.attention_mask import expand_grad_mask
+from wgcc.ops.attention_ordinary import ordinary_grad_kv, ordinary_grad_mask, ordinary_grad_q
+from wgcc.ops.attention_rule import (
+    Scope,
+    check_attention,
+    heads_of,
+    optional,
+    score_effort,
+    scores,
+)
+from wgcc.ops.attention_samples import gradient_samples, masked_gradient_samples
+from wgcc.ops.registry import Expand, Op, Sample, ShapeError, Special
 
 
 def infer_stats(y: TensorType, rows: TensorType, dy: TensorType) -> TensorType:
@@ -42,6 +51,14 @@ def infer_kv(*types: TensorType, causal: bool, scale: float, window: int | None)
     return TensorType((*k.shape[:3], k.shape[3] + v.shape[3]))
 
 
+def infer_mask(*types: TensorType, causal: bool, scale: float, window: int | None) -> TensorType:
+    _check("attention_grad_mask", types)
+    _, mask = optional(types[5:])
+    if mask is None:
+        raise ShapeError("attention_grad_mask needs a mask")
+    return mask
+
+
 def _weights(
     arrays: tuple[Array, ...], causal: bool, scale: float, window: int | None
 ) -> tuple[Array, Array]:
@@ -66,13 +83,12 @@ def reference_kv(*arrays: Array, causal: bool, scale: float, window: int | None)
     return np.asarray(shared.sum(2))
 
 
-_STATS = ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 65, 4), (3, 1, 1, 33))
+def reference_mask(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
+    _, ds = _weights(arrays, causal, scale, window)
+    return ds
 
-_NO_GRADIENT = no_second_derivative(
-    "attention",
-    "write it out where it is differentiated twice: "
-    "`softmax(q @ transpose(k) * scale + mask) @ v`, with `scale = K ** -0.5` for heads of size K",
-)
+
+_STATS = ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 65, 4), (3, 1, 1, 33))
 
 OPS = (
     Op(
@@ -81,7 +97,6 @@ OPS = (
         reference_stats,
         Special("attention_stats", inlines=False),
         samples=[Sample([shape, (*shape[:-1], 2), shape]) for shape in _STATS],
-        no_gradient=_NO_GRADIENT,
     ),
     Op(
         "attention_grad_q",
@@ -89,8 +104,8 @@ OPS = (
         reference_q,
         Special("attention_grad_q", inlines=False),
         samples=gradient_samples(),
-        no_gradient=_NO_GRADIENT,
         effort=score_effort,
+        ordinary=ordinary_grad_q,
     ),
     Op(
         "attention_grad_kv",
@@ -98,7 +113,16 @@ OPS = (
         reference_kv,
         Special("attention_grad_kv", inlines=False),
         samples=gradient_samples(),
-        no_gradient=_NO_GRADIENT,
         effort=score_effort,
+        ordinary=ordinary_grad_kv,
+    ),
+    Op(
+        "attention_grad_mask",
+        infer_mask,
+        reference_mask,
+        Expand(expand_grad_mask),
+        samples=masked_gradient_samples(),
+        effort=score_effort,
+        ordinary=ordinary_grad_mask,
     ),
 )

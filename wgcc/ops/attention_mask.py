@@ -1,6 +1,11 @@
-"""The gradient of attention's mask, built from simpler ops: it is as large as the mask itself."""
+"""attention_grad_mask(q, k, v, dy, stats[, offset], mask): the gradient of attention's mask.
+
+It is built from simpler ops, because it is as large as the mask itself.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
@@ -8,20 +13,20 @@ from wgcc.ops.attention_rule import HIDDEN, optional
 from wgcc.ops.formula import Term
 
 
-def mask_gradient(b: Builder, node: Node, dy: Value, stats: Value) -> Value:
+def expand_grad_mask(b: Builder, node: Node) -> Sequence[Value]:
     # dmask = p (dy vᵀ - stat) with p = exp(q kᵀ scale + mask - peak - log) where the key is visible
-    q, k, v, *extras = (Term(b, value) for value in node.inputs)
-    offset, mask = optional([term.value for term in extras])
+    q, k, v, dy, stats = (Term(b, value) for value in node.inputs[:5])
+    offset, mask = optional(node.inputs[5:])
     assert mask is not None
     hidden = Term(b, mask)
     pairs = k.shape[0] * k.shape[1]
-    peak, log, stat = (_column(Term(b, stats), at).broadcast(mask.shape) for at in (0, 1, 2))
+    peak, log, stat = (_column(stats, at).broadcast(mask.shape) for at in (0, 1, 2))
     score = _products(q, k, pairs).reshape(mask.shape) * node.attrs["scale"] + hidden
     visible = hidden.exceeds(HIDDEN)
-    near = _visible(b, node, offset, mask.shape)
+    near = visible_by_position(b, node, offset, mask.shape)
     visible = visible if near is None else visible.apply("logical_and", near)
     p = visible.choose((visible.choose(score, 0) - visible.choose(peak, 0) - log).exp(), 0)
-    return (p * (_products(Term(b, dy), v, pairs).reshape(mask.shape) - stat)).value
+    return [(p * (_products(dy, v, pairs).reshape(mask.shape) - stat)).value]
 
 
 def _column(stats: Term, at: int) -> Term:
@@ -36,7 +41,9 @@ def _products(rows: Term, keys: Term, pairs: int) -> Term:
     return tall.apply("matmul", wide)
 
 
-def _visible(b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]) -> Term | None:
+def visible_by_position(
+    b: Builder, node: Node, offset: Value | None, shape: tuple[int, ...]
+) -> Term | None:
     """Whether each row attends to each key, by position; None if all rows attend to all keys."""
     rows, keys = shape[2:]
     row = Term(b, b.apply("iota", n=rows, dtype="i32"))

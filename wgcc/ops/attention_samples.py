@@ -72,3 +72,7 @@ def gradient_samples() -> list[Sample]:
         rows = [(*q[:3], v[3]), (*q[:3], 3)]
         found.append(case.sample([q, k, v, *rows], 0.7))
     return found
+
+
+def masked_gradient_samples() -> list[Sample]:
+    return [x for x, case in zip(gradient_samples(), CASES, strict=True) if case.masked]

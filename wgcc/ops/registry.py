@@ -16,6 +16,7 @@ from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
 NumberRule = Callable[[float], float]
+Ordinary = Callable[[Builder, Node], Sequence[Value]]
 # The overhead of a numpy call, in elements.
 NUMPY_CALL = 1000
 
@@ -201,24 +202,6 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class NoGradient:
-    """`what` is missing, in the user's words, what to write `instead`, and how to avoid it."""
-
-    what: str
-    instead: str
-    or_stop: str = "or stop the gradient there with `stop_grad(...)`"
-
-
-def no_second_derivative(function: str, instead: str) -> NoGradient:
-    """For an op that computes the gradient of `function`."""
-    return NoGradient(
-        f"second derivative of `{function}`",
-        instead,
-        "or take its gradient as given: `stop_grad(grad(...))`",
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Op:
     """All rules of one op.
 
@@ -236,6 +219,7 @@ class Op:
     - `never_stored`: elements are computed where they are read, so no buffer limits its size
     - `commutative`: the two operands may be swapped
     - `identity`: the output equals the first operand
+    - `ordinary(b, node)`: of an op without `grad`, the same values from ops that have it
     """
 
     name: str
@@ -244,7 +228,6 @@ class Op:
     lower: Lowering
     grad: GradRule | None = None
     samples: Sequence[Sample] = ()
-    no_gradient: NoGradient | None = None
     saved: int = 0
     number: NumberRule | None = None
     effort: Callable[[Node], int] | None = None
@@ -252,6 +235,7 @@ class Op:
     never_stored: bool = False
     commutative: bool = False
     identity: bool = False
+    ordinary: Ordinary | None = None
 
     @property
     def moves_elements(self) -> bool:

@@ -3,12 +3,17 @@
 Time is divided into chunks of `chunk` steps; only the hidden state at each chunk's start (`starts`)
 and the gradient at its end (`ends`) are stored, both [batch, chunks, states, channels]; the states
 between them are recomputed. `bc` is b and c concatenated: a kernel has only 8 bindings.
+
+What a step adds is gain · u b. The gain is dt, or with `zero_order` (exp(dt a) - 1) / a, whose
+derivatives are exp(dt a) with respect to dt and dt² (f(dt a) - f₂(dt a)) with respect to a, where f
+and f₂ are orders 1 and 2 of exp_tail.py.
 """
 
 from __future__ import annotations
 
 from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
+from wgcc.ops.exp_tail import reference as exp_tail
 from wgcc.ops.registry import Op, Sample, ShapeError, Special
 
 Type = TensorType
@@ -19,13 +24,23 @@ def chunks_of(times: int, chunk: int) -> int:
 
 
 def reference_scan(
-    u: Array, dt: Array, a: Array, bc: Array, chunk: int, with_output: bool
+    u: Array,
+    dt: Array,
+    a: Array,
+    bc: Array,
+    chunk: int,
+    with_output: bool,
+    zero_order: bool = False,
 ) -> Array | tuple[Array, Array]:
-    starts = reference_starts(u, dt, a, bc, chunk)
-    return (reference_output(u, dt, a, bc, starts, chunk), starts) if with_output else starts
+    starts = reference_starts(u, dt, a, bc, chunk, zero_order)
+    if not with_output:
+        return starts
+    return reference_output(u, dt, a, bc, starts, chunk, zero_order), starts
 
 
-def reference_starts(u: Array, dt: Array, a: Array, bc: Array, chunk: int) -> Array:
+def reference_starts(
+    u: Array, dt: Array, a: Array, bc: Array, chunk: int, zero_order: bool = False
+) -> Array:
     batch, times, channels = u.shape
     states = a.shape[1]
     h = np.zeros((batch, states, channels), u.dtype)
@@ -33,13 +48,26 @@ def reference_starts(u: Array, dt: Array, a: Array, bc: Array, chunk: int) -> Ar
     for t in range(times):
         if t % chunk == 0:
             starts[:, t // chunk] = h
-        inflow = (dt[:, t] * u[:, t])[:, None] * bc[:, t, :states, None]
-        h = np.exp(dt[:, t, None] * a.T) * h + inflow
+        inflow = u[:, t, None] * bc[:, t, :states, None]
+        h = np.exp(dt[:, t, None] * a.T) * h + _gain(dt[:, t, None], a, zero_order) * inflow
     return starts
 
 
-def reference_output(u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int) -> Array:
-    h, _ = _trajectory(u, dt, a, bc, starts, chunk)
+def _gain(dt: Array, a: Array, zero_order: bool) -> Array:
+    """The factor of what flows in, [.., states, channels]; `dt` is [.., 1, channels]."""
+    return dt * exp_tail(dt * a.T, 1) if zero_order else dt
+
+
+def reference_output(
+    u: Array,
+    dt: Array,
+    a: Array,
+    bc: Array,
+    starts: Array,
+    chunk: int,
+    zero_order: bool = False,
+) -> Array:
+    h, _ = _trajectory(u, dt, a, bc, starts, chunk, zero_order)
     return np.asarray(np.einsum("btne,btn->bte", h, bc[:, :, a.shape[1] :]))
 
 
@@ -56,20 +84,30 @@ def reference_ends(dt: Array, a: Array, bc: Array, g: Array, chunk: int) -> Arra
 
 
 def reference_grad_channels(
-    u: Array, dt: Array, a: Array, bc: Array, g: Array, starts: Array, ends: Array, chunk: int
+    u: Array,
+    dt: Array,
+    a: Array,
+    bc: Array,
+    g: Array,
+    starts: Array,
+    ends: Array,
+    chunk: int,
+    zero_order: bool = False,
 ) -> Array:
     """[batch, chunks, 2 chunk + states, channels]: rows of du, of ddt, then a part of da."""
     batch, times, channels = u.shape
     states, chunks = a.shape[1], starts.shape[1]
-    _, before = _trajectory(u, dt, a, bc, starts, chunk)
+    _, before = _trajectory(u, dt, a, bc, starts, chunk, zero_order)
     v = _adjoints(dt, a, bc, g, ends, chunk)
-    through_b = (v * bc[:, :, :states, None]).sum(2)
-    through_decay = before * v
+    through_b, through_decay = v * bc[:, :, :states, None], before * v
+    step, rate = dt[:, :, None], dt[:, :, None] * a.T
+    by_dt = np.exp(rate) if zero_order else np.ones_like(rate)
+    by_a = step**2 * (exp_tail(rate, 1) - exp_tail(rate, 2)) if zero_order else 0 * rate
     rows = np.zeros((batch, chunks * chunk, 2, channels), u.dtype)
-    rows[:, :times, 0] = dt * through_b
-    rows[:, :times, 1] = u * through_b + (through_decay * a.T).sum(2)
+    rows[:, :times, 0] = (_gain(step, a, zero_order) * through_b).sum(2)
+    rows[:, :times, 1] = u * (by_dt * through_b).sum(2) + (through_decay * a.T).sum(2)
     da = np.zeros((batch, chunks * chunk, states, channels), u.dtype)
-    da[:, :times] = dt[:, :, None] * through_decay
+    da[:, :times] = step * through_decay + u[:, :, None] * by_a * through_b
     by_chunk = rows.reshape(batch, chunks, chunk, 2, channels).swapaxes(2, 3)
     return np.concatenate(
         [
@@ -90,11 +128,12 @@ def reference_grad_states(
     ends: Array,
     chunk: int,
     parts: int,
+    zero_order: bool = False,
 ) -> Array:
     """[parts, batch, times, 2 states]: db and dc, each part summed over some of the channels."""
-    h, _ = _trajectory(u, dt, a, bc, starts, chunk)
+    h, _ = _trajectory(u, dt, a, bc, starts, chunk, zero_order)
     v = _adjoints(dt, a, bc, g, ends, chunk)
-    db = v * (dt * u)[:, :, None]
+    db = v * _gain(dt[:, :, None], a, zero_order) * u[:, :, None]
     dc = h * g[:, :, None]
     both = np.concatenate([db, dc], axis=2)
     split = both.reshape(*both.shape[:3], parts, both.shape[3] // parts)
@@ -102,7 +141,7 @@ def reference_grad_states(
 
 
 def _trajectory(
-    u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int
+    u: Array, dt: Array, a: Array, bc: Array, starts: Array, chunk: int, zero_order: bool
 ) -> tuple[Array, Array]:
     """h_t and the decayed h_{t-1}, [batch, times, states, channels]."""
     states = a.shape[1]
@@ -110,7 +149,8 @@ def _trajectory(
     for t in range(u.shape[1]):
         h = starts[:, t // chunk] if t % chunk == 0 else h
         before.append(np.exp(dt[:, t, None] * a.T) * h)
-        h = before[-1] + (dt[:, t] * u[:, t])[:, None] * bc[:, t, :states, None]
+        inflow = u[:, t, None] * bc[:, t, :states, None]
+        h = before[-1] + _gain(dt[:, t, None], a, zero_order) * inflow
         hs.append(h)
     return np.stack(hs, 1), np.stack(before, 1)
 
@@ -128,14 +168,28 @@ def _adjoints(dt: Array, a: Array, bc: Array, g: Array, ends: Array, chunk: int)
 
 
 def infer_scan(
-    u: Type, dt: Type, a: Type, bc: Type, chunk: int, with_output: bool
+    u: Type,
+    dt: Type,
+    a: Type,
+    bc: Type,
+    chunk: int,
+    with_output: bool,
+    zero_order: bool = False,
 ) -> Type | tuple[Type, Type]:
     _check("state_scan", a, bc, u, dt)
     starts = _carries(u, a, chunk)
     return (u, starts) if with_output else starts
 
 
-def infer_output(u: Type, dt: Type, a: Type, bc: Type, starts: Type, chunk: int) -> Type:
+def infer_output(
+    u: Type,
+    dt: Type,
+    a: Type,
+    bc: Type,
+    starts: Type,
+    chunk: int,
+    zero_order: bool = False,
+) -> Type:
     _check("state_output", a, bc, u, dt)
     _check_carries("state_output", starts, u, a, chunk)
     return u
@@ -147,7 +201,15 @@ def infer_ends(dt: Type, a: Type, bc: Type, g: Type, chunk: int) -> Type:
 
 
 def infer_grad_channels(
-    u: Type, dt: Type, a: Type, bc: Type, g: Type, starts: Type, ends: Type, chunk: int
+    u: Type,
+    dt: Type,
+    a: Type,
+    bc: Type,
+    g: Type,
+    starts: Type,
+    ends: Type,
+    chunk: int,
+    zero_order: bool = False,
 ) -> Type:
     _check("state_grad_channels", a, bc, u, dt, g)
     for carries in (starts, ends):
@@ -157,7 +219,16 @@ def infer_grad_channels(
 
 
 def infer_grad_states(
-    u: Type, dt: Type, a: Type, bc: Type, g: Type, starts: Type, ends: Type, chunk: int, parts: int
+    u: Type,
+    dt: Type,
+    a: Type,
+    bc: Type,
+    g: Type,
+    starts: Type,
+    ends: Type,
+    chunk: int,
+    parts: int,
+    zero_order: bool = False,
 ) -> Type:
     _check("state_grad_states", a, bc, u, dt, g)
     for carries in (starts, ends):
@@ -208,6 +279,8 @@ def _sample(case: tuple[int, ...], names: str, **attrs: int | bool) -> Sample:
     return Sample(inputs, {"chunk": chunk, **attrs}, -0.8, 0.8)
 
 
+# Each case, and one of them with the other gain.
+_HOLDS = (*((case, False) for case in _CASES), (_CASES[2], True))
 _GRAD_INPUTS = "u dt a bc g starts ends"
 
 OPS = (
@@ -217,8 +290,8 @@ OPS = (
         reference_scan,
         Special("state_scan", inlines=False),
         samples=[
-            _sample(case, "u dt a bc", with_output=kept)
-            for case in _CASES
+            _sample(case, "u dt a bc", with_output=kept, zero_order=hold)
+            for case, hold in _HOLDS
             for kept in (True, False)
         ],
     ),
@@ -227,7 +300,7 @@ OPS = (
         infer_output,
         reference_output,
         Special("state_output", inlines=False),
-        samples=[_sample(case, "u dt a bc starts") for case in _CASES],
+        samples=[_sample(case, "u dt a bc starts", zero_order=hold) for case, hold in _HOLDS],
     ),
     Op(
         "state_ends",
@@ -241,7 +314,7 @@ OPS = (
         infer_grad_channels,
         reference_grad_channels,
         Special("state_grad_channels", inlines=False),
-        samples=[_sample(case, _GRAD_INPUTS) for case in _CASES],
+        samples=[_sample(case, _GRAD_INPUTS, zero_order=hold) for case, hold in _HOLDS],
     ),
     Op(
         "state_grad_states",
@@ -249,7 +322,7 @@ OPS = (
         reference_grad_states,
         Special("state_grad_states", inlines=False),
         samples=[
-            *(_sample(case, _GRAD_INPUTS, parts=1) for case in _CASES),
+            *(_sample(case, _GRAD_INPUTS, parts=1, zero_order=hold) for case, hold in _HOLDS),
             _sample(_CASES[3], _GRAD_INPUTS, parts=5),
         ],
     ),

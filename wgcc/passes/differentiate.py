@@ -8,7 +8,7 @@ from functools import partial
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
-from wgcc.ops.registry import GradRule
+from wgcc.ops.registry import GradRule, Ordinary
 from wgcc.passes.loop_gradient import loop_gradient
 from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.rematerialise import Rematerialise
@@ -68,7 +68,11 @@ class _Backward:
         if not any(incoming):
             return
         rule = self._loop_rule(node) if "body" in node.attrs else OPS[node.op].grad
+        ordinary = OPS[node.op].ordinary
         with self.builder.at(node.span, f"d.{node.outputs[0].name}"):
+            if ordinary is not None:
+                self._through_all(ordinary, node, incoming)
+                return
             if rule is None:
                 self._continue_with_zeros(node)
                 return
@@ -89,6 +93,19 @@ class _Backward:
             return loop_gradient(b, same, gs, names, partial(pull_back, missing=self.missing))
 
         return rule
+
+    def _through_all(
+        self, ordinary: Ordinary, node: Node, incoming: Sequence[Value | None]
+    ) -> None:
+        """Pass gradients on through the nodes that `ordinary` builds in place of `node`."""
+        first = len(self.builder.nodes)
+        outputs = ordinary(self.builder, node)
+        built, _ = _between(self.builder.nodes[first:], node.inputs, outputs)
+        for output, gradient in zip(outputs, incoming, strict=True):
+            if gradient is not None:
+                self.add(output, gradient)
+        for inner in reversed(built):
+            self.through(inner)
 
     def _continue_with_zeros(self, node: Node) -> None:
         """Continue with zeros, to find all other nodes that have no rule, too."""

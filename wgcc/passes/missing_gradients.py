@@ -6,35 +6,28 @@ from dataclasses import dataclass, field
 
 from wgcc.errors import Diagnostics, Span, WgError
 from wgcc.ir.graph import Node
-from wgcc.ops import OPS
-from wgcc.ops.registry import NoGradient
 
 
 @dataclass(slots=True)
 class Missing:
     """What is missing, by place in the source. `asked` is where the current gradient is needed."""
 
-    found: dict[tuple[Span | None, str], tuple[NoGradient, Span | None]] = field(
-        default_factory=dict
-    )
+    found: dict[tuple[Span | None, str], Span | None] = field(default_factory=dict)
     asked: Span | None = None
 
     def add(self, node: Node) -> None:
-        known = OPS[node.op].no_gradient or NoGradient(
-            f"gradient of `{node.op}`", "compute it in another way"
-        )
-        self.found.setdefault((node.span, known.what), (known, self.asked))
+        self.found.setdefault((node.span, node.op), self.asked)
 
     def report(self) -> None:
         """Raise if anything is missing."""
         if not self.found:
             return
         problems = Diagnostics()
-        for (span, what), (known, asked) in self.found.items():
+        for (span, op), asked in self.found.items():
             if span is None:
                 continue
-            found = problems.error("WG0313", f"there is no {what}", span)
+            found = problems.error("WG0313", f"there is no gradient of `{op}`", span)
             if asked is not None and asked != span:
                 found.also(asked, "asked for here")
-            found.help(known.instead).help(known.or_stop)
-        raise WgError(f"there is no {next(iter(self.found))[1]}", problems)
+            found.help("compute it in another way, or stop the gradient with `stop_grad(...)`")
+        raise WgError(f"there is no gradient of `{next(iter(self.found))[1]}`", problems)

@@ -8,10 +8,12 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, compare
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import Tensor
+from wgcc.elaborate.tracing.values import Tensor, Text
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
+# What the input does during a step: count once, with weight dt, or be constant.
+HOLDS = ("euler", "zero_order")
 RANKS = {"u": 3, "dt": 3, "a": 2, "b": 3, "c": 3}
 # Which axes of which arguments are the same size.
 EQUAL = {
@@ -23,13 +25,20 @@ EQUAL = {
 
 
 def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """h_t = exp(dt_t a) h_{t-1} + dt_t u_t b_t and y_t = Σ_n c_t h_t, from h = 0."""
+    """h_t = exp(dt_t a) h_{t-1} + dt_t u_t b_t and y_t = Σ_n c_t h_t, from h = 0.
+
+    With `hold = "zero_order"` the input is constant during each step, and (exp(dt_t a) - 1) / a
+    replaces dt_t.
+    """
     tensors = {
         name: expect.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
     }
     _check(tracer, tensors, at)
+    zero_order = _hold(tracer, args) == "zero_order"
     operands = [TensorExpr(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
-    y = tracer.emit("selective_scan", *operands, dims=tensors["u"].dims, dtype="f32")
+    y = tracer.emit(
+        "selective_scan", *operands, dims=tensors["u"].dims, dtype="f32", zero_order=zero_order
+    )
     return TensorExpr(tracer, y).cast(tensors["u"].dtype).tensor
 
 
@@ -46,4 +55,14 @@ def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:
     raise Stop(found.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
 
 
-FUNCTIONS = (BuiltinFunction("selective_scan", "u, dt, a, b, c", selective_scan),)
+def _hold(tracer: Tracer, args: BoundArgs) -> str:
+    given = args["hold"]
+    if given is None:
+        return HOLDS[0]
+    if isinstance(given, Text) and given.value in HOLDS:
+        return given.value
+    message = '`hold` must be "euler" or "zero_order"'
+    raise Stop(tracer.report.error("WG0416", message, args.span("hold")))
+
+
+FUNCTIONS = (BuiltinFunction("selective_scan", "u, dt, a, b, c, hold=none", selective_scan),)

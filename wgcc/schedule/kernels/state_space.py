@@ -142,6 +142,9 @@ class _Kernel:
         grid = grid_of(-(-threads // WORKGROUP))
         shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
         shares["UNROLLED"] = int(long)
+        shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
+        if shares["ZERO_ORDER"]:
+            emitter.functions["exp_tail"] = None
         return self.context.launch(
             self.template,
             emitter,
