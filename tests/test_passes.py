@@ -19,6 +19,7 @@ from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Marker
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
+from wgcc.passes.hoist import hoist
 from wgcc.passes.optimizer import optimizer
 from wgcc.passes.simplify import simplify
 from wgcc.schedule.layout import lay_out
@@ -39,6 +40,7 @@ def prepare_entry(graph: Graph) -> Graph:
 GRAPH_PASSES: Mapping[str, Callable[[Graph], Graph]] = {
     "autograd": autograd,
     "expand": expand,
+    "hoist": hoist,
     "optimizer": optimizer_of_entry,
     "prepare": prepare_entry,
     "simplify": simplify,

@@ -16,6 +16,7 @@ from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
+from wgcc.passes.hoist import hoist
 from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.simplify import simplify
 
@@ -197,7 +198,8 @@ def _sum_of_squares(b: Builder, values: object) -> Value:
 def check_gradients(graph: Graph) -> None:
     values = draw(graph)
     done = autograd(graph)
-    for stage in (done, expand(done), simplify(expand(done))):
+    hoisted = hoist(autograd(hoist(graph)))
+    for stage in (done, expand(done), simplify(expand(done)), hoisted, simplify(expand(hoisted))):
         verify(stage, infer_types, ("grad",))
         found = evaluate(stage, values).outputs
         for value in floats(graph):

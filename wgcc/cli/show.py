@@ -13,7 +13,7 @@ from wgcc.cli.printing import show, show_json
 if TYPE_CHECKING:
     from wgcc.cli.subject import Subject
 
-IR_STAGES = ("ir", "grad", "opt", "expanded", "simplified", "prepared")
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", "prepared")
 STAGES = ("ast", *IR_STAGES, "fused", "plan")
 
 
@@ -22,9 +22,9 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
 @click.option(
     "--stage",
     type=click.Choice(STAGES),
-    help="Print the model after this stage: syntax tree, traced graphs, gradients added, "
-    "optimizer added, composite ops expanded, simplified, prepared for kernels (split-K, "
-    "two-step reductions), fused kernels with the reasons for them, plan.json.",
+    help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
+    "gradients added, optimizer added, composite ops expanded, simplified, prepared for kernels "
+    "(split-K, two-step reductions), fused kernels with the reasons for them, plan.json.",
 )
 @click.option(
     "--kernel",

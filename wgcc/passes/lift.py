@@ -4,7 +4,7 @@ once on operands whose leading axis is the rounds."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from wgcc.ir.builder import Builder
@@ -39,11 +39,22 @@ def lift(b: Builder, node: Node, operands: Sequence[Lifted], rounds: int) -> lis
     if not any(operand.stacked for operand in operands):
         values = [operand.value for operand in operands]
         names = tuple(value.name for value in node.outputs)
-        made = b.apply_many(node.op, *values, names=names, **node.attrs)
+        with b.at(node.span, ""):
+            made = b.apply_many(node.op, *values, names=names, **node.attrs)
         return [Lifted(value, stacked=False) for value in made]
     rule = RULES.get(node.op) or _by_kind(node)
-    found = rule(b, node, operands, rounds)
-    return [Lifted(found.value, stacked=True)]
+    with b.at(node.span, node.output.name):
+        found = rule(b, node, operands, rounds).value
+    return [Lifted(_named(b, found, f"{node.output.name}.all"), stacked=True)]
+
+
+def _named(b: Builder, value: Value, name: str) -> Value:
+    """`value` under a better name, if the last node makes it."""
+    if not b.nodes or b.nodes[-1].outputs != (value,):
+        return value
+    better = Value(b.fresh(name), value.type)
+    b.nodes[-1] = replace(b.nodes[-1], outputs=(better,))
+    return better
 
 
 Rule = Callable[[Builder, Node, Sequence[Lifted], int], Term]

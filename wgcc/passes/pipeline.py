@@ -14,6 +14,7 @@ from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand, Marker
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
+from wgcc.passes.hoist import hoist
 from wgcc.passes.optimizer import optimizer
 from wgcc.passes.simplify import simplify
 
@@ -46,10 +47,12 @@ def _together(failures: list[WgError]) -> WgError:
 
 # The stage after the pass, the name of the pass, and the pass. The first stage is "ir".
 PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
+    ("hoisted", "hoist", each_entry(hoist)),
     ("grad", "autograd", each_entry(autograd)),
     ("opt", "optimizer", optimizer),
     ("expanded", "expand", each_entry(expand)),
-    ("simplified", "simplify", each_entry(simplify)),
+    # Loops that compute gradients have work to take out, too.
+    ("simplified", "simplify", each_entry(lambda graph: simplify(hoist(graph)))),
 )
 STAGES = ("ir", *(stage for stage, _, _ in PASSES))
 

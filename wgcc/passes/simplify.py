@@ -12,6 +12,7 @@ from wgcc.passes.arithmetic_rules import ARITHMETIC_RULES
 from wgcc.passes.cse import cse
 from wgcc.passes.fold_tensors import fold_tensors
 from wgcc.passes.known_values import Known, Rule
+from wgcc.passes.loop_rules import simplify_loops
 from wgcc.passes.number_rules import fold_numbers
 from wgcc.passes.prune import prune
 from wgcc.passes.rewrite import Rewrite
@@ -25,7 +26,8 @@ MOST_ITERATIONS = 50
 def simplify(graph: Graph) -> Graph:
     for _ in range(MOST_ITERATIONS):
         before = graph.nodes
-        graph = prune(cse(_apply_rules(map_bodies(graph, simplify))))
+        graph = map_bodies(simplify_loops(graph), simplify)
+        graph = prune(cse(_apply_rules(graph)))
         if graph.nodes == before:
             break
     return prune(fold_tensors(graph))

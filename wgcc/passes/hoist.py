@@ -1,0 +1,224 @@
+"""Takes work out of loops that one node can do for all rounds, before or behind the loop.
+
+- Before: expensive nodes that depend on no carry, as the product of an input with a weight. The
+  loop reads a slice of the result.
+- Behind: products that no later round depends on, as the projection of each round's output. The
+  loop stacks their operands.
+
+It runs before gradients are built, so that those of such products are outside loops, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import Loop, loop_of, map_bodies, stacked, unique_names
+from wgcc.ops import OPS
+from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
+from wgcc.passes.lift import Lifted, can_lift, lift, spread
+from wgcc.passes.loop_parts import LoopParts, take_apart
+from wgcc.passes.prune import prune
+from wgcc.passes.rewrite import Rewrite
+
+# Operands of products are stacked instead of the products if they are not many more elements.
+FEW = 2**20
+
+
+def hoist(graph: Graph) -> Graph:
+    if not any(loop_of(node) for node in graph.nodes):
+        return graph
+    graph = map_bodies(graph, hoist)
+    rewrite = Rewrite(graph)
+    for old in graph.nodes:
+        node = rewrite.updated(old)
+        if loop_of(node) is None:
+            rewrite.keep(node)
+            continue
+        before = _before(rewrite.builder, node)
+        _Behind(rewrite, before).run()
+    return prune(unique_names(rewrite.finish()))
+
+
+def is_heavy(node: Node) -> bool:
+    """Whether it is worth a node for all rounds: others are part of a kernel in any case."""
+    return isinstance(OPS[node.op].lower, Special | Reduce | Expand)
+
+
+def _before(b: Builder, node: Node) -> LoopParts:
+    """The loop without what can be computed before it; that is appended to `b`."""
+    parts, work = take_apart(node), _Before(b, Loop(node))
+    for value in work.chosen():
+        found = work.outside(value)
+        where = parts.sliced if found.stacked else parts.captured
+        where.append((found.value, value))
+        parts.nodes = [inner for inner in parts.nodes if value not in inner.outputs]
+    return parts
+
+
+class _Before:
+    """`movable`: the values of a round that no carry is needed for, with whether they differ by
+    round; those of `heavy` need an expensive node."""
+
+    def __init__(self, b: Builder, loop: Loop) -> None:
+        self.b, self.loop = b, loop
+        self.made = {value.name: node for node in loop.body.nodes for value in node.outputs}
+        self.movable: dict[str, bool] = {loop.index.name: True}
+        self.movable.update((inner.name, True) for _, inner in loop.sliced)
+        self.movable.update((inner.name, False) for _, inner in loop.captured)
+        self.heavy: set[str] = set()
+        for node in loop.body.nodes:
+            self._note(node)
+        self._outside: dict[str, Lifted] = {}
+        for outer, inner in loop.sliced:
+            self._outside[inner.name] = Lifted(outer, stacked=True)
+        for outer, inner in loop.captured:
+            self._outside[inner.name] = Lifted(outer, stacked=False)
+
+    def _note(self, node: Node) -> None:
+        if not all(value.name in self.movable for value in node.inputs):
+            return
+        differs = [self.movable[value.name] for value in node.inputs]
+        if not can_lift(node, differs) or len(node.outputs) > 1:
+            return
+        self.movable[node.output.name] = any(differs)
+        if is_heavy(node) or any(value.name in self.heavy for value in node.inputs):
+            self.heavy.add(node.output.name)
+
+    def chosen(self) -> list[Value]:
+        """What the loop reads instead: the last values that need expensive nodes, but not views
+        that repeat elements."""
+        body = self.loop.body
+        read = [v for n in body.nodes if n.outputs[0].name not in self.heavy for v in n.inputs]
+        waiting, found = [*read, *body.results], dict[str, Value]()
+        while waiting:
+            value = waiting.pop()
+            if value.name not in self.heavy or value.name in found:
+                continue
+            node = self.made[value.name]
+            grows = any(operand.type.size < value.type.size for operand in node.inputs)
+            if isinstance(OPS[node.op].lower, View) and grows:
+                waiting += node.inputs
+                continue
+            found[value.name] = value
+        order = {value.name: at for at, node in enumerate(body.nodes) for value in node.outputs}
+        return sorted(found.values(), key=lambda value: order[value.name])
+
+    def outside(self, value: Value) -> Lifted:
+        """The value for all rounds, as nodes before the loop."""
+        for node in self._cone(value):
+            operands = [self._source(operand) for operand in node.inputs]
+            made = lift(self.b, node, operands, self.loop.rounds)
+            self._outside[node.output.name] = made[0]
+        return self._outside[value.name]
+
+    def _cone(self, value: Value) -> list[Node]:
+        """The nodes that it needs and that are not outside yet, in order."""
+        needed = {value.name}
+        found = []
+        for node in reversed(self.loop.body.nodes):
+            if node.outputs[0].name in needed and node.outputs[0].name not in self._outside:
+                found.append(node)
+                needed.update(operand.name for operand in node.inputs)
+        return found[::-1]
+
+    def _source(self, value: Value) -> Lifted:
+        if value.name == self.loop.index.name and value.name not in self._outside:
+            numbers = self.b.apply("iota", n=self.loop.rounds, dtype="u32")
+            self._outside[value.name] = Lifted(numbers, stacked=True)
+        return self._outside[value.name]
+
+
+class _Behind:
+    """Moves products behind the loop that only stacks depend on."""
+
+    def __init__(self, rewrite: Rewrite, parts: LoopParts) -> None:
+        self.rewrite, self.parts = rewrite, parts
+        self.made = {value.name: node for node in parts.nodes for value in node.outputs}
+        self.outer = {inner.name: Lifted(x, stacked=True) for x, inner in parts.sliced}
+        self.outer.update(
+            (inner.name, Lifted(value, stacked=False)) for value, inner in parts.captured
+        )
+        self.carried = self._needed_by_carries()
+
+    def run(self) -> None:
+        """Append the loop, and what is behind it."""
+        cones = {
+            name: cone
+            for name, (value, _) in self.parts.outputs.items()
+            if (cone := self._cone(value)) and self._is_worth(value, cone)
+        }
+        moved = {name: self.parts.outputs.pop(name) for name in cones}
+        for value, stack in self.parts.outputs.values():
+            self.outer.setdefault(value.name, Lifted(stack, stacked=True))
+        for cone in cones.values():
+            for value in self._operands(cone):
+                self._stack(value)
+        loop = self.parts.whole()
+        assert loop is not None
+        self.rewrite.builder.nodes.append(loop)
+        for name, (value, stack) in moved.items():
+            self._build(cones[name], value, stack)
+
+    def _needed_by_carries(self) -> set[str]:
+        needed = {after.name for _, _, after, _ in self.parts.carries}
+        for node in reversed(self.parts.nodes):
+            if any(value.name in needed for value in node.outputs):
+                needed.update(value.name for value in node.inputs)
+        return needed
+
+    def _cone(self, value: Value) -> list[Node]:
+        """The nodes behind the loop that `value` would need: back to its products."""
+        found: list[Node] = []
+        needed = {value.name}
+        for node in reversed(self.parts.nodes):
+            if node.outputs[0].name in needed and self._can_move(node):
+                found.append(node)
+                if not isinstance(OPS[node.op].lower, Special):
+                    needed.update(operand.name for operand in node.inputs)
+        return found[::-1]
+
+    def _can_move(self, node: Node) -> bool:
+        lower = OPS[node.op].lower
+        kind = isinstance(lower, View | Pointwise | Source) or node.op in PRODUCTS
+        free = not any(value.name in self.carried for value in node.outputs)
+        return kind and free and can_lift(node, [not self._is_same(v) for v in node.inputs])
+
+    def _is_same(self, value: Value) -> bool:
+        """Whether all rounds have the same, as captured values."""
+        return value.name in self.outer and not self.outer[value.name].stacked
+
+    def _is_worth(self, value: Value, cone: Sequence[Node]) -> bool:
+        if not any(node.op in PRODUCTS for node in cone) or cone[-1].output != value:
+            return False
+        more = sum(v.type.size for v in self._operands(cone) if v.name not in self.outer)
+        return more <= 2 * value.type.size or more * self.parts.rounds <= FEW
+
+    def _operands(self, cone: Sequence[Node]) -> list[Value]:
+        inside = {value.name for node in cone for value in node.outputs}
+        read = dict.fromkeys(value for node in cone for value in node.inputs)
+        return [value for value in read if value.name not in inside]
+
+    def _stack(self, value: Value) -> None:
+        if value.name in self.outer:
+            return
+        b = self.rewrite.builder
+        whole = Value(b.fresh(f"{value.name}.all"), stacked(value.type, self.parts.rounds))
+        self.parts.add_output(value, whole)
+        self.outer[value.name] = Lifted(whole, stacked=True)
+
+    def _build(self, cone: Sequence[Node], value: Value, stack: Value) -> None:
+        b, known = self.rewrite.builder, dict(self.outer)
+        for node in cone:
+            operands = [known[operand.name] for operand in node.inputs]
+            known[node.output.name] = lift(b, node, operands, self.parts.rounds)[0]
+        found = spread(b, known[value.name], self.parts.rounds).value
+        if b.nodes[-1].outputs == (found,):
+            b.nodes[-1] = replace(b.nodes[-1], outputs=(stack,))
+        else:
+            self.rewrite.put(stack, found)
+
+
+PRODUCTS = ("matmul", "conv2d")
