@@ -52,6 +52,7 @@ layer Net[D, E](n: dim = 2, act: fn = relu) {
     assert 0..3 == "x", "why"
     clear()
   }
+  grad g, rest { return g }
 }
 
 model Main {

@@ -13,6 +13,7 @@ from typing import Any
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.loops import map_bodies
+from wgcc.passes.custom_gradients import without_custom_gradients
 from wgcc.passes.differentiate import differentiate
 from wgcc.passes.missing_gradients import Missing
 from wgcc.passes.prune import prune
@@ -25,7 +26,7 @@ def autograd(graph: Graph) -> Graph:
     missing = Missing()
     done = _replace_markers(graph, missing)
     missing.report()
-    return prune(without_marks(done))
+    return prune(without_custom_gradients(without_marks(done)))
 
 
 def _replace_markers(graph: Graph, missing: Missing) -> Graph:

@@ -198,6 +198,14 @@ class ValueParam(Syntax):
 
 
 @dataclass(slots=True, eq=False)
+class Gradient(Syntax):
+    """`grad g { … }` after a function: the gradients of its arguments from those of its results."""
+
+    names: tuple[Identifier, ...]
+    body: Block
+
+
+@dataclass(slots=True, eq=False)
 class Function(Syntax):
     """A `fn` or an `entry`. `body` is a block, or an expression (`= expr`)."""
 
@@ -208,6 +216,7 @@ class Function(Syntax):
     result: TypeExpr | TupleType | None
     body: Block | Expr
     doc: str = ""
+    gradient: Gradient | None = None
 
 
 @dataclass(slots=True, eq=False)

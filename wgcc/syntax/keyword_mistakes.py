@@ -11,7 +11,7 @@ from wgcc.errors import Diagnostics, Source
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.newlines import CONTINUES_AFTER
-from wgcc.syntax.tokens import Token, words
+from wgcc.syntax.tokens import SOFT, Token, words
 
 _BINDING = "a binding needs no keyword: `x = ...`"
 
@@ -62,6 +62,8 @@ def names_among_keywords(tokens: list[Token]) -> list[Token]:
 def _is_name(previous: Token, token: Token, following: Token) -> bool:
     if token.type in ("NAME", "STRING"):
         return False
+    if token.text == "grad":
+        return following.type != "NAME" and following.text not in SOFT
     if token.text in _DECLARING:
         return following.text in _AFTER_NAMES
     if token.text not in _JOINING:

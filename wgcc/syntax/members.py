@@ -41,7 +41,7 @@ def value_params(reading: Reading, node: Node | None) -> tuple[ast.ValueParam, .
 
 
 def function(reading: Reading, node: Node) -> ast.Function:
-    name, sizes, values, result, body = node.children
+    name, sizes, values, result, body, *rest = node.children
     return ast.Function(
         reading.span(node),
         node.rule == "entry",
@@ -51,7 +51,15 @@ def function(reading: Reading, node: Node) -> ast.Function:
         _type(reading, result),
         _body(reading, body),
         reading.doc(node),
+        _gradient(reading, rest[0] if rest else None),
     )
+
+
+def _gradient(reading: Reading, node: Node | None) -> ast.Gradient | None:
+    if node is None:
+        return None
+    *names, body = node.children
+    return ast.Gradient(reading.span(node), reading.identifiers(names), block(reading, body))
 
 
 def dims(reading: Reading, node: Node) -> ast.Dims:

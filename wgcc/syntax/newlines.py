@@ -12,7 +12,7 @@ CONTINUES_AFTER = words(
 # … and none of these can begin a statement.
 CONTINUES_BEFORE = words(
     ") ] } { , = := ~ : -> |> . +: + - * / % @ ** == != < <= > >= and or in with over from as then "
-    "else"
+    "else grad"
 )
 
 

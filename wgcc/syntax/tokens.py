@@ -55,7 +55,7 @@ CLOSER_TYPES = {"(": "RPAR", "[": "RSQB", "{": "RBRACE"}
 # Soft keywords: names wherever the grammar does not expect the keyword.
 SOFT = words(
     "wg from as over group test state model entry replace then new when optimizer dtype with remat "
-    "step"
+    "step grad"
 )
 
 # Keywords that can only begin a line.

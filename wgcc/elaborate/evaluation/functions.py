@@ -10,6 +10,7 @@ from wgcc.elaborate.declarations.signatures import (
     match_result,
     match_type,
 )
+from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
 from wgcc.elaborate.evaluation.remat import remat_region
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.report import Place, Stop
@@ -53,7 +54,9 @@ def call_function(
             _bind_parameters(context, node, given, signature, at)
             _require_sizes(context, node, signature)
             with remat_region(context, function) as region:
-                return region.results(_run(context, function, signature))
+                gradient = node.gradient and CustomGradient(context, function, node.gradient)
+                result = _run(context, function, signature)
+                return region.results(gradient.applied(result) if gradient else result)
     finally:
         context.functions.pop()
 
