@@ -146,6 +146,43 @@ POOLS = {
 }  # fmt: skip
 
 
+_ROWS = ((3, 4), (3, 4))
+LOSSES = {
+    "bce": Case("bce(x, w)", "F.binary_cross_entropy(x, w)", _ROWS, low=0.01, high=0.99),
+    # Probabilities of exactly 0 and 1: PyTorch limits the logarithms.
+    "bce_sure": Case(
+        "bce(x, f32(arange(4)) / 4.0)", "F.binary_cross_entropy(x, torch.arange(4.0).double() / 4)",
+        ((4,),), (0.0, 1.0, 0.5, 0.0),
+    ),
+    "hinge": Case("hinge(x, w, margin = 0.5)", "(0.5 - x * w).clamp(min=0).mean()", _ROWS),
+    "kl_div": Case("kl_div(x, w)", "F.kl_div(x, w)", _ROWS, low=0.1),
+    "kl_div_log": Case(
+        'kl_div(x, w, log_target = true, reduction = "batchmean")',
+        "F.kl_div(x, w, log_target=True, reduction='batchmean')", _ROWS,
+    ),
+    "triplet": Case(
+        "triplet(x, w, a, margin = 0.4)", "F.triplet_margin_loss(x, w, a, 0.4)", ((5, 3),) * 3
+    ),
+    # All three are equal: the distance is not differentiable at 0, but `eps` keeps it away.
+    "triplet_equal": Case(
+        "triplet(x, x + 0.0, 2.0 * x)", "F.triplet_margin_loss(x, x + 0.0, 2.0 * x)",
+        ((2, 2),), (0.0, 0.0, 0.25, 0.5),
+    ),
+    "nll": Case(
+        "nll(x, arange(3) + 1)", "F.nll_loss(x, torch.arange(3) + 1)", ((3, 4),)
+    ),
+    "nll_ignore": Case(
+        "nll(x, reshape(arange(6), [2, 3]) % 4, ignore = 1)",
+        "F.nll_loss(first(x), torch.arange(6).reshape(2, 3) % 4, ignore_index=1)", ((2, 3, 4),),
+    ),
+    "cosine": Case("cosine_similarity(x, w)", "F.cosine_similarity(x, w, -1)", ((2, 3, 4), (3, 4))),
+    "cosine_zero": Case(
+        "cosine_similarity(x, w, axis = 0)", "F.cosine_similarity(x, w, 0)", ((3,), (3,)),
+        (0.0, 0.0, 0.0),
+    ),
+}  # fmt: skip
+
+
 CASES = {
     "leaky_relu": _points("leaky_relu(x)", "F.leaky_relu(x)"),
     "leaky_relu_steep": _points("leaky_relu(x, slope = 0.3)", "F.leaky_relu(x, 0.3)"),
@@ -161,6 +198,7 @@ CASES = {
     "glu_axis": Case("glu(x, axis = 0)", "F.glu(x, 0)", ((4, 3),)),
     **CONVOLUTIONS,
     **POOLS,
+    **LOSSES,
 }
 
 

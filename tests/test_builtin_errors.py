@@ -182,6 +182,14 @@ conv_transpose2d(p, zeros(f32[2, 2, 3, 9]), stride = 4000) | conv_transpose2d(p,
 max_pool1d(x, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but it is 2
 avg_pool3d(p, 2) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
 max_pool2d(p, 2, return_indices = 1) | 1 | WG0209 | `return_indices` must be `true` or `false`, but this is the number 1
+bce(m, v) | bce(m, v) | WG0419 | `bce` compares tensors of one shape, but these are f32[B, C] and f32[C]
+kl_div(m, m, reduction = "maen") | "maen" | WG0209 | unknown `reduction` "maen"; there are "mean", "batchmean", "sum" | did you mean "mean"?
+kl_div(m, m, reduction = 1) | 1 | WG0209 | `reduction` must be one of "mean", "batchmean", "sum", but this is the number 1
+nll(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
+nll(x, i) | nll(x, i) | WG0419 | nll: `labels` must have the shape of `log_probs` without the last axis
+triplet(m, m, v) | triplet(m, m, v) | WG0419 | `triplet` compares tensors of one shape, but these are f32[B, C] and f32[C]
+hinge(i, i) | i | WG0501 | `prediction` must be floats, but this is i32[B] | convert it: `f32(i)`
+cosine_similarity(m, r) | cosine_similarity(m, r) | WG0411 | `cosine_similarity`: the shapes cannot be broadcast | to align it with the axes [B] write `r[:, new]`
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
 """  # noqa: E501
 

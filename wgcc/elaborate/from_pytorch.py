@@ -149,14 +149,16 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     swish = silu(x)
     logsigmoid = -softplus(-x)
     log_sigmoid = -softplus(-x)
+    nll_loss = nll(log_softmax(m), arange(3))
+    binary_cross_entropy = bce(sigmoid(x), y)
+    triplet_margin_loss = triplet(x, y, 2.0 * y)
+    hinge_embedding_loss = mean(where(y > 0.0, x, relu(1.0 - x)))
+    soft_margin_loss = mean(softplus(-x * y))
     binary_cross_entropy_with_logits = bce_logits(x, y)
     mse_loss = mse(x, y)
     l1_loss = mae(x, y)
     smooth_l1_loss = huber(x, y)
     huber_loss = huber(x, y)
-    nll_loss = cross_entropy(m, arange(3)) ; takes logits, not log-probabilities
-    kl_div = sum(exp(y) * (y - x)) / 2.0
-    cosine_similarity = sum(normalize(x) * normalize(y), axis = -1)
     scaled_dot_product_attention = attention(x, x, x, causal = true)
     interpolate = upsample(zeros(f32[1, 2, 2, 3]), factor = 2) ; nearest neighbour
     pad = concat([zeros(f32[2, 3, 1]), x], axis = -1)
@@ -199,6 +201,11 @@ LAYERS: Mapping[str, Counterpart] = _read("""
     register_buffer = state s: f32[4] = 0.0
     Identity = - leave it out
     CrossEntropyLoss = - a function: `cross_entropy(logits, labels)`
+    NLLLoss = - a function: `nll(log_probs, labels)`
+    BCELoss = - a function: `bce(prediction, target)`
+    KLDivLoss = - a function: `kl_div(prediction, target)`
+    TripletMarginLoss = - a function: `triplet(anchor, positive, negative)`
+    CosineSimilarity = - a function: `cosine_similarity(a, b)`
     MSELoss = - a function: `mse(prediction, target)`
     BCEWithLogitsLoss = - a function: `bce_logits(prediction, target)`
 """)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
@@ -25,10 +26,26 @@ def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
     axes = expect.axes(tracer, args, x.tensor)
     squares = x.apply("square").sum(axes).keep(axes, x)
-    # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0. The square of 1e-12
-    # is still a normal f32, unlike that of anything below 1.1e-19.
-    least = max(expect.number(tracer, args, "eps"), 1.1e-19) ** 2
-    return (x * squares.apply("maximum", least).apply("rsqrt")).tensor
+    # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0.
+    return (x * squares.apply("maximum", _least_square(tracer, args)).apply("rsqrt")).tensor
+
+
+def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The cosine of the angle between a and b; a norm below `eps` counts as `eps`."""
+    first = expect.tensor(tracer, args, "a", FLOATS)
+    second = expect.tensor(tracer, args, "b", (first.dtype,))
+    left, right = Given(first, args.span("a")), Given(second, args.span("b"))
+    dims = aligned(tracer, "cosine_similarity", left, right, at)
+    a, b = (TensorExpr(tracer, x).broadcast(dims) for x in (first, second))
+    axes = [expect.axis(tracer, args, a.tensor)]
+    least = _least_square(tracer, args)
+    norms = [x.apply("square").sum(axes).apply("maximum", least) for x in (a, b)]
+    return ((a * b).sum(axes) * norms[0].apply("rsqrt") * norms[1].apply("rsqrt")).tensor
+
+
+def _least_square(tracer: Tracer, args: BoundArgs) -> float:
+    """eps². The square of 1e-12 is still a normal f32, unlike that of anything below 1.1e-19."""
+    return max(expect.number(tracer, args, "eps"), 1.1e-19) ** 2
 
 
 FUNCTIONS = (
@@ -36,4 +53,5 @@ FUNCTIONS = (
     _along("log_softmax"),
     _along("cumsum"),
     BuiltinFunction("normalize", "x, axis=-1, eps=1e-12", normalize),
+    BuiltinFunction("cosine_similarity", "a, b, axis=-1, eps=1e-8", cosine_similarity),
 )

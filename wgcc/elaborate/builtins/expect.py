@@ -15,6 +15,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     Number,
     Tensor,
+    Text,
     TupleValue,
     describe,
 )
@@ -149,6 +150,25 @@ def checked_whole(
         text = f"`{name}` must be at least {least}, but it is {value.size}"
         raise Stop(tracer.report.error("WG0503", text, at))
     return value
+
+
+def choice(tracer: Tracer, args: BoundArgs, name: str, options: Sequence[str]) -> str:
+    """One of these words, as a string."""
+    value, at = args[name], args.span(name)
+    words = ", ".join(f'"{option}"' for option in options)
+    if not isinstance(value, Text):
+        text = f"`{name}` must be one of {words}, but this is {describe(value)}"
+        raise Stop(tracer.report.error("WG0209", text, at))
+    if value.value not in options:
+        text = f'unknown `{name}` "{value.value}"; there are {words}'
+        found, near = (
+            tracer.report.error("WG0209", text, at),
+            tracer.report.meant(value.value, options),
+        )
+        raise Stop(
+            found.help(f'did you mean "{near[0]}"?', (at, f'"{near[0]}"')) if near else found
+        )
+    return value.value
 
 
 _AXES = {1: "one number", 2: "one number or two (rows, columns)", 3: "one number or three"}

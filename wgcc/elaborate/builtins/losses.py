@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.reductions import arg_reduce
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
@@ -37,6 +37,56 @@ def bce_logits(x: TensorExpr, target: TensorExpr) -> TensorExpr:
     return (1.0 - target) * x + (-x).apply("softplus")
 
 
+def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Binary cross entropy of probabilities; in f32, whose smallest numbers it needs."""
+    prediction, target = _pair(tracer, "bce", args, at)
+    loss = prediction.cast("f32").apply("bce", target.cast("f32")).mean()
+    return loss.cast(prediction.dtype).tensor
+
+
+def hinge(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Targets are -1 and 1: the loss is 0 where the prediction has their sign, by the margin."""
+    prediction, target = _pair(tracer, "hinge", args, at)
+    margin = expect.number(tracer, args, "margin")
+    return (margin - prediction * target).apply("relu").mean().tensor
+
+
+REDUCTIONS = ("mean", "batchmean", "sum")
+
+
+def kl_div(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Σ t (log t - x): x are logarithms of probabilities, t are probabilities or logarithms."""
+    x, target = _pair(tracer, "kl_div", args, at)
+    reduction = expect.choice(tracer, args, "reduction", REDUCTIONS)
+    if expect.flag(tracer, args, "log_target"):
+        each = target.apply("exp") * (target - x)
+    else:
+        positive = target.compare("gt", 0.0)
+        log_target = positive.choose(target, 1.0).apply("log")
+        each = positive.choose(target * (log_target - x), 0.0)
+    if reduction == "mean":
+        return each.mean().tensor
+    rows = x.dims[0].size if reduction == "batchmean" and x.dims else 1
+    return (each.sum() * (1.0 / rows)).tensor
+
+
+def triplet(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """max(0, |anchor - positive| - |anchor - negative| + margin), distances over the last axis."""
+    anchor, positive = _pair(tracer, "triplet", args, at, ("anchor", "positive"))
+    _, negative = _pair(tracer, "triplet", args, at, ("anchor", "negative"))
+    if not anchor.dims:
+        text = "`anchor` needs an axis of features, but this is a single number"
+        raise Stop(tracer.report.error("WG0415", text, args.span("anchor")))
+    margin, eps = (expect.number(tracer, args, name) for name in ("margin", "eps"))
+    near, far = (_distance(anchor - other + eps) for other in (positive, negative))
+    return (near - far + margin).apply("relu").mean().tensor
+
+
+def _distance(difference: TensorExpr) -> TensorExpr:
+    squares = difference.apply("square").sum([difference.rank - 1])
+    return squares.apply("sqrt")
+
+
 def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Squared (and halved) for small errors, linear beyond `delta`."""
     prediction, target = _pair(tracer, "huber", args, at)
@@ -50,17 +100,20 @@ def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     return size.compare("le", delta).choose(square, line).mean().tensor
 
 
-def _pair(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[TensorExpr, TensorExpr]:
+def _pair(
+    tracer: Tracer, name: str, args: BoundArgs, at: Span,
+    names: tuple[str, str] = ("prediction", "target"),
+) -> tuple[TensorExpr, TensorExpr]:  # fmt: skip
     """Two float tensors of one shape: losses do not broadcast, because that hides mistakes."""
-    a = expect.tensor(tracer, args, "prediction", FLOATS)
-    b = expect.tensor(tracer, args, "target", (a.dtype,))
+    a = expect.tensor(tracer, args, names[0], FLOATS)
+    b = expect.tensor(tracer, args, names[1], (a.dtype,))
     differs = a.rank != b.rank or any(
         compare(x, y) is DIFF for x, y in zip(a.dims, b.dims, strict=True)
     )
     if differs:
         text = f"`{name}` compares tensors of one shape, but these are {a} and {b}"
         found = tracer.report.error("WG0419", text, at)
-        found.also(args.span("prediction"), str(a)).also(args.span("target"), str(b))
+        found.also(args.span(names[0]), str(a)).also(args.span(names[1]), str(b))
         note = sizes_note(a.dims, b.dims)
         raise Stop(found.note(note) if note else found)
     for x, y in zip(a.dims, b.dims, strict=True):
@@ -82,6 +135,21 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         ignore=ignore, smoothing=smoothing,
     )  # fmt: skip
     return tracer.cast(result, logits.dtype)
+
+
+def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The mean of -log_probs[label] over all labels that are not `ignore`."""
+    log_probs, labels = _scores(tracer, "nll", args, at, "log_probs")
+    ignore = _ignored(tracer, args)
+    tracer.look_up(labels, log_probs.dims[-1].size, "a label", ignore)
+    scores, label = TensorExpr(tracer, log_probs), TensorExpr(tracer, labels)
+    classes = iota(tracer, log_probs.dims[-1])
+    picked = label.new_axis(-1).compare("eq", classes).choose(scores, 0.0).sum([scores.rank - 1])
+    if ignore is None:
+        return (-picked.mean()).tensor
+    counts = label.compare("ne", ignore)
+    count = counts.cast("f32").sum().apply("maximum", 1.0).cast(scores.dtype)
+    return (-(counts.choose(picked, 0.0).sum() / count)).tensor
 
 
 def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -107,9 +175,11 @@ def _ignored(tracer: Tracer, args: BoundArgs) -> int | None:
     return expect.whole(tracer, args, "ignore", least=-(2**31)).size
 
 
-def _scores(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Tensor, Tensor]:
+def _scores(
+    tracer: Tracer, name: str, args: BoundArgs, at: Span, scores: str = "logits"
+) -> tuple[Tensor, Tensor]:
     """`logits [.., C]` and i32 `labels [..]`."""
-    logits = expect.tensor(tracer, args, "logits", FLOATS)
+    logits = expect.tensor(tracer, args, scores, FLOATS)
     labels = args["labels"]
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
@@ -118,11 +188,9 @@ def _scores(tracer: Tracer, name: str, args: BoundArgs, at: Span) -> tuple[Tenso
         raise Stop(found.help(one_hot) if labels.rank == logits.rank else found)
     whole = expect.tensor(tracer, args, "labels", INTEGERS)
     if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
-        text = f"{name}: `labels` must have the shape of `logits` without the last axis"
+        text = f"{name}: `labels` must have the shape of `{scores}` without the last axis"
         found = tracer.report.error("WG0419", text, at)
-        raise Stop(
-            found.also(args.span("logits"), str(logits)).also(args.span("labels"), str(whole))
-        )
+        raise Stop(found.also(args.span(scores), str(logits)).also(args.span("labels"), str(whole)))
     for x, y in zip(logits.dims, whole.dims, strict=False):
         tracer.same_size(x, y, at, f"`{name}`")
     return logits, tracer.cast(whole, "i32")
@@ -136,6 +204,11 @@ FUNCTIONS = (
     _pairwise("mse", mse),
     _pairwise("mae", mae),
     _pairwise("bce_logits", bce_logits),
+    BuiltinFunction("bce", "prediction, target", bce),
+    BuiltinFunction("hinge", "prediction, target, margin=1.0", hinge),
+    BuiltinFunction("kl_div", 'prediction, target, log_target=false, reduction="mean"', kl_div),
+    BuiltinFunction("triplet", "anchor, positive, negative, margin=1.0, eps=1e-6", triplet),
+    BuiltinFunction("nll", "log_probs, labels, ignore=none", nll),
     BuiltinFunction("huber", "prediction, target, delta=1.0", huber),
     BuiltinFunction("cross_entropy", "logits, labels, ignore=none, smoothing=0.0", cross_entropy),
     BuiltinFunction("accuracy", "logits, labels, ignore=none", accuracy),

@@ -1,7 +1,8 @@
 """Arguments of calls: what was given, and how it is matched with the parameters of a built-in.
 
 A built-in states its parameters as text: `"x, axis=none, keep=false"`. `none` means "not given"
-(Python's None); `*tensors` takes any number of arguments, `**sizes` any other named ones.
+(Python's None), a word in double quotes is a string; `*tensors` takes any number of arguments,
+`**sizes` any other named ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from wgcc.elaborate.report import Report, Stop
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number
+from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Text
 from wgcc.errors import Span
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _default(
         raise Stop(report.error("WG0208", text, at).note(function.signature))
     if default in ("none", "true", "false"):
         return None if default == "none" else BoolValue(default == "true")
+    if default.startswith('"'):
+        return Text(default.strip('"'), at)
     fraction = "." in default or "e" in default
     return Number(float(default)) if fraction else Dim.literal(int(default))
 
