@@ -19,7 +19,7 @@ import wgcc_runtime
 from building import TWIN, build
 
 FOLDER = Path(__file__).parent / "curves"
-MODELS = ("mlp", "tokens", "gpt", "mamba", "cnn")
+MODELS = ("mlp", "tokens", "gpt", "mamba", "mamba2", "cnn")
 RUNS = [
     ("mlp", "train_adamw"),
     ("mlp", "train_adam"),
@@ -27,6 +27,7 @@ RUNS = [
     ("tokens", "train"),
     ("gpt", "train"),
     ("mamba", "train"),
+    ("mamba2", "train"),
     ("cnn", "train_sgd"),
     ("cnn", "train_adamw"),
 ]

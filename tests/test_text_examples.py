@@ -39,9 +39,10 @@ def test_names_follow_the_rules_behind_the_data(target: str, tmp_path: Path) -> 
     assert right >= 80 and new >= 80, output
 
 
-def test_mamba_learns_to_write(tmp_path: Path) -> None:
-    """A quarter of the steps; tests of the op and PyTorch's curves run on both adapters."""
-    build(EXAMPLES / "mamba" / "model.wg", tmp_path / "bundle")
+@pytest.mark.parametrize("file", ["model.wg", "mamba2.wg"])
+def test_mamba_learns_to_write(file: str, tmp_path: Path) -> None:
+    """A third of the steps; tests of the op and PyTorch's curves run on both adapters."""
+    build(EXAMPLES / "mamba" / file, tmp_path / "bundle")
     script = str(EXAMPLES / "mamba" / "train.py")
     output = run_script(TWIN, tmp_path, script, "bundle", "100")
     losses = [float(loss) for loss in re.findall(r"test loss (\d+\.\d+)", output)]

@@ -21,7 +21,7 @@ def main() -> None:
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
     rng = np.random.default_rng(20240608)
-    record("mamba", params(rng), batches(rng), mamba_loss, TOKEN_OPTIMIZERS)
+    record("mamba", params(rng), batches(rng, SHAPE), mamba_loss, TOKEN_OPTIMIZERS)
 
 
 def params(rng: np.random.Generator) -> Arrays:
@@ -44,9 +44,9 @@ def params(rng: np.random.Generator) -> Arrays:
     }
 
 
-def batches(rng: np.random.Generator) -> Arrays:
+def batches(rng: np.random.Generator, shape: tuple[int, int]) -> Arrays:
     """Tokens whose successor depends on the last two (the sum of them), some labels ignored."""
-    ids = rng.integers(0, VOCABULARY, (BATCHES, *SHAPE))
+    ids = rng.integers(0, VOCABULARY, (BATCHES, *shape))
     before = np.concatenate([np.zeros_like(ids[..., :1]), ids[..., :-1]], axis=-1)
     labels = (ids + before + 5) % VOCABULARY
     noise = rng.random(ids.shape)
@@ -65,14 +65,17 @@ def mamba_loss(p: Params, batch: Params) -> Tensor:
 
 def mamba(p: Params, x: Tensor) -> Tensor:
     u, gate = (x @ p["mix.in_proj.w"]).chunk(2, dim=-1)
-    times = x.shape[1]
-    padded = functional.pad(u, (0, 0, WINDOW - 1, 0))
-    window = [padded[:, w : w + times] * p["mix.conv_w"][w] for w in range(WINDOW)]
-    u = functional.silu(sum(window) + p["mix.conv_b"])
+    u = functional.silu(causal_conv(u, p["mix.conv_w"]) + p["mix.conv_b"])
     dt, b, c = (u @ p["mix.x_proj.w"]).split([RANK, STATES, STATES], dim=-1)
     dt = functional.softplus(dt @ p["mix.dt_proj.w"] + p["mix.dt_proj.b"])
     y = selective_scan(u, dt, -torch.exp(p["mix.a_log"]), b, c) + u * p["mix.skip"]
     return (y * functional.silu(gate)) @ p["mix.out_proj.w"]
+
+
+def causal_conv(u: Tensor, weights: Tensor) -> Tensor:
+    size, times = len(weights), u.shape[1]
+    padded = functional.pad(u, (0, 0, size - 1, 0))
+    return sum(padded[:, w : w + times] * weights[w] for w in range(size))
 
 
 def selective_scan(u: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
