@@ -43,6 +43,8 @@ SCHEDULE_ROWS = (
     ("layout",),
     ("fuse",),
     ("memory",),
+    ("expand_loops",),
+    ("loop_lives",),
     ("plan_entry", "kernels"),
     ("schedule",),
     ("prepare",),

@@ -3,16 +3,13 @@
 // nor corrupt a tensor.
 
 import { rangeOf } from '../core/arrays.js';
-import { fail } from '../core/errors.js';
 import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
-import { limitOf } from './limits.js';
+import { checkDispatch, checkKernelUse, checkRepeats } from './dispatches.js';
+import { checkLimit } from './limits.js';
 import { refuse } from './schema.js';
 
-/**
- * @import { Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin }
- *   from '../core/plan.js'
- */
+/** @import { Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin } from '../core/plan.js' */
 
 const MAX_DISPATCHES = 10_000;
 export const LASTING_ROLES = ['param', 'state', 'constant'];
@@ -32,7 +29,7 @@ export const MEMORY_ROLES = {
   params: ['params'],
   state: ['state'],
   grads: ['grads'],
-  temps: ['temp'],
+  temps: ['temp', 'counter'],
   constants: ['constant'],
   io: ['input', 'output'],
 };
@@ -52,11 +49,6 @@ export function validate(plan) {
   for (const name of Object.keys(plan.selftest?.entries ?? {})) checkSelftest(plan, name);
   checkMemory(plan);
   if (plan.twin) checkTwin(plan, plan.twin);
-}
-
-/** @param {Plan} plan @param {string} field @param {string} limit @param {number} value */
-function checkLimit(plan, field, limit, value) {
-  if (value > limitOf(plan, limit)) fail('limit', field, `needs ${limit} = ${value}`);
 }
 
 /** @param {string} field @param {string[]} names */
@@ -160,8 +152,11 @@ function checkKernels(plan) {
       checkLimit(plan, field, `maxComputeWorkgroupSize${'XYZ'[axis]}`, size);
     });
     checkLimit(plan, field, 'maxComputeInvocationsPerWorkgroup', elementCount(workgroup));
-    const buffers = access.length;
-    checkLimit(plan, `kernels[${i}].access`, 'maxStorageBuffersPerShaderStage', buffers);
+    const uniforms = access.filter(how => how === 'uniform').length;
+    const accessField = `kernels[${i}].access`;
+    const storage = access.length - uniforms;
+    checkLimit(plan, accessField, 'maxStorageBuffersPerShaderStage', storage);
+    checkLimit(plan, accessField, 'maxUniformBuffersPerShaderStage', uniforms);
   });
 }
 
@@ -186,6 +181,7 @@ function checkEntry(plan, name) {
   dispatches.forEach((dispatch, i) => {
     checkDispatch(plan, dispatch, `${field}.dispatches[${i}]`);
   });
+  checkRepeats(plan.entries[name], `${field}.repeats`);
   if (guard) checkGuard(plan, guard, `${field}.guard`);
   if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
 }
@@ -249,42 +245,6 @@ function checkFlag({ tensors }, id, field) {
 /** @param {Entry} entry */
 function dispatchCount({ dispatches, guard }) {
   return dispatches.length + (guard?.dispatches.length ?? 0);
-}
-
-/** @param {Plan} plan @param {Dispatch} dispatch @param {string} field */
-function checkDispatch(plan, { kernel, bindings }, field) {
-  bindings.forEach((binding, i) => {
-    const place = `${field}.bindings[${i}]`;
-    const buffer = plan.buffers[binding.buffer] ?? refuse(`${place}.buffer`, binding.buffer);
-    if (binding.offset + binding.size > buffer.bytes) refuse(place, binding);
-    checkLimit(plan, `${place}.size`, 'maxStorageBufferBindingSize', binding.size);
-  });
-  checkKernelUse(plan, kernel, bindings, field);
-}
-
-/**
- * Whether a kernel may have these bindings.
- * @param {Plan} plan @param {number} index @param {Binding[]} bindings @param {string} field
- */
-function checkKernelUse(plan, index, bindings, field) {
-  const { access } = plan.kernels[index] ?? refuse(`${field}.kernel`, index);
-  if (access.length !== bindings.length) refuse(`${field}.bindings`, bindings);
-  bindings.forEach((one, i) => {
-    bindings.slice(0, i).forEach((other, j) => {
-      const doConflict =
-        one.buffer === other.buffer &&
-        (access[i] === access[j]
-          ? access[i] === 'read_write' && areOverlapping(one, other)
-          : // WebGPU forbids one buffer as read and read_write at once, even in disjoint ranges.
-            true);
-      if (doConflict) refuse(`${field}.bindings[${i}]`, one);
-    });
-  });
-}
-
-/** @param {Binding} one @param {Binding} other of the same buffer */
-function areOverlapping(one, other) {
-  return one.offset < other.offset + other.size && other.offset < one.offset + one.size;
 }
 
 /**

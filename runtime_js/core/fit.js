@@ -4,6 +4,7 @@ import { openSource } from './batches.js';
 import { loadCheck, loadFiles } from './parts.js';
 import { inputTensors, isScalar, totalBytes } from './plan.js';
 import { mapRecord } from './records.js';
+import { runCount } from './repeats.js';
 
 /** @import { NamedWords } from './arrays.js' */
 /** @import { Source } from './batches.js' */
@@ -168,14 +169,13 @@ class Training {
   #adapt(count, ms) {
     const { plan } = this.session;
     const inputBytes = totalBytes(inputTensors(plan, this.entryName));
-    const { dispatches } = plan.entries[this.entryName];
     const fitting = Math.min(
       SUBMIT_MS / ms,
       // Grows slowly: the time of the first steps says little.
       4 * count,
       SUBMIT_STEPS,
       SUBMIT_BYTES / (inputBytes + 1),
-      SUBMIT_DISPATCHES / dispatches.length,
+      SUBMIT_DISPATCHES / runCount(plan.entries[this.entryName]),
     );
     this.#stepsPerSubmit = Math.max(1, Math.floor(fitting));
   }

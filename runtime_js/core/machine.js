@@ -5,6 +5,7 @@ import { fail } from './errors.js';
 import { inErrorScopes } from './gpu_errors.js';
 import { dispatchesOf, WORD_BYTES } from './plan.js';
 import { mapRecord } from './records.js';
+import { runOrder } from './repeats.js';
 
 /** @import { Words } from './arrays.js' */
 /** @import { Device } from './device.js' */
@@ -20,7 +21,9 @@ import { mapRecord } from './records.js';
 const MAP_READ = 0x1;
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
+const UNIFORM = 0x40;
 const STORAGE = 0x80;
+const BOUND = STORAGE | COPY_SRC | COPY_DST;
 /** Copies to the host go through one buffer of at most this size. */
 const READ_BYTES = 2 ** 24;
 
@@ -32,6 +35,8 @@ export class Machine {
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
+  /** One command for each dispatch of each entry. @type {Record<string, Command[]>} */
+  #each = {};
   /** Every buffer to be destroyed with the machine. @type {Set<GPUBuffer>} */
   #allocated = new Set();
   /** Buffers for one purpose each, used again. @type {Map<string, GPUBuffer>} */
@@ -57,7 +62,9 @@ export class Machine {
   async prepare(profile, kernels, onProgress) {
     this.#profile = profile;
     await this.scoped(`${this.plan.memory.peak} bytes`, () => {
-      this.buffers = this.plan.buffers.map(({ bytes }) => this.storage(bytes));
+      this.buffers = this.plan.buffers.map(({ bytes, role }) =>
+        this.storage(bytes, role === 'counter' ? BOUND | UNIFORM : BOUND),
+      );
     });
     await this.scoped('the kernels', () => this.#compile(kernels, onProgress));
   }
@@ -83,14 +90,14 @@ export class Machine {
 
   /** One command for each dispatch of an entry. @param {string} entryName */
   eachOf(entryName) {
-    return this.commands[entryName];
+    return this.#each[entryName];
   }
 
   /**
    * A new buffer, by default one that kernels can bind.
    * @param {number} size @param {number} [usage]
    */
-  storage(size, usage = STORAGE | COPY_SRC | COPY_DST) {
+  storage(size, usage = BOUND) {
     const buffer = this.gpu.createBuffer({ size, usage });
     this.#allocated.add(buffer);
     return buffer;
@@ -216,7 +223,10 @@ export class Machine {
     );
     const commandsOf = (/** @type {Dispatch[]} */ list) =>
       list.map(dispatch => this.#command(pipelines[dispatch.kernel], dispatch));
-    this.commands = mapRecord(dispatches, commandsOf);
+    this.#each = mapRecord(dispatches, commandsOf);
+    this.commands = mapRecord(entries, (entry, name) =>
+      Array.from(runOrder(entry), ([number]) => this.#each[name][number]),
+    );
     this.guardCommands = mapRecord(guards, commandsOf);
   }
 

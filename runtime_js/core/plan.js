@@ -13,13 +13,14 @@ import { ownOf } from './records.js';
  * @typedef {[number, number, number]} Grid
  * @typedef {{kernel: number, bindings: Binding[], grid: Grid, at?: string,
  *   label?: string, flops?: number}} Dispatch
+ * @typedef {{first: number, count: number, rounds: number}} Repeat of a range of dispatches
  * @typedef {{flag: string, dispatches: Dispatch[]}} EntryGuard
  * @typedef {{what: string, at: string} & Range} RangeCheck of an index or label computed on the GPU
  * @typedef {{flag: string, checks: RangeCheck[], restored: string[]}} RangeGuard each call sets
  *   `flag`: 0, or n where the n-th check from the end failed
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>,
  *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
- *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard}} Entry
+ *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[]}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
  *   access: string[]}} Kernel
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch

@@ -3,11 +3,13 @@
 
 import { fail } from '../core/errors.js';
 import { bytesOf, isFloat, isPersistent, WORD_BYTES } from '../core/plan.js';
+import { runOrder } from '../core/repeats.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
 /** @import { Guard } from '../core/guard.js' */
 /** @import { Machine } from '../core/machine.js' */
 /** @import { Binding, Dispatch, RangeCheck } from '../core/plan.js' */
+/** @import { Rounds } from '../core/repeats.js' */
 /** @import { Outcome } from '../core/runner.js' */
 /** @import { Session } from '../core/session.js' */
 
@@ -67,7 +69,9 @@ async function blame(machine, entryName) {
   const before = await badBefore(machine, entryName);
   if (before) return `; \`${before}\` was not finite before the step`;
   const commands = machine.eachOf(entryName);
-  for (const [i, dispatch] of machine.dispatches(entryName).entries()) {
+  const dispatches = machine.dispatches(entryName);
+  for (const [i, rounds] of runOrder(machine.plan.entries[entryName])) {
+    const dispatch = dispatches[i];
     await machine.finish(encoder => machine.record(encoder, [commands[i]]));
     const { access } = kernels[dispatch.kernel];
     const written = dispatch.bindings.filter((_, j) => access[j] === 'read_write');
@@ -75,10 +79,16 @@ async function blame(machine, entryName) {
       const offset = await firstBad(machine, binding);
       if (offset === undefined) continue;
       const where = describe(machine, entryName, dispatch, binding.buffer, offset);
-      return `; it first appears in ${where}`;
+      return `; it first appears in ${where}${inRound(rounds)}`;
     }
   }
   return '';
+}
+
+/** In which round of the loops around it, innermost first. @param {Rounds} rounds */
+function inRound(rounds) {
+  const texts = rounds.map(({ done, rounds: count }) => `round ${done} of ${count}`);
+  return texts.length ? `, in ${texts.reverse().join(' in ')}` : '';
 }
 
 /**

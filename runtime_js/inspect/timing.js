@@ -2,6 +2,7 @@
 
 import { fail } from '../core/errors.js';
 import { recordPass } from '../core/machine.js';
+import { timesRun } from '../core/repeats.js';
 
 /** @import { Command, Machine } from '../core/machine.js' */
 /** @import { Session } from '../core/session.js' */
@@ -24,11 +25,14 @@ export async function profile(session, entryName = 'train', repeat = 5) {
   const method = methodFor(machine);
   const ms = await METHODS[method](machine, machine.eachOf(entryName), repeat);
   await session.writeAll(words);
+  const times = timesRun(plan.entries[entryName]);
   const rows = machine.dispatches(entryName).map(({ kernel, label = '', at = '' }, i) => ({
     kernel: plan.kernels[kernel].name,
     label,
     at,
-    ms: ms[i],
+    // Of all rounds, if it is in a loop.
+    ms: ms[i] * times[i],
+    times: times[i],
   }));
   return { entry: entryName, method, rows };
 }

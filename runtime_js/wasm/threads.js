@@ -2,6 +2,7 @@
 // one of them ends, all end.
 
 import { fail } from '../core/errors.js';
+import { timesRun } from '../core/repeats.js';
 import { canShareMemory, hasWorkers, openInline, openWorker } from './workers.js';
 
 /** @import { Plan } from '../core/plan.js' */
@@ -31,9 +32,10 @@ export function threadCount({ entries }, wanted) {
   if (!canShareMemory()) return 1;
   // Two threads of one core share its arithmetic.
   const cores = Math.ceil((globalThis.navigator?.hardwareConcurrency ?? 2) / 2);
-  const flops = Object.values(entries).map(({ dispatches }) =>
-    dispatches.reduce((sum, dispatch) => sum + (dispatch.flops ?? 0), 0),
-  );
+  const flops = Object.values(entries).map(entry => {
+    const times = timesRun(entry);
+    return entry.dispatches.reduce((sum, { flops = 0 }, i) => sum + times[i] * flops, 0);
+  });
   return wanted ?? (Math.max(...flops) < THREADED_FLOPS ? 1 : Math.min(MOST_THREADS, cores));
 }
 

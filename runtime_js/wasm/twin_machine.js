@@ -4,6 +4,7 @@
 import { fail, WgccError } from '../core/errors.js';
 import { WORD_BYTES } from '../core/plan.js';
 import { mapRecord } from '../core/records.js';
+import { runOrder } from '../core/repeats.js';
 import { Recorder } from './recorder.js';
 import { Threads, threadCount } from './threads.js';
 import { compileTwin } from './twin_file.js';
@@ -106,7 +107,9 @@ class TwinMachine {
     const { entries } = this.plan;
     // If the twin runs in the page's own thread, calls must be short.
     const whole = !this.#threads.isInline;
-    this.commands = mapRecord(entries, (_, name) => (whole ? [name] : this.eachOf(name)));
+    this.commands = mapRecord(entries, (entry, name) =>
+      whole ? [name] : Array.from(runOrder(entry), ([number]) => `${name}/${number}`),
+    );
     this.guardCommands = mapRecord(entries, ({ guard }, name) => (guard ? [`${name}/guard`] : []));
   }
 

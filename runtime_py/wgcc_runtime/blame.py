@@ -7,6 +7,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Binding, Dispatch
+from wgcc_runtime.repeats import Rounds, run_order
 
 # Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose: small
 # negative integers look like them, and the plan does not say which temporaries hold floats.
@@ -23,7 +24,8 @@ def blame(machine: Machine, entry: str) -> str:
         return f"`{name}` was not finite before the step"
     _clear_temporaries(machine)
     dispatches = machine.plan.dispatches(entry, machine.profile)
-    for number, dispatch in enumerate(dispatches):
+    for number, rounds in run_order(machine.plan.entries[entry]):
+        dispatch = dispatches[number]
         encoder = machine.encoder()
         machine.run_dispatch(encoder, entry, number)
         machine.submit(encoder)
@@ -33,7 +35,7 @@ def blame(machine: Machine, entry: str) -> str:
                 bad = _first_bad(machine, binding)
                 if bad is not None:
                     where = _describe(machine, entry, dispatch, bad, binding.buffer)
-                    return f"it first appears in {where}"
+                    return f"it first appears in {where}{_in_round(rounds)}"
     return ""
 
 
@@ -73,3 +75,9 @@ def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buf
     what = f"`{names[0]}`" if names else f"`{dispatch.label}`" if dispatch.label else "a temporary"
     place = f", {dispatch.at}" if dispatch.at else ""
     return f"{what} (kernel {kernel}{place})"
+
+
+def _in_round(rounds: Rounds) -> str:
+    """In which round of the loops around it, innermost first."""
+    texts = [f"round {done} of {count}" for done, count in reversed(rounds)]
+    return f", in {' in '.join(texts)}" if texts else ""

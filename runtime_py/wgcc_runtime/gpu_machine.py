@@ -15,6 +15,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.readback import Readback
+from wgcc_runtime.repeats import run_order
 
 # Copies to the host go through one buffer of at most this size.
 READ_BYTES = 16 << 20
@@ -35,11 +36,15 @@ class GpuMachine:
         self._layouts: dict[tuple[str, ...], Any] = {}
         self._pipelines: dict[int, Any] = {}
         self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
-        self.buffers = [self.storage(b.bytes, b.name) for b in plan.buffers]
+        self.buffers = [self.storage(b.bytes, b.name, b.role == "counter") for b in plan.buffers]
         started = time.perf_counter()
         self._commands = {
             name: [self.command(item) for item in plan.dispatches(name, profile)]
             for name in plan.entries
+        }
+        self._runs = {
+            name: [self._commands[name][number] for number, _ in run_order(entry)]
+            for name, entry in plan.entries.items()
         }
         self._guards = {
             name: [self.command(item) for item in entry.guard.dispatches]
@@ -50,13 +55,13 @@ class GpuMachine:
         self._readback: Readback | None = None
         self._is_open = True
 
-    def storage(self, size: int, label: str) -> Any:
+    def storage(self, size: int, label: str, uniform: bool = False) -> Any:
         """A new zeroed buffer that kernels can bind and copies can fill or read."""
         usage = wgpu().BufferUsage
+        flags = usage.STORAGE | usage.COPY_SRC | usage.COPY_DST
+        flags |= usage.UNIFORM if uniform else 0
         with gpu_errors(f"a buffer of {size:,} bytes"):
-            return self.device.gpu.create_buffer(
-                size=size, usage=usage.STORAGE | usage.COPY_SRC | usage.COPY_DST, label=label
-            )
+            return self.device.gpu.create_buffer(size=size, usage=flags, label=label)
 
     def free(self, memory: Any) -> None:
         memory.destroy()
@@ -83,10 +88,10 @@ class GpuMachine:
 
     def run(self, encoder: Any, entry: str) -> None:
         """Records one call of an entry: one compute pass."""
-        record_pass(encoder, self._commands[entry])
+        record_pass(encoder, self._runs[entry])
 
     def commands(self, entry: str) -> list[Command]:
-        """What `run` records, as (pipeline, bind group, grid) per dispatch."""
+        """(pipeline, bind group, grid) of each dispatch; `run` repeats those of loops."""
         return self._commands[entry]
 
     def run_guard(self, encoder: Any, entry: str) -> None:
@@ -164,7 +169,7 @@ class GpuMachine:
     def _layout(self, access: tuple[str, ...]) -> Any:
         """Explicit: a layout derived from the shader would lack bindings that it does not use."""
         if access not in self._layouts:
-            kinds = {"read": "read-only-storage", "read_write": "storage"}
+            kinds = {"read": "read-only-storage", "read_write": "storage", "uniform": "uniform"}
             entries = [
                 {
                     "binding": i,

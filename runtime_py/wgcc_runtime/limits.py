@@ -12,6 +12,7 @@ DEFAULT_LIMITS = {
     "maxBufferSize": 256 << 20,
     "maxStorageBufferBindingSize": 128 << 20,
     "maxStorageBuffersPerShaderStage": 8,
+    "maxUniformBuffersPerShaderStage": 12,
     "maxComputeWorkgroupStorageSize": 16384,
     "maxComputeInvocationsPerWorkgroup": 256,
     "maxComputeWorkgroupSizeX": 256,

@@ -83,6 +83,19 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Repeat:
+    """A loop: `count` dispatches of an entry, from number `first` on, run `rounds` times."""
+
+    first: int
+    count: int
+    rounds: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
+@dataclass(frozen=True, slots=True)
 class EntryGuard:
     """Dispatches that set `flag` if a value that the entry wrote is NaN or infinite."""
 
@@ -127,7 +140,10 @@ class RangeGuard:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`inputs` and `outputs` map the names callers use to tensors of the plan."""
+    """`inputs` and `outputs` map the names callers use to tensors of the plan.
+
+    `repeats` are the loops among its dispatches: see `repeats.py`.
+    """
 
     name: str
     doc: str
@@ -139,6 +155,7 @@ class Entry:
     training: bool
     guard: EntryGuard | None
     range_guard: RangeGuard | None = None
+    repeats: tuple[Repeat, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +311,7 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         range_guard=_range_guard(name, spec["range_guard"], tensors)
         if "range_guard" in spec
         else None,
+        repeats=tuple(Repeat(**item) for item in spec.get("repeats", ())),
     )
 
 

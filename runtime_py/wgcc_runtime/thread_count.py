@@ -8,6 +8,7 @@ from typing import Any
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Entry, Plan, Twin
+from wgcc_runtime.repeats import times_run
 
 MOST_THREADS = 64
 DEFAULT_THREADS = 4
@@ -52,7 +53,8 @@ def _number(text: str) -> Any:
 
 
 def _is_large(entry: Entry) -> bool:
-    return sum(dispatch.flops for dispatch in entry.dispatches) >= THREADED_FLOPS
+    counted = zip(entry.dispatches, times_run(entry), strict=True)
+    return sum(dispatch.flops * times for dispatch, times in counted) >= THREADED_FLOPS
 
 
 def _cores() -> int:

@@ -17,6 +17,7 @@ from wgcc_runtime.gpu_machine import Command, GpuMachine, record_pass
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Entry
 from wgcc_runtime.readback import Readback
+from wgcc_runtime.repeats import times_run
 
 TICK_BYTES = 8
 TIMESTAMPS = "GPU timestamps, one pass per kernel"
@@ -25,7 +26,10 @@ SUBMITS = "one submit per kernel, less an empty submit (the adapter has no times
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """One dispatch: median milliseconds, bytes bound and operations."""
+    """One dispatch: median milliseconds, bytes bound and operations, of all its `times` in a call.
+
+    More than one if it is in a loop.
+    """
 
     kernel: str
     label: str
@@ -33,6 +37,7 @@ class KernelTime:
     ms: float
     bytes: int
     flops: int
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ def profile(machine: Machine, entry: Entry, repeat: int) -> Profile:
     """Median time of each kernel of an entry over `repeat` runs, on buffers of zeros."""
     method, times = machine.dispatch_times(entry.name, repeat)
     dispatches = machine.plan.dispatches(entry.name, machine.profile)
-    rows = [_row(machine, item, ms) for item, ms in zip(dispatches, times, strict=True)]
+    measured = zip(dispatches, times, times_run(entry), strict=True)
+    rows = [_row(machine, item, ms, often) for item, ms, often in measured]
     return Profile(entry.name, method, tuple(rows))
 
 
@@ -76,10 +82,11 @@ def _has_timestamps(machine: GpuMachine) -> bool:
     return "timestamp-query" in machine.device.gpu.features
 
 
-def _row(machine: Machine, dispatch: Dispatch, ms: float) -> KernelTime:
+def _row(machine: Machine, dispatch: Dispatch, ms: float, times: int) -> KernelTime:
     kernel = machine.plan.kernels[dispatch.kernel].name
-    size = sum(binding.size for binding in dispatch.bindings)
-    return KernelTime(kernel, dispatch.label, dispatch.at, ms, size, dispatch.flops)
+    size = sum(binding.size for binding in dispatch.bindings) * times
+    flops = dispatch.flops * times
+    return KernelTime(kernel, dispatch.label, dispatch.at, ms * times, size, flops, times)
 
 
 def _by_timestamps(machine: GpuMachine, commands: Sequence[Command], repeat: int) -> list[float]:

@@ -12,9 +12,24 @@ from typing import Any, NoReturn
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.limits import limits_of
-from wgcc_runtime.plan import Binding, Dispatch, Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin
+from wgcc_runtime.plan import (
+    Binding,
+    Dispatch,
+    Entry,
+    EntryGuard,
+    Plan,
+    RangeGuard,
+    Repeat,
+    Tensor,
+    Twin,
+)
+from wgcc_runtime.repeats import times_run
 
 MAX_DISPATCHES = 10_000
+# Of one call, all rounds counted.
+MAX_RUN = 1_000_000
+# WebGPU's unit for the size of uniform bindings.
+UNIFORM_BYTES = 16
 LASTING = ("param", "state", "constant")
 # Roles of buffers that tensors may be stored in: looking for a NaN clears others. Inputs of one
 # element are stored among the state's.
@@ -29,7 +44,7 @@ MEMORY_ROLES = {
     "params": ("params",),
     "state": ("state",),
     "grads": ("grads",),
-    "temps": ("temp",),
+    "temps": ("temp", "counter"),
     "constants": ("constant",),
     "io": ("input", "output"),
 }
@@ -132,8 +147,11 @@ def _check_kernels(plan: Plan, limits: Mapping[str, int]) -> None:
         for axis, size in zip("XYZ", kernel.workgroup, strict=True):
             _within(field, f"maxComputeWorkgroupSize{axis}", size, limits)
         _within(field, "maxComputeInvocationsPerWorkgroup", prod(kernel.workgroup), limits)
-        count = len(kernel.access)
-        _within(f"kernels[{i}].access", "maxStorageBuffersPerShaderStage", count, limits)
+        uniforms = kernel.access.count("uniform")
+        storage = len(kernel.access) - uniforms
+        field = f"kernels[{i}].access"
+        _within(field, "maxStorageBuffersPerShaderStage", storage, limits)
+        _within(field, "maxUniformBuffersPerShaderStage", uniforms, limits)
 
 
 def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
@@ -147,10 +165,27 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
     _check_ranges(entry, f"{field}.ranges")
     for i, dispatch in enumerate(entry.dispatches):
         _check_dispatch(plan, dispatch, f"{field}.dispatches[{i}]", limits)
+    _check_repeats(entry, f"{field}.repeats")
     if entry.guard:
         _check_guard(plan, entry.guard, f"{field}.guard", limits)
     if entry.range_guard:
         _check_range_guard(entry, entry.range_guard, f"{field}.range_guard")
+
+
+def _check_repeats(entry: Entry, field: str) -> None:
+    """Loops are inside the list of dispatches, nested or disjoint, outer before inner."""
+    around: list[Repeat] = []
+    last = 0
+    for i, loop in enumerate(entry.repeats):
+        while around and around[-1].end <= loop.first:
+            around.pop()
+        end = around[-1].end if around else len(entry.dispatches)
+        if loop.first < last or loop.end > end:
+            _refuse(f"{field}[{i}]", "is neither inside the list or loop before it nor behind it")
+        around.append(loop)
+        last = loop.first
+    if sum(times_run(entry)) > MAX_RUN:
+        _refuse(field, f"runs more than {MAX_RUN:,} dispatches in a call")
 
 
 def _check_ranges(entry: Entry, field: str) -> None:
@@ -218,9 +253,18 @@ def _check_kernel_use(plan: Plan, index: int, bindings: Sequence[Binding], field
         name = plan.kernels[index].name
         _refuse(f"{field}.bindings", f"has {len(bindings)} items; `{name}` takes {len(access)}")
     for i, (one, how) in enumerate(zip(bindings, access, strict=True)):
+        if how == "uniform":
+            _check_uniform(plan, one, f"{field}.bindings[{i}]")
         for other, other_how in zip(bindings[:i], access[:i], strict=True):
             if one.buffer == other.buffer and "read_write" in (how, other_how):
                 _check_alias(one, other, how == other_how, f"{field}.bindings[{i}]")
+
+
+def _check_uniform(plan: Plan, binding: Binding, field: str) -> None:
+    """Only buffers of counters can be bound so."""
+    role = plan.buffers[binding.buffer].role
+    if role != "counter" or binding.size % UNIFORM_BYTES:
+        _refuse(field, f"is bound as a uniform: {binding.size} bytes of a buffer for {role}")
 
 
 def _check_alias(one: Binding, other: Binding, both_write: bool, field: str) -> None:

@@ -189,11 +189,17 @@ def _entry(
         "outputs": dict(ports.outputs),
         "ranges": _ranges(graph),
         "dispatches": [_dispatch(item, numbers, buffers) for item in entry.dispatches],
+        **_repeats(entry),
         "writes": list(entry.written),
         "training": entry.trains,
         **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
         **_range_guard(ports.range_flag, graph.range_guard),
     }
+
+
+def _repeats(entry: EntrySchedule) -> Plan:
+    loops = [{"first": x.first, "count": x.count, "rounds": x.rounds} for x in entry.repeats]
+    return {"repeats": loops} if loops else {}
 
 
 def _guard(
@@ -295,7 +301,7 @@ def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
     launches = [x for dispatch in schedule.dispatches for x in dispatch.launches.values()]
     regions = [b.bytes for kernel in kernels for b in kernel.bindings]
     return {
-        "maxStorageBuffersPerShaderStage": max((len(k.bindings) for k in kernels), default=0),
+        "maxStorageBuffersPerShaderStage": max((k.storage_buffers for k in kernels), default=0),
         "maxComputeInvocationsPerWorkgroup": max((prod(k.workgroup) for k in kernels), default=0),
         "maxComputeWorkgroupStorageSize": max((k.workgroup_bytes for k in kernels), default=0),
         "maxComputeWorkgroupsPerDimension": max((max(x.grid) for x in launches), default=0),
@@ -308,7 +314,7 @@ _MEMORY = {
     "params": ("params",),
     "state": ("state",),
     "grads": ("grads",),
-    "temps": ("temp",),
+    "temps": ("temp", "counter"),
     "constants": ("constant",),
     "io": ("input", "output"),
 }

@@ -66,6 +66,11 @@ class Loop:
         return self.node.outputs[: len(self.body.state)]
 
     @property
+    def carried(self) -> tuple[tuple[Value, Value], ...]:
+        """Each carry outside: before the first round and after the last."""
+        return tuple(zip(self.inits, self.finals, strict=True))
+
+    @property
     def stacks(self) -> tuple[Value, ...]:
         return self.node.outputs[len(self.body.state) :]
 

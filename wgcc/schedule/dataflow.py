@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
@@ -30,11 +30,15 @@ def computes_by_element(node: Node) -> bool:
 
 @dataclass(slots=True)
 class Flow:
+    """`alone` takes a binding of its own, `uniforms` take none of the storage buffers."""
+
     graph: Graph
     producers: dict[str, Node] = field(default_factory=dict)
     consumers: dict[str, list[Node]] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
+    alone: set[str] = field(default_factory=set)
+    uniforms: Set[str] = frozenset()
 
     @classmethod
     def of(cls, graph: Graph) -> Flow:

@@ -20,6 +20,7 @@ __all__ = [
     "Launch",
     "Made",
     "Place",
+    "Rounds",
     "Schedule",
     "WorkgroupVariable",
 ]
@@ -30,7 +31,7 @@ GPU = "gpu"
 CANDIDATE = "candidate_"
 WORD = 4
 # Of elements that are not one word.
-BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8}
+BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
 
@@ -39,13 +40,15 @@ MAX_WORKGROUPS = 65_535
 class Place:
     """A part of a buffer: `count` words, or halves (an even number), from word `offset` on.
 
-    Every tensor has one, and so has every binding of a dispatch.
+    Every tensor has one, and so has every binding of a dispatch. `uniform`: kernels bind it as a
+    uniform, which is none of their few storage buffers.
     """
 
     buffer: str
     offset: int
     count: int
     half: bool = False
+    uniform: bool = False
 
     @property
     def bytes(self) -> int:
@@ -54,10 +57,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One declared storage variable of a kernel: `count` elements of type `element`.
+    """One declared variable in memory of a kernel: `count` elements of type `element`.
 
     `written` says whether the kernel stores there, `aliased` whether a dispatch of it writes
-    somewhere else in the same buffer.
+    somewhere else in the same buffer. `uniform`: it is a uniform, one `element`.
     """
 
     name: str
@@ -65,10 +68,13 @@ class Binding:
     count: int
     written: bool
     aliased: bool = False
+    uniform: bool = False
 
     @property
     def access(self) -> str:
         """WebGPU wants one access for a buffer in a dispatch."""
+        if self.uniform:
+            return "uniform"
         return "read_write" if self.written or self.aliased else "read"
 
     @property
@@ -108,6 +114,11 @@ class Kernel:
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()
+
+    @property
+    def storage_buffers(self) -> int:
+        """How many of the few storage buffers of a kernel it takes."""
+        return sum(not binding.uniform for binding in self.bindings)
 
     @property
     def workgroup_bytes(self) -> int:
@@ -160,10 +171,24 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """A loop: `count` dispatches of an entry, from number `first` on, run `rounds` times."""
+
+    first: int
+    count: int
+    rounds: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
+@dataclass(frozen=True, slots=True)
 class EntrySchedule:
     """`guard` runs after training steps and reports whether all that was `written` is finite.
 
-    `range_flag` is where the dispatches of a range guard leave their result.
+    `range_flag` is where the dispatches of a range guard leave their result. `repeats` are the
+    loops among the dispatches: nested or disjoint, in order, outer before inner.
     """
 
     name: str
@@ -176,6 +201,16 @@ class EntrySchedule:
     guard: tuple[Dispatch, ...] = ()
     trains: bool = False
     range_flag: Place | None = None
+    repeats: tuple[Rounds, ...] = ()
+
+    @property
+    def times(self) -> tuple[int, ...]:
+        """How often one call runs each dispatch."""
+        numbers = range(len(self.dispatches))
+        return tuple(
+            prod(loop.rounds for loop in self.repeats if loop.first <= i < loop.end)
+            for i in numbers
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,10 @@ def _check_dispatch(diagnostics: Diagnostics, dispatch: Dispatch, span: Span) ->
 
 
 def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
-    if len(dispatch.regions) > MAX_BINDINGS:
+    buffers = dispatch.launches[GPU].kernel.storage_buffers
+    if buffers > MAX_BINDINGS:
         yield (
-            f"this needs {len(dispatch.regions)} tensors at once; a kernel can use {MAX_BINDINGS}",
+            f"this needs {buffers} tensors at once; a kernel can use {MAX_BINDINGS}",
             "compute it from fewer tensors: what two statements read is stored between them",
         )
     largest = max(region.bytes for region in dispatch.regions)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Value
-from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.schedule.codegen.bindings import SCALARS, Part
+from wgcc.schedule.expand_loops import Expanded, LoopSpan, expand_loops
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
+from wgcc.schedule.loop_lives import Accesses, Made, half_stacks
 from wgcc.schedule.memory.halves import halves_of
 from wgcc.schedule.memory.keep_old import keep_old
 from wgcc.schedule.memory.order import Memory, best_order
@@ -23,12 +25,21 @@ from wgcc.schedule.updates import is_update, lists_of, partners, replaced_by, sp
 
 @dataclass(slots=True)
 class PlannedEntry:
+    """`order` has the groups of the entry and of the bodies of its `loops`.
+
+    `graphs` are the entry's graph and these bodies; `parts` are values of one round that are stored
+    in tensors of all rounds.
+    """
+
     graph: Graph
     fused: Fused
     order: list[Group]
     places: dict[str, Place]
     outputs: dict[str, Place]
     lives: list[Life] = field(default_factory=list)
+    graphs: list[Graph] = field(default_factory=list)
+    loops: list[LoopSpan] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
 
     def is_stored(self, value: Value) -> bool:
         return value.name in self.places
@@ -102,22 +113,28 @@ def _fixed(graph: Graph) -> frozenset[str]:
 
 def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> None:
     """Values read by another group than their own are kept; scalars among the scalars."""
-    memory = Memory(planned.fused, frozenset(planned.places))
-    planned.order = best_order(planned.order, memory)[0]
-    kept = memory.temporaries(planned.order)
-    for value in kept.values():
+    before = Memory(planned.fused, frozenset(planned.places))
+    order = best_order(planned.order, before)[0]
+    expanded = _with_loops(planned, order, layout)
+    accesses = Accesses(expanded)
+    made = accesses.made()
+    reads = accesses.reads(made)
+    read = set().union(*(names for _, names in reads)) - planned.places.keys()
+    kept = {name: made[name] for name in made if name in read}
+    for name, (value, _) in kept.items():
         if value.type.size == 1:
-            planned.places[value.name] = layout.append(SCALARS, "state", 1)
-    made = {value.name: (value, i) for i, value in _made(planned.order)}
-    stored = {name: made[name] for name, value in kept.items() if value.type.size > 1}
-    reads = [(i, group.reads) for i, group in enumerate(planned.order)]
-    halves = halves_of(planned.graph, stored) if slots.precision == "f16" else set()
+            planned.places[name] = layout.append(SCALARS, "state", 1)
+    stored = {name: found for name, found in kept.items() if found[0].type.size > 1}
+    halves = _halves(expanded, stored) if slots.precision == "f16" else set()
     planned.lives = lives_of(stored, reads, halves)
+    memory = Memory(expanded.fused, before.fixed)
+    inits = {final.name: init for s in expanded.loops for init, final in s.loop.carried}
 
     def succeeds(new: Life, old: Life) -> bool:
         if new.start != old.end or new.half != old.half:
             return False
-        return memory.may_replace(planned.order[new.start], new.value, old.value)
+        value = inits.get(new.value.name, new.value)
+        return memory.may_replace(planned.order[new.start], value, old.value)
 
     free = free_spans(_gradients(planned))
 
@@ -125,6 +142,40 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
         return Arena(free).take(lives)
 
     planned.places |= slots.assign(planned.lives, succeeds, reuse)
+    _place_names(planned, expanded)
+
+
+def _with_loops(planned: PlannedEntry, order: list[Group], layout: Layout) -> Expanded:
+    """Puts the groups of loops among those of the entry."""
+    expanded = expand_loops(planned.graph, planned.fused, order, layout)
+    planned.order, planned.fused = expanded.order, expanded.fused
+    planned.graphs, planned.loops = expanded.graphs, expanded.loops
+    planned.parts = expanded.parts
+    planned.places |= expanded.counters
+    for body in expanded.graphs[1:]:
+        planned.places |= _constant_places(body, layout)
+    return expanded
+
+
+def _place_names(planned: PlannedEntry, expanded: Expanded) -> None:
+    """All names of a carry have its place, parts have that of the whole."""
+    places, parts = planned.places, planned.parts
+    for name, final in expanded.same_place.items():
+        if final.name in parts:
+            parts[name] = parts[final.name]
+        else:
+            places[name] = places[final.name]
+    for name, part in parts.items():
+        whole = part.whole
+        while whole.name in parts:
+            whole = parts[whole.name].whole
+        if whole.name in places:
+            places[name] = places[whole.name]
+
+
+def _halves(expanded: Expanded, stored: Made) -> set[str]:
+    found = half_stacks(expanded, stored)
+    return found.union(*(halves_of(graph, stored) for graph in expanded.graphs))
 
 
 def _gradients(planned: PlannedEntry) -> dict[int, list[Place]]:

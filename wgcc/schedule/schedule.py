@@ -7,11 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
+from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.dataflow import moves
+from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import (
     CANDIDATE,
@@ -22,6 +24,7 @@ from wgcc.schedule.kernel import (
     Launch,
     Made,
     Place,
+    Rounds,
     Schedule,
 )
 from wgcc.schedule.kernels.access import share_access
@@ -32,6 +35,7 @@ from wgcc.schedule.kernels.attention_grad import (
     attention_stats_code,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.counter import counter_code
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
@@ -54,12 +58,15 @@ from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.memory.slots import Slots
 from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
 
+# The kind of groups that are no dispatch: they read several tensors as one.
+FLAT = "flat"
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
     "attention": attention_code,
     "attention_grad_kv": attention_grad_kv_code,
     "attention_grad_q": attention_grad_q_code,
     "attention_stats": attention_stats_code,
+    COUNTER: counter_code,
     "loop": loop_code,
     "matmul": matmul_code,
     "running_best": running_best_code,
@@ -117,21 +124,24 @@ class _Writer:
         graph, places = planned.graph, planned.places
         return EntrySchedule(
             graph.name,
-            tuple(self._dispatch(g, planned) for g in planned.order if g.kind != "flat"),
+            tuple(self._dispatch(g, planned) for g in planned.order if g.kind != FLAT),
             {value.name: places[value.name] for value in graph.inputs},
             planned.outputs,
             tuple(sorted(graph.writes)),
-            sum(not moves(node) for node in graph.nodes),
+            _ops(graph),
             {x.value.name: (places[x.value.name], x.start, x.end) for x in planned.lives},
             trains=graph.trains,
             range_flag=places[graph.range_guard.flag.name] if graph.range_guard else None,
+            repeats=_repeats(planned),
         )
 
     def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:
         def place(value: Value) -> Place:
             return planned.places[value.name]
 
-        context = Context(planned.fused.inlined, place, planned.is_stored, self._scalar_words)
+        context = Context(
+            planned.fused.inlined, place, planned.is_stored, self._scalar_words, planned.parts
+        )
         span = next((root.span for root in reversed(group.roots) if root.span), None)
         try:
             code = self._repeated.code(group, context, self._code)
@@ -150,6 +160,25 @@ class _Writer:
         others = dict.fromkeys(x for x in launches if _is_new(x, code.launches))
         more = {f"{CANDIDATE}{i}": launch for i, launch in enumerate(others)}
         return replace(code, launches={**code.launches, **more})
+
+
+def _repeats(planned: PlannedEntry) -> tuple[Rounds, ...]:
+    """The loops as ranges of dispatches."""
+    before = [0]
+    for group in planned.order:
+        before.append(before[-1] + (group.kind != FLAT))
+    return tuple(
+        Rounds(before[x.first], before[x.last + 1] - before[x.first], x.loop.rounds)
+        for x in planned.loops
+    )
+
+
+def _ops(graph: Graph) -> int:
+    """How many ops a call computes, each round of a loop counted."""
+    return sum(
+        loop.rounds * _ops(loop.body) if (loop := loop_of(node)) else not moves(node)
+        for node in graph.nodes
+    )
 
 
 def _with_shared_access(entries: Mapping[str, EntrySchedule]) -> dict[str, EntrySchedule]:
@@ -209,7 +238,7 @@ def _constants(
     """The words of every distinct constant, by name, with its place."""
     found: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():
-        for constant in entry.graph.constants:
+        for constant in (constant for graph in entry.graphs for constant in graph.constants):
             place = layout.places[f"{CONSTANTS}/{constant.words.hex()}"]
             found.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
     return found

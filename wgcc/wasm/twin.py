@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Schedule
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
 from wgcc.wasm.barrier import write_barrier
 from wgcc.wasm.encoding.encoder import I32
 from wgcc.wasm.encoding.function import Function
@@ -46,7 +46,7 @@ def write_twin(schedule: Schedule) -> Twin | None:
     module = Module((pages, MOST_PAGES))
     writer = _Writer(module, memory, scratch)
     for name, entry in schedule.entries.items():
-        writer.entry(name, entry.dispatches)
+        writer.entry(name, entry.dispatches, entry.repeats)
         if entry.guard:
             writer.entry(f"{name}/guard", entry.guard)
     code = module.encode()
@@ -104,13 +104,35 @@ class _Writer:
         self._barrier = module.add(write_barrier())
         self._kernels: dict[Kernel, int] = {}
 
-    def entry(self, name: str, dispatches: Sequence[Dispatch]) -> None:
+    def entry(
+        self, name: str, dispatches: Sequence[Dispatch], repeats: Sequence[Rounds] = ()
+    ) -> None:
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         whole = Function(name, _THREADS)
-        for part in parts:
-            whole.get(0).get(1).call(part)
-            whole.get(1).call(self._barrier)
+        self._run(whole, parts, range(len(parts)), repeats)
         self._module.add(whole, export=name)
+
+    def _run(
+        self, f: Function, parts: Sequence[int], numbers: range, repeats: Sequence[Rounds]
+    ) -> None:
+        """Calls these dispatches in order, with the loops among them."""
+        at, waiting = numbers.start, list(repeats)
+        while waiting:
+            loop = waiting.pop(0)
+            inner = [other for other in waiting if other.first < loop.end]
+            del waiting[: len(inner)]
+            self._run(f, parts, range(at, loop.first), ())
+            left = f.local("rounds", I32)
+            f.i32(loop.rounds).set(left)
+            label = f.loop()
+            self._run(f, parts, range(loop.first, loop.end), inner)
+            f.get(left).i32(1).emit("i32.sub").tee(left)
+            f.br_if(label)
+            f.end()
+            at = loop.end
+        for number in range(at, numbers.stop):
+            f.get(0).get(1).call(parts[number])
+            f.get(1).call(self._barrier)
 
     def _dispatch(self, name: str, dispatch: Dispatch) -> int:
         kernel = self._kernel(dispatch)

@@ -1,42 +1,87 @@
-"""The storage variables of one kernel: name, element type and access of each region it touches."""
+"""The variables in memory of one kernel: name, element type and access of each region it touches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.codegen.index import Index
+from wgcc.schedule.codegen.index import Index, variable
 from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
 from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 
 # All tensors of one element share this buffer and are bound together, as words.
 SCALARS = "scalars"
+# A counter of rounds: uniforms take 16 bytes, of which the first word is used.
+COUNTER = "vec4u"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of one round of a loop that is stored as element `index` of a larger one.
+
+    The rounds are the leading axis of `whole`; `index` is the loop's counter.
+    """
+
+    whole: Value
+    index: Value
+
+    @property
+    def rounds(self) -> int:
+        return self.whole.shape[0]
+
+
+Parts = Mapping[str, Part]
 
 
 class Bindings:
-    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written."""
+    """Names regions in the order of first use: `x…` for what is read, `y…` for what is written.
 
-    def __init__(self, place: Callable[[Value], Place], scalar_words: int) -> None:
+    `parts` are the values of one round that are stored in the tensors of all rounds.
+    """
+
+    def __init__(
+        self, place: Callable[[Value], Place], scalar_words: int, parts: Parts | None = None
+    ) -> None:
         self._place = place
         self._scalar_words = scalar_words
+        self._parts = parts or {}
         self._names: dict[Place, str] = {}
         self._elements: dict[Place, str] = {}
         self._written: set[Place] = set()
         self._shown: dict[Place, list[str]] = {}
 
     def load(self, value: Value, position: Index) -> str:
+        value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "x")
+        if self._place(value).uniform:
+            return f"{name}.x"
         if self._place(value).half:
             return f"f32({name}[{position.wgsl()}])"
         return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
 
     def store(self, value: Value, position: Index, text: str) -> str:
+        value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
         if self._place(value).half:
             return f"{name}[{position.wgsl()}] = f16({text});"
         word = _to_word(text, value.dtype, name == SCALARS)
         return f"{name}[{(position + offset).wgsl()}] = {word};"
+
+    def part(self, value: Value) -> Part | None:
+        return self._parts.get(value.name)
+
+    def round(self, part: Part) -> Index:
+        """The position of the current round."""
+        return variable(f"{self._bind(part.index, 'round')[0]}.x", part.rounds)
+
+    def _in_whole(self, value: Value, position: Index) -> tuple[Value, Index]:
+        """Where an element of a part is in the tensor of all rounds."""
+        while part := self._parts.get(value.name):
+            position = self.round(part) * value.type.size + position
+            value = part.whole
+        return value, position
 
     def region(self, value: Value) -> Place:
         place = self._place(value)
@@ -67,6 +112,7 @@ class Bindings:
                 self._elements[region],
                 region.bytes // BYTES.get(self._elements[region], WORD),
                 region in self._written,
+                uniform=region.uniform,
             )
             for region, name in self._names.items()
         )
@@ -81,6 +127,8 @@ class Bindings:
             self.use(region, "u32", stem, "values of one element", written=False)
             return SCALARS, place.offset
         element = "f16" if place.half else element_type(value.dtype)
+        if place.uniform:
+            return self.use(region, COUNTER, "round", shown_as(value), written=False), 0
         return self.use(region, element, stem, shown_as(value), written=False), 0
 
 

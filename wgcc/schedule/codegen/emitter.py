@@ -101,9 +101,17 @@ class Emitter:
     def _make(self, value: Value, coordinates: Coordinates) -> str:
         node = self._producers.get(value.name)
         if node is None:
+            part = self.bindings.part(value)
+            if part is not None and self._is_computed(part.whole):
+                return self.at(part.whole, (self.bindings.round(part), *coordinates))
             return self._load(value, coordinates)
         rule = _RULES[type(OPS[node.op].lower)]
         return rule(self, node, coordinates)
+
+    def _is_computed(self, value: Value) -> bool:
+        """Is it, or the tensor it is a part of, no tensor in memory but a view of one?"""
+        part = self.bindings.part(value)
+        return value.name in self._producers or (part is not None and self._is_computed(part.whole))
 
     def _load(self, value: Value, coordinates: Coordinates) -> str:
         index = linear(coordinates, value.shape)
@@ -213,6 +221,8 @@ class Emitter:
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
         """What is behind views that always have an element."""
+        if (part := self.bindings.part(value)) and self._is_computed(part.whole):
+            value, place = part.whole, (self.bindings.round(part), *place)
         node = self._producers.get(value.name)
         while node is not None and isinstance(lower := OPS[node.op].lower, View):
             if lower.inside is not None:

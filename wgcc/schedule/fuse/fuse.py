@@ -10,17 +10,18 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
-from wgcc.ops.registry import Special, Update
+from wgcc.ops.registry import Repeat, Special, Update
 from wgcc.schedule.dataflow import Flow, compared_with_extreme, lowering
 from wgcc.schedule.fuse.bias_gradients import find_bias_gradients
 from wgcc.schedule.fuse.candidates import Candidates, falling
-from wgcc.schedule.fuse.group import Group, own_space, product_position
+from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
 from wgcc.schedule.fuse.iteration_space import Space
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
 from wgcc.schedule.fuse.merge import SMALL, Answer, Merge, common_space
 from wgcc.schedule.fuse.precedence import Precedence
 from wgcc.schedule.fuse.touched import Touched
 from wgcc.schedule.kernel import MAX_BINDINGS
+from wgcc.schedule.updates import bound_alone
 
 __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]
 
@@ -43,16 +44,26 @@ class Fused:
     reasons: dict[str, Reason]
 
 
-def fuse(graph: Graph, before_updates: Set[str] = frozenset()) -> Fused:
-    """`before_updates` are values that must have been made when an update runs."""
-    fuser = _Fuser(graph, before_updates)
+def fuse(
+    graph: Graph,
+    before_updates: Set[str] = frozenset(),
+    alone: Set[str] = frozenset(),
+    uniforms: Set[str] = frozenset(),
+) -> Fused:
+    """`before_updates` are values that must have been made when an update runs.
+
+    `alone` take a binding each, whatever their size; `uniforms` are counters of loops.
+    """
+    flow = Flow.of(graph)
+    flow.alone, flow.uniforms = bound_alone(graph) | alone, uniforms
+    fuser = _Fuser(flow, before_updates)
     groups = fuser.run()
     return Fused(fuser.flow, groups, fuser.inlined, fuser.merge.touched, fuser.reasons)
 
 
 class _Fuser:
-    def __init__(self, graph: Graph, before_updates: Set[str]) -> None:
-        self.flow = Flow.of(graph)
+    def __init__(self, flow: Flow, before_updates: Set[str]) -> None:
+        self.flow = flow
         self.before_updates = before_updates
         compared = compared_with_extreme(self.flow)
         self.reasons = choose_materialised(self.flow, compared)
@@ -126,11 +137,7 @@ class _Fuser:
         return (space, profit) if legal.yes else (None, legal)
 
     def _new_group(self, node: Node) -> Group:
-        lower = lowering(node)
-        kind = "loop"
-        if isinstance(lower, Special | Update):
-            kind = lower.family if isinstance(lower, Special) else "update"
-        group = Group(kind, [], own_space(node), number=len(self.groups))
+        group = Group(_kind(node), [], own_space(node), number=len(self.groups))
         self.groups.append(group)
         return group
 
@@ -149,7 +156,7 @@ class _Fuser:
 
         None of them would come to need itself.
         """
-        if isinstance(lowering(node), Special | Update):
+        if _kind(node) != "loop":
             return
         for number in sorted(needs, reverse=True):
             if not self.precedence.of(needs - {number}) >> number & 1:
@@ -167,3 +174,14 @@ class _Fuser:
         """
         touched = self.merge.touched(node)
         return [name for name in touched if self.flow.size(name) >= space.size]
+
+
+def _kind(node: Node) -> str:
+    match lowering(node):
+        case Special(family):
+            return family
+        case Update():
+            return "update"
+        case Repeat():
+            return REPEAT
+    return "loop"

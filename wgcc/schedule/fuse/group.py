@@ -11,6 +11,10 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.iteration_space import Space, flat_space, reduction_space
 
 
+# The kind of a group that is a whole loop, with groups of its own.
+REPEAT = "repeat"
+
+
 @dataclass(slots=True, eq=False)
 class Group:
     """One kernel to be: what it makes (`roots`), needs and reads. `kind` is `loop` or a family.

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.registry import Indirect, Join, Pointwise, Source, Special, View
+from wgcc.ir.loops import loop_of
+from wgcc.ops.registry import Indirect, Join, Pointwise, Repeat, Source, Special, View
 from wgcc.schedule.dataflow import (
     MOST_VIEWS,
     Flow,
@@ -20,7 +21,7 @@ from wgcc.schedule.dataflow import (
     moves,
 )
 from wgcc.schedule.kernel import MAX_BINDINGS
-from wgcc.schedule.updates import bound_alone, is_update, lists_of
+from wgcc.schedule.updates import is_update, lists_of
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
@@ -91,6 +92,11 @@ class _Choice:
 
     def is_copy(self) -> bool:
         return self._node.op == "copy"
+
+    def starts_loop(self) -> bool:
+        """Does a loop carry it? Then the loop's own memory is where it is made."""
+        loops = filter(None, map(loop_of, self._flow.consumers.get(self._value.name, ())))
+        return any(self._value in loop.inits for loop in loops)
 
     def is_compared(self) -> bool:
         return self._value.name in self._chooser.compared
@@ -174,7 +180,7 @@ class _Choice:
 
 def _takes_one_binding_each(node: Node) -> bool:
     lower = lowering(node)
-    return isinstance(lower, Special) and not lower.inlines
+    return isinstance(lower, Repeat) or (isinstance(lower, Special) and not lower.inlines)
 
 
 # The first rule that applies to a value decides.
@@ -183,6 +189,7 @@ RULES: tuple[tuple[Reason, Callable[[_Choice], bool]], ...] = (
     (Reason(True, "a reduction, product or update is never repeated"), _Choice.has_own_kernel),
     (Reason(True, "it is a result of the entry"), _Choice.is_result),
     (Reason(True, "it is an explicit copy"), _Choice.is_copy),
+    (Reason(True, "a loop starts with it"), _Choice.starts_loop),
     (Reason(True, "it is compared with its own extreme, so rounded once"), _Choice.is_compared),
     (Reason(True, "it is behind many views or joins"), _Choice.is_far),
     (Reason(False, "its reader computes it from one binding"), _Choice.is_bound_cheaply),
@@ -207,7 +214,7 @@ class _Chooser:
         self.in_arenas = _in_arenas(flow)
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
-        self._alone = bound_alone(flow.graph)
+        self._alone = flow.alone
         self._reasons: dict[str, Reason] = {}
         self._cuts = 0
 

@@ -16,7 +16,6 @@ from wgcc.schedule.fuse.group import Group, own_space, product_position
 from wgcc.schedule.fuse.iteration_space import Space
 from wgcc.schedule.fuse.touched import Touched
 from wgcc.schedule.kernel import MAX_BINDINGS
-from wgcc.schedule.updates import bound_alone
 
 # A kernel that reduces gives one thread or workgroup to each result. Elements may be stored on
 # the way only where that leaves enough of them to share the work, or the work is small.
@@ -54,7 +53,7 @@ class Merge:
         self._flow = flow
         self._inlined = inlined
         self._compared = compared
-        self.alone = bound_alone(flow.graph)
+        self.alone = flow.alone
         self.touched = Touched(inlined)
         self._read_by = self._materialised_readers()
         self._known_ops: dict[str, int] = {}
@@ -87,6 +86,7 @@ class Merge:
         own = {value.name: value for root in roots for value in root.outputs}
         stored = {n for n in own if self._leaves_group(n, own.keys())}
         read = {name for root in roots for name in self.touched(root)} - own.keys()
+        read -= self._flow.uniforms
         alone = (stored | read) & self.alone
         return len(alone) + (len(alone) < len(stored | read))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
-from wgcc.schedule.codegen.bindings import Bindings
+from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.dataflow import moves
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
@@ -24,17 +24,21 @@ class GroupCode:
 
 @dataclass(slots=True)
 class Context:
-    """`inlined` are the nodes that are computed where they are used; `stored` says what is kept."""
+    """`inlined` are the nodes that are computed where they are used; `stored` says what is kept.
+
+    `parts` are values of one round that are stored in tensors of all rounds.
+    """
 
     inlined: Mapping[str, Node]
     place: Callable[[Value], Place]
     stored: Callable[[Value], bool]
     scalar_words: int
+    parts: Parts = field(default_factory=dict)
     order: tuple[Place, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
 
     def bindings(self) -> Bindings:
-        return Bindings(self.place, self.scalar_words)
+        return Bindings(self.place, self.scalar_words, self.parts)
 
     def is_at_same_place(self, one: Value, other: Value) -> bool:
         return self.stored(one) and self.place(one) == self.place(other)
@@ -45,6 +49,9 @@ class Context:
     def is_half(self, value: Value) -> bool:
         """Is every element of it stored as f16?"""
         node = self.inlined.get(value.name)
+        part = self.parts.get(value.name)
+        if node is None and part is not None:
+            return self.is_half(part.whole)
         if node is None:
             return self.place(value).half
         return moves(node) and all(self.is_half(operand) for operand in node.inputs)

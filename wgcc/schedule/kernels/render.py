@@ -45,6 +45,8 @@ def _header(kernel: Kernel, body: str) -> str:
 def _declaration(number: int, binding: Binding) -> str:
     kind = f"array<{binding.element}, {binding.count}>"
     slot = f"@group(0) @binding({number})"
+    if binding.uniform:
+        return f"{slot} var<uniform> {binding.name}: {binding.element};"
     return f"{slot} var<storage, {binding.access}> {binding.name}: {kind};"
 
 

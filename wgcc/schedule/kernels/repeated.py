@@ -79,16 +79,24 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
 
 
 def _nodes(group: Group, context: Context) -> list[Node]:
-    """The group's roots, and all that is computed on the way to them."""
+    """The group's roots, all that is computed on the way to them, and what is part of what."""
     found = list(group.roots)
     seen = set(group.names)
+    for value in (value for root in group.roots for value in root.outputs):
+        found += _part(value, context)
     for node in found:
         for value in node.inputs:
-            producer = context.inlined.get(value.name)
-            if producer is not None and value.name not in seen:
+            if value.name not in seen:
                 seen.add(value.name)
-                found.append(producer)
+                producer = context.inlined.get(value.name)
+                found += [producer] if producer is not None else _part(value, context)
     return found
+
+
+def _part(value: Value, context: Context) -> list[Node]:
+    """As if it were made of the tensor of all rounds."""
+    part = context.parts.get(value.name)
+    return [Node("part", (part.whole, part.index), (value,))] if part else []
 
 
 __all__ = ["Repeated"]

@@ -21,12 +21,12 @@ def halves_of(graph: Graph, stored: Mapping[str, tuple[Value, int]]) -> set[str]
     return {
         value.name
         for node in graph.nodes
-        if _is_narrow(node)
+        if is_narrow(node)
         for value in node.outputs
         if value.name in stored and value.dtype == "f32" and value.type.size >= LARGE
     }
 
 
-def _is_narrow(node: Node) -> bool:
+def is_narrow(node: Node) -> bool:
     lower = lowering(node)
     return lower.narrow if isinstance(lower, Special) else isinstance(lower, Pointwise | Indirect)

@@ -10,13 +10,15 @@ from wgcc.ops.registry import Reduce, Special
 from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear
 from wgcc.schedule.dataflow import lowering, operand_places
 from wgcc.schedule.fuse.fuse import Fused
-from wgcc.schedule.fuse.group import Group, own_space, product_position
+from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
 from wgcc.schedule.fuse.row_loops import RowLoops
 from wgcc.schedule.updates import is_update
 
 
 def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool:
     """`new` is made by the group; `old` is the name of a value of equal size."""
+    if group.kind == REPEAT:
+        return False
     if old not in group.reads:
         return True
     node = fused.flow.producers[new.name]

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ops.registry import ReduceMany, Source
+from wgcc.ops.registry import ReduceMany, Repeat, Source
 from wgcc.passes.rewrite import builder_for
 from wgcc.schedule.dataflow import lowering, moves
 from wgcc.schedule.updates import is_update, lists_of, partners
@@ -71,9 +71,9 @@ def _values(builder: Builder, value: Value, made: Mapping[str, Node], parameters
 
 
 def _can_be_put(value: Value, made: Mapping[str, Node]) -> bool:
-    """Is it computed, and from something that is not known beforehand?"""
+    """Is it computed, by no loop, and from something that is not known beforehand?"""
     maker = made.get(value.name)
-    if maker is None or moves(maker) or isinstance(lowering(maker), Source):
+    if maker is None or moves(maker) or isinstance(lowering(maker), Source | Repeat):
         return False
     return not _is_fixed(value, made)
 

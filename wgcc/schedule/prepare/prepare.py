@@ -13,6 +13,7 @@ from math import prod
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import map_bodies
 from wgcc.ir.program import Program
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Reduce, ReduceMany, Update
@@ -23,6 +24,7 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.prepare.flatten_joins import flatten_joins
+from wgcc.schedule.prepare.own_carries import own_carries
 from wgcc.schedule.prepare.own_gradients import own_gradients
 from wgcc.schedule.prepare.place_results import place_results
 from wgcc.schedule.prepare.random_sites import sites_in_memory
@@ -46,13 +48,30 @@ def prepare(program: Program, layout: Layout) -> Program:
 
 
 def _prepared(graph: Graph, layout: Layout) -> Graph:
-    graph = prune(flatten_joins(graph))
-    graph = simplify(_once_more(_rewritten(graph, _RULES)))
+    graph = simplify(_with_rules(graph))
     if any(isinstance(lowering(node), Update) for node in graph.nodes):
         # Gradients get places when they have their final form, which nothing changes any more.
         graph = own_gradients(graph)
         graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
-    return place_results(sites_in_memory(graph))
+    return _placed(place_results(sites_in_memory(graph)))
+
+
+def _with_rules(graph: Graph) -> Graph:
+    flat = prune(flatten_joins(graph))
+    return map_bodies(_once_more(_rewritten(flat, _RULES)), _with_rules)
+
+
+def _placed(graph: Graph) -> Graph:
+    """With carries and results of rounds that can be put in their places."""
+    return map_bodies(own_carries(graph), _placed_body)
+
+
+def _placed_body(body: Graph) -> Graph:
+    """A carry that stays what it is needs no place for its next value."""
+    changed = {name: value for name, value in body.writes.items() if value.name != name}
+    placed = place_results(replace(body, writes=changed))
+    writes = {name: placed.writes.get(name, value) for name, value in body.writes.items()}
+    return _placed(replace(placed, writes=writes))
 
 
 def _rewritten(graph: Graph, rules: Mapping[str, Rule]) -> Graph:

@@ -26,6 +26,7 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Expr,
     FunctionDef,
     Literal,
+    Member,
     Name,
     Statement,
     Unary,
@@ -209,6 +210,8 @@ class Expressions(ABC):
                 storage = env[name]
                 assert isinstance(storage, Storage)
                 return self._named(self.load(storage, self.position(index, env)), names)
+            case Member(Name(name), "x") if isinstance(storage := env[name], Storage):
+                return self._named(self.load(storage, constant(0)), names)
             case Call(name, args) if name in self._functions:
                 held = self._inline(expr, env)
                 assert held is not None
@@ -261,7 +264,7 @@ class Expressions(ABC):
                 return kind
             case Name(name):
                 return env[name].kind
-            case Element(Name(name), _):
+            case Element(Name(name), _) | Member(Name(name), _):
                 return env[name].kind
             case Unary(op, operand):
                 return "bool" if op == "!" else self._kind(operand, env)

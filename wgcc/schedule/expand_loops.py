@@ -1,0 +1,158 @@
+"""Replaces every loop among the groups of an entry by the groups of its body.
+
+The groups of all levels become one list, so that temporaries share memory: in front of a body its
+counter is set, and behind it advanced. Slices and stacks are parts of whole tensors, a carry has
+one place under several names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
+
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.loops import Loop, loop_of, rename
+from wgcc.schedule.codegen.bindings import Part
+from wgcc.schedule.dataflow import Flow
+from wgcc.schedule.fuse.fuse import Fused, fuse
+from wgcc.schedule.fuse.group import REPEAT, Group
+from wgcc.schedule.fuse.materialise import Reason
+from wgcc.schedule.kernel import Place
+from wgcc.schedule.layout import Layout
+from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.write_plan import plan_writes
+
+COUNTER = "counter"
+COUNTS = Reason(True, "kernels read from it which round it is")
+STARTS, ADVANCES = "sets the counter of the loop", "advances the counter of the loop"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopSpan:
+    """The groups `first` to `last` (included) of an entry run `rounds` times."""
+
+    loop: Loop
+    first: int
+    last: int
+
+    def holds(self, position: int) -> bool:
+        return self.first <= position <= self.last
+
+
+@dataclass(slots=True)
+class Expanded:
+    """The groups of an entry and of the bodies of its loops, in the order in which they run.
+
+    `fused` says of all of them what is inlined. `same_place` maps the names that a carry has on
+    its way (initial, in the body, its next value) to that of its final value. `counters` are the
+    places of loop counters.
+    """
+
+    order: list[Group]
+    fused: Fused
+    graphs: list[Graph]
+    loops: list[LoopSpan] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
+    same_place: dict[str, Value] = field(default_factory=dict)
+    counters: dict[str, Place] = field(default_factory=dict)
+
+
+def expand_loops(graph: Graph, fused: Fused, order: list[Group], layout: Layout) -> Expanded:
+    """`order` are the groups of the entry itself."""
+    found = Expanded([], replace(fused, flow=_copied(fused.flow)), [graph])
+    _Expander(found, layout).run(order, fused.flow.alone)
+    found.loops.sort(key=lambda span: (span.first, -span.last))
+    return found
+
+
+class _Expander:
+    def __init__(self, found: Expanded, layout: Layout) -> None:
+        self.found, self.layout = found, layout
+
+    def run(self, order: Iterable[Group], alone: Set[str]) -> None:
+        for group in order:
+            loop = loop_of(group.roots[0]) if group.kind == REPEAT else None
+            if loop is None:
+                self.found.order.append(group)
+            else:
+                self._loop(loop, alone)
+
+    def _loop(self, loop: Loop, alone: Set[str]) -> None:
+        body = _entered(loop)
+        self._note_names(loop, body)
+        parts = {value.name for _, value in loop.sliced}
+        parts |= {value.name for value in body.outputs.values()}
+        fused = fuse(body, alone=alone | parts, uniforms={loop.index.name})
+        write_plan = plan_writes(fused, dict(body.writes))
+        for name, carry in write_plan.in_place.items():
+            self.found.same_place[name] = self.found.same_place[carry]
+        fixed = frozenset((*write_plan.in_place, *(v.name for v in body.results)))
+        own = best_order(write_plan.order, Memory(fused, fixed))[0]
+        self._merge(body, fused)
+        start, step = self._counter_groups(loop)
+        self.found.order.append(start)
+        first = len(self.found.order)
+        self.run(own, fused.flow.alone)
+        self.found.order.append(step)
+        self.found.loops.append(LoopSpan(loop, first, len(self.found.order) - 1))
+
+    def _note_names(self, loop: Loop, body: Graph) -> None:
+        found = self.found
+        for init, carry, final in zip(loop.inits, loop.carries, loop.finals, strict=True):
+            found.same_place[init.name] = found.same_place[carry.name] = final
+        for whole, value in loop.sliced:
+            found.parts[value.name] = Part(whole, loop.index)
+        for whole, value in zip(loop.stacks, body.outputs.values(), strict=True):
+            found.parts[value.name] = Part(whole, loop.index)
+
+    def _merge(self, body: Graph, fused: Fused) -> None:
+        found, flow = self.found, self.found.fused.flow
+        flow.producers.update(fused.flow.producers)
+        found.graphs.append(body)
+        found.fused = replace(
+            found.fused,
+            inlined={**found.fused.inlined, **fused.inlined},
+            reasons={**found.fused.reasons, **fused.reasons},
+        )
+
+    def _counter_groups(self, loop: Loop) -> tuple[Group, Group]:
+        """What sets the counter to the first position, and what advances it."""
+        buffer = f"{COUNTER}{len(self.found.counters)}"
+        self.layout.reserve(buffer, COUNTER, 4)
+        place, name = Place(buffer, 0, 4), loop.index.name
+        self.found.counters[name] = replace(place, uniform=True)
+        groups = []
+        for suffix, number, why in (
+            ("start", loop.positions[0], STARTS),
+            ("next", -1 if loop.reverse else 1, ADVANCES),
+        ):
+            value = Value(f"{name}.{suffix}", TensorType((), "u32"))
+            self.found.counters[value.name] = place
+            self.found.fused.reasons[value.name] = COUNTS
+            groups.append(_counter_group(value, {suffix: number}, why, loop.node.span))
+        return groups[0], groups[1]
+
+
+def _counter_group(value: Value, attrs: dict[str, int], why: str, span: Span | None) -> Group:
+    group = Group(COUNTER, [])
+    group.add(Node(COUNTER, (), (value,), attrs, span), why)
+    return group
+
+
+def _entered(loop: Loop) -> Graph:
+    """The body, with captured values under the names that they have outside.
+
+    A carry that stays what it is is not written.
+    """
+    body = rename(loop.body, {inner.name: outer for outer, inner in loop.captured})
+    inputs = tuple({value.name: value for value in body.inputs}.values())
+    writes = {name: value for name, value in body.writes.items() if value.name != name}
+    return replace(body, inputs=inputs, writes=writes)
+
+
+def _copied(flow: Flow) -> Flow:
+    return replace(flow, producers=dict(flow.producers))
+
+
+__all__ = ["COUNTER", "Expanded", "LoopSpan", "expand_loops"]
