@@ -21,6 +21,8 @@ const MOST_THREADS = 4;
 const MOST_ASKED_FOR = 64;
 /** Operations of the longest entry below which threads wait longer than they work. */
 const THREADED_FLOPS = 1e7;
+/** The same for one dispatch of a loop: threads meet after each. */
+const THREADED_ROUND = 5e5;
 
 /**
  * How many threads a bundle runs on here.
@@ -34,7 +36,11 @@ export function threadCount({ entries }, wanted) {
   const cores = Math.ceil((globalThis.navigator?.hardwareConcurrency ?? 2) / 2);
   const flops = Object.values(entries).map(entry => {
     const times = timesRun(entry);
-    return entry.dispatches.reduce((sum, { flops = 0 }, i) => sum + times[i] * flops, 0);
+    return entry.dispatches.reduce(
+      (sum, { flops = 0 }, i) =>
+        times[i] === 1 || flops >= THREADED_ROUND ? sum + times[i] * flops : sum,
+      0,
+    );
   });
   return wanted ?? (Math.max(...flops) < THREADED_FLOPS ? 1 : Math.min(MOST_THREADS, cores));
 }

@@ -15,6 +15,8 @@ DEFAULT_THREADS = 4
 # An entry with fewer operations ends before other threads have woken up (0.1 ms): one token of a
 # decoder, for example.
 THREADED_FLOPS = 20_000_000
+# A dispatch of a loop with fewer operations is no work for several threads: they meet after each.
+THREADED_ROUND = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,12 @@ def _number(text: str) -> Any:
 
 
 def _is_large(entry: Entry) -> bool:
-    counted = zip(entry.dispatches, times_run(entry), strict=True)
-    return sum(dispatch.flops * times for dispatch, times in counted) >= THREADED_FLOPS
+    counted = (
+        dispatch.flops * times
+        for dispatch, times in zip(entry.dispatches, times_run(entry), strict=True)
+        if times == 1 or dispatch.flops >= THREADED_ROUND
+    )
+    return sum(counted) >= THREADED_FLOPS
 
 
 def _cores() -> int:

@@ -151,7 +151,14 @@ def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env
     return Body(Function(name, params), library, program.functions, env)
 
 
-_KINDS = {"f32": "f32", "f16": "f32", "u32": "u32", "i32": "i32", "atomic<u32>": "u32", "vec4u": "u32"}
+_KINDS = {
+    "f32": "f32",
+    "f16": "f32",
+    "u32": "u32",
+    "i32": "i32",
+    "atomic<u32>": "u32",
+    "vec4u": "u32",
+}
 
 
 class _Threads:

@@ -1,4 +1,4 @@
-"""The variables in memory of one kernel: name, element type and access of each region it touches."""
+"""The variables in memory of one kernel: name, element type and access of each region."""
 
 from __future__ import annotations
 

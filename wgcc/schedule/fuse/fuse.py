@@ -76,7 +76,7 @@ class _Fuser:
         self.product_of = {
             bias_gradient.output.name: name for name, bias_gradient in self.bias_gradients.items()
         }
-        self.related = Candidates()
+        self.related = Candidates(in_loop=bool(flow.uniforms))
         self.precedence = Precedence()
 
     def run(self) -> list[Group]:

@@ -10,7 +10,6 @@ from wgcc.schedule.codegen.index import Index, linear, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.iteration_space import Space, flat_space, reduction_space
 
-
 # The kind of a group that is a whole loop, with groups of its own.
 REPEAT = "repeat"
 
