@@ -114,6 +114,36 @@ concat(m, axis = 0) | m | WG0415 | `concat` joins a list of tensors: `concat([a,
 concat([m, w], axis = 0) | [m, w] | WG0415 | `concat` along axis 0: axis 1 of f32[B, C] is C = 4, of f32[C, D] it is D = 5
 concat([m, i32(m)], axis = 0) | [m, i32(m)] | WG0501 | `concat` mixes f32[B, C] and i32[B, C] | convert one of them: `f32(...)`
 concat([m, v], axis = 0) | [m, v] | WG0415 | `concat` joins tensors with equally many axes, but f32[B, C] has 2 axes, f32[C] has 1 | `x[new]` gives x one more axis
+stack(m) | m | WG0415 | `stack` joins a list of tensors: `stack([a, b], axis = -1)`
+stack([m, w]) | [m, w] | WG0415 | `stack`: axis 0 of f32[B, C] is B = 3, of f32[C, D] it is C = 4
+stack([m, m], axis = 3) | 3 | WG0408 | axis 3 is outside f32[1, B, C], which has 3 axes
+expand(m, [C]) | [C] | WG0415 | `expand` keeps all axes: f32[B, C] has 2 axes
+expand(m, [D, C]) | [D, C] | WG0406 | axis 0 of f32[B, C] is B = 3; only an axis of size 1 becomes D = 5
+expand(m, [0, B, C]) | [0, B, C] | WG0415 | every size must be at least 1, or -1 to keep it, but this is 0
+tile(m, 0) | 0 | WG0503 | `counts` must be at least 1, but it is 0
+tile(m, k) | k | WG0401 | `counts` must be a whole number known at compile time, but this is a scalar i32
+roll(m, (1, 2), axis = B) | (1, 2) | WG0415 | `roll` needs one shift for each axis, but there are 2 for 1
+roll(m, k, axis = B) | k | WG0401 | `shift` must be a whole number known at compile time, but this is a scalar i32
+flip(m, axis = D) | D | WG0408 | f32[B, C] has no axis `D` | give the position instead, e.g. `axis = -1`
+pad(m, 1, mode = "reflekt") | "reflekt" | WG0209 | unknown `mode` "reflekt"; there are "constant", "reflect", "replicate", "circular" | did you mean "reflect"?
+pad(m, (1, 2, 3)) | (1, 2, 3) | WG0415 | `width` has two numbers for each axis, the last axis first, but these are 3 for f32[B, C]
+pad(m, (1, 2, 3, 4), axis = 0) | (1, 2, 3, 4) | WG0415 | with `axis`, `width` is one number or two (before, after), not 4
+pad(m, 3, axis = B, mode = "reflect") | 3 | WG0503 | "reflect" can add at most 2 elements to an axis of B = 3, not 3
+pad(m, 5, mode = "circular") | 5 | WG0503 | "circular" can add at most 4 elements to an axis of C = 4, not 5
+pad(m, 1, mode = "reflect", value = 1.0) | 1.0 | WG0503 | `value` is for the mode "constant"; "reflect" repeats elements of `x`
+pad(m, -1) | -1 | WG0503 | `width` must be at least 0, but it is -1
+pad(i, 1, value = 0.5) | 0.5 | WG0501 | i32 expected, but this is the number 0.5
+tril(v) | v | WG0415 | `tril` needs rows and columns, but this is f32[C]
+cumprod(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
+std(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
+norm(m, p = 0) | 0 | WG0503 | `p` must be positive, but it is 0
+norm(m, p = s) | s | WG0503 | `p` must be a number known at compile time, but this is a scalar f32
+randint(0, 3, f32[2]) | f32[2] | WG0501 | `randint` makes whole numbers, not f32
+randint(3, 3, i32[2]) | 3 | WG0503 | `randint` draws from 1 to 16,777,216 numbers, but 3 to 3 are 0
+randint(0, 300, u8[2]) | 300 | WG0504 | 299 does not fit into u8 (0 to 255)
+randint(0, i32[2], 3) | 3 | WG0415 | `randint` takes a type: `randint(0, 10, i32[2, 3])`
+bernoulli(1.5) * s | 1.5 | WG0503 | `p` must be a probability, from 0 to 1, but it is 1.5
+bernoulli(i) | i | WG0501 | `p` must be floats, but this is i32[B] | convert it: `f32(i)`
 split(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
 split(m, [1, 1], axis = B) | [1, 1] | WG0409 | the parts add up to 2, but the axis is B = 3
 zeros(3) | 3 | WG0415 | `zeros` takes a type: `zeros(f32[2, 3])`
@@ -222,7 +252,10 @@ layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
     id = sample(x, top_k = 40, top_p = 0.9)
     best, ids = top_k(x, k)
     found = sum(take_along_axis(x, ids)) + sum(best) + sum(x[.., arange(N), arange(N)][.., :: -1])
-    sums = sum(segment_sum(x[.., at, :], i32(x[.., at, :]), H)) + found
+    parts = stack([x, flip(x), roll(x, H, axis = -1), tril(x), cumprod(x)], axis = -1)
+    wide = tile(expand(x, shape(x)), 2) |> pad((k, k), mode = "circular")
+    drawn = bernoulli(x) * f32(randint(0, D, i32[D])) + norm(parts) + std(wide)
+    sums = sum(drawn) + sum(segment_sum(x[.., at, :], i32(x[.., at, :]), H)) + found
     back = reshape(concat([a, b], axis = -1), shape(x))
     return dropout(z + o + sums + f32(id)[.., new] + D + i32(D), drop) + back
   }

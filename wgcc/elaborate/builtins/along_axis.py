@@ -1,11 +1,13 @@
-"""Functions along an axis that keep the shape: `softmax log_softmax cumsum normalize`."""
+"""Functions along an axis that keep the shape: `softmax log_softmax cumsum cumprod normalize`."""
 
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.operators import views
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
@@ -19,6 +21,20 @@ def _along(op: str) -> BuiltinFunction:
         return tracer.emit(op, x, dims=x.dims, dtype=x.dtype, axis=axis)
 
     return BuiltinFunction(op, "x, axis=-1", call)
+
+
+def cumprod(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """The recurrence h[t] = x[t] h[t - 1] from h[0] = x[0]."""
+    x = expect.tensor(tracer, args, "x", FLOATS)
+    axis = expect.axis(tracer, args, x)
+    size, one = x.dims[axis].size, Dim.literal(1)
+    if size == 1:
+        return x
+    starts, steps = [int(number == axis) for number in range(x.rank)], [1] * x.rank
+    later = views.part(tracer, x, axis, 1, x.dims[axis] - one)
+    factors = views.place(tracer, later, starts, x.dims, steps)
+    first = views.place(tracer, views.part(tracer, x, axis, 0, one), [0] * x.rank, x.dims, steps)
+    return tracer.emit("scan", factors, first, dims=x.dims, dtype=x.dtype, axis=axis, reverse=False)
 
 
 def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -52,6 +68,7 @@ FUNCTIONS = (
     _along("softmax"),
     _along("log_softmax"),
     _along("cumsum"),
+    BuiltinFunction("cumprod", "x, axis=-1", cumprod),
     BuiltinFunction("normalize", "x, axis=-1, eps=1e-12", normalize),
     BuiltinFunction("cosine_similarity", "a, b, axis=-1, eps=1e-8", cosine_similarity),
 )

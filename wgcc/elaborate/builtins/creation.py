@@ -1,4 +1,4 @@
-"""Functions that create tensors: `zeros ones arange rand randn one_hot`."""
+"""Functions that create tensors: `zeros ones arange rand randn randint bernoulli one_hot`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import DtypeValue, Tensor, TypeValue, type_text
+from wgcc.elaborate.tracing.values import DtypeValue, Number, Tensor, TypeValue, type_text
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
+
+# Random numbers have 24 bits: more numbers would not be equally likely.
+MOST_DRAWN = 2**24
+EXAMPLES = {"randint": "randint(0, 10, i32[2, 3])"}
 
 
 def _filled(name: str, number: int) -> BuiltinFunction:
@@ -39,7 +43,7 @@ def _type(tracer: Tracer, name: str, args: BoundArgs) -> tuple[str, tuple[Dim, .
         return value.name, ()
     if isinstance(value, TypeValue):
         return value.dtype, value.dims
-    text = f"`{name}` takes a type: `{name}(f32[2, 3])`"
+    text = f"`{name}` takes a type: `{EXAMPLES.get(name, f'{name}(f32[2, 3])')}`"
     raise Stop(tracer.report.error("WG0415", text, args.span("type")))
 
 
@@ -48,6 +52,43 @@ def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     n = expect.whole(tracer, args, "n")
     tracer.check_size(TensorType((n.size,), "i32"), type_text("i32", (n,)), at)
     return iota(tracer, n).tensor
+
+
+def randint(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Whole numbers from `low` to `high - 1`, all equally likely."""
+    dtype, dims = _type(tracer, "randint", args)
+    if dtype not in INTEGERS:
+        text = f"`randint` makes whole numbers, not {dtype}"
+        raise Stop(tracer.report.error("WG0501", text, args.span("type")))
+    low, high = (_bound(tracer, args, name, dtype) for name in ("low", "high"))
+    count = high - low
+    if not 1 <= count <= MOST_DRAWN and not tracer.generic:
+        text = (
+            f"`randint` draws from 1 to {MOST_DRAWN:,} numbers, but {low} to {high} are {count:,}"
+        )
+        raise Stop(tracer.report.error("WG0503", text, args.span("high")))
+    draw = TensorExpr(tracer, tracer.random(dims, "uniform", at))
+    # A draw is below 1, so its multiple is below `count`; the bounds say so to checks of indices.
+    numbers = (draw * float(count)).cast("i32").apply("minimum", count - 1).apply("maximum", 0)
+    return numbers.cast(dtype).apply("add", low).tensor
+
+
+def _bound(tracer: Tracer, args: BoundArgs, name: str, dtype: str) -> int:
+    found = expect.whole(tracer, args, name, least=-(2**31)).size
+    tracer.check_fits(found - int(name == "high"), dtype, args.span(name))
+    return found
+
+
+def bernoulli(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """1 with probability p, else 0, for each element of p."""
+    if isinstance(args["p"], (Dim, Number)):
+        rate = expect.number(tracer, args, "p")
+        if not 0 <= rate <= 1:
+            text = f"`p` must be a probability, from 0 to 1, but it is {rate:g}"
+            raise Stop(tracer.report.error("WG0503", text, args.span("p")))
+    p = TensorExpr(tracer, expect.tensor(tracer, args, "p", FLOATS))
+    draw = TensorExpr(tracer, tracer.random(p.dims, "uniform", at))
+    return draw.compare("lt", p.cast("f32")).cast(p.dtype).tensor
 
 
 def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -65,5 +106,7 @@ FUNCTIONS = (
     BuiltinFunction("arange", "n", arange),
     _random("rand", "uniform"),
     _random("randn", "normal"),
+    BuiltinFunction("randint", "low, high, type", randint),
+    BuiltinFunction("bernoulli", "p", bernoulli),
     BuiltinFunction("one_hot", "ids, size", one_hot),
 )

@@ -79,7 +79,7 @@ def axes(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> list
     at = args.span(name)
     found: dict[int, AnyValue] = {}
     for item in items:
-        position = _position(tracer, x, item, at)
+        position = axis_of(tracer, x, item, at)
         if position in found:
             raise same_axis(tracer, x, position, (found[position], item), at)
         found[position] = item
@@ -100,10 +100,10 @@ def axis(tracer: Tracer, args: BoundArgs, x: Tensor, name: str = "axis") -> int:
     """The axis given by a position or a dim's name."""
     value = args[name]
     assert value is not None
-    return _position(tracer, x, value, args.span(name))
+    return axis_of(tracer, x, value, args.span(name))
 
 
-def _position(tracer: Tracer, x: Tensor, value: AnyValue, at: Span) -> int:
+def axis_of(tracer: Tracer, x: Tensor, value: AnyValue, at: Span) -> int:
     if not isinstance(value, Dim):
         text = f"an axis is a number or a dim's name, but this is {describe(value)}"
         raise Stop(tracer.report.error("WG0408", text, at))

@@ -1,9 +1,10 @@
-"""Functions that combine elements along axes: `sum mean max min prod var logsumexp any all`,
-`argmax argmin`."""
+"""Functions that combine elements along axes: `sum mean max min prod var std norm logsumexp`,
+`any all argmax argmin`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
@@ -11,7 +12,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import Tensor
+from wgcc.elaborate.tracing.values import Number, Tensor
 from wgcc.errors import Span
 from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import FLOATS
@@ -45,6 +46,52 @@ def mean(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
 def var(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
     """The biased variance, as norm layers use it."""
     return x.reduce("var", axes) if axes else x - x
+
+
+def std(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
+    return _root(var(x, axes))
+
+
+def _root(x: TensorExpr) -> TensorExpr:
+    """The square root, with a gradient of 0 at 0, as PyTorch's std and norm have."""
+    is_zero = x.compare("eq", 0.0)
+    return is_zero.choose(x.of(0.0), is_zero.choose(x.of(1.0), x).apply("sqrt"))
+
+
+def norm(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """(Σ |x|^p)^(1/p): the Euclidean norm, or that of another p; `inf` is the largest magnitude."""
+    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+    axes = expect.axes(tracer, args, x.tensor)
+    result = _norm(x, axes, _exponent(tracer, args))
+    keep = expect.flag(tracer, args, "keep")
+    return (result.keep(axes, x) if keep else result).tensor
+
+
+def _exponent(tracer: Tracer, args: BoundArgs) -> float:
+    value = args["p"]
+    if isinstance(value, Number) and value.value == inf:
+        return inf
+    p = expect.number(tracer, args, "p")
+    if p <= 0:
+        text = f"`p` must be positive, but it is {p:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("p")))
+    return p
+
+
+def _norm(x: TensorExpr, axes: Sequence[int], p: float) -> TensorExpr:
+    size = x.apply("abs")
+    if p == inf:
+        return size.reduce("max", axes)
+    if p == 1:
+        return size.sum(axes)
+    if p == 2:
+        return _root(x.apply("square").sum(axes))
+    # A power has no gradient at 0, so zeros are left out; those that are all zero are 0.
+    is_zero = size.compare("eq", 0.0)
+    powers = is_zero.choose(size.of(0.0), is_zero.choose(size.of(1.0), size).apply("pow", p))
+    total = powers.sum(axes)
+    none = total.compare("eq", 0.0)
+    return none.choose(total.of(0.0), none.choose(total.of(1.0), total).apply("pow", 1.0 / p))
 
 
 def logsumexp(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
@@ -94,6 +141,8 @@ FUNCTIONS = (
     _reduction("all", ("bool",), _plain("all")),
     _reduction("mean", FLOATS, mean),
     _reduction("var", FLOATS, var),
+    _reduction("std", FLOATS, std),
+    BuiltinFunction("norm", "x, p=2, axis=none, keep=false", norm),
     _reduction("logsumexp", FLOATS, logsumexp),
     _arg_reduction("argmax"),
     _arg_reduction("argmin"),

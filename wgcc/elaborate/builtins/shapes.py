@@ -1,4 +1,4 @@
-"""Functions about shapes: `reshape transpose concat split shape axes size`."""
+"""Functions about shapes: `reshape transpose concat stack split shape axes size`."""
 
 from __future__ import annotations
 
@@ -82,37 +82,58 @@ def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Tensors joined along an axis."""
-    value = args["tensors"]
-    if not isinstance(value, (ListValue, TupleValue)) or not value.items:
-        text = "`concat` joins a list of tensors: `concat([a, b], axis = -1)`"
-        raise Stop(tracer.report.error("WG0415", text, args.span("tensors")))
-    place = args.span("tensors")
-    tensors = [expect.checked(tracer, Given(item, place), "tensors") for item in value.items]
+    tensors = _tensors(tracer, args, "concat")
     axis = expect.axis(tracer, args, tensors[0])
-    total = tensors[0].dims[axis]
-    for other in tensors[1:]:
-        _check_joins(tracer, tensors[0], other, axis, place)
-        total = total + other.dims[axis]
+    _check_joins(tracer, "concat", tensors, axis, args.span("tensors"))
+    return _joined(tracer, tensors, axis)
+
+
+def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """Tensors of one shape joined along a new axis."""
+    tensors = _tensors(tracer, args, "stack")
+    _check_joins(tracer, "stack", tensors, None, args.span("tensors"))
+    longer = [views.new_axis(tracer, tensor, 0) for tensor in tensors]
+    axis = expect.axis(tracer, args, longer[0])
+    return _joined(tracer, [views.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
+
+
+def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
+    value, place = args["tensors"], args.span("tensors")
+    if not isinstance(value, (ListValue, TupleValue)) or not value.items:
+        text = f"`{name}` joins a list of tensors: `{name}([a, b], axis = -1)`"
+        raise Stop(tracer.report.error("WG0415", text, place))
+    return [expect.checked(tracer, Given(item, place), "tensors") for item in value.items]
+
+
+def _joined(tracer: Tracer, tensors: list[Tensor], axis: int) -> Tensor:
     first = tensors[0]
-    dims = [*first.dims[:axis], total, *first.dims[axis + 1 :]]
+    total = first.dims[axis]
+    for other in tensors[1:]:
+        total = total + other.dims[axis]
     if len(tensors) == 1:
         return first
+    dims = [*first.dims[:axis], total, *first.dims[axis + 1 :]]
     return tracer.emit("concat", *tensors, dims=dims, dtype=first.dtype, axis=axis)
 
 
-def _check_joins(tracer: Tracer, first: Tensor, other: Tensor, axis: int, at: Span) -> None:
-    report = tracer.report
-    if first.dtype != other.dtype:
-        found = report.error("WG0501", f"`concat` mixes {first} and {other}", at)
-        raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
-    if first.rank != other.rank:
-        counts = f"{first} has {expect.plural_axes(first.rank)}, {other} has {other.rank}"
-        text = f"`concat` joins tensors with equally many axes, but {counts}"
-        raise Stop(report.error("WG0415", text, at).help("`x[new]` gives x one more axis"))
-    for number, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
-        if number != axis and compare(a, b) is DIFF:
-            sizes = f"axis {number} of {first} is {a.full}, of {other} it is {b.full}"
-            raise Stop(report.error("WG0415", f"`concat` along axis {axis}: {sizes}", at))
+def _check_joins(
+    tracer: Tracer, name: str, tensors: list[Tensor], axis: int | None, at: Span
+) -> None:
+    """All must have equal sizes, but along `axis`."""
+    report, first = tracer.report, tensors[0]
+    for other in tensors[1:]:
+        if first.dtype != other.dtype:
+            found = report.error("WG0501", f"`{name}` mixes {first} and {other}", at)
+            raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
+        if first.rank != other.rank:
+            counts = f"{first} has {expect.plural_axes(first.rank)}, {other} has {other.rank}"
+            text = f"`{name}` joins tensors with equally many axes, but {counts}"
+            raise Stop(report.error("WG0415", text, at).help("`x[new]` gives x one more axis"))
+        for number, (a, b) in enumerate(zip(first.dims, other.dims, strict=True)):
+            if number != axis and compare(a, b) is DIFF:
+                sizes = f"axis {number} of {first} is {a.full}, of {other} it is {b.full}"
+                where = "" if axis is None else f" along axis {axis}"
+                raise Stop(report.error("WG0415", f"`{name}`{where}: {sizes}", at))
 
 
 def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
@@ -155,5 +176,6 @@ FUNCTIONS = (
     BuiltinFunction("reshape", "x, shape", reshape),
     BuiltinFunction("transpose", "x, a=-2, b=-1", transpose),
     BuiltinFunction("concat", "tensors, axis", concat),
+    BuiltinFunction("stack", "tensors, axis=0", stack),
     BuiltinFunction("split", "x, parts, axis", split),
 )
