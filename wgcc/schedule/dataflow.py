@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
@@ -30,7 +30,10 @@ def computes_by_element(node: Node) -> bool:
 
 @dataclass(slots=True)
 class Flow:
-    """`alone` takes a binding of its own, `uniforms` take none of the storage buffers."""
+    """`alone` takes a binding of its own, `uniforms` take none of the storage buffers.
+
+    `packs` maps values to what is bound for several of them.
+    """
 
     graph: Graph
     producers: dict[str, Node] = field(default_factory=dict)
@@ -39,6 +42,7 @@ class Flow:
     sizes: dict[str, int] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
     uniforms: Set[str] = frozenset()
+    packs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Flow:
@@ -51,6 +55,10 @@ class Flow:
             for value in dict.fromkeys(node.inputs):
                 flow.consumers.setdefault(value.name, []).append(node)
         return flow
+
+    def bound(self, names: Iterable[str]) -> set[str]:
+        """What is bound for these values."""
+        return {self.packs.get(name, name) for name in names}
 
     def size(self, name: str) -> int:
         """The elements of a value; 0 if there is none of this name."""

@@ -21,6 +21,7 @@ from wgcc.schedule.fuse.materialise import Reason
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.packs import Packs
 from wgcc.schedule.memory.write_plan import plan_writes
 
 COUNTER = "counter"
@@ -46,7 +47,7 @@ class Expanded:
 
     `fused` says of all of them what is inlined. `same_place` maps the names that a carry has on
     its way (initial, in the body, its next value) to that of its final value. `counters` are the
-    places of loop counters.
+    places of loop counters, `packs` the stacks that are bound together.
     """
 
     order: list[Group]
@@ -56,11 +57,14 @@ class Expanded:
     parts: dict[str, Part] = field(default_factory=dict)
     same_place: dict[str, Value] = field(default_factory=dict)
     counters: dict[str, Place] = field(default_factory=dict)
+    packs: Packs = field(default_factory=Packs)
 
 
-def expand_loops(graph: Graph, fused: Fused, order: list[Group], layout: Layout) -> Expanded:
+def expand_loops(
+    graph: Graph, fused: Fused, order: list[Group], layout: Layout, packs: Packs
+) -> Expanded:
     """`order` are the groups of the entry itself."""
-    found = Expanded([], replace(fused, flow=_copied(fused.flow)), [graph])
+    found = Expanded([], replace(fused, flow=_copied(fused.flow)), [graph], packs=packs)
     _Expander(found, layout).run(order, fused.flow.alone)
     found.loops.sort(key=lambda span: (span.first, -span.last))
     return found
@@ -83,7 +87,8 @@ class _Expander:
         self._note_names(loop, body)
         parts = {value.name for _, value in loop.sliced}
         parts |= {value.name for value in body.outputs.values()}
-        fused = fuse(body, alone=alone | parts, uniforms={loop.index.name})
+        self.found.packs.add(loop, body, self.found.parts)
+        fused = fuse(body, alone=alone | parts, uniforms={loop.index.name}, packs=self._bound(body))
         write_plan = plan_writes(fused, dict(body.writes))
         for name, carry in write_plan.in_place.items():
             self.found.same_place[name] = self.found.same_place[carry]
@@ -96,6 +101,18 @@ class _Expander:
         self.run(own, fused.flow.alone)
         self.found.order.append(step)
         self.found.loops.append(LoopSpan(loop, first, len(self.found.order) - 1))
+
+    def _bound(self, body: Graph) -> dict[str, str]:
+        """The packs of all that is part of a packed stack, or a packed stack itself."""
+        found = {}
+        for value in (*body.inputs, *body.outputs.values()):
+            whole = value
+            while whole.name in self.found.parts:
+                whole = self.found.parts[whole.name].whole
+            pack = self.found.packs.of(whole.name)
+            if pack is not None:
+                found[value.name] = pack
+        return found
 
     def _note_names(self, loop: Loop, body: Graph) -> None:
         found = self.found

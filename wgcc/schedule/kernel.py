@@ -41,7 +41,7 @@ class Place:
     """A part of a buffer: `count` words, or halves (an even number), from word `offset` on.
 
     Every tensor has one, and so has every binding of a dispatch. `uniform`: kernels bind it as a
-    uniform, which is none of their few storage buffers.
+    uniform, which is none of their few storage buffers. `pack`: what they bind instead of it.
     """
 
     buffer: str
@@ -49,10 +49,21 @@ class Place:
     count: int
     half: bool = False
     uniform: bool = False
+    pack: Place | None = None
 
     @property
     def bytes(self) -> int:
         return self.count * (WORD // 2 if self.half else WORD)
+
+    @property
+    def bound(self) -> Place:
+        """What kernels bind."""
+        return self.pack or self
+
+    @property
+    def first(self) -> int:
+        """Its first element in what kernels bind."""
+        return (self.offset - self.bound.offset) * (2 if self.half else 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wgcc.ir.graph import Graph, Value
+from wgcc.ir.graph import Value
 from wgcc.schedule.expand_loops import Expanded
-from wgcc.schedule.memory.halves import LARGE, is_narrow
 
 Made = dict[str, tuple[Value, int]]
 
@@ -25,9 +24,12 @@ class Accesses:
     def made(self) -> Made:
         """Values by name, each with the first group that writes it."""
         found: Made = {}
+        packs = self._expanded.packs
         for span in self._expanded.loops:
             for whole in span.loop.stacks:
-                found[whole.name] = (whole, span.first - 1)
+                pack = packs.of(whole.name)
+                value = packs.value(pack) if pack else whole
+                found[value.name] = (value, span.first - 1)
         for i, group in enumerate(self._expanded.order):
             for value in (value for root in group.roots for value in root.outputs):
                 kept = self._expanded.same_place.get(value.name, value)
@@ -68,30 +70,9 @@ class Accesses:
                 inputs = expanded.fused.inlined[kept].inputs
                 found = frozenset().union(*(self._in_memory(value.name) for value in inputs))
             else:
-                found = frozenset({kept})
+                found = frozenset({expanded.packs.of(kept) or kept})
             self._known[name] = found
         return self._known[name]
 
 
-def half_stacks(expanded: Expanded, stored: Made) -> set[str]:
-    """Stacks that a model of `precision = f16` keeps as f16: of what rounds compute, not of what
-    they carry."""
-    found = set()
-    for body in expanded.graphs[1:]:
-        for value in body.outputs.values():
-            whole = expanded.parts[value.name].whole
-            narrow = whole.dtype == "f32" and whole.type.size >= LARGE
-            if narrow and whole.name in stored and _is_computed(body, value):
-                found.add(whole.name)
-    return found
-
-
-def _is_computed(body: Graph, value: Value) -> bool:
-    makers = {output.name: node for node in body.nodes for output in node.outputs}
-    maker = makers.get(value.name)
-    if maker is not None and maker.op == "copy":
-        maker = makers.get(maker.inputs[0].name)
-    return maker is not None and is_narrow(maker)
-
-
-__all__ = ["Accesses", "half_stacks"]
+__all__ = ["Accesses", "Made"]

@@ -12,10 +12,11 @@ from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
-from wgcc.schedule.loop_lives import Accesses, Made, half_stacks
+from wgcc.schedule.loop_lives import Accesses, Made
 from wgcc.schedule.memory.halves import halves_of
 from wgcc.schedule.memory.keep_old import keep_old
 from wgcc.schedule.memory.order import Memory, best_order
+from wgcc.schedule.memory.packs import Packs
 from wgcc.schedule.memory.reuse import Arena, free_spans
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
 from wgcc.schedule.memory.unfuse import unfuse
@@ -115,7 +116,8 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     """Values read by another group than their own are kept; scalars among the scalars."""
     before = Memory(planned.fused, frozenset(planned.places))
     order = best_order(planned.order, before)[0]
-    expanded = _with_loops(planned, order, layout)
+    packs = Packs(planned.places.keys(), slots.precision == "f16")
+    expanded = _with_loops(planned, order, layout, packs)
     accesses = Accesses(expanded)
     made = accesses.made()
     reads = accesses.reads(made)
@@ -131,7 +133,7 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     inits = {final.name: init for s in expanded.loops for init, final in s.loop.carried}
 
     def succeeds(new: Life, old: Life) -> bool:
-        if new.start != old.end or new.half != old.half:
+        if new.start != old.end or new.half != old.half or old.value.name in packs.members:
             return False
         value = inits.get(new.value.name, new.value)
         return memory.may_replace(planned.order[new.start], value, old.value)
@@ -145,9 +147,11 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     _place_names(planned, expanded)
 
 
-def _with_loops(planned: PlannedEntry, order: list[Group], layout: Layout) -> Expanded:
+def _with_loops(
+    planned: PlannedEntry, order: list[Group], layout: Layout, packs: Packs
+) -> Expanded:
     """Puts the groups of loops among those of the entry."""
-    expanded = expand_loops(planned.graph, planned.fused, order, layout)
+    expanded = expand_loops(planned.graph, planned.fused, order, layout, packs)
     planned.order, planned.fused = expanded.order, expanded.fused
     planned.graphs, planned.loops = expanded.graphs, expanded.loops
     planned.parts = expanded.parts
@@ -160,6 +164,8 @@ def _with_loops(planned: PlannedEntry, order: list[Group], layout: Layout) -> Ex
 def _place_names(planned: PlannedEntry, expanded: Expanded) -> None:
     """All names of a carry have its place, parts have that of the whole."""
     places, parts = planned.places, planned.parts
+    for pack in expanded.packs.members:
+        places |= expanded.packs.places(pack, places[pack])
     for name, final in expanded.same_place.items():
         if final.name in parts:
             parts[name] = parts[final.name]
@@ -174,7 +180,7 @@ def _place_names(planned: PlannedEntry, expanded: Expanded) -> None:
 
 
 def _halves(expanded: Expanded, stored: Made) -> set[str]:
-    found = half_stacks(expanded, stored)
+    found = set(expanded.packs.half_packs)
     return found.union(*(halves_of(graph, stored) for graph in expanded.graphs))
 
 

@@ -57,7 +57,7 @@ class Bindings:
         if self._place(value).uniform:
             return f"{name}.x"
         if self._place(value).half:
-            return f"f32({name}[{position.wgsl()}])"
+            return f"f32({name}[{(position + offset).wgsl()}])"
         return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
 
     def store(self, value: Value, position: Index, text: str) -> str:
@@ -65,7 +65,7 @@ class Bindings:
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
         if self._place(value).half:
-            return f"{name}[{position.wgsl()}] = f16({text});"
+            return f"{name}[{(position + offset).wgsl()}] = f16({text});"
         word = _to_word(text, value.dtype, name == SCALARS)
         return f"{name}[{(position + offset).wgsl()}] = {word};"
 
@@ -87,7 +87,7 @@ class Bindings:
         place = self._place(value)
         if place.buffer == SCALARS:
             return Place(SCALARS, 0, self._scalar_words)
-        return place
+        return place.bound
 
     def use(self, region: Place, element: str, stem: str, shown: str, written: bool) -> str:
         """Bind a region directly; gives its name."""
@@ -129,7 +129,7 @@ class Bindings:
         element = "f16" if place.half else element_type(value.dtype)
         if place.uniform:
             return self.use(region, COUNTER, "round", shown_as(value), written=False), 0
-        return self.use(region, element, stem, shown_as(value), written=False), 0
+        return self.use(region, element, stem, shown_as(value), written=False), place.first
 
 
 def shown_as(value: Value) -> str:

@@ -6,7 +6,7 @@ and no cycle arises; otherwise it starts a group of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
@@ -49,13 +49,15 @@ def fuse(
     before_updates: Set[str] = frozenset(),
     alone: Set[str] = frozenset(),
     uniforms: Set[str] = frozenset(),
+    packs: Mapping[str, str] | None = None,
 ) -> Fused:
     """`before_updates` are values that must have been made when an update runs.
 
-    `alone` take a binding each, whatever their size; `uniforms` are counters of loops.
+    `alone` take a binding each, whatever their size; `uniforms` are counters of loops; `packs` says
+    which values are bound together.
     """
     flow = Flow.of(graph)
-    flow.alone, flow.uniforms = bound_alone(graph) | alone, uniforms
+    flow.alone, flow.uniforms, flow.packs = bound_alone(graph) | alone, uniforms, packs or {}
     fuser = _Fuser(flow, before_updates)
     groups = fuser.run()
     return Fused(fuser.flow, groups, fuser.inlined, fuser.merge.touched, fuser.reasons)

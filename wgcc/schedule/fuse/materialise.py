@@ -307,7 +307,7 @@ class _Chooser:
 
     def tree(self, value: Value) -> Tree:
         if self._is_stored(value):
-            name, large = frozenset({value.name}), value.type.size > 1
+            name, large = frozenset(self.flow.bound((value.name,))), value.type.size > 1
             lone = name if not large and value.name in self._alone else frozenset()
             return Tree(name if large else frozenset(), lone, 0, True, shared=not (large or lone))
         node = self.flow.producers[value.name]

@@ -88,7 +88,7 @@ class Merge:
         read = {name for root in roots for name in self.touched(root)} - own.keys()
         read -= self._flow.uniforms
         alone = (stored | read) & self.alone
-        return len(alone) + (len(alone) < len(stored | read))
+        return len(self._flow.bound(alone)) + (len(alone) < len(stored | read))
 
     def _leaves_group(self, name: str, own: Set[str]) -> bool:
         return name in self._flow.results or not self._read_by.get(name, set()) <= own

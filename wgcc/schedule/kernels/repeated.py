@@ -67,7 +67,8 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
         place = context.place(value)
         if place.buffer == SCALARS:
             return place.offset
-        return regions.setdefault(place, -1 - len(regions)), place.count, place.half
+        number = regions.setdefault(place.bound, -1 - len(regions))
+        return number, place.first, place.count, place.half
 
     nodes = []
     for node in _nodes(group, context):
