@@ -183,6 +183,64 @@ LOSSES = {
 }  # fmt: skip
 
 
+def _resized(mode: str, before: tuple[int, ...], after: tuple[int, ...], align: bool) -> Case:
+    wg = f'resize(x, {after}, "{mode}", align_corners = {str(align).lower()})'
+    name = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(after)]
+    torch_mode = name if mode == "bilinear" else mode
+    option = "" if mode == "nearest" else f", align_corners={align}"
+    torch = f"interpolate(x, {after}, mode='{torch_mode}'{option})"
+    return _layers(
+        wg.replace(",)", ")"), torch, (2, *before, 3) if len(before) < 3 else (1, *before, 1)
+    )
+
+
+def _sampled(mode: str, padding: str, align: bool) -> Case:
+    """Positions far outside the image, too."""
+    wg = f'grid_sample(x, 1.4 * w, "{mode}", "{padding}", {str(align).lower()})'
+    call = f"grid_sample(x, 1.4 * w, '{mode}', '{padding}', {align})"
+    return _layers(wg, call, (2, 3, 4, 2), (2, 2, 3, 2))
+
+
+_UNFOLDED = "reshape(2, 3, {k}, -1).permute(0, 3, 2, 1).flatten(2)"
+IMAGES = {
+    "resize_nearest": _resized("nearest", (3, 5), (7, 3), False),
+    "resize_bilinear": _resized("bilinear", (3, 5), (7, 3), False),
+    "resize_bilinear_align": _resized("bilinear", (3, 5), (7, 3), True),
+    "resize_bicubic": _resized("bicubic", (3, 5), (7, 3), False),
+    "resize_bicubic_align": _resized("bicubic", (3, 5), (7, 3), True),
+    "resize_one": _resized("bilinear", (4, 1), (1, 3), True),
+    "resize_signal": _resized("bilinear", (4,), (9,), False),
+    "resize_volume": _resized("bilinear", (2, 3, 2), (3, 2, 4), False),
+    "sample_zeros": _sampled("bilinear", "zeros", False),
+    "sample_zeros_align": _sampled("bilinear", "zeros", True),
+    "sample_border": _sampled("bilinear", "border", False),
+    "sample_border_align": _sampled("bilinear", "border", True),
+    "sample_reflection": _sampled("bilinear", "reflection", False),
+    "sample_reflection_align": _sampled("bilinear", "reflection", True),
+    "sample_nearest": _sampled("nearest", "zeros", False),
+    # The corners and edges themselves: PyTorch passes no gradient to the grid there.
+    "sample_corners": Case(
+        'grid_sample(w, x, "bilinear", "border", true)',
+        "last(F.grid_sample(first(w), x, 'bilinear', 'border', True))",
+        ((1, 1, 4, 2), (1, 3, 4, 2)), (-1.0, -1.0, 1.0, 1.0, -1.0, 0.3, 0.2, 1.0),
+    ),
+    "unfold": Case(
+        "unfold(x, 2)", f"F.unfold(first(x), 2).{_UNFOLDED.format(k=4)}", ((2, 3, 4, 3),)
+    ),
+    "unfold_all": Case(
+        "unfold(x, (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        f"F.unfold(first(x), (2, 3), (1, 2), (1, 2), (2, 1)).{_UNFOLDED.format(k=6)}",
+        ((2, 4, 3, 3),),
+    ),
+    "fold": Case(
+        "fold(x, (4, 3), (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        "last(F.fold(x.reshape(2, 9, 6, 3).permute(0, 3, 2, 1).reshape(2, 18, 9), (4, 3), (2, 3), "
+        "(1, 2), (1, 2), (2, 1)))",
+        ((2, 9, 18),),
+    ),
+}  # fmt: skip
+
+
 CASES = {
     "leaky_relu": _points("leaky_relu(x)", "F.leaky_relu(x)"),
     "leaky_relu_steep": _points("leaky_relu(x, slope = 0.3)", "F.leaky_relu(x, 0.3)"),
@@ -199,6 +257,7 @@ CASES = {
     **CONVOLUTIONS,
     **POOLS,
     **LOSSES,
+    **IMAGES,
 }
 
 

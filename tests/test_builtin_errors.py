@@ -220,6 +220,16 @@ nll(x, i) | nll(x, i) | WG0419 | nll: `labels` must have the shape of `log_probs
 triplet(m, m, v) | triplet(m, m, v) | WG0419 | `triplet` compares tensors of one shape, but these are f32[B, C] and f32[C]
 hinge(i, i) | i | WG0501 | `prediction` must be floats, but this is i32[B] | convert it: `f32(i)`
 cosine_similarity(m, r) | cosine_similarity(m, r) | WG0411 | `cosine_similarity`: the shapes cannot be broadcast | to align it with the axes [B] write `r[:, new]`
+resize(m, 4) | m | WG0415 | `x` must be [N, size …, C] with 1 to 3 axes in between, but this is f32[B, C]
+resize(p, (4, 4), "linear") | "linear" | WG0209 | unknown `mode` "linear"; there are "nearest", "bilinear", "bicubic"
+resize(p, (4, 4), align_corners = true) | true | WG0503 | `align_corners` is for bilinear and bicubic; the nearest pixel has no corners
+resize(p, 0) | 0 | WG0503 | `size` must be at least 1, but it is 0
+resize(p, 32000) | resize(p, 32000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
+grid_sample(p, p) | p | WG0406 | grid_sample: `grid` has a position (x, y) for each sample, but this is f32[A, 8, 8, B]
+grid_sample(p, zeros(f32[3, 2, 2, 2])) | grid_sample(p, zeros(f32[3, 2, 2, 2])) | WG0406 | grid_sample: A = 2 images, but grids for 3
+unfold(p, 9) | unfold(p, 9) | WG0417 | the kernel of 9 pixels does not fit in 8 | use a smaller kernel, or `pad`
+fold(x, (4, 4), 3) | x | WG0406 | fold: rows of C = 4 are not windows of 3 x 3 pixels
+fold(x, (4, 4), 2) | x | WG0406 | fold: 4 x 4 pixels have 3 x 3 windows, not B = 3
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
 """  # noqa: E501
 
@@ -258,6 +268,15 @@ layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
     sums = sum(drawn) + sum(segment_sum(x[.., at, :], i32(x[.., at, :]), H)) + found
     back = reshape(concat([a, b], axis = -1), shape(x))
     return dropout(z + o + sums + f32(id)[.., new] + D + i32(D), drop) + back
+  }
+}
+layer Images[C, H, S](k: dim = 3, stride: dim = 2) {
+  fn forward(im: f32[2, S, 8, C], t: f32[2, 9, C], v: f32[1, 4, 4, 4, C], w: f32[k, C, H]) -> f32 {
+    a = conv1d(t, w, stride) |> conv_transpose1d(transpose(w), stride) |> max_pool1d(2)
+    b, places = max_pool3d(v, 2, ceil_mode = true, return_indices = true)
+    c = resize(fold(unfold(im, k, pad = 1), (S, 8), k, pad = 1), (H, 7), "bicubic", true)
+    d = grid_sample(c, zeros(f32[2, S, 3, 2])) + mean(glu(c)) + f32(sum(places))
+    return mean(a) + mean(b) + mse(d, d) + nll(prelu(t, t[0, 0]), zeros(i32[2, 9]))
   }
 }
 model M { entry e(x: f32) -> (y: f32) = x }

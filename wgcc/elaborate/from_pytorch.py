@@ -155,8 +155,8 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     smooth_l1_loss = huber(x, y)
     huber_loss = huber(x, y)
     scaled_dot_product_attention = attention(x, x, x, causal = true)
-    interpolate = upsample(zeros(f32[1, 2, 2, 3]), factor = 2) ; nearest neighbour
-    unfold = x[:, 0 : 2] ; windows are slices; `conv2d` and pools make none
+    interpolate = resize(zeros(f32[1, 2, 2, 3]), (4, 4), "bilinear")
+    affine_grid = - multiply positions from -1 to 1 by the matrix: `grid_sample` takes them
     topk = top_k(x, 2)
     unique = - not there: its shape would depend on values
     nonzero = - not there: its shape would depend on values; use `where`
@@ -194,6 +194,9 @@ LAYERS: Mapping[str, Counterpart] = _read("""
     Parameter = param w: f32[4] = 0.0
     register_buffer = state s: f32[4] = 0.0
     Identity = - leave it out
+    Upsample = - a function: `resize(x, (8, 8), "bilinear")`
+    Unfold = - a function: `unfold(x, 3)`
+    Fold = - a function: `fold(x, (8, 8), 3)`
     CrossEntropyLoss = - a function: `cross_entropy(logits, labels)`
     NLLLoss = - a function: `nll(log_probs, labels)`
     BCELoss = - a function: `bce(prediction, target)`
