@@ -294,7 +294,7 @@ def test_many_lines() -> None:
     text = layer * (10_000 // layer.count("\n"))
     started = time.perf_counter()
     file, diagnostics = read(text)
-    assert not diagnostics.items and len(file.items) > 900
+    assert not diagnostics.items and len(file.items) > 300
     assert time.perf_counter() - started < 30  # a guard against quadratic time, not a benchmark
 
 

@@ -48,6 +48,7 @@ _SPELLINGS = (
     # Attention.
     (r"self_attn|self_attention|attention|multi_?head_attn|mha", "attn"),
     (r"attn\.self", "attn"),
+    (r"attn\.in_proj", "attn.qkv"),
     (r"c_attn|query_key_value|(?:to_|w_?)?qkv(?:_proj)?", "qkv"),
     (r"(?:to_|w_?)?(?:q|query|queries)(?:_proj|_lin)?", "q"),
     (r"(?:to_|w_?)?(?:k|key|keys)(?:_proj|_lin)?", "k"),

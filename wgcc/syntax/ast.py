@@ -134,6 +134,7 @@ class State(Syntax):
     name: Identifier
     type: TypeExpr
     value: Expr
+    guard: Expr | None
 
 
 @dataclass(slots=True, eq=False)

@@ -143,12 +143,13 @@ def _guard(reading: Reading, node: Node | None) -> ast.Expr | None:
 
 
 def _state(reading: Reading, node: Node) -> ast.State:
-    name, type_, value = node.children
+    name, type_, value, guard = node.children
     return ast.State(
         reading.span(node),
         reading.identifier(name),
         type_expression(reading, type_),
         expression(reading, value),
+        _guard(reading, guard),
     )
 
 

@@ -225,6 +225,8 @@ class _Members:
 
     def state(self, member: ast.State) -> None:
         context = self.context
+        if member.guard is not None and not is_true(context, member.guard):
+            return
         dtype, dims = type_of(context, member.type)
         path, span = self._path(member.name.text), member.name.span
         init = value_init(context, member.value, dtype, dims)
