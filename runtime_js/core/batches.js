@@ -6,6 +6,7 @@ import { fail } from './errors.js';
 import { loadCheck } from './parts.js';
 import { elementCount } from './plan.js';
 import { mapRecord, ownOf } from './records.js';
+import { takeWords } from './spare_words.js';
 import { randomWords } from './threefry.js';
 
 /** @import { NamedWords, Words } from './arrays.js' */
@@ -162,7 +163,7 @@ function arraySource(columns, batch, count, seed, position) {
 
 /** @param {Words} words @param {number} rowSize @param {Uint32Array} rows */
 function rowsAt(words, rowSize, rows) {
-  const found = new Uint32Array(rows.length * rowSize);
+  const found = takeWords(rows.length * rowSize);
   rows.forEach((row, i) => {
     found.set(words.subarray(row * rowSize, (row + 1) * rowSize), i * rowSize);
   });

@@ -5,6 +5,7 @@ import { loadCheck, loadFiles } from './parts.js';
 import { inputTensors, isScalar, totalBytes } from './plan.js';
 import { mapRecord } from './records.js';
 import { runCount } from './repeats.js';
+import { leaveWords } from './spare_words.js';
 
 /** @import { NamedWords } from './arrays.js' */
 /** @import { Source } from './batches.js' */
@@ -145,6 +146,7 @@ class Training {
       const onKept = (/** @type {number} */ calls) => this.#count(calls);
       const results = await session.run(entryName, batches, this.#watched, onKept);
       this.#count(count);
+      leaveWords(batches);
       return results[count - 1];
     });
     this.nextBatches = this.#take(this.#step + count);

@@ -12,6 +12,7 @@ import { elementCount, WORD_BYTES } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
 import { readKernels } from './seal.js';
+import { leaveWords } from './spare_words.js';
 
 /** @import { NamedWords, Values, Words } from './arrays.js' */
 /** @import { Candidate, Device } from './device.js' */
@@ -238,6 +239,7 @@ export class Session {
     return this.locked(async () => {
       const { outputs, training } = this.plan.entries[entryName];
       const [result] = await this.run(entryName, [batch], Object.keys(outputs));
+      leaveWords([batch]);
       if (training) this.progress.steps[entryName] = this.stepsOf(entryName) + 1;
       return result;
     });

@@ -47,7 +47,7 @@ export class TwinThread {
     try {
       const result = await this.answer(request);
       if (request.id !== undefined)
-        this.post({ id: request.id, result }, result instanceof ArrayBuffer ? [result] : []);
+        this.post({ id: request.id, result }, request.run ? Object.values(result) : []);
       if (request.start && this.number > 0) this.serve();
     } catch (/** @type {any} */ error) {
       // Without enough memory, WebAssembly and typed arrays throw this; a trap is another error.
@@ -96,7 +96,8 @@ export class TwinThread {
   }
 
   /**
-   * The operations in order; what they copied to the place that goes back.
+   * The operations in order; what they copied to the place that goes back, and `staging`, which
+   * can be filled again: a new one would take longer than the copies.
    * @param {{operations: Operation[], staging: ArrayBuffer, size: number}} job
    */
   async run({ operations, staging, size }) {
@@ -106,7 +107,7 @@ export class TwinThread {
       this.perform(operation);
       if (this.isInline) await this.pause();
     }
-    return this.places[2].buffer;
+    return { found: this.places[2].buffer, staging };
   }
 
   /** @param {Operation} operation */

@@ -81,6 +81,8 @@ class TwinMachine {
   #wanted = [];
   /** Data for the next submit. */
   #staged = new Uint8Array();
+  /** What held the data of an earlier one. */
+  #spare = new ArrayBuffer(0);
   /** @type {(loss: {reason: string, message: string}) => void} */
   #tellLoss = () => {};
 
@@ -163,7 +165,8 @@ class TwinMachine {
 
   /** Holds the inputs of several calls until each is made. @param {number} size @returns {Buffer} */
   staging(size) {
-    this.#staged = new Uint8Array(size);
+    const isFitting = this.#spare.byteLength === size;
+    this.#staged = isFitting ? new Uint8Array(this.#spare) : new Uint8Array(size);
     return { place: STAGING, base: 0, size };
   }
 
@@ -192,8 +195,9 @@ class TwinMachine {
     const staging = this.#staged.buffer;
     this.#staged = new Uint8Array();
     const run = { operations: encoder.operations, staging, size };
-    const found = await this.waiter.wait(this.#threads.ask({ run }, [staging]));
-    return new Uint32Array(found);
+    const answer = await this.waiter.wait(this.#threads.ask({ run }, [staging]));
+    if (answer.staging.byteLength) this.#spare = answer.staging;
+    return new Uint32Array(answer.found);
   }
 
   /** Runs what nothing is read back of. @param {(encoder: Recorder) => void} record */
