@@ -98,6 +98,34 @@ def test_shuffled_arrays_give_the_same_batches(bundles: dict[str, Path]) -> None
     assert answer["losses"] == [report.loss for report in history.reports]
 
 
+WEIGHTED = """
+model M {
+  param w: f32[3] = 1.0
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(x: f32[4, 3], weights: f32[12]) -> (loss: f32) {
+    loss = mean(square(x * w) * reshape(weights, [4, 3]))
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+
+
+def test_memory_of_batches_is_used_again_but_not_that_of_constants(tmp_path: Path) -> None:
+    """Batches and an input that is the same in every step have as many words."""
+    (tmp_path / "m.wg").write_text(WEIGHTED)
+    bundle = build_web(tmp_path / "m.wg", tmp_path / "bundle")
+    draw = np.random.default_rng(1)
+    data = {"x": draw.uniform(-1, 1, (45, 3)), "weights": draw.uniform(1, 2, 12)}
+    data = {name: array.astype(np.float32) for name, array in data.items()}
+    options = {"steps": 160, "every": 16, "seed": 9}  # several steps per submit
+    arguments = {"data": as_lists(data), "options": options, "device": "wasm"}
+    losses = run_job("node", bundle, "training", arguments)["losses"]
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        history = model.fit(data, **options)
+    assert losses == [report.loss for report in history.reports]
+
+
 @pytest.mark.parametrize("stack", ["deno", "chrome"])
 def test_checkpoints_travel(bundles: dict[str, Path], tmp_path: Path, stack: str) -> None:
     """Half in Python, half in JavaScript, and vice versa: one curve, one file."""
