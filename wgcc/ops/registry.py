@@ -47,11 +47,13 @@ class Pointwise:
 class Source:
     """Element i of the output depends only on the index, scalar operands and attributes.
 
-    `{i}` is the flat index (u32), operands are scalars.
+    `{i}` is the flat index (u32), operands are scalars. Where it is not `cheap`, a node without
+    operands becomes a constant of the bundle.
     """
 
     wgsl: str | Callable[[Node], str]
     functions: Functions = ()
+    cheap: Callable[[Node], bool] = lambda node: True
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
     """Values that are cheaper to load than to compute, or their operands: views are not folded."""
     formulas = _formulas(fixed)
     found: list[Value] = []
+    tables: list[Value] = []
     seen: set[str] = set()
     for value, *others in _uses(graph, fixed).values():
         waiting = [value]
@@ -74,13 +75,16 @@ def _wanted(graph: Graph, fixed: Mapping[str, Node]) -> list[Value]:
             if part.name in seen:
                 continue
             seen.add(part.name)
-            lower = OPS[fixed[part.name].op].lower
+            node = fixed[part.name]
+            lower = OPS[node.op].lower
             formula = formulas[part.name]
-            if not isinstance(lower, (View, Source)) and formula.is_worth(part, 1 + len(others)):
+            if isinstance(lower, Source) and not lower.cheap(node):
+                tables.append(part)
+            elif not isinstance(lower, (View, Source)) and formula.is_worth(part, 1 + len(others)):
                 found.append(part)
             else:
-                waiting += reversed(fixed[part.name].inputs)
-    return found
+                waiting += reversed(node.inputs)
+    return [*tables, *found]
 
 
 def _uses(graph: Graph, fixed: Mapping[str, Node]) -> dict[str, list[Value]]:

@@ -64,7 +64,7 @@ def _mask(tracer: Tracer, args: BoundArgs, q: Tensor, k: Tensor, stack: Dim) -> 
     mask = expect.tensor(tracer, args, "mask", (*FLOATS, "bool"))
     dims = (*q.dims[:-1], k.dims[-2])
     scores = Tensor(q.value, dims)  # has the type of the scores, which are never stored
-    given = expect.given(args, "mask")
+    given = Given(mask, args.span("mask"))
     found = aligned(tracer, "mask", Given(scores, args.call), given, args.span("mask"))
     if len(found) > len(dims) or any(x.size != y.size for x, y in zip(found, dims, strict=True)):
         text = f"attention: the scores are {scores}, and the mask {mask} cannot be added to them"

@@ -6,6 +6,7 @@ from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
@@ -55,7 +56,7 @@ def close(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     a, b = expect.given(args, "a"), expect.given(args, "b")
     if isinstance(a.value, (Dim, Number)) and isinstance(b.value, (Dim, Number)):
         return BoolValue(abs(plain(a.value) - plain(b.value)) <= tolerance)
-    a, b = _in_floats(tracer, a), _in_floats(tracer, b)
+    a, b = (_in_floats(tracer, operand) for operand in with_lists(tracer, a, b))
     difference = TensorExpr(tracer, elementwise(tracer, "close", "sub", a, b, at))
     return difference.apply("abs").compare("le", tolerance).reduce("all").tensor
 

@@ -15,7 +15,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
+from wgcc.elaborate.tracing.values import AnyValue, BoolValue, ListValue, Number, Tensor, describe
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, TensorType
 from wgcc.ops import OPS, ShapeError
@@ -53,7 +53,9 @@ def _takes(op: str, dtype: str) -> bool:
 
 
 def _of_tensor(tracer: Tracer, op: str, args: BoundArgs) -> Tensor:
-    x = expect.tensor(tracer, args, "x")
+    # Whole numbers in a list are floats where the function needs those.
+    listed = isinstance(args["x"], ListValue) and not _takes(op, "i32")
+    x = expect.tensor(tracer, args, "x", FLOATS if listed else ())
     if not _takes(op, x.dtype):
         text = f"`{op}` works on floats, but this is {x}"
         found = tracer.report.error("WG0501", text, args.span("x"), str(x))
@@ -130,8 +132,8 @@ def where(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
     condition, a, b = (expect.given(args, name) for name in ("condition", "a", "b"))
     if isinstance(condition.value, BoolValue):
         return a.value if condition.value.value else b.value
-    expect.checked(tracer, condition, "condition", ("bool",))
-    return _choose(tracer, "where", condition, a, b, at)
+    chosen = expect.checked(tracer, condition, "condition", ("bool",))
+    return _choose(tracer, "where", Given(chosen, condition.span), a, b, at)
 
 
 def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at: Span) -> Tensor:

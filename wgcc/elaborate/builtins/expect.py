@@ -44,6 +44,8 @@ def checked(
     value = got.value
     if isinstance(value, (Number, Dim, BoolValue)) and rank in (None, 0):
         value = as_scalar(tracer, got, _own_dtype(value, dtypes))
+    if isinstance(value, ListValue):
+        value = tracer.literal(value, dtypes, got.span)
     if not isinstance(value, Tensor):
         text = f"`{name}` must be a tensor, but this is {describe(value)}"
         found = tracer.report.error("WG0501", text, got.span)

@@ -29,6 +29,7 @@ from wgcc.elaborate.tracing.values import (
     FunctionValue,
     LayerType,
     LayerValue,
+    ListValue,
     Number,
     Tensor,
     TupleValue,
@@ -204,6 +205,8 @@ def _match_tensor(
     if known is not None:
         return known
     report, where = context.report, _declared_at(context, signature, kind)
+    if isinstance(value, ListValue):
+        value = context.literal(value, (dtype,), at)
     if not isinstance(value, Tensor):
         text = f"{what} must be {kind.span.text}, but this is {describe(value)}"
         raise Stop(report.error("WG0501", text, at).also(*where))
@@ -307,6 +310,8 @@ def match_result(
     if known is not None:
         return known
     wanted = _wanted_dims(context, signature, type_)
+    if isinstance(value, ListValue):
+        value = context.literal(value, (dtype,), at)
     if not isinstance(value, Tensor):
         text = f"{what} must be {type_.span.text}, but this is {describe(value)}"
         raise Stop(context.report.error("WG0407", text, at).also(type_.span, "declared here"))

@@ -165,6 +165,8 @@ def _checked(
     dtype, dims = type_of(context, type_)
     if isinstance(value, (Dim, Number, BoolValue)):
         return context.fit(value, dtype, dims, at)
+    if isinstance(value, ListValue):
+        value = context.literal(value, (dtype,), at)
     tensor = value if isinstance(value, Tensor) else None
     fits = tensor is not None and tensor.dtype == dtype and tensor.rank == len(dims)
     if tensor is None or not fits or _differ(tensor.dims, dims):

@@ -123,12 +123,17 @@ def _constant(node: Node, inputs: Sequence[Interval]) -> Interval:
     return int(node.attrs["value"]), int(node.attrs["value"])
 
 
+def _listed(node: Node) -> Sequence[int]:
+    return tuple(node.attrs["values"])
+
+
 def _place(node: Node, inputs: Sequence[Interval]) -> Interval:
     return 0, node.inputs[0].shape[node.attrs["axis"]] - 1
 
 
 RULES: dict[str, Rule] = {
     "const": _constant,
+    "literal": lambda node, inputs: (int(min(_listed(node))), int(max(_listed(node)))),
     "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
     "argmax": _place,
     "argmin": _place,

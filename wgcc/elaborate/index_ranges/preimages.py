@@ -142,7 +142,7 @@ def ends_occur(value: Value, facts: Facts) -> bool:
         node = facts.producers.get(value.name)
         operand = _same_ends(node, facts) if node is not None else None
         if operand is None:
-            found = node is not None and node.op in ("iota", "const")
+            found = node is not None and node.op in ("iota", "const", "literal")
         else:
             value, found = operand, facts.ends.get(operand.name)
     facts.ends.update(dict.fromkeys(path, found))

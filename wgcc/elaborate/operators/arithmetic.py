@@ -9,7 +9,7 @@ from __future__ import annotations
 from wgcc.elaborate.operators import numbers
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.matmul import matmul
-from wgcc.elaborate.operators.operands import adapted, numeric
+from wgcc.elaborate.operators.operands import adapted, numeric, with_lists
 from wgcc.elaborate.operators.powers import power
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
@@ -48,6 +48,7 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
         return BoolValue(numbers.compare_known(tracer, op, a, b, op_span))
     if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return ListValue((*a.items, *b.items))
+    left, right = with_lists(tracer, left, right)
     if op == "@":
         return matmul(tracer, left, right, op_span)
     if op == "**":
@@ -76,6 +77,7 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
         return -value
     if isinstance(value, Number):
         return Number(-value.value)
+    operand, _ = with_lists(tracer, operand, operand)
     tensor = numeric(tracer, operand, "-")
     if tensor.dtype not in (*FLOATS, "i32", "i8"):
         text = f"`-` needs numbers that can be negative, but this is {tensor}"
@@ -90,6 +92,8 @@ def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
     value = operand.value
     if isinstance(value, Tensor):
         return tracer.cast(value, dtype)
+    if isinstance(value, ListValue):
+        return tracer.literal(value, (dtype,), operand.span)
     if isinstance(value, (Dim, Number, BoolValue)):
         return numbers.converted(tracer, value, dtype, at)
     text = f"cannot convert {describe(value)} to {dtype}"

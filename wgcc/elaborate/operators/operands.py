@@ -12,6 +12,7 @@ from wgcc.elaborate.tracing.values import (
     FunctionValue,
     LayerType,
     LayerValue,
+    ListValue,
     Number,
     Tensor,
     describe,
@@ -27,6 +28,7 @@ def adapted(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, bools: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Two tensors of one dtype: a compile-time number takes the dtype of the tensor."""
+    left, right = with_lists(tracer, left, right)
     a, b = left.value, right.value
     if isinstance(a, Known) and isinstance(b, Known):
         dtype = _common_dtype(a, b)
@@ -40,6 +42,18 @@ def adapted(
     other = numeric(tracer, right, op, bools)
     same_dtype(tracer, op, left, right, at)
     return tensor, other
+
+
+def with_lists(tracer: Tracer, left: Given, right: Given) -> tuple[Given, Given]:
+    """The operands, with a list of numbers as a tensor of the other's dtype."""
+    return _with_list(tracer, left, right), _with_list(tracer, right, left)
+
+
+def _with_list(tracer: Tracer, operand: Given, other: Given) -> Given:
+    if not isinstance(operand.value, ListValue):
+        return operand
+    dtypes = (other.value.dtype,) if isinstance(other.value, Tensor) else ()
+    return Given(tracer.literal(operand.value, dtypes, operand.span), operand.span)
 
 
 def as_scalar(tracer: Tracer, operand: Given, dtype: str) -> Tensor:

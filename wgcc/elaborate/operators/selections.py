@@ -9,7 +9,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import Tensor, describe
+from wgcc.elaborate.tracing.values import ListValue, Tensor, describe
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import INTEGERS
 from wgcc.syntax import ast
@@ -212,6 +212,8 @@ def _single(tracer: Tracer, axis: Dim, item: ast.Expr) -> Selection:
             text = f"index {value.size} is outside an axis of {axis.full}"
             raise Stop(tracer.report.error("WG0413", text, item))
         return Selection(ONE, _from_end(value, axis).size, kept=False)
+    if isinstance(value, ListValue):
+        value = tracer.literal(value, ("i32",), item.span)
     if not isinstance(value, Tensor) or value.dtype not in INTEGERS:
         text = f"an index must be a whole number, but this is {describe(value)}"
         found = tracer.report.error("WG0413", text, item)

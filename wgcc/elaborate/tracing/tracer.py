@@ -16,6 +16,13 @@ from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.report import Place, Report, Stop, place
 from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
+from wgcc.elaborate.tracing.list_literals import (
+    MOST_NUMBERS,
+    RaggedList,
+    common_dtype,
+    contents,
+    plain_number,
+)
 from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
@@ -145,6 +152,44 @@ class Tracer:
         kind: type = float if dtype in FLOATS else bool if dtype == "bool" else int
         return self.emit("const", dims=(), dtype=dtype, value=kind(number))
 
+    def literal(self, value: ListValue, dtypes: Sequence[str], at: Place) -> Tensor:
+        """A list of numbers as a tensor, of one of these dtypes if any are named.
+
+        `here` stays as it is.
+        """
+        try:
+            sizes, items = contents(value)
+        except RaggedList:
+            text = "the rows of a tensor must be equally long, and not empty"
+            raise Stop(self.report.error("WG0415", text, at)) from None
+        if len(items) > MOST_NUMBERS:
+            text = f"a list of {len(items):,} numbers is too long, at most {MOST_NUMBERS:,} fit"
+            found = self.report.error("WG0422", text, at)
+            raise Stop(found.help("declare a `frozen param` with `~ external`, and give a file"))
+        own = common_dtype(items)
+        dtype = own if not dtypes or own in dtypes else dtypes[0]
+        values = tuple(self._listed(item, dtype, at) for item in items)
+        here, self.here = self.here, place(at)
+        dims = tuple(map(Dim.literal, sizes))
+        result = self.emit("literal", dims=dims, dtype=dtype, values=values)
+        self.here = here
+        return result
+
+    def _listed(self, item: AnyValue, dtype: str, at: Place) -> float | int | bool:
+        if isinstance(item, Tensor):
+            text = f"a tensor is made of numbers known at compile time, but this list has {item}"
+            found = self.report.error("WG0501", text, at)
+            raise Stop(found.help("`stack([a, b])` joins tensors"))
+        known = isinstance(item, (Dim, Number, BoolValue))
+        fraction = isinstance(item, Number) and dtype in INTEGERS
+        if not known or fraction or isinstance(item, BoolValue) != (dtype == "bool"):
+            text = f"{dtype} expected, but this list has {describe(item)}"
+            raise Stop(self.report.error("WG0501", text, at))
+        assert isinstance(item, (Dim, Number, BoolValue))
+        number = plain_number(item)
+        self.check_fits(number, dtype, at)
+        return float(number) if dtype in FLOATS else number
+
     def check_fits(self, number: float | int | bool, dtype: str, at: Place) -> None:
         """Refuse what `dtype` cannot hold, and infinities, which kernels cannot write."""
         low, high = DTYPE_TABLE[dtype].low, DTYPE_TABLE[dtype].high
@@ -212,6 +257,8 @@ class Tracer:
         For everything that is stored: initial values, state, windows of state.
         """
         want = type_text(dtype, dims)
+        if isinstance(value, ListValue):
+            value = self.literal(value, (dtype,), at)
         if isinstance(value, (Dim, Number, BoolValue)):
             return self.broadcast(self._adapted(value, dtype, at), dims)
         if not isinstance(value, Tensor):
