@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.elaborate.evaluation.calls import call
 from wgcc.elaborate.evaluation.expressions import value_of
 from wgcc.elaborate.program.check_unused import check_unused
 from wgcc.elaborate.program.files import Loader
@@ -68,6 +69,7 @@ def check(
     report = Report(diagnostics)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
+    context.call = partial(call, context)
     programs: dict[str, Program] = {}
     try:
         file = _loaded(context, root, sizes or {})

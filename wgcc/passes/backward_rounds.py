@@ -49,6 +49,9 @@ class BackwardRounds:
         self.outputs.append((value, whole))
         return whole
 
+    def has_stack(self, value: Value) -> bool:
+        return any(known.name == value.name for known, _ in self.outputs)
+
     def carry(self, start: Value, now: Value, after: Value) -> Value:
         """Carry `after` to the next round as `now`; the value outside after the last round."""
         last = Value(self.b.fresh(f"{after.name}.last"), now.type)

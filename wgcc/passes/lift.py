@@ -67,8 +67,13 @@ def _by_kind(node: Node) -> Rule:
 def spread(b: Builder, operand: Lifted, rounds: int) -> Term:
     """The operand with the rounds as its leading axis."""
     value = operand.value
-    term = Term(b, value)
-    return term if operand.stacked else term.broadcast((rounds, *value.shape))
+    if operand.stacked:
+        return Term(b, value)
+    made = b.nodes[-1] if b.nodes else None
+    if made and made.op == "broadcast" and made.outputs == (value,):
+        # One view instead of two, so that its gradient is one sum.
+        return Term(b, made.inputs[0]).broadcast((rounds, *value.shape))
+    return Term(b, value).broadcast((rounds, *value.shape))
 
 
 def _all(b: Builder, operands: Sequence[Lifted], rounds: int) -> list[Term]:

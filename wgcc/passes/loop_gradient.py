@@ -128,6 +128,7 @@ class _Gradients:
             backward.forward,
             made,
             lambda value: value.name in forward,
+            backward.has_stack,
             backward.stack,
             backward.add_up,
         )

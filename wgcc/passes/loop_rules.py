@@ -31,9 +31,10 @@ class _Simpler:
 
     def run(self) -> None:
         self._capture_constant_carries()
+        self.parts.sliced = self._without_numbers(self.parts.sliced)
+        self.parts.captured = self._without_numbers(self.parts.captured)
         self._capture_repeated_slices()
         self._count_with_the_index()
-        self._copy_numbers()
         self.parts.sliced = self._once(self.parts.sliced)
         self.parts.captured = self._once(self.parts.captured)
         self._rename()
@@ -87,16 +88,16 @@ class _Simpler:
                 kept.append((x, inner))
         self.parts.sliced = kept
 
-    def _copy_numbers(self) -> None:
+    def _without_numbers(self, pairs: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
         """Numbers that are known are not read from outside."""
         kept = []
-        for outer, inner in self.parts.captured:
+        for outer, inner in pairs:
             number = self.known.number(outer)
             if number is None:
                 kept.append((outer, inner))
             else:
                 self.names[inner.name] = filled(self.inner, number, inner)
-        self.parts.captured = kept
+        return kept
 
     def _once(self, pairs: list[tuple[Value, Value]]) -> list[tuple[Value, Value]]:
         """Each value outside has one name inside."""

@@ -25,13 +25,15 @@ FEW = 2**16
 class SumRounds:
     """Builds sums in `b`, of values that the nodes of a round (`made`, by name) compute.
 
-    `stack` gives all rounds of a value of the gradient's loop, `add_up` the sum that it carries.
+    `stack` gives all rounds of a value of the gradient's loop (`is_stacked`: it has them anyway),
+    `add_up` the sum that it carries.
     """
 
     b: Builder
     forward: ForwardRounds
     made: dict[str, Node]
     is_forward: Callable[[Value], bool]
+    is_stacked: Callable[[Value], bool]
     stack: Callable[[Value], Value]
     add_up: Callable[[Value], Value]
     _outside: dict[str, Lifted] = field(default_factory=dict)
@@ -82,7 +84,7 @@ class SumRounds:
     def _is_lifted(self, node: Node) -> bool:
         operands = node.inputs
         stacked = [not self._is_invariant(operand) for operand in operands]
-        if not can_lift(node, stacked) or node.outputs[0].name in self.forward.stacks:
+        if not can_lift(node, stacked) or self._has_stack(node.outputs[0]):
             return False
         if not any(stacked):
             return True
@@ -90,7 +92,7 @@ class SumRounds:
 
     def _cost(self, value: Value) -> int:
         """How many elements of each round must be stacked to have this value outside."""
-        if value.name in self._outside or value.name in self.forward.stacks:
+        if value.name in self._outside or self._has_stack(value):
             return 0
         if value.name not in self._costs:
             node = self.made.get(value.name)
@@ -98,6 +100,9 @@ class SumRounds:
             own = sum(map(self._cost, node.inputs)) if node and lifted else value.type.size
             self._costs[value.name] = own
         return self._costs[value.name]
+
+    def _has_stack(self, value: Value) -> bool:
+        return value.name in self.forward.stacks or self.is_stacked(value)
 
     def _is_invariant(self, value: Value) -> bool:
         """Whether it is the same in all rounds."""

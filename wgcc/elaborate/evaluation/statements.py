@@ -11,6 +11,7 @@ from wgcc.elaborate.declarations.constants import check_assertion
 from wgcc.elaborate.declarations.signatures import type_of
 from wgcc.elaborate.evaluation.iteration import iterations
 from wgcc.elaborate.evaluation.minimize import minimize
+from wgcc.elaborate.evaluation.unrolled import Rounds
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
@@ -260,13 +261,17 @@ def _return(context: Context, node: ast.Return) -> Returned:
 
 
 def _for(context: Context, node: ast.For) -> Returned | None:
-    for position, item in enumerate(iterations(context, node)):
+    items = iterations(context, node)
+    rounds = Rounds(context, node, items)
+    for position, item in enumerate(items):
+        rounds.begin()
         if node.index is not None:
             context.scope.bind(node.index.text, Dim.literal(position))
         context.scope.bind(node.item.text, item)
         returned = run_block(context, node.body)
         if returned is not None:
             return returned
+    rounds.end()
     return None
 
 

@@ -32,7 +32,8 @@ from wgcc.ir.graph import INTEGERS, Graph, RangeCheck, Value
 class Lookup:
     """Numbers that index something; `what` names one of them: an id, a label, a position.
 
-    `takes_padding`: the numbers may include those that other lookups of them ignore.
+    `takes_padding`: the numbers may include those that other lookups of them ignore. `shown` is
+    reported instead if this fails: the lookup in a loop that `value` says has failed.
     """
 
     value: Value
@@ -40,11 +41,16 @@ class Lookup:
     what: str
     span: Span
     takes_padding: bool = False
+    shown: RangeCheck | None = None
 
     @property
     def check(self) -> RangeCheck:
         allowed = self.allowed
         return RangeCheck(allowed.low, allowed.high, allowed.ignore, self.what, self.span)
+
+    def of(self, value: Value) -> Lookup:
+        """The same of other numbers."""
+        return replace(self, value=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Demand:
 
 def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Graph:
     """`graph` with the ranges of its inputs, and a guard for what the ranges do not ensure."""
-    live, same = _live(graph), same_numbers(graph)
+    live, same = live_names(graph), same_numbers(graph)
     found = [
         replace(lookup, value=same.get(lookup.value, lookup.value))
         for lookup in lookups
@@ -68,16 +74,20 @@ def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Gra
     for lookup, text in analysis.impossible():
         report.error("WG0413", text, lookup.span)
     ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
-    checks = [(lookup.value, lookup.check) for lookup in analysis.unproven()]
-    return with_range_guard(replace(graph, ranges=ranges), checks, same)
+    unproven = analysis.unproven()
+    checks = [(lookup.value, lookup.check) for lookup in unproven]
+    shown = tuple(lookup.shown or lookup.check for lookup in unproven)
+    return with_range_guard(replace(graph, ranges=ranges), checks, shown, same)
 
 
-def _live(graph: Graph) -> set[str]:
-    """The values that outputs and writes depend on."""
+def live_names(graph: Graph) -> set[str]:
+    """The values that outputs and writes depend on, and all results of loops among them."""
     live = {value.name for value in graph.results}
     for node in reversed(graph.nodes):
         if any(value.name in live for value in node.outputs):
             live.update(value.name for value in node.inputs)
+            if "body" in node.attrs:
+                live.update(value.name for value in node.outputs)
     return live
 
 

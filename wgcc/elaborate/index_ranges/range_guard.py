@@ -12,6 +12,7 @@ from functools import reduce
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, RangeCheck, RangeGuard, Value
+from wgcc.ir.loops import all_names
 from wgcc.ops import infer_types
 from wgcc.ops.formula import Term
 
@@ -21,25 +22,24 @@ FLAG = "guard.range"
 Checks = Sequence[tuple[Value, RangeCheck]]
 
 
-def with_range_guard(graph: Graph, checks: Checks, same: Mapping[Value, Value]) -> Graph:
+def with_range_guard(
+    graph: Graph, checks: Checks, shown: tuple[RangeCheck, ...], same: Mapping[Value, Value]
+) -> Graph:
     """`graph` with nodes that compute which of the `checks` fails first, if there are any.
 
-    `same` maps values to others that hold the same numbers.
+    `shown` is what is reported for each. `same` maps values to others that hold the same numbers.
     """
     if not checks:
         return graph
-    values = (*graph.sources, *(value for node in graph.nodes for value in node.outputs))
-    builder = Builder(infer_types, [value.name for value in values])
+    builder = Builder(infer_types, all_names(graph))
     count = len(checks)
-    failures = [_failure(builder, *check, count - i) for i, check in enumerate(checks)]
+    failures = [failure(builder, *check, count - i) for i, check in enumerate(checks)]
     first = reduce(lambda a, b: a.apply("maximum", b), failures)
-    guard = RangeGuard(
-        first.value, tuple(check for _, check in checks), _restored(graph, checks, same)
-    )
+    guard = RangeGuard(first.value, shown, _restored(graph, checks, same))
     return replace(graph, nodes=(*graph.nodes, *builder.nodes), range_guard=guard)
 
 
-def _failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:
+def failure(builder: Builder, value: Value, check: RangeCheck, number: int) -> Term:
     """`number` if one element is out of range, else 0."""
     with builder.at(check.span, FLAG):
         x = Term(builder, value)

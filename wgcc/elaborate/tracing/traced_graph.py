@@ -11,6 +11,7 @@ from wgcc.elaborate.tracing.dims import Dim, sizes_of
 from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.loops import bodies, loop_of
 from wgcc.ops import infer_types
 from wgcc.ops.markers import DIFFERENTIATING
 
@@ -30,6 +31,8 @@ class TracedGraph:
         self.writes: dict[str, Value] = {}
         self.old: dict[Value, str] = {}
         self.lookups: list[Lookup] = []
+        # The positions of the loops around the body that this is, if it is one: outermost first.
+        self.positions: tuple[Value, ...] = ()
         self._current: dict[str, Tensor] = {}
         self._contents: set[Value] = set()
         self._names: dict[Value, str] = {}
@@ -47,6 +50,10 @@ class TracedGraph:
             self._current[ref.path] = Tensor(value, ref.dims)
             self._contents.add(value)
         return self._current[ref.path]
+
+    def own(self, value: Value) -> Value:
+        """`value` as a node of this graph reads it."""
+        return value
 
     def is_stored(self, tensor: Tensor) -> bool:
         """Whether a parameter or state has or had it as content: a copy needs its own value."""
@@ -91,7 +98,7 @@ class TracedGraph:
         """Whether a parameter is updated from a gradient, by `minimize` or by explicit `grad`."""
         from_gradients: set[Value] = set()
         for node in self.builder.nodes:
-            if node.op in DIFFERENTIATING or not from_gradients.isdisjoint(node.inputs):
+            if _differentiates(node) or not from_gradients.isdisjoint(node.inputs):
                 from_gradients.update(node.outputs)
         written = (self.writes[path] for path in self.params if path in self.writes)
         return any(value in from_gradients for value in written)
@@ -117,3 +124,11 @@ class TracedGraph:
             {key: renamed.get(value, value) for key, value in self.writes.items()},
             trains=self.trains(),
         )
+
+
+def _differentiates(node: Node) -> bool:
+    loop = loop_of(node)
+    parts = (loop.body, *bodies(loop.body)) if loop else ()
+    return node.op in DIFFERENTIATING or any(
+        inner.op in DIFFERENTIATING for part in parts for inner in part.nodes
+    )

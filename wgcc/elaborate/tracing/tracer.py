@@ -15,6 +15,7 @@ from typing import Any
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.report import Place, Report, Stop, place
+from wgcc.elaborate.tracing.arguments import Arguments
 from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
 from wgcc.elaborate.tracing.list_literals import (
     MOST_NUMBERS,
@@ -50,6 +51,8 @@ from wgcc.syntax import ast
 # One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
 LARGEST_TENSOR = 2**25
 MOST_AXES = 16
+# Odd numbers whose multiples are spread over all u32: the golden ratio's, and one of murmur3's.
+GOLDEN, MIX = 0x9E3779B9, 0x85EBCA6B
 
 
 class Tracer:
@@ -63,6 +66,7 @@ class Tracer:
     - `here`: the source place of the nodes being appended; `prefix`: the prefix of their names
     - `evaluate(expr)`: the value of an expression in `scope`, with parameters and state read;
       raises `Stop` if it failed (for index items, which are handed over as syntax)
+    - `call(function, arguments, at)`: the result of a call, for built-ins that take functions
     """
 
     def __init__(self, report: Report, trace: TracedGraph, here: Span) -> None:
@@ -75,6 +79,7 @@ class Tracer:
         self.here = here
         self.prefix = ""
         self.evaluate: Callable[[ast.Expr], AnyValue]
+        self.call: Callable[[AnyValue, Arguments, Span], AnyValue]
         # Call sites of random numbers are numbered.
         self.sites = 0
 
@@ -227,7 +232,26 @@ class Tracer:
             else self.trace.read(self.generator_state(DRAWS_STATE))
         )
         key = seed if seed is not None else self.trace.read(self.generator_state(SEED_STATE))
-        return self.emit("random", key, step, dims=dims, dtype="f32", site=self.sites, kind=kind)
+        where = self._site()
+        return self.emit(
+            "random", key, step, *where, dims=dims, dtype="f32", site=self.sites, kind=kind
+        )
+
+    def _site(self) -> list[Tensor]:
+        """In a loop, the number of the call site for this round: it differs from round to round."""
+        if not self.trace.positions:
+            return []
+        site = self.constant(self.sites, "u32")
+        for depth, position in enumerate(self.trace.positions):
+            if depth:
+                site = self._words("mul", site, self.constant(MIX, "u32"))
+            round_ = self._words("add", Tensor(position), self.constant(1, "u32"))
+            step = self._words("mul", round_, self.constant(GOLDEN, "u32"))
+            site = self._words("add", site, step)
+        return [site]
+
+    def _words(self, op: str, x: Tensor, y: Tensor) -> Tensor:
+        return self.emit(op, x, y, dims=(), dtype="u32")
 
     def read(self, value: AnyValue) -> AnyValue:
         """Parameters and state become their current tensors, also inside tuples and lists."""

@@ -14,15 +14,20 @@ FEW_SITES = 3
 
 
 def sites_in_memory(graph: Graph) -> Graph:
-    sites = {node.attrs["site"] for node in graph.nodes if node.op == "random"}
+    sites = {node.attrs["site"] for node in graph.nodes if _has_fixed_site(node)}
     if len(sites) <= FEW_SITES:
         return graph
     constants = {site: _constant(site) for site in sorted(sites)}
     nodes = tuple(
-        _with_site(node, constants[node.attrs["site"]].value) if node.op == "random" else node
+        _with_site(node, constants[node.attrs["site"]].value) if _has_fixed_site(node) else node
         for node in graph.nodes
     )
     return replace(graph, nodes=nodes, constants=(*graph.constants, *constants.values()))
+
+
+def _has_fixed_site(node: Node) -> bool:
+    """In loops the site is computed from the round."""
+    return node.op == "random" and len(node.inputs) == 2
 
 
 def _constant(site: int) -> Constant:
