@@ -100,14 +100,26 @@ def setting_rows() -> Iterator[str]:
 
 
 def _default(defaults: Mapping[str, object]) -> str:
-    texts = {name: str(value).lower() for name, value in defaults.items()}
-    if len(set(texts.values())) <= 1:
-        return next(iter(texts.values()), "not set")
-    return ", ".join(f"{text} ({name})" for name, text in texts.items())
+    """What most have comes first, without their names."""
+    names: dict[str, list[str]] = {}
+    for name, value in defaults.items():
+        names.setdefault(_number(value), []).append(name)
+    texts = sorted(names, key=lambda text: -len(names[text]))
+    others = [f"{text} ({', '.join(names[text])})" for text in texts[1:]]
+    return "; ".join([texts[0], *others]) if texts else "not set"
+
+
+def _number(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(f'{number:g}' for number in value)})"
+    return str(value).lower()
 
 
 def _values(setting: Setting) -> str:
     if setting.form == "bool":
         return "`true` or `false`"
-    what = {"pair": "two numbers, each ", "whole": "a whole number, "}.get(setting.form, "")
+    if setting.form == "word":
+        return " or ".join(f'`"{word}"`' for word in setting.words)
+    forms = {"pair": "two numbers, each ", "whole": "a whole number, ", "triple": "three numbers, "}
+    what = forms.get(setting.form, "")
     return f"{what}{setting.bounds}" + ("; may use `step`" if setting.dynamic else "")

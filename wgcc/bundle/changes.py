@@ -48,16 +48,25 @@ def make_changes(session: Session, before: Mapping[str, Array], entry: str) -> d
     return {"tolerance": TOLERANCE[program.precision], "tensors": found}
 
 
+# What optimizers store that divide a gradient by its size, and what follows from that quotient:
+# where gradients nearly vanish, its sign is that of a rounding error.
+_NORMALISING = ("exp_avg", "square_avg", "sum", "row_var", "variance", "momentum_buffer")
+_EXCLUDED = ("exp_avg_sq", "max_exp_avg_sq", "acc_delta", STEP, CALLS, AVERAGE)
+
+
 def watched(written: Iterable[str]) -> list[str]:
     """The written tensors to compare: averages of gradients, and those that were not normalised."""
     names = list(written)
     owned = [state for name in names if (state := optimizer_state(name)) is not None]
-    normalised = {state.parameter for state in owned if state.what == "exp_avg"}
-    excluded = ("exp_avg_sq", STEP, CALLS, AVERAGE)
+    normalised = {state.parameter for state in owned if state.what in _NORMALISING}
+    # RMSprop averages quotients, Muon gradients.
+    quotients = {state.parameter for state in owned if state.what == "square_avg"}
+    quotients = {s.name for s in owned if s.what == "momentum_buffer" and s.parameter in quotients}
+    left_out = {*normalised, *quotients}
     return [
         name
         for name in names
-        if name not in normalised and _kind(name) not in excluded and not is_random_state(name)
+        if name not in left_out and _kind(name) not in _EXCLUDED and not is_random_state(name)
     ]
 
 

@@ -14,7 +14,8 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import AVERAGE, STEP, OptimizerState
 from wgcc.ops.formula import Term
-from wgcc.passes.optimizer_gradients import prepare
+from wgcc.ops.optimizers import OPTIMIZERS
+from wgcc.passes.optimizer_gradients import Gradients, prepare
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 from wgcc.passes.optimizer_update import Job, update_group
@@ -79,13 +80,14 @@ def _job(
     grads: Sequence[Value],
 ) -> Job:
     settings, optimizer = Settings(b, node), node.attrs["optimizer"]
-    ready = prepare(b, settings, state, optimizer, names, grads)
+    kind = OPTIMIZERS[node.attrs["kind"]]
+    ready = prepare(Gradients(b, settings, state, optimizer, kind, names, grads))
     return Job(
         b=b,
         state=state,
         settings=settings,
         optimizer=optimizer,
-        kind=node.attrs["kind"],
+        kind=kind,
         names=names,
         params=params,
         grads=ready.grads,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Value
 from wgcc.ir.state_names import CALLS, GRADIENT_SUM, OptimizerState
 from wgcc.ops.formula import Term
+from wgcc.ops.optimizers import OptimizerKind
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 
@@ -26,18 +29,31 @@ class Prepared:
     apply: Term | None
 
 
-def prepare(
-    b: Builder,
-    settings: Settings,
-    state: EntryState,
-    optimizer: str,
-    names: Sequence[str],
-    grads: Sequence[Value],
-) -> Prepared:
-    apply = None
-    if (settings.fixed("accumulate") or 1) > 1:
-        grads, apply = _accumulate(b, settings, state, optimizer, names, grads)
-    total = Term(b, b.apply("sum_squares", *grads, n=len(grads), name=f"{optimizer}.sum_squares"))
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """The gradients of one `minimize`, and where what is stored for them belongs."""
+
+    b: Builder
+    settings: Settings
+    state: EntryState
+    optimizer: str
+    kind: OptimizerKind
+    names: Sequence[str]
+    grads: Sequence[Value]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether more than the multi-tensor update reads them: then they are no arena of its."""
+        clipped = self.settings.scalar("clip_param_norm") is not None
+        return clipped or self.kind.tensor_rule is not None
+
+
+def prepare(found: Gradients) -> Prepared:
+    grads, apply = found.grads, None
+    if (found.settings.fixed("accumulate") or 1) > 1:
+        grads, apply = _accumulate(found)
+    settings, squares = found.settings, [_squares(found.b, g) for g in grads]
+    total = reduce(add, squares) if found.one_by_one else _all_squares(found, grads)
     norm, scale = total.apply("sqrt"), settings.number(1.0)
     loss_scale = settings.scalar("loss_scale")
     if loss_scale is not None:
@@ -45,38 +61,72 @@ def prepare(
         norm = norm * scale
     max_norm = settings.scalar("clip_norm")
     if max_norm is not None:
-        # min(1, max_norm / (norm + eps))
-        factor = (max_norm / (norm + NORM_EPS)).apply("minimum", norm.like(1.0))
-        scale = scale.apply("mul", factor, name=f"{optimizer}.scale")
-    return Prepared(grads, norm, scale, apply)
+        scale = scale.apply("mul", _shrink(max_norm, norm), name=f"{found.optimizer}.scale")
+    limit = settings.scalar("clip_param_norm")
+    if limit is not None:
+        grads = [
+            _limited(Term(found.b, g), _shrink(limit, square.apply("sqrt") * scale))
+            for g, square in zip(grads, squares, strict=True)
+        ]
+    return Prepared(grads, norm, -scale if settings.fixed("maximize") else scale, apply)
 
 
-def _accumulate(
-    b: Builder,
-    settings: Settings,
-    state: EntryState,
-    optimizer: str,
-    names: Sequence[str],
-    grads: Sequence[Value],
-) -> tuple[Sequence[Value], Term]:
+def _all_squares(found: Gradients, grads: Sequence[Value]) -> Term:
+    name = f"{found.optimizer}.sum_squares"
+    return Term(found.b, found.b.apply("sum_squares", *grads, n=len(grads), name=name))
+
+
+def _squares(b: Builder, gradient: Value) -> Term:
+    """Of one gradient; what is not used is dropped later."""
+    return Term(b, gradient).square().sum(range(len(gradient.shape)))
+
+
+def _shrink(most: Term, norm: Term) -> Term:
+    """min(1, most / (norm + eps))."""
+    return (most / (norm + NORM_EPS)).apply("minimum", norm.like(1.0))
+
+
+def _limited(gradient: Term, factor: Term) -> Value:
+    return (gradient * factor.broadcast(gradient.shape)).value
+
+
+def _accumulate(found: Gradients) -> tuple[Sequence[Value], Term]:
     """The mean over `accumulate` calls; the flag is 1 in the last of them, else 0."""
-    calls = int(settings.fixed("accumulate"))
+    b, state, optimizer = found.b, found.state, found.optimizer
+    calls = int(found.settings.fixed("accumulate"))
     micro_name = OptimizerState(optimizer, CALLS).name
     micro = Term(b, state.read(micro_name, COUNTER))
     is_last = micro.equals(calls - 1)
     state.write(micro_name, is_last.choose(micro.like(0), micro + 1).value)
-    keep = micro.exceeds(0).cast("f32")
-    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in names]
-    sums = [state.read(place, grad.type) for place, grad in zip(places, grads, strict=True)]
-    found = b.apply_many(
+    places = [OptimizerState(optimizer, GRADIENT_SUM, name).name for name in found.names]
+    sums = [state.read(place, grad.type) for place, grad in zip(places, found.grads, strict=True)]
+    more = micro.exceeds(0)
+    added = _added_one_by_one if found.one_by_one else _added_at_once
+    results = added(found, places, sums, more, 1 / calls)
+    for place, value in zip(places, results, strict=True):
+        state.write(place, value)
+    return results, is_last.cast("f32")
+
+
+def _added_at_once(
+    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+) -> Sequence[Value]:
+    return found.b.apply_many(
         "accumulate",
         *sums,
-        *grads,
-        keep.value,
+        *found.grads,
+        more.cast("f32").value,
         names=tuple(f"{place}.new" for place in places),
-        n=len(grads),
-        weight=1 / calls,
+        n=len(sums),
+        weight=weight,
     )
-    for place, value in zip(places, found, strict=True):
-        state.write(place, value)
-    return found, is_last.cast("f32")
+
+
+def _added_one_by_one(
+    found: Gradients, places: Sequence[str], sums: Sequence[Value], more: Term, weight: float
+) -> Sequence[Value]:
+    results = []
+    for before, gradient in zip(sums, found.grads, strict=True):
+        kept = more.broadcast(before.shape).choose(Term(found.b, before), 0.0)
+        results.append((kept + Term(found.b, gradient) * weight).value)
+    return results

@@ -19,6 +19,7 @@ from wgcc.elaborate.tracing.values import (
     OptimizerValue,
     StateRef,
     Tensor,
+    Text,
     TupleValue,
     describe,
 )
@@ -26,11 +27,13 @@ from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.program import Init
 from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS
+from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS, OptimizerKind
 from wgcc.syntax import ast
 from wgcc.syntax.walk import walk
 
-Chosen = float | int | bool | tuple[float, float]
+Chosen = float | int | bool | str | tuple[float, ...]
+# How many numbers a setting of this form has.
+_TUPLES = {"pair": (2, "two"), "triple": (3, "three")}
 
 
 @dataclass
@@ -62,6 +65,7 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
         for item in node.items:
             if isinstance(item, ast.Group):
                 _check_group(context, optimizer, item)
+    _check_nesterov(context, optimizer, settings)
     names = {item.name.text for item in node.items if isinstance(item, ast.Setting)}
     complete = names == settings.known.keys() | settings.dynamic.keys()
     damaged = any(isinstance(item, ast.Broken) for item in node.items) or not complete
@@ -72,6 +76,14 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
         )
         found.help("add `lr = 1e-3`")
         optimizer.usable = False
+
+
+def _check_nesterov(context: Context, optimizer: OptimizerValue, settings: Settings) -> None:
+    """As in PyTorch."""
+    known = {**OPTIMIZERS[optimizer.node.kind.text].defaults, **settings.known}
+    if known.get("nesterov") and (not known["momentum"] or known.get("dampening")):
+        text = "Nesterov momentum needs `momentum` above 0, and no `dampening`"
+        context.report.error("WG0218", text, optimizer.node.name)
 
 
 def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
@@ -99,13 +111,19 @@ def require_setting(context: Context, optimizer: OptimizerValue, name: str, at: 
 
 
 def put_setting(
-    context: Context, settings: Settings, name: str, value: AnyValue, at: Place
+    context: Context,
+    optimizer: OptimizerValue,
+    settings: Settings,
+    name: str,
+    value: AnyValue,
+    at: Place,
 ) -> None:
     """Check the value of a setting and store it."""
     if isinstance(value, Tensor):
         settings.put(name, _dynamic(context, name, value, at))
     else:
-        settings.put(name, _known(context, name, value, at))
+        kind = OPTIMIZERS[optimizer.node.kind.text]
+        settings.put(name, _known(context, name, kind, value, at))
 
 
 def step_state(optimizer: OptimizerValue) -> StateRef:
@@ -132,7 +150,7 @@ def _evaluate(
         if any(other.name.text == name for other in _before(optimizer.node.items, item)):
             text = f"setting `{name}` is given twice"
             raise Stop(context.report.error("WG0204", text, item.name))
-        put_setting(context, settings, name, context.evaluate(item.value), item.value)
+        put_setting(context, optimizer, settings, name, context.evaluate(item.value), item.value)
     except Stop:
         return
 
@@ -155,20 +173,22 @@ def _dynamic(context: Context, name: str, value: Tensor, at: Place) -> Tensor:
     return context.cast(value, "f32")
 
 
-def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
-    form = SETTINGS[name].form
+def _known(context: Context, name: str, kind: OptimizerKind, value: AnyValue, at: Place) -> Chosen:
+    setting = kind.setting(name)
+    form = setting.form
     if form == "bool":
         if not isinstance(value, BoolValue):
             text = f"`{name}` must be `true` or `false`, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value
-    if form == "pair":
-        items = value.items if isinstance(value, (TupleValue, ListValue)) else ()
-        if len(items) != 2:
-            text = f"`{name}` are two numbers, e.g. `(0.9, 0.999)`, but this is {describe(value)}"
+    if form == "word":
+        if not isinstance(value, Text) or value.value not in setting.words:
+            choice = " or ".join(f'"{word}"' for word in setting.words)
+            text = f"`{name}` must be {choice}, but this is {describe(value)}"
             raise Stop(context.report.error("WG0218", text, at))
-        first, second = (_number(context, name, item, at) for item in items)
-        return first, second
+        return value.value
+    if form in _TUPLES:
+        return _numbers(context, name, kind, value, at)
     number = _number(context, name, value, at)
     if form != "whole":
         return number
@@ -176,6 +196,18 @@ def _known(context: Context, name: str, value: AnyValue, at: Place) -> Chosen:
         text = f"`{name}` must be a whole number, but this is {describe(value)}"
         raise Stop(context.report.error("WG0218", text, at))
     return value.size
+
+
+def _numbers(
+    context: Context, name: str, kind: OptimizerKind, value: AnyValue, at: Place
+) -> tuple[float, ...]:
+    items = value.items if isinstance(value, (TupleValue, ListValue)) else ()
+    count, words = _TUPLES[kind.setting(name).form]
+    if len(items) != count:
+        example = ", ".join(f"{number:g}" for number in kind.defaults[name])
+        text = f"`{name}` are {words} numbers, e.g. `({example})`, but this is {describe(value)}"
+        raise Stop(context.report.error("WG0218", text, at))
+    return tuple(_number(context, name, item, at) for item in items)
 
 
 def _number(context: Context, name: str, value: AnyValue, at: Place) -> float:

@@ -26,6 +26,7 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.ops import OPS
+from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.syntax import ast
 
 # f16 ranges from 6e-8 to 65,504; gradients of a mean over a batch are mostly small.
@@ -43,6 +44,7 @@ def minimize(context: Context, node: ast.Minimize) -> None:
     if not optimizer.usable:
         raise Stop
     chosen = _chosen(context, node, tensor)
+    _refuse_axes(context, node, optimizer, chosen)
     _refuse_second_use(context, node, optimizer)
     settings = _settings(context, node, optimizer)
     context.here = node.span
@@ -106,6 +108,19 @@ def _refuse_f16(context: Context, node: ast.Minimize, paths: list[str]) -> None:
     raise Stop(found.help(advice))
 
 
+def _refuse_axes(
+    context: Context, node: ast.Minimize, optimizer: OptimizerValue, chosen: list[ParamRef]
+) -> None:
+    kind = OPTIMIZERS[optimizer.node.kind.text]
+    others = [ref.path for ref in chosen if len(ref.dims) != kind.axes]
+    if kind.axes is None or not others:
+        return
+    text = f"{kind.name} trains matrices, but this one would change {listing(others)}"
+    found = context.report.error("WG0314", text, node)
+    advice = "train those with another optimizer: `minimize ... with adam over"
+    raise Stop(found.help(f'{advice} "{others[0]}"`, and the matrices with `over`, too'))
+
+
 def _ancestors(nodes: list[Node], loss: Value) -> set[Value]:
     """Every value that the loss depends on by differentiable ops."""
     producers = {output: node for node in nodes for output in node.outputs}
@@ -161,7 +176,7 @@ def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -
     for name, item in given.named.items():
         require_setting(context, optimizer, name, item.name_span or item.span)
         value = context.read(context.require(item.value))
-        put_setting(context, settings, name, value, item.span)
+        put_setting(context, optimizer, settings, name, value, item.span)
     return settings
 
 

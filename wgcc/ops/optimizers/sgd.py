@@ -1,7 +1,8 @@
-"""sgd_update(p*n, g*n, [buf*n], lr, scale, [decay], [apply]) -> (p*n, [buf*n]): PyTorch's SGD.
+"""sgd_update(p*n, g*n, [buf*n], lr, [share], scale, [decay], [apply]) -> (p*n, [buf*n]): SGD.
 
-Attributes: n, momentum (0: the lists `buf` are absent), nesterov, decay ("none", "l2" or
-"decoupled"), clip_value (or None), gated. `buf` starts at zero, so the first step makes it g.
+PyTorch's. Attributes: n, momentum (0: the lists `buf` are absent), dampening (0: the scalar `share`
+is absent), nesterov, decay ("none", "l2" or "decoupled"), clip_value (or None), gated. `buf` starts
+at zero, so the first step makes it g; in later ones `share` = 1 - dampening of g is added.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ def form(attrs: Attrs) -> UpdateForm:
         return UpdateForm(("p", "g"), ("lr",), ("p",), "p = p - lr * g;")
     momentum = literal(attrs["momentum"], "f32")
     direction = f"(g + {momentum} * buf)" if attrs["nesterov"] else "buf"
-    lines = [f"buf = {momentum} * buf + g;", f"p = p - lr * {direction};"]
-    return UpdateForm(("p", "g", "buf"), ("lr",), ("p", "buf"), "\n".join(lines))
+    added = "share * g" if attrs["dampening"] else "g"
+    lines = [f"buf = {momentum} * buf + {added};", f"p = p - lr * {direction};"]
+    scalars = ("lr", "share") if attrs["dampening"] else ("lr",)
+    return UpdateForm(("p", "g", "buf"), scalars, ("p", "buf"), "\n".join(lines))
 
 
 def step(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
@@ -30,11 +33,18 @@ def step(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
     p, g, lr, momentum = values["p"], values["g"], values["lr"], attrs["momentum"]
     if not momentum:
         return {"p": p - lr * g}
-    buf = momentum * values["buf"] + g
+    buf = momentum * values["buf"] + (values["share"] * g if attrs["dampening"] else g)
     return {"p": p - lr * (g + momentum * buf if attrs["nesterov"] else buf), "buf": buf}
 
 
-_PLAIN = {"momentum": 0.0, "nesterov": False, "decay": "none", "clip_value": None, "gated": False}
+_PLAIN = {
+    "momentum": 0.0,
+    "dampening": 0.0,
+    "nesterov": False,
+    "decay": "none",
+    "clip_value": None,
+    "gated": False,
+}
 _MOMENTUM = {**_PLAIN, "momentum": 0.9}
 
 OPS = (
@@ -53,6 +63,7 @@ OPS = (
                     {**_MOMENTUM, "decay": "decoupled"},
                 ],
             ),
+            *list_samples(3, 3, [{**_MOMENTUM, "dampening": 0.5}]),
         ],
     ),
 )
@@ -60,11 +71,25 @@ OPS = (
 
 def rule(inputs: StepInputs) -> UpdateCall:
     momentum = inputs.fixed["momentum"]
-    attrs = {"momentum": momentum, "nesterov": bool(inputs.fixed["nesterov"])}
-    return UpdateCall("sgd_update", ["momentum"] if momentum else [], [inputs.lr], attrs)
+    dampening = inputs.fixed["dampening"] if momentum else 0.0
+    attrs = {
+        "momentum": momentum,
+        "dampening": dampening,
+        "nesterov": bool(inputs.fixed["nesterov"]),
+    }
+    scalars = [inputs.lr]
+    if dampening:
+        scalars.append(inputs.step.exceeds(1.5).choose(inputs.step.like(1 - dampening), 1.0))
+    return UpdateCall("sgd_update", ["momentum"] if momentum else [], scalars, attrs)
 
 
 # PyTorch's defaults.
-_DEFAULTS = {"lr": 1e-3, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+_DEFAULTS = {
+    "lr": 1e-3,
+    "momentum": 0.0,
+    "dampening": 0.0,
+    "nesterov": False,
+    "weight_decay": 0.0,
+}
 
 OPTIMIZERS = (OptimizerKind("sgd", _DEFAULTS, "l2", rule),)
