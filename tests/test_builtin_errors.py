@@ -185,7 +185,9 @@ attention(m, m, m) | m | WG0415 | attention: `q` is [.., heads, rows, head size]
 attention(x, x[.., 1 :], x) | attention(x, x[.., 1 :], x) | WG0418 | attention: the head sizes of q and k differ, C = 4 against C - 1 = 3
 attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | attention(x, concat([x, x[0 : 1]], axis = 0), concat([x, x[0 : 1]], axis = 0)) | WG0418 | attention: A = 2 query heads cannot share A + 1 = 3 key/value heads evenly
 selective_scan(x, x, m, x, x) | selective_scan(x, x, m, x, x) | WG0418 | selective_scan: u f32[A, B, C], dt f32[A, B, C], a f32[B, C], b f32[A, B, C], c f32[A, B, C] do not fit together
-selective_scan(x, x, transpose(x[0]), x[.., : 3], x[.., : 3], hold = "linear") | "linear" | WG0416 | `hold` must be "euler" or "zero_order"
+selective_scan(x, x, transpose(x[0]), x[.., : 3], x[.., : 3], hold = "linear") | "linear" | WG0209 | unknown `hold` "linear"; there are "euler", "zero_order"
+fft(r) | fft(r) | WG0417 | Fourier transforms need a power of two, but this axis has B = 3 | pad it with zeros, to 4
+ifft(v, m) | ifft(v, m) | WG0419 | real and imaginary parts have one shape, but these are f32[C] and f32[B, C]
 sample(s) | s | WG0415 | `logits` needs an axis of classes, but this is a scalar f32
 sample(v, top_p = 1.5) | 1.5 | WG0503 | `top_p` must be above 0 and at most 1, but it is 1.5
 grad(m, m) | m | WG0305 | `grad` differentiates one number, but this is f32[B, C] | reduce it first, e.g. `sum(m)`

@@ -8,7 +8,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, compare
 from wgcc.elaborate.tracing.tracer import Tracer
-from wgcc.elaborate.tracing.values import Tensor, Text
+from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
@@ -34,7 +34,7 @@ def selective_scan(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         name: expect.tensor(tracer, args, name, FLOATS, rank) for name, rank in RANKS.items()
     }
     _check(tracer, tensors, at)
-    zero_order = _hold(tracer, args) == "zero_order"
+    zero_order = expect.choice(tracer, args, "hold", HOLDS) == "zero_order"
     operands = [TensorExpr(tracer, tensor).cast("f32").tensor for tensor in tensors.values()]
     y = tracer.emit(
         "selective_scan", *operands, dims=tensors["u"].dims, dtype="f32", zero_order=zero_order
@@ -55,14 +55,4 @@ def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:
     raise Stop(found.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
 
 
-def _hold(tracer: Tracer, args: BoundArgs) -> str:
-    given = args["hold"]
-    if given is None:
-        return HOLDS[0]
-    if isinstance(given, Text) and given.value in HOLDS:
-        return given.value
-    message = '`hold` must be "euler" or "zero_order"'
-    raise Stop(tracer.report.error("WG0416", message, args.span("hold")))
-
-
-FUNCTIONS = (BuiltinFunction("selective_scan", "u, dt, a, b, c, hold=none", selective_scan),)
+FUNCTIONS = (BuiltinFunction("selective_scan", 'u, dt, a, b, c, hold="euler"', selective_scan),)
