@@ -47,11 +47,12 @@ def test_editor_grammar() -> None:
 
 
 def test_python_runtime() -> None:
-    """Words on the GPU and in files, arrays of callers, ranges."""
-    assert {name: row.word for name, row in DTYPE_TABLE.items()} == arrays.WORD_TYPES
+    """Elements in memory and in files, arrays of callers, ranges."""
+    assert {name: row.memory for name, row in DTYPE_TABLE.items()} == arrays.MEMORY_TYPES
     for name, row in DTYPE_TABLE.items():
         assert np.dtype(row.numpy) == arrays.CALLER_TYPES[name]
-        assert np.dtype(row.word).str[1:] == np.dtype(weights._TYPES[row.stored]).str[1:]
+        stored = np.dtype(weights._TYPES[row.stored]).str[1:]
+        assert np.dtype(row.memory).str[1:] == ("u1" if row.stored == "BOOL" else stored)
     assert list(arrays.CALLER_TYPES) == list(DTYPES)
     assert (plan.FLOATS, plan.INTEGERS) == (FLOATS, INTEGERS)
     assert arrays.INTEGER_RANGES == INTEGER_RANGES

@@ -122,7 +122,7 @@ def drawn(dtype: str, shape: tuple[int, ...]) -> Array:
     draw = np.random.default_rng(len(shape))
     if dtype == "f32":
         return draw.uniform(-1, 1, shape).astype(np.float32)
-    low, high = {"bool": (0, 1), "i32": (-4, 5)}.get(dtype, (0, 9))
+    low, high = {"bool": (0, 1), "i32": (-4, 5), "i8": (-9, 9)}.get(dtype, (0, 9))
     return np.asarray(draw.integers(low, high, shape, endpoint=True))
 
 

@@ -53,14 +53,17 @@ def test_element_types(facts: dict[str, Any]) -> None:
     dtypes = plan_schema()["properties"]["tensors"]["additionalProperties"]["properties"]["dtype"]
     typed = re.search(r"@typedef \{(.*)\} Dtype", runtime_modules()["core/plan.js"])
     assert typed and re.findall(r"'(\w+)'", typed[1]) == dtypes["enum"]
-    in_words = {dtype: code_of(kind, {}) for dtype, kind in arrays.WORD_TYPES.items()}
-    assert {dtype: NUMPY[name] for dtype, name in facts["wordTypes"].items()} == in_words
+    in_memory = {dtype: code_of(kind, {}) for dtype, kind in arrays.MEMORY_TYPES.items()}
+    assert {dtype: NUMPY[name] for dtype, name in facts["callerTypes"].items()} == in_memory
+    widths = {dtype: np.dtype(kind).itemsize for dtype, kind in arrays.MEMORY_TYPES.items()}
+    assert facts["elementBytes"] == widths
+    assert {dtype for dtype, width in widths.items() if width == 1} == set(plan.BYTES)
     for_callers = {dtype: code_of(kind, CALLERS) for dtype, kind in arrays.CALLER_TYPES.items()}
     assert {dtype: NUMPY[name] for dtype, name in facts["callerTypes"].items()} == for_callers
     ranges = {d: (range_["low"], range_["high"]) for d, range_ in facts["integerRanges"].items()}
     assert ranges == arrays.INTEGER_RANGES
     assert facts["wordBytes"] == plan.WORD
-    assert list(for_callers) == list(in_words) == dtypes["enum"]
+    assert list(for_callers) == list(in_memory) == dtypes["enum"]
 
 
 def test_roles_and_limits(facts: dict[str, Any]) -> None:

@@ -199,7 +199,7 @@ def mixed_batches() -> list[Batch]:
 
 
 def test_constants_and_every_element_type(tmp_path: Path) -> None:
-    """Tables folded at compile time, dropout, and a checkpoint with f16, u8 and bool."""
+    """Tables folded at compile time, dropout, and a checkpoint with f16, i8, u8 and bool."""
     bundle = build_web(ROOT / "tests" / "web" / "mixed.wg", tmp_path / "mixed")
     assert (bundle / "constants.safetensors").exists()
     data = mixed_batches()

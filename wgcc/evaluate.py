@@ -92,14 +92,14 @@ def as_held(array: object, type_: TensorType, dtype: Precision = "f64") -> Array
 
 
 def from_words(constant: Constant) -> Array:
-    words = np.frombuffer(constant.words, DTYPE_TABLE[constant.value.dtype].word)
+    words = np.frombuffer(constant.words, DTYPE_TABLE[constant.value.dtype].memory)
     return words.reshape(constant.value.shape)
 
 
 def to_words(array: Array, value: Value) -> Constant:
     """`array` as the constant `value` of a graph."""
     held = as_held(array, value.type)
-    return Constant(value, np.ascontiguousarray(held, DTYPE_TABLE[value.dtype].word).tobytes())
+    return Constant(value, np.ascontiguousarray(held, DTYPE_TABLE[value.dtype].memory).tobytes())
 
 
 NUMPY = {"f64": "float64", **{name: row.numpy for name, row in DTYPE_TABLE.items()}}

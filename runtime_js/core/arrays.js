@@ -1,27 +1,20 @@
-// Converts callers' arrays to the words a tensor holds on the GPU, and back to typed arrays. For a
+// Converts callers' arrays to the words a tensor has in memory, and back to typed arrays. For a
 // wrong value these functions return undefined; check/callers.js then says what is wrong with it.
 
-import { elementCount, isFloat } from './plan.js';
+import { elementCount, isFloat, WORD_BYTES, wordCount } from './plan.js';
 import { takeWords } from './spare_words.js';
 
 /** @import { Dtype, Range, Tensor } from './plan.js' */
 /**
- * @typedef {Uint32Array<ArrayBuffer>} Words one per element, whatever the element type
+ * @typedef {Uint32Array<ArrayBuffer>} Words one per element, or one per four elements of a byte
  * @typedef {Record<string, Words>} NamedWords
  * @typedef {(Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array) & {shape: number[]}} Values
  */
 
-/** How an element is stored in its word. */
-export const WORD_TYPES = {
-  f32: Float32Array,
-  f16: Float32Array,
-  i32: Int32Array,
-  u32: Uint32Array,
-  i8: Int32Array,
-  u8: Uint32Array,
-  bool: Uint32Array,
-};
-/** What callers get. There is no array of booleans, and few browsers have Float16Array. */
+/**
+ * What callers get, and how memory holds it. There is no array of booleans, and few browsers have
+ * Float16Array.
+ */
 export const CALLER_TYPES = {
   f32: Float32Array,
   f16: Float32Array,
@@ -48,7 +41,7 @@ const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
 export function toWords(value, tensor, allowed) {
   const list = listOf(value, tensor);
   if (list && hasShape(value, list, tensor))
-    return convert(list, tensor.dtype, allowed, takeWords(list.length));
+    return convert(list, tensor.dtype, allowed, takeWords(wordCount(tensor)));
 }
 
 /** @param {any} value @param {ArrayLike<any>} list its elements @param {Tensor} tensor */
@@ -74,11 +67,25 @@ export function listOf(value, tensor) {
  * @param {Words} [words] to be overwritten
  * @returns {Words | undefined}
  */
-export function convert(list, dtype, allowed, words = new Uint32Array(list.length)) {
-  const numbers = new WORD_TYPES[dtype](words.buffer);
-  copy(list, dtype, numbers);
+export function convert(list, dtype, allowed, words = newWords(list, dtype)) {
+  // Behind the elements of one byte, the last word has zeros.
+  words[words.length - 1] = 0;
+  const elements = new CALLER_TYPES[dtype](words.buffer, 0, list.length);
+  copy(list, dtype, elements);
   const limits = INTEGER_RANGES[dtype];
-  if (limits ? areIntegers(list, rangeOf(allowed ?? limits)) : areFinite(numbers)) return words;
+  if (limits ? areIntegers(list, rangeOf(allowed ?? limits)) : areFinite(elements)) return words;
+}
+
+/** @param {ArrayLike<any>} list @param {Dtype} dtype @returns {Words} */
+function newWords({ length }, dtype) {
+  return new Uint32Array(wordCount({ dtype, shape: [length] }));
+}
+
+/** @param {Uint8Array} bytes @returns {Words} the same bytes, with zeros up to a whole word */
+export function wholeWords(bytes) {
+  const words = new Uint32Array(Math.ceil(bytes.length / WORD_BYTES));
+  new Uint8Array(words.buffer).set(bytes);
+  return words;
 }
 
 /** Ten times as fast as `every`, which matters for a batch of images. @param {ArrayLike<number>} list */
@@ -92,9 +99,9 @@ export function rangeOf(range) {
   return Array.isArray(range) ? { low: range[0], high: range[1] } : range;
 }
 
-/** @param {ArrayLike<any>} list @param {Dtype} dtype @param {Float32Array | Int32Array | Uint32Array} to */
+/** @param {ArrayLike<any>} list @param {Dtype} dtype @param {any} to the array of this type */
 function copy(list, dtype, to) {
-  if (dtype !== 'f16' && list instanceof WORD_TYPES[dtype]) {
+  if (dtype !== 'f16' && list instanceof CALLER_TYPES[dtype]) {
     to.set(list);
     return;
   }
@@ -123,7 +130,6 @@ function nearestHalf(x) {
 
 /** @param {Words} words in memory of their own @param {Tensor} tensor @returns {Values} */
 export function fromWords(words, { dtype, shape }) {
-  const list = new WORD_TYPES[dtype](words.buffer);
-  const type = CALLER_TYPES[dtype];
-  return Object.assign(list instanceof type ? list : type.from(list), { shape });
+  const list = new CALLER_TYPES[dtype](words.buffer, 0, elementCount(shape));
+  return Object.assign(list, { shape });
 }

@@ -4,7 +4,7 @@
 import { convert, listOf, toWords } from './arrays.js';
 import { fail } from './errors.js';
 import { loadCheck } from './parts.js';
-import { elementCount } from './plan.js';
+import { elementBytes, elementCount, WORD_BYTES } from './plan.js';
 import { mapRecord, ownOf } from './records.js';
 import { takeWords } from './spare_words.js';
 import { randomWords } from './threefry.js';
@@ -15,8 +15,8 @@ import { randomWords } from './threefry.js';
 /**
  * @typedef {NamedWords | undefined} NextBatch nothing at the end of the data
  * @typedef {() => NextBatch | Promise<NextBatch>} Source
- * @typedef {{words: Words, rows: number, size?: number}} Column one input of a whole data set:
- *   its rows, and how many of them the model takes at a time
+ * @typedef {{words: Words, rowBytes: number, rows: number, size?: number}} Column one input of a
+ *   whole data set: its rows, and how many of them the model takes at a time
  */
 
 /** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of initial values. */
@@ -112,8 +112,10 @@ function columnOf(value, tensor, allowed) {
   const words = list && convert(list, tensor.dtype, allowed);
   if (!words) return;
   const [size, ...row] = tensor.shape;
-  const rows = words.length / elementCount(row);
-  if (size === undefined ? rows === 1 : Number.isInteger(rows)) return { words, rows, size };
+  const rows = list.length / elementCount(row);
+  const rowBytes = elementBytes(tensor.dtype) * elementCount(row);
+  const isWhole = size === undefined ? rows === 1 : Number.isInteger(rows);
+  if (isWhole) return { words, rowBytes, rows, size };
 }
 
 /**
@@ -155,17 +157,20 @@ function arraySource(columns, batch, count, seed, position) {
       orderedEpoch = epoch;
     }
     const chosen = order.subarray(start, start + batch);
-    return mapRecord(columns, ({ words, rows, size }) =>
-      size === batch ? rowsAt(words, words.length / rows, chosen) : words,
+    return mapRecord(columns, ({ words, rowBytes, size }) =>
+      size === batch ? rowsAt(words, rowBytes, chosen) : words,
     );
   };
 }
 
-/** @param {Words} words @param {number} rowSize @param {Uint32Array} rows */
-function rowsAt(words, rowSize, rows) {
-  const found = takeWords(rows.length * rowSize);
+/** @param {Words} words @param {number} rowBytes @param {Uint32Array} rows */
+function rowsAt(words, rowBytes, rows) {
+  const bytes = new Uint8Array(words.buffer);
+  const found = takeWords(Math.ceil((rows.length * rowBytes) / WORD_BYTES));
+  found[found.length - 1] = 0;
+  const chosen = new Uint8Array(found.buffer);
   rows.forEach((row, i) => {
-    found.set(words.subarray(row * rowSize, (row + 1) * rowSize), i * rowSize);
+    chosen.set(bytes.subarray(row * rowBytes, (row + 1) * rowBytes), i * rowBytes);
   });
   return found;
 }

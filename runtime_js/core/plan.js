@@ -46,7 +46,7 @@ import { ownOf } from './records.js';
  * @property {Record<string, number>} memory
  */
 
-/** Every element is one 32-bit word on the GPU, whatever its type. */
+/** Memory is counted in words of 32 bits: an element each, or four of one byte. */
 export const WORD_BYTES = 4;
 
 /** @param {number[]} shape */
@@ -54,9 +54,19 @@ export function elementCount(shape) {
   return shape.reduce((count, size) => count * size, 1);
 }
 
-/** @param {Tensor} tensor */
+/** @param {Dtype} dtype */
+export function elementBytes(dtype) {
+  return dtype === 'i8' || dtype === 'u8' || dtype === 'bool' ? 1 : WORD_BYTES;
+}
+
+/** @param {{dtype: Dtype, shape: number[]}} tensor */
+export function wordCount({ dtype, shape }) {
+  return Math.ceil((elementBytes(dtype) * elementCount(shape)) / WORD_BYTES);
+}
+
+/** In memory, always whole words. @param {Tensor} tensor */
 export function bytesOf(tensor) {
-  return WORD_BYTES * elementCount(tensor.shape);
+  return WORD_BYTES * wordCount(tensor);
 }
 
 /** @param {Tensor[]} tensors */

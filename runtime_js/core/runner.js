@@ -1,7 +1,7 @@
 // Runs one entry: any number of calls in one submit, their results in one mapped read.
 
 import { fromWords } from './arrays.js';
-import { bytesOf, elementCount, inputTensors, isScalar, totalBytes, WORD_BYTES } from './plan.js';
+import { bytesOf, inputTensors, isScalar, totalBytes, WORD_BYTES, wordCount } from './plan.js';
 import { mapRecord } from './records.js';
 
 /** @import { NamedWords, Values, Words } from './arrays.js' */
@@ -117,7 +117,7 @@ export class Runner {
     let at = 0;
     const next = (/** @type {Tensors[string]} */ tensor) => {
       const start = at;
-      at += elementCount(tensor.shape);
+      at += wordCount(tensor);
       return fromWords(words.slice(start, at), tensor);
     };
     return Array.from({ length: calls }, () => mapRecord(this.outputs, next));

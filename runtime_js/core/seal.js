@@ -1,6 +1,7 @@
 // The seal of a bundle: by it a page recognises what the compiler wrote and checked, and need not
 // check it again. Anything that was changed since is checked by check/ and files/.
 
+import { wholeWords } from './arrays.js';
 import { loadCheck, part } from './parts.js';
 import { mapRecord } from './records.js';
 
@@ -41,16 +42,15 @@ export async function isSealed(bytes, digest) {
 }
 
 /**
- * The tensors of a safetensors file that the compiler wrote, where each is stored as words.
+ * The tensors of a safetensors file that the compiler wrote, where each is as in memory.
  * @param {ArrayBuffer} file @returns {NamedWords}
  */
 export function sealedTensors(file) {
   const [headerBytes] = new Uint32Array(file, 0, 1);
   const start = 8 + headerBytes;
   const header = JSON.parse(new TextDecoder().decode(file.slice(8, start)));
-  return mapRecord(
-    header,
-    ({ data_offsets: [from, to] }) => new Uint32Array(file.slice(start + from, start + to)),
+  return mapRecord(header, ({ data_offsets: [from, to] }) =>
+    wholeWords(new Uint8Array(file, start + from, to - from)),
   );
 }
 

@@ -8,7 +8,7 @@ import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
 import { Machine } from './machine.js';
 import { loadCheck, loadInspect, loadTune, loadTwin } from './parts.js';
-import { elementCount, WORD_BYTES } from './plan.js';
+import { WORD_BYTES, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
 import { readKernels } from './seal.js';
@@ -184,9 +184,9 @@ export class Session {
     const whole = [];
     for (const { buffer } of Object.values(wanted))
       whole[buffer] ??= await this.machine.read(buffer, 0, this.machine.buffers[buffer].size);
-    return mapRecord(wanted, ({ buffer, offset, shape }) => {
-      const start = offset / WORD_BYTES;
-      return whole[buffer].slice(start, start + elementCount(shape));
+    return mapRecord(wanted, tensor => {
+      const start = tensor.offset / WORD_BYTES;
+      return whole[tensor.buffer].slice(start, start + wordCount(tensor));
     });
   }
 

@@ -1,7 +1,7 @@
 // The values that a model starts with: given weights, the bundle's own, or newly drawn ones.
 
 import { loadDraw, loadFiles } from './parts.js';
-import { elementCount, isPersistent } from './plan.js';
+import { isPersistent, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
@@ -84,10 +84,10 @@ async function sealedValues({ plan, weights, constants, seal }, { signal }) {
       // A tensor that is not in the file starts as a copy, or as zero.
       own: mapRecord(
         filterRecord(plan.tensors, isPersistent),
-        ({ init, shape }, name) =>
+        (tensor, name) =>
           ownOf(stored, name) ??
-          ownOf(stored, init?.of ?? '') ??
-          new Uint32Array(elementCount(shape)),
+          ownOf(stored, tensor.init?.of ?? '') ??
+          new Uint32Array(wordCount(tensor)),
       ),
     };
   } catch {

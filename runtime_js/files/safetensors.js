@@ -28,13 +28,13 @@ export const STORED_TYPES = {
   U32: Uint32Array,
   I32: Int32Array,
   F16: Uint16Array,
+  I8: Int8Array,
   U8: Uint8Array,
   BOOL: Uint8Array,
   BF16: Uint16Array,
   F64: Float64Array,
   I64: BigInt64Array,
   I16: Int16Array,
-  I8: Int8Array,
   U16: Uint16Array,
   U64: BigUint64Array,
 };
@@ -155,7 +155,7 @@ export function writeTensors(values, tensors, facts) {
 /** @param {Values} values @param {string} type */
 function toBytes(values, type) {
   const stored = type === 'F16' ? Uint16Array.from(values, toHalfBits) : values;
-  return new Uint8Array(stored.buffer);
+  return new Uint8Array(stored.buffer, stored.byteOffset, stored.byteLength);
 }
 
 /**

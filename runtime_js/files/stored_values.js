@@ -16,6 +16,8 @@ import { readTensors } from './safetensors.js';
 
 /** Bytes that a safetensors file may have beyond its tensors: header and padding. */
 const FILE_EXTRA = 2 ** 24;
+/** How many times as wide as the model's own the elements of a file may be: i64 for u8. */
+const WIDEST = 8;
 const ADVICE = 'load({weights}) takes a URL or bytes';
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
@@ -64,7 +66,7 @@ export async function wordsOf(arrays, tensors, from) {
  */
 async function arraysIn(source, plan, from, signal) {
   if (source.constructor === Object) return source;
-  const bytes = await bytesAt(source, 2 * plan.memory.peak + FILE_EXTRA, signal);
+  const bytes = await bytesAt(source, WIDEST * plan.memory.peak + FILE_EXTRA, signal);
   const { tensors } = readTensors(bytes, from);
   // Moments without the step count that belongs to them would give steps of the wrong size.
   return filterRecord(tensors, (_, name) => !isOptimizerState(name));

@@ -8,7 +8,7 @@ import { runOrder } from '../core/repeats.js';
 /** @import { NamedWords } from '../core/arrays.js' */
 /** @import { Guard } from '../core/guard.js' */
 /** @import { Machine } from '../core/machine.js' */
-/** @import { Binding, Dispatch, RangeCheck } from '../core/plan.js' */
+/** @import { Binding, Dispatch, RangeCheck, Tensor } from '../core/plan.js' */
 /** @import { Rounds } from '../core/repeats.js' */
 /** @import { Outcome } from '../core/runner.js' */
 /** @import { Session } from '../core/session.js' */
@@ -76,7 +76,7 @@ async function blame(machine, entryName) {
     const { access } = kernels[dispatch.kernel];
     const written = dispatch.bindings.filter((_, j) => access[j] === 'read_write');
     for (const binding of written) {
-      const offset = await firstBad(machine, binding);
+      const offset = await firstBad(machine, entryName, binding);
       if (offset === undefined) continue;
       const where = describe(machine, entryName, dispatch, binding.buffer, offset);
       return `; it first appears in ${where}${inRound(rounds)}`;
@@ -116,15 +116,20 @@ async function badBefore(machine, entryName) {
 }
 
 /**
- * The offset in its buffer of the first bad word.
- * @param {Machine} machine @param {Binding} binding
+ * The offset in its buffer of the first bad word that is not of a tensor of integers.
+ * @param {Machine} machine @param {string} entryName @param {Binding} binding
  */
-async function firstBad(machine, { buffer, offset, size }) {
+async function firstBad(machine, entryName, { buffer, offset, size }) {
   const words = await machine.read(buffer, offset, size);
   // Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose:
   // small negative integers look like them, and the plan does not say which temporaries hold
   // floats.
-  const index = words.findIndex(word => (word & ~SIGN_AND_QUIET) === EXPONENT);
+  const integers = ownTensors(machine, entryName, buffer).filter(([, tensor]) => !isFloat(tensor));
+  const index = words.findIndex(
+    (word, i) =>
+      (word & ~SIGN_AND_QUIET) === EXPONENT &&
+      !integers.some(([, tensor]) => holds(tensor, offset + WORD_BYTES * i)),
+  );
   return index < 0 ? undefined : offset + WORD_BYTES * index;
 }
 
@@ -132,14 +137,26 @@ async function firstBad(machine, { buffer, offset, size }) {
  * @param {Machine} machine @param {string} entryName @param {Dispatch} dispatch
  * @param {number} buffer @param {number} offset
  */
-function describe({ plan }, entryName, { kernel, label, at }, buffer, offset) {
-  const { tensors, entries, kernels } = plan;
-  // Outputs of other entries may share this memory; they are not meant here.
-  const own = Object.values(entries[entryName].outputs);
-  const id = Object.keys(tensors).find(name => {
-    const tensor = tensors[name];
-    const isInside = offset >= tensor.offset && offset < tensor.offset + bytesOf(tensor);
-    return (isPersistent(tensor) || own.includes(name)) && tensor.buffer === buffer && isInside;
-  });
-  return `\`${id ?? label}\` (kernel ${kernels[kernel].name}, ${at})`;
+function describe(machine, entryName, { kernel, label, at }, buffer, offset) {
+  const own = ownTensors(machine, entryName, buffer);
+  const [id] = own.find(([, tensor]) => holds(tensor, offset)) ?? [label];
+  return `\`${id}\` (kernel ${machine.plan.kernels[kernel].name}, ${at})`;
+}
+
+/**
+ * The tensors of a buffer, by name. Outputs of other entries may share this memory; they are not
+ * meant here.
+ * @param {Machine} machine @param {string} entryName @param {number} buffer
+ */
+function ownTensors({ plan: { tensors, entries } }, entryName, buffer) {
+  const outputs = Object.values(entries[entryName].outputs);
+  return Object.entries(tensors).filter(
+    ([name, tensor]) =>
+      (isPersistent(tensor) || outputs.includes(name)) && tensor.buffer === buffer,
+  );
+}
+
+/** @param {Tensor} tensor @param {number} offset */
+function holds(tensor, offset) {
+  return offset >= tensor.offset && offset < tensor.offset + bytesOf(tensor);
 }

@@ -1,4 +1,4 @@
-"""Converts callers' arrays to the words a tensor holds on the GPU, and back to numpy arrays."""
+"""Converts callers' arrays to what a tensor holds in memory, and back to numpy arrays."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import FLOATS, Range, Tensor
+from wgcc_runtime.plan import FLOATS, WORD, Range, Tensor
 
 Array = npt.NDArray[Any]
 
-# dtype -> (type on the GPU: one 32-bit word each, type callers see)
-WORD_TYPES = {
+# dtype -> type in memory, type callers see
+MEMORY_TYPES = {
     "f32": "<f4", "f16": "<f4", "i32": "<i4", "u32": "<u4",
-    "i8": "<i4", "u8": "<u4", "bool": "<u4",
+    "i8": "<i1", "u8": "<u1", "bool": "<u1",
 }  # fmt: skip
 CALLER_TYPES = {
     "f32": np.float32, "f16": np.float16, "i32": np.int32,
@@ -31,7 +31,7 @@ INTEGER_RANGES = {
 
 
 def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None) -> Array:
-    """The contiguous words of `value` for `tensor`; `what` names it in errors, as `train: x`."""
+    """The contiguous elements of `value` for `tensor`; `what` names it in errors, as `train: x`."""
     array = as_array(value, what)
     if array.shape != tensor.shape:
         given = list(array.shape)
@@ -41,8 +41,15 @@ def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None
 
 def from_words(words: bytes | memoryview, tensor: Tensor) -> Array:
     """A new numpy array of the tensor's shape, in the dtype a caller expects."""
-    array = np.frombuffer(words, WORD_TYPES[tensor.dtype], tensor.size)
+    array = np.frombuffer(words, MEMORY_TYPES[tensor.dtype], tensor.size)
     return array.astype(CALLER_TYPES[tensor.dtype]).reshape(tensor.shape)
+
+
+def as_bytes(elements: Array) -> Array:
+    """The bytes of elements, with zeros up to a whole word."""
+    data: Array = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+    missing = -data.size % WORD
+    return np.pad(data, (0, missing)) if missing else data
 
 
 def as_array(value: Any, what: str) -> Array:
@@ -63,17 +70,18 @@ def as_array(value: Any, what: str) -> Array:
 
 
 def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -> Array:
-    """Words of the same shape as `array`, after checking that no value is lost or out of range."""
+    """Elements as in memory, of the same shape; refuses values that are lost or out of range."""
     if dtype in FLOATS:
         return _floats(array, dtype, what)
     if array.dtype.kind == "f":
         text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
         raise WgccError("dtype", text, what)
     low, high = INTEGER_RANGES[dtype]
-    _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
+    if array.dtype != CALLER_TYPES[dtype]:
+        _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
     if allowed:
         _check_range(array, allowed, what, "what the model indexes with it")
-    return np.asarray(array, WORD_TYPES[dtype], order="C")
+    return np.asarray(array, MEMORY_TYPES[dtype], order="C")
 
 
 def _floats(array: Array, dtype: str, what: str) -> Array:

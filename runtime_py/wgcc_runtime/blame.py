@@ -6,7 +6,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.machine import Machine
-from wgcc_runtime.plan import Binding, Dispatch
+from wgcc_runtime.plan import WORD, Binding, Dispatch, Tensor
 from wgcc_runtime.repeats import Rounds, run_order
 
 # Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose: small
@@ -32,7 +32,7 @@ def blame(machine: Machine, entry: str) -> str:
         access = machine.plan.kernels[dispatch.kernel].access
         for binding, how in zip(dispatch.bindings, access, strict=True):
             if how == "read_write":
-                bad = _first_bad(machine, binding)
+                bad = _first_bad(machine, entry, binding)
                 if bad is not None:
                     where = _describe(machine, entry, dispatch, bad, binding.buffer)
                     return f"it first appears in {where}{_in_round(rounds)}"
@@ -59,19 +59,32 @@ def _clear_temporaries(machine: Machine) -> None:
     machine.submit(encoder)
 
 
-def _first_bad(machine: Machine, binding: Binding) -> int | None:
-    """The offset in its buffer of the first bad word."""
+def _first_bad(machine: Machine, entry: str, binding: Binding) -> int | None:
+    """The offset in its buffer of the first bad word that is not of a tensor of integers."""
     words: Array = np.frombuffer(machine.read(binding.buffer, binding.offset, binding.size), "<u4")
-    found = np.flatnonzero(np.isin(words, BAD_WORDS))
-    return binding.offset + 4 * int(found[0]) if found.size else None
+    offsets = binding.offset + WORD * np.flatnonzero(np.isin(words, BAD_WORDS))
+    integers = [t for t in _own(machine, entry, binding.buffer) if not t.is_float]
+    for offset in offsets.tolist():
+        if not any(_holds(tensor, offset) for tensor in integers):
+            return int(offset)
+    return None
+
+
+def _own(machine: Machine, entry: str, buffer: int) -> list[Tensor]:
+    """Outputs of other entries may share this memory; they are not meant here."""
+    plan = machine.plan
+    own = [*plan.persistent().values(), *plan.entries[entry].outputs.values()]
+    return [tensor for tensor in own if tensor.buffer == buffer]
+
+
+def _holds(tensor: Tensor, offset: int) -> bool:
+    return 0 <= offset - tensor.offset < tensor.bytes
 
 
 def _describe(machine: Machine, entry: str, dispatch: Dispatch, offset: int, buffer: int) -> str:
     plan = machine.plan
     kernel = plan.kernels[dispatch.kernel].name
-    # Outputs of other entries may share this memory; they are not meant here.
-    own = [*plan.persistent().values(), *plan.entries[entry].outputs.values()]
-    names = [t.name for t in own if t.buffer == buffer and 0 <= offset - t.offset < t.bytes]
+    names = [t.name for t in _own(machine, entry, buffer) if _holds(t, offset)]
     what = f"`{names[0]}`" if names else f"`{dispatch.label}`" if dispatch.label else "a temporary"
     place = f", {dispatch.at}" if dispatch.at else ""
     return f"{what} (kernel {kernel}{place})"

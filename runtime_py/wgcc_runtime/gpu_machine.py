@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from wgcc_runtime.arrays import Array
+from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.device import Device, open_device
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
@@ -110,7 +110,7 @@ class GpuMachine:
         self.check_open()
         with gpu_errors(f"writing `{tensor.name}`"):
             buffer = self.buffers[tensor.buffer]
-            self.device.queue.write_buffer(buffer, tensor.offset, words.reshape(-1))
+            self.device.queue.write_buffer(buffer, tensor.offset, as_bytes(words))
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:
         """Bytes of a buffer, after all work submitted so far."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wgcc_runtime.arrays import WORD_TYPES
+from wgcc_runtime.arrays import MEMORY_TYPES
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.normal import normal_quantile
 from wgcc_runtime.threefry import random_words
@@ -42,7 +42,7 @@ def initial_values(
         values = draw(args, shape, seed, name)
     else:
         raise WgccError("plan", f"`{name}`: unknown kind of initial values `{kind}`", name)
-    return values.astype(WORD_TYPES[dtype]).reshape(shape)
+    return values.astype(MEMORY_TYPES[dtype]).reshape(shape)
 
 
 def _given(values: Any, shape: Shape, name: str) -> Values:

@@ -15,6 +15,8 @@ VERSION = 1
 MAX_PLAN_BYTES = 8 << 20
 WORD = 4
 FLOATS, INTEGERS = ("f32", "f16"), ("i32", "u32", "i8", "u8")
+# Types of one byte per element.
+BYTES = ("i8", "u8", "bool")
 # Linear memory of WebAssembly grows in pages of this many bytes.
 PAGE = 1 << 16
 
@@ -28,7 +30,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named region of a buffer: one 32-bit word per element, whatever the dtype."""
+    """A named region of a buffer: whole words, one for each element or for each four `BYTES`."""
 
     name: str
     dtype: str
@@ -45,7 +47,8 @@ class Tensor:
 
     @property
     def bytes(self) -> int:
-        return self.size * WORD
+        width = 1 if self.dtype in BYTES else WORD
+        return -(-self.size * width // WORD) * WORD
 
     @property
     def is_float(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, from_words
+from wgcc_runtime.arrays import Array, as_bytes, from_words
 from wgcc_runtime.blame import blame
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.guard import Guard
@@ -120,10 +120,7 @@ class Runner:
             self._record_outputs(encoder, i)
 
     def _pack(self, batches: Sequence[Batch]) -> Array:
-        parts = [
-            batch[name].reshape(-1).view(np.uint8) for batch in batches for name in self._inputs
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([as_bytes(batch[name]) for batch in batches for name in self._inputs])
 
     def _record_inputs(self, encoder: Any, i: int) -> None:
         at = i * self._input_bytes

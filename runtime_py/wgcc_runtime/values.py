@@ -18,6 +18,8 @@ SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
 # Bytes that a safetensors file may have beyond its tensors: header and padding.
 FILE_EXTRA = 16 << 20
+# Bytes of the widest element that a file may hold instead of the model's own.
+WIDEST = 8
 
 Words = dict[str, Array]
 
@@ -128,7 +130,7 @@ def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> Words:
 
 def _largest(tensors: Iterable[Tensor]) -> int:
     """The largest allowed size in bytes of a file of these tensors."""
-    return 2 * sum(tensor.bytes for tensor in tensors) + FILE_EXTRA
+    return WIDEST * sum(tensor.size for tensor in tensors) + FILE_EXTRA
 
 
 def _given_weights(plan: Plan, weights: Any) -> Words:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array
+from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
 from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
@@ -100,7 +100,7 @@ class WasmMachine:
 
     def write(self, tensor: Tensor, words: Array) -> None:
         self.check_usable()
-        data = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
+        data = as_bytes(words)
         self.buffers[tensor.buffer][tensor.offset : tensor.offset + data.size] = data
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:

@@ -2,9 +2,9 @@
 import { DEFAULT_LIMITS } from '../../runtime_js/check/limits.js';
 import { LASTING_ROLES, MEMORY_ROLES, STORED_IN } from '../../runtime_js/check/validate.js';
 import * as guard from '../../runtime_js/check/wgsl_guard.js';
-import { CALLER_TYPES, INTEGER_RANGES, WORD_TYPES } from '../../runtime_js/core/arrays.js';
+import { CALLER_TYPES, INTEGER_RANGES } from '../../runtime_js/core/arrays.js';
 import { CANDIDATE, DEFAULT_PROFILE, TUNED } from '../../runtime_js/core/device.js';
-import { WORD_BYTES } from '../../runtime_js/core/plan.js';
+import { elementBytes, WORD_BYTES } from '../../runtime_js/core/plan.js';
 import { DRAWS } from '../../runtime_js/draw/initial.js';
 import { SEED_STATE } from '../../runtime_js/draw/start_words.js';
 import { isOptimizerState } from '../../runtime_js/files/identity.js';
@@ -17,7 +17,9 @@ const { MAX_ELSE, MAX_NESTING, MAX_OPERATORS, MAX_STATEMENTS } = guard;
 process.stdout.write(
   JSON.stringify({
     wordBytes: WORD_BYTES,
-    wordTypes: namesOf(WORD_TYPES),
+    elementBytes: Object.fromEntries(
+      Object.keys(CALLER_TYPES).map(dtype => [dtype, elementBytes(dtype)]),
+    ),
     callerTypes: namesOf(CALLER_TYPES),
     integerRanges: INTEGER_RANGES,
     limits: DEFAULT_LIMITS,

@@ -71,6 +71,6 @@ def _constants_bytes(planned: Planned) -> bytes:
     tensors = {}
     for name, constant in planned.constants.items():
         dtype = constant.value.dtype
-        array = np.frombuffer(constant.words, DTYPE_TABLE[dtype].word)
+        array = np.frombuffer(constant.words, DTYPE_TABLE[dtype].memory)
         tensors[name] = (dtype, array.reshape(constant.value.shape))
     return safetensors_bytes(tensors)

@@ -1,4 +1,4 @@
-"""The safetensors files of a bundle: every element is one 32-bit word, as on the GPU."""
+"""The safetensors files of a bundle: elements are as on the GPU, of 32 bits or of one byte."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from wgcc.lazy_numpy import Array, np
 
 
 def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
-    """A JSON header, then the tensors' words in the same order."""
+    """A JSON header, then the tensors in the same order: those of bytes last, so that words are
+    aligned."""
+    tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
     header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
@@ -26,7 +28,7 @@ def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, 
     header: dict[str, Any] = {}
     at = 0
     for name, (dtype, shape) in tensors.items():
-        end = at + 4 * math.prod(shape)
+        end = at + DTYPE_TABLE[dtype].bytes * math.prod(shape)
         header[name] = {
             "dtype": DTYPE_TABLE[dtype].stored,
             "shape": list(shape),

@@ -10,12 +10,11 @@ import click
 
 from wgcc.cli.options import all_errors_option, json_option, model_options
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
+from wgcc.ir.dtypes import DTYPE_TABLE
 
 if TYPE_CHECKING:
     from wgcc.cli.checking import Checked
     from wgcc.ir.program import Program
-
-WORD = 4
 
 
 @click.command()
@@ -75,7 +74,7 @@ def _say(result: Checked, all_errors: bool) -> None:
         entries = "entry" if len(program.entries) == 1 else "entries"
         say(
             f"{result.path}: ok: {name}, {plural(parameters, 'parameter')} "
-            f"({size(parameters * WORD)}), {entries} {', '.join(program.entries)}",
+            f"({size(_bytes(program))}), {entries} {', '.join(program.entries)}",
             style="good",
         )
     if not result.programs:
@@ -86,11 +85,17 @@ def _parameters(program: Program) -> int:
     return sum(tensor.type.size for tensor in program.params.values())
 
 
+def _bytes(program: Program) -> int:
+    """In memory, without the padding of words."""
+    types = (tensor.type for tensor in program.params.values())
+    return sum(type_.size * DTYPE_TABLE[type_.dtype].bytes for type_ in types)
+
+
 def _record(result: Checked) -> dict[str, Any]:
     models = {
         name: {
             "parameters": _parameters(program),
-            "bytes": _parameters(program) * WORD,
+            "bytes": _bytes(program),
             "entries": list(program.entries),
         }
         for name, program in result.programs.items()

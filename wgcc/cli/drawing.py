@@ -9,6 +9,7 @@ from typing import Any
 
 from wgcc.cli.drawing_svg import html_page, svg_picture
 from wgcc.errors import WgError
+from wgcc.ir.dtypes import words_of
 from wgcc.ir.graph import Graph
 
 # `buffer`, `offset` and `size`, as bindings have them.
@@ -118,7 +119,7 @@ def _without(intervals: list[tuple[int, int]], region: Region) -> list[tuple[int
 
 def _tensor_region(plan: Mapping[str, Any], name: str) -> Region:
     tensor = plan["tensors"][name]
-    size = 4 * prod(tensor["shape"])
+    size = 4 * words_of(tensor["dtype"], prod(tensor["shape"]))
     return {"buffer": tensor["buffer"], "offset": tensor["offset"], "size": size}
 
 

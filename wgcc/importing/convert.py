@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
 from wgcc.importing.propose import Pair
-from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS, INTEGER_RANGES
 from wgcc.ir.program import Program, Tensor
 from wgcc.ir.state_names import is_own_state
 from wgcc.lazy_numpy import Array, np
@@ -39,11 +39,15 @@ def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
 
 def _typed(pair: Pair, array: Array, dtype: str) -> Array:
     """Floats of any width become f32; integers stay integers."""
-    word = DTYPE_TABLE[dtype].word
+    held = DTYPE_TABLE[dtype].memory
     if dtype in FLOATS:
         if array.dtype.kind not in "fiub":
             raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
-        return array.astype(word)
+        return array.astype(held)
     if array.dtype.kind not in "iub":
         raise WgError(f"{pair.source} holds {array.dtype}, but {pair.target} holds {dtype}")
-    return array.astype(word)
+    low, high = INTEGER_RANGES[dtype]
+    if array.size and not low <= array.min() <= array.max() <= high:
+        text = f"{pair.source} holds {array.min()} to {array.max()}, but {pair.target} is {dtype}"
+        raise WgError(f"{text} ({low} to {high})")
+    return array.astype(held)

@@ -19,7 +19,8 @@ class Dtype:
 
     - `numpy`: the dtype of arrays that callers and the reference evaluation see
     - `wgsl`: the type of an element in WGSL expressions
-    - `word`, `stored`: an element's 32-bit word, as numpy and safetensors call its type
+    - `memory`, `stored`: an element in memory and in files, as numpy and safetensors call its type
+    - `bytes`: how many it takes there; elements of one byte are packed, four to a word
     - `array`: the typed array that callers in JavaScript see
     - `low`, `high`: the least and the greatest finite number
     """
@@ -28,11 +29,15 @@ class Dtype:
     kind: str
     numpy: str
     wgsl: str
-    word: str
+    memory: str
     stored: str
     array: str
     low: int | float
     high: int | float
+
+    @property
+    def bytes(self) -> int:
+        return int(self.memory[-1])
 
 
 _ROWS = (
@@ -40,18 +45,25 @@ _ROWS = (
     Dtype("f16", FLOAT, "float16", "f32", "<f4", "F32", "Float32Array", *_HALVES),
     Dtype("i32", INTEGER, "int32", "i32", "<i4", "I32", "Int32Array", -(2**31), 2**31 - 1),
     Dtype("u32", INTEGER, "uint32", "u32", "<u4", "U32", "Uint32Array", 0, 2**32 - 1),
-    Dtype("i8", INTEGER, "int8", "i32", "<i4", "I32", "Int8Array", -128, 127),
-    Dtype("u8", INTEGER, "uint8", "u32", "<u4", "U32", "Uint8Array", 0, 255),
-    Dtype("bool", BOOL, "bool", "bool", "<u4", "U32", "Uint8Array", 0, 1),
+    Dtype("i8", INTEGER, "int8", "i32", "<i1", "I8", "Int8Array", -128, 127),
+    Dtype("u8", INTEGER, "uint8", "u32", "<u1", "U8", "Uint8Array", 0, 255),
+    Dtype("bool", BOOL, "bool", "bool", "<u1", "BOOL", "Uint8Array", 0, 1),
 )  # fmt: skip
 DTYPE_TABLE = {row.name: row for row in _ROWS}
 DTYPES = tuple(DTYPE_TABLE)
 FLOATS = tuple(row.name for row in _ROWS if row.kind == FLOAT)
 INTEGERS = tuple(row.name for row in _ROWS if row.kind == INTEGER)
 NUMBERS = (*FLOATS, *INTEGERS)
-# Types of one byte, whose sums and products soon wrap around.
+# Types whose elements callers' tensors hold four to a word.
+PACKED = tuple(row.name for row in _ROWS if row.bytes == 1)
+# Integers of one byte, whose sums and products soon wrap around.
 NARROW_INTEGERS = ("i8", "u8")
 # What integers and bools can hold.
 INTEGER_RANGES = {
     row.name: (int(row.low), int(row.high)) for row in _ROWS if row.kind in (INTEGER, BOOL)
 }
+
+
+def words_of(dtype: str, size: int) -> int:
+    """How many 32-bit words a tensor takes that callers see; its last one may be padded."""
+    return -(-size * DTYPE_TABLE[dtype].bytes // 4)

@@ -21,6 +21,7 @@ from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPES as DTYPES
 from wgcc.ir.dtypes import FLOATS as FLOATS
 from wgcc.ir.dtypes import INTEGERS as INTEGERS
+from wgcc.ir.dtypes import PACKED, words_of
 
 Attrs = Mapping[str, Any]
 
@@ -37,6 +38,16 @@ class TensorType:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def words(self) -> int:
+        """How many words it takes where callers see it."""
+        return words_of(self.dtype, self.size)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it has four elements in a word where callers see it."""
+        return self.dtype in PACKED
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else self.dtype
@@ -76,7 +87,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """`words` holds one little-endian 32-bit word per element, as the GPU does (f16 as f32)."""
+    """`words` holds the elements as the GPU does: 32 bits each (f16 as f32), or one byte."""
 
     value: Value
     words: bytes

@@ -21,11 +21,15 @@ from typing import Any
 from zlib import crc32
 
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, Constant, Graph, Node, RangeCheck, Value
+from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.graph import Constant, Graph, Node, RangeCheck, Value
 from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Init, Program, Tensor
 
 MANY = 240
+# Elements of a constant that are shown, and how `struct` calls their types.
+FEW = 4
+LETTERS = {"f32": "f", "f16": "f", "i32": "i", "u32": "I", "i8": "b", "u8": "B", "bool": "B"}
 
 
 def program_text(program: Program) -> str:
@@ -96,9 +100,11 @@ def _wrapped(line: str) -> list[str]:
 
 def _constant(constant: Constant) -> str:
     """The first few elements, and a checksum of all words, so that any change is visible."""
-    value, first = constant.value, constant.words[:16]
-    letter = "f" if value.dtype in FLOATS else "i" if value.dtype == "i32" else "I"
-    elements = ", ".join(f"{x:.6g}" for x in unpack(f"<{len(first) // 4}{letter}", first))
+    value = constant.value
+    letter, width = LETTERS[value.dtype], DTYPE_TABLE[value.dtype].bytes
+    count = min(FEW, len(constant.words) // width)
+    found = unpack(f"<{count}{letter}", constant.words[: count * width])
+    elements = ", ".join(f"{x:.6g}" for x in found)
     return f"constant {value}: {value.type} = {elements}, … (crc {crc32(constant.words):08x})"
 
 

@@ -97,8 +97,13 @@ def _miswritten(graph: Graph) -> Iterator[str]:
     for name, value in graph.writes.items():
         if name not in kept:
             yield f"{name} is written, but it is neither a parameter nor state of this entry"
-        elif kept[name] != value.type:
+        elif value.type not in (kept[name], _as_words(kept[name])):
             yield f"{name} is {kept[name]}, but {value.type} is written to it"
+
+
+def _as_words(type_: TensorType) -> TensorType:
+    """What scheduling writes to a tensor of bytes."""
+    return TensorType((type_.words,), "u32") if type_.is_packed else type_
 
 
 def _misfits(kind: str, values: Iterable[Value], tensors: Mapping[str, Tensor]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from wgcc.errors import Span
@@ -42,6 +42,7 @@ class Place:
 
     Every tensor has one, and so has every binding of a dispatch. `uniform`: kernels bind it as a
     uniform, which is none of their few storage buffers. `pack`: what they bind instead of it.
+    `in_bytes`: its words hold four elements each.
     """
 
     buffer: str
@@ -50,6 +51,7 @@ class Place:
     half: bool = False
     uniform: bool = False
     pack: Place | None = None
+    in_bytes: bool = False
 
     @property
     def bytes(self) -> int:
@@ -57,8 +59,8 @@ class Place:
 
     @property
     def bound(self) -> Place:
-        """What kernels bind."""
-        return self.pack or self
+        """What kernels bind; elements and whole words of bytes through the same binding."""
+        return self.pack or (replace(self, in_bytes=False) if self.in_bytes else self)
 
     @property
     def first(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wgcc.ir.graph import Node
+from wgcc.ir.graph import Node, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
@@ -34,12 +34,16 @@ class Layout:
     _ends: dict[str, int] = field(default_factory=dict)
     _roles: dict[str, str] = field(default_factory=dict)
 
-    def append(self, buffer: str, role: str, words: int) -> Place:
+    def append(self, buffer: str, role: str, words: int, in_bytes: bool = False) -> Place:
         """The next place of a buffer; its start is aligned for binding, unless it is a scalar's."""
         step = 1 if buffer == SCALARS else ALIGNMENT
         start = -(-self._ends.get(buffer, 0) // step) * step
         self.reserve(buffer, role, start + words)
-        return Place(buffer, start, words)
+        return Place(buffer, start, words, in_bytes=in_bytes)
+
+    def tensor(self, buffer: str, role: str, type_: TensorType) -> Place:
+        """The next place of a buffer, for a tensor that callers see."""
+        return self.append(buffer, role, type_.words, type_.is_packed)
 
     def reserve(self, buffer: str, role: str, words: int) -> None:
         """Make a buffer at least this long."""
@@ -71,10 +75,10 @@ def lay_out(program: Program) -> Layout:
         layout.partners |= {n: p for n, p in owners.items() if n in program.state}
         updates += [_parameters(node, owners) for node in graph.nodes if is_update(node)]
     for name in _parameter_order(list(program.params), updates):
-        layout.places[name] = layout.append(PARAMS, "params", program.params[name].type.size)
+        layout.places[name] = layout.tensor(PARAMS, "params", program.params[name].type)
     starts = _arena_starts(layout)
     for name, tensor in program.state.items():
-        layout.places[name] = _state_place(layout, starts, name, tensor.type.size)
+        layout.places[name] = _state_place(layout, starts, name, tensor.type)
     check_buffers(program, layout.buffers())
     return layout
 
@@ -107,10 +111,10 @@ def _arena_starts(layout: Layout) -> dict[str, int]:
     return starts
 
 
-def _state_place(layout: Layout, starts: dict[str, int], name: str, words: int) -> Place:
+def _state_place(layout: Layout, starts: dict[str, int], name: str, type_: TensorType) -> Place:
     parameter = layout.partners.get(name)
     if parameter is None:
-        return layout.append(SCALARS if words == 1 else STATE, "state", words)
+        return layout.tensor(SCALARS if type_.size == 1 else STATE, "state", type_)
     arena, place = _arena(layout, name), layout.places[parameter]
     offset = place.offset - starts[arena]
     layout.reserve(arena, "state", offset + place.count)

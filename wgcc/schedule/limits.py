@@ -85,7 +85,7 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
 
 def _too_large(buffer: Buffer, program: Program) -> str:
     size = buffer.words * WORD / MIB
-    sizes = {name: t.type.size for name, t in program.params.items()}
+    sizes = {name: t.type.words for name, t in program.params.items()}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
     named = f"; the largest parameters are {', '.join(largest)}" if largest else ""
     return (

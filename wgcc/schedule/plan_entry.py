@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from wgcc.ir.graph import Graph, Value
+from wgcc.ir.graph import Constant, Graph, Value
 from wgcc.schedule.codegen.bindings import SCALARS, Part
 from wgcc.schedule.expand_loops import Expanded, LoopSpan, expand_loops
 from wgcc.schedule.fuse.fuse import Fused, fuse
@@ -76,12 +76,17 @@ def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
     """Constants of equal content share a place, whatever entry they belong to."""
     places = {}
     for constant in graph.constants:
-        key = f"{CONSTANTS}/{constant.words.hex()}"
+        key = constant_key(constant)
         if key not in layout.places:
-            size = constant.value.type.size
-            layout.places[key] = layout.append(CONSTANTS, "constant", size)
+            layout.places[key] = layout.tensor(CONSTANTS, "constant", constant.value.type)
         places[constant.value.name] = layout.places[key]
     return places
+
+
+def constant_key(constant: Constant) -> str:
+    """Names its content; words and bytes are different, even where they are equal bits."""
+    unit = "bytes" if constant.value.type.is_packed else "words"
+    return f"{CONSTANTS}/{unit}/{constant.words.hex()}"
 
 
 def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:

@@ -56,7 +56,7 @@ from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.layout import CONSTANTS, Layout
 from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.memory.slots import Slots
-from wgcc.schedule.plan_entry import PlannedEntry, plan_entry
+from wgcc.schedule.plan_entry import PlannedEntry, constant_key, plan_entry
 
 # The kind of groups that are no dispatch: they read several tensors as one.
 FLAT = "flat"
@@ -229,7 +229,7 @@ def _label(group: Group, planned: PlannedEntry) -> str:
     if group.kind == "update":
         return group.roots[0].op
     stored = [v for root in group.roots for v in root.outputs if planned.is_stored(v)]
-    return stored[-1].name.removesuffix(".copy").removesuffix(".write")
+    return stored[-1].name.removesuffix(".copy").removesuffix(".write").removesuffix(".pack")
 
 
 def _constants(
@@ -239,6 +239,6 @@ def _constants(
     found: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():
         for constant in (constant for graph in entry.graphs for constant in graph.constants):
-            place = layout.places[f"{CONSTANTS}/{constant.words.hex()}"]
+            place = layout.places[constant_key(constant)]
             found.setdefault(f"{CONSTANTS}/{place.offset}", (constant, place))
     return found

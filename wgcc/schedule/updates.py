@@ -103,3 +103,11 @@ def span(places: Sequence[Place]) -> Place:
     start = min(place.offset for place in places)
     end = max(place.offset + place.count for place in places)
     return Place(places[0].buffer, start, end - start)
+
+
+def overwrites_bytes(node: Node | None, name: str) -> bool:
+    """Does it write a window into the packed bytes of this state?"""
+    if node is None or node.op != "window_update":
+        return False
+    base = node.inputs[0]
+    return base.name == name and base.type.is_packed and base.type.size > 1

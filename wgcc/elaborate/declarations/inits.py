@@ -15,7 +15,7 @@ from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, d
 from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
-from wgcc.ir.dtypes import LARGEST_FLOAT
+from wgcc.ir.dtypes import FLOATS, LARGEST_FLOAT
 from wgcc.ir.program import Init
 from wgcc.lazy_numpy import np
 from wgcc.syntax import ast
@@ -32,6 +32,8 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "orthogonal": "gain=1.0",
     "external": "",
 }
+# What integers and bools can start as.
+WHOLE = ("zeros", "ones", "external")
 # The least value of each argument; `low`, `high` and `mean` have no bound.
 LOWER_BOUNDS = {"std": 0.0, "fan": 1.0, "fan_in": 1.0, "fan_out": 1.0, "gain": 0.0}
 
@@ -47,7 +49,7 @@ def param_init(context: Context, param: ast.Param, dtype: str, dims: tuple[Dim, 
         advice = "add `~ normal(0.0, 0.02)` or `= 0.0`; `~ external` if a file of weights has them"
         raise Stop(found.help(advice))
     if param.init.drawn:
-        return _distribution(context, param.init.value, dims)
+        return _distribution(context, param.init.value, dtype, dims)
     return value_init(context, param.init.value, dtype, dims)
 
 
@@ -92,7 +94,7 @@ def _computed(
     return tuple(map(float, array.tolist()))
 
 
-def _distribution(context: Context, expr: ast.Expr, dims: tuple[Dim, ...]) -> Init:
+def _distribution(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim, ...]) -> Init:
     named = expr.function if isinstance(expr, ast.Call) else expr
     if not isinstance(named, ast.Name):
         text = "after `~` comes a distribution such as `normal(0.0, 0.02)`"
@@ -102,6 +104,9 @@ def _distribution(context: Context, expr: ast.Expr, dims: tuple[Dim, ...]) -> In
         if not found.helps:
             found.note("distributions: " + ", ".join(sorted(DISTRIBUTIONS)))
         raise Stop(found)
+    if dtype not in FLOATS and named.text not in WHOLE:
+        text = f"`{named.text}` draws floats, but this parameter holds {dtype}"
+        raise Stop(context.report.error("WG0502", text, expr).help(FROM_FILE))
     if named.text == "orthogonal" and len(dims) < 2:
         text = f"`orthogonal` needs at least two axes, but this has {len(dims)}"
         raise Stop(context.report.error("WG0415", text, expr))

@@ -205,16 +205,18 @@ class _Members:
         if member.guard is not None and not is_true(context, member.guard):
             return
         dtype, dims = type_of(context, member.type)
-        if dtype not in FLOATS:
-            text = f"a parameter must hold floats, not {dtype}"
+        frozen = self.frozen or member.frozen
+        if dtype not in FLOATS and not frozen:
+            text = f"a parameter that is trained must hold floats, not {dtype}"
             found = context.report.error("WG0502", text, member.type)
-            raise Stop(found.help("use `state` for values that are not trained"))
+            found.help(f"weights that stay as they are: `frozen param {member.name.text}: …`")
+            raise Stop(found.help("values that an entry changes: `state`"))
         path, span = self._path(member.name.text), member.name.span
         ref = ParamRef(
             path,
             dtype,
             dims,
-            self.frozen or member.frozen,
+            frozen,
             param_init(context, member, dtype, dims),
             span,
             context.report.user_span(span),

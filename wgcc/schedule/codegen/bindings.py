@@ -34,6 +34,13 @@ class Part:
 Parts = Mapping[str, Part]
 
 
+Hoisting = Callable[[Index], Index]
+
+
+def unchanged(index: Index) -> Index:
+    return index
+
+
 class Bindings:
     """Names regions in the order of first use: `x…` for what is read, `y…` for what is written.
 
@@ -51,14 +58,22 @@ class Bindings:
         self._written: set[Place] = set()
         self._shown: dict[Place, list[str]] = {}
 
-    def load(self, value: Value, position: Index) -> str:
+    def load(self, value: Value, position: Index, hoist: Hoisting = unchanged) -> str:
+        """`hoist` may put an index in terms of what was computed before."""
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "x")
         if self._place(value).uniform:
             return f"{name}.x"
+        if self._is_packed(value) and name != SCALARS:
+            word, bit = hoist(position // 4).wgsl(), hoist(position % 4 * 8).wgsl()
+            return _byte(f"{name}[{word}]", bit, value.dtype)
+        position = hoist(position)
         if self._place(value).half:
             return f"f32({name}[{(position + offset).wgsl()}])"
-        return _from_word(f"{name}[{(position + offset).wgsl()}]", value.dtype, name == SCALARS)
+        word = f"{name}[{(position + offset).wgsl()}]"
+        if self._is_packed(value):
+            return _byte(word, "0u", value.dtype)
+        return _from_word(word, value.dtype, name == SCALARS)
 
     def store(self, value: Value, position: Index, text: str) -> str:
         value, position = self._in_whole(value, position)
@@ -67,7 +82,19 @@ class Bindings:
         if self._place(value).half:
             return f"{name}[{(position + offset).wgsl()}] = f16({text});"
         word = _to_word(text, value.dtype, name == SCALARS)
+        if self._is_packed(value):
+            assert name == SCALARS, "what is stored by element is one word, or `pack`ed before"
+            word = byte_of(text, value.dtype)
         return f"{name}[{(position + offset).wgsl()}] = {word};"
+
+    def load_word(self, value: Value, position: Index) -> str:
+        """A word of a value whose elements are packed."""
+        name, offset = self._bind(value, "y")
+        return f"{name}[{(position + offset).wgsl()}]"
+
+    def store_word(self, value: Value, position: Index, text: str) -> str:
+        self._written.add(self.region(value))
+        return f"{self.load_word(value, position)} = {text};"
 
     def part(self, value: Value) -> Part | None:
         return self._parts.get(value.name)
@@ -127,14 +154,33 @@ class Bindings:
             self.use(region, "u32", stem, "values of one element", written=False)
             return SCALARS, place.offset
         element = "f16" if place.half else element_type(value.dtype)
+        element = "u32" if place.in_bytes else element
         if place.uniform:
             return self.use(region, COUNTER, "round", shown_as(value), written=False), 0
         return self.use(region, element, stem, shown_as(value), written=False), place.first
+
+    def _is_packed(self, value: Value) -> bool:
+        """Words that were packed before are stored to packed places as they are."""
+        return self._place(value).in_bytes and value.type.is_packed
 
 
 def shown_as(value: Value) -> str:
     """How a value is named to readers of kernels."""
     return f"{value.name} {value.type}"
+
+
+def byte_of(text: str, dtype: str) -> str:
+    """An element as a byte, the lowest of a u32."""
+    if dtype == "bool":
+        return f"select(0u, 1u, {text})"
+    return f"bitcast<u32>({text}) & 255u" if wgsl_type(dtype) == "i32" else text
+
+
+def _byte(word: str, bit: str, dtype: str) -> str:
+    """An element of a word of four, which starts at a bit."""
+    word = f"bitcast<i32>({word})" if wgsl_type(dtype) == "i32" else word
+    text = f"extractBits({word}, {bit}, 8u)"
+    return f"{text} != 0u" if dtype == "bool" else text
 
 
 def _from_word(text: str, dtype: str, is_scalar: bool) -> str:

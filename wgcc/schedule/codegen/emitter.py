@@ -13,13 +13,9 @@ from dataclasses import dataclass, field
 from wgcc.ir.graph import Node, Value
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
-from wgcc.schedule.codegen.bindings import Bindings
+from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
 from wgcc.schedule.codegen.index import Coordinates, Index, Variable, indices, linear, variable
 from wgcc.schedule.codegen.wgsl import is_literal, literal, wgsl_type, zero
-
-
-def unchanged(index: Index) -> Index:
-    return index
 
 
 def nothing_hoisted(index: Index, text: str) -> str | None:
@@ -48,7 +44,7 @@ class Emitter:
         self.outer = Scope()
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
-        self.hoist: Callable[[Index], Index] = unchanged
+        self.hoist: Hoisting = unchanged
         self.loaded: Callable[[Index, str], str | None] = nothing_hoisted
         self._producers = producers
         self._counts: dict[str, int] = {}
@@ -119,7 +115,7 @@ class Emitter:
             name = self.loaded(index, self.bindings.load(value, index))
             if name is not None:
                 return name
-        return self.let("x", self.bindings.load(value, self.hoist(index)), coordinates)
+        return self.let("x", self.bindings.load(value, index, self.hoist), coordinates)
 
     def _pointwise(self, node: Node, coordinates: Coordinates) -> str:
         operands = [self.at(v, coordinates) for v in node.inputs]

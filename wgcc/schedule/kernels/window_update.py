@@ -12,6 +12,7 @@ from wgcc.schedule.codegen.index import Index, coordinates_of, variable
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
+from wgcc.schedule.kernels.byte_window import Rows, overwritten_bytes
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 WORKGROUP = 64
@@ -20,7 +21,11 @@ WORKGROUP = 64
 def window_update_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     in_place = context.is_at_same_place(node.inputs[0], node.output)
-    launch = _overwrite(node, context) if in_place else _merge(node, context)
+    if in_place:
+        write = _overwrite_bytes if context.place(node.output).in_bytes else _overwrite
+        launch = write(node, context)
+    else:
+        launch = _merge(node, context)
     return context.code(launch, launch)
 
 
@@ -35,6 +40,14 @@ def _overwrite(node: Node, context: Context) -> Launch:
     store = emitter.store(node.output, there, emitter.at(update, here))
     store = f"if ({fits}) {{ {store} }}" if fits else store
     return _launch(emitter, context, [*emitter.outer.lines, store], update.type.size)
+
+
+def _overwrite_bytes(node: Node, context: Context) -> Launch:
+    """One thread per word that the window may touch."""
+    emitter = Emitter(context.inlined, context.bindings())
+    start, fits = _start(node, emitter, context)
+    lines = overwritten_bytes(node, emitter, start, fits)
+    return _launch(emitter, context, lines, Rows.of(node).threads)
 
 
 def _merge(node: Node, context: Context) -> Launch:

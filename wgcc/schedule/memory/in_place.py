@@ -23,7 +23,7 @@ def may_store_in_place(fused: Fused, group: Group, old: str, new: Value) -> bool
         return True
     node = fused.flow.producers[new.name]
     if group.kind == "window_update":
-        return node.inputs[0].name == old
+        return node.inputs[0].name == old and old not in _needed(fused, node.inputs[1:])
     if is_update(node):
         return True
     if group.kind == "matmul":
@@ -76,6 +76,8 @@ def _positions_read(
 ) -> list[Index]:
     """Where a value is read on the way to what is pending."""
     own = {root.output.name: root for root in group.roots}
+    # A thread that stores a word of four elements reads those.
+    packed = [v for v in fused.flow.graph.sources if v.type.is_packed and v.type.size > 1]
     found: list[Index] = []
     seen = set()
     while pending:
@@ -84,7 +86,8 @@ def _positions_read(
             continue
         seen.add((value.name, at))
         if value.name == old:
-            found.append(linear(at, value.shape))
+            position = linear(at, value.shape)
+            found.append(position // 4 if value in packed else position)
         node = fused.inlined.get(value.name) or own.get(value.name)
         if node is not None and _is_by_element(node):
             pending.extend(operand_places(node, at))

@@ -6,18 +6,23 @@ from dataclasses import replace
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.passes.rewrite import builder_for
-from wgcc.schedule.updates import is_update
+from wgcc.schedule.updates import is_update, overwrites_bytes
 
 
 def keep_old(graph: Graph, names: set[str]) -> tuple[Graph, frozenset[str]]:
-    """Let everything but updates read copies of these parameters or states; also their names."""
+    """Let everything but what replaces them read copies of these parameters or states.
+
+    Gives the names of the copies, too.
+    """
     builder = builder_for(graph)
     sources = [value for value in graph.sources if value.name in names]
     old = {v.name: builder.apply("copy", v, name=f"{v.name}.old") for v in sources}
 
     def reads(node: Node) -> tuple[Value, ...]:
-        return tuple(old.get(value.name, value) for value in node.inputs)
+        inputs = tuple(old.get(value.name, value) for value in node.inputs)
+        return (node.inputs[0], *inputs[1:]) if id(node) in windows else inputs
 
+    windows = {id(n) for n in graph.nodes if any(overwrites_bytes(n, name) for name in names)}
     nodes = [n if is_update(n) else replace(n, inputs=reads(n)) for n in graph.nodes]
     copies = frozenset(value.name for value in old.values())
     return replace(graph, nodes=(*builder.nodes, *nodes)), copies

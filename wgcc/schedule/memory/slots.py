@@ -140,8 +140,8 @@ def io_places(graph: Graph, layout: Layout) -> dict[str, Place]:
 
 def own_place(name: str, role: str, value: Value, layout: Layout) -> Place:
     if value.type.size == 1:
-        return layout.append(SCALARS, "state", 1)
-    return layout.append(name, role, value.type.size)
+        return layout.tensor(SCALARS, "state", value.type)
+    return layout.tensor(name, role, value.type)
 
 
 def lives_of(

@@ -26,6 +26,7 @@ from wgcc.schedule.layout import Layout
 from wgcc.schedule.prepare.flatten_joins import flatten_joins
 from wgcc.schedule.prepare.own_carries import own_carries
 from wgcc.schedule.prepare.own_gradients import own_gradients
+from wgcc.schedule.prepare.pack_results import pack_results
 from wgcc.schedule.prepare.place_results import place_results
 from wgcc.schedule.prepare.random_sites import sites_in_memory
 from wgcc.schedule.prepare.split_k import split_k
@@ -53,7 +54,7 @@ def _prepared(graph: Graph, layout: Layout) -> Graph:
         # Gradients get places when they have their final form, which nothing changes any more.
         graph = own_gradients(graph)
         graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
-    return _placed(place_results(sites_in_memory(graph)))
+    return _placed(place_results(pack_results(sites_in_memory(graph))))
 
 
 def _with_rules(graph: Graph) -> Graph:

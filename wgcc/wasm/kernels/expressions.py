@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 from wgcc.schedule.codegen.index import Index, constant, variable
@@ -14,7 +15,7 @@ from wgcc.wasm.encoding.function import Function
 from wgcc.wasm.kernels.positions import Counter, Positions
 from wgcc.wasm.kernels.reductions import ordered_names
 from wgcc.wasm.kernels.scopes import Scopes
-from wgcc.wasm.kernels.span import LANES
+from wgcc.wasm.kernels.span import LANES, WORD
 from wgcc.wasm.kernels.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
 from wgcc.wasm.wgsl.evaluate import Constant, Local
 from wgcc.wasm.wgsl.lanes import Code
@@ -212,6 +213,8 @@ class Expressions(ABC):
                 return self._named(self.load(storage, self.position(index, env)), names)
             case Member(Name(name), "x") if isinstance(storage := env[name], Storage):
                 return self._named(self.load(storage, constant(0)), names)
+            case Call("extractBits", (word, first, Literal(8))) if byte := _word_of(word):
+                return self._named(self._byte(*byte, first, env), names)
             case Call(name, args) if name in self._functions:
                 held = self._inline(expr, env)
                 assert held is not None
@@ -228,6 +231,13 @@ class Expressions(ABC):
             case Unary(op, operand):
                 return Unary(op, self._lowered(operand, env, names))
         return expr
+
+    def _byte(self, name: str, index: Expr, kind: str, first: Expr, env: Env) -> Held:
+        """A byte of a word in memory, whose bits start at a multiple of 8."""
+        storage = env[name]
+        assert isinstance(storage, Storage)
+        position = self.position(index, env) * WORD + self.position(first, env) // 8
+        return self.load(replace(storage, kind=kind, unit=1), position)
 
     def _shared(self, expr: Expr, env: Env, names: Env) -> Expr:
         """A position that turns out to be the same for all lanes is computed for all of them."""
@@ -291,6 +301,16 @@ class Expressions(ABC):
             return function.result
         kinds = [self._kind(arg, env) for arg in (args[:2] if name == "select" else args)]
         return next((kind for kind in kinds if kind != "int"), "int")
+
+
+def _word_of(expr: Expr) -> tuple[str, Expr, str] | None:
+    """The binding and the index of a word that is loaded, and as what."""
+    match expr:
+        case Element(Name(name), index):
+            return name, index, "u32"
+        case Call("bitcast<i32>", (Element(Name(name), index),)):
+            return name, index, "i32"
+    return None
 
 
 def _literal(expr: Literal, kind: str) -> Held:

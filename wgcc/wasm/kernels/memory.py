@@ -11,6 +11,13 @@ from wgcc.wasm.wgsl.wgsl_tree import Element, Expr, Name
 
 # Costs, in instructions: of a load or store whose lanes are neighbours, apart, or anywhere.
 NEAR, APART, ANYWHERE = 1.0, 5.0, 9.0
+_LOADS = {
+    ("f32", WORD): "f32.load",
+    ("u32", WORD): "i32.load",
+    ("i32", WORD): "i32.load",
+    ("u32", 1): "i32.load8_u",
+    ("i32", 1): "i32.load8_s",
+}
 _STORES = {"f32": "f32.store", "u32": "i32.store", "i32": "i32.store"}
 
 
@@ -36,12 +43,10 @@ class MemoryAccess(Expressions):
         def emit() -> int:
             local = self.f.local("x", type_code(storage.kind, lanes))
             if lanes == 1:
-                offset = self.positions.address(storage.local, index)
-                load = "f32.load" if storage.kind == "f32" else "i32.load"
-                self.f.emit(load, offset=offset)
+                offset = self.positions.address(storage.local, index, unit=storage.unit)
+                self.f.emit(_LOADS[storage.kind, storage.unit], offset=offset)
             elif stride == 1:
-                offset = self.positions.address(storage.local, index)
-                self.f.emit("v128.load", offset=offset)
+                self._load_vector(storage, index)
             else:
                 self._gather(storage, index, stride)
             self.f.set(local)
@@ -50,7 +55,7 @@ class MemoryAccess(Expressions):
         if storage.written:
             local = emit()
         else:
-            local = self.scopes.once(("load", storage.local, index), here, emit)
+            local = self.scopes.once(("load", storage, index), here, emit)
         return Held(storage.kind, lanes, local, depth=here)
 
     def _neighbours(self, index: Index) -> Choice | None:
@@ -70,8 +75,7 @@ class MemoryAccess(Expressions):
         for near in (True, False):
             with self.scopes.inside(conditional=True) as scope:
                 if near:
-                    offset = self.positions.address(storage.local, choice.index)
-                    self.f.emit("v128.load", offset=offset)
+                    self._load_vector(storage, choice.index)
                 else:
                     self._gather(storage, self.resolved(index), None)
             parts.append(scope.body)
@@ -86,18 +90,33 @@ class MemoryAccess(Expressions):
         self.f.set(local)
         return Held(storage.kind, LANES, local, depth=depth)
 
+    def _load_vector(self, storage: Storage, index: Index) -> None:
+        offset = self.positions.address(storage.local, index, unit=storage.unit)
+        if storage.unit == WORD:
+            self.f.emit("v128.load", offset=offset)
+            return
+        sign = "s" if storage.kind == "i32" else "u"
+        self.f.emit("v128.load32_zero", offset=offset)
+        self.f.emit(f"i16x8.extend_low_i8x16_{sign}").emit(f"i32x4.extend_low_i16x8_{sign}")
+
     def _gather(self, storage: Storage, index: Index, stride: int | None) -> None:
         near = stride is not None and stride > 0
-        vector = self.f.local("gathered", V128)
+        vector, unit = self.f.local("gathered", V128), storage.unit
+        if unit != WORD:
+            self.f.v128(bytes(16)).set(vector)
         for lane in range(LANES):
-            offset = self.positions.address(storage.local, index, 0 if near else lane)
-            offset += lane * stride * WORD if near and stride else 0
-            if lane == 0:
+            offset = self.positions.address(storage.local, index, 0 if near else lane, unit)
+            offset += lane * stride * unit if near and stride else 0
+            if lane == 0 and unit == WORD:
                 self.f.emit("v128.load32_zero", offset=offset)
             else:
-                self.f.get(vector).emit("v128.load32_lane", lane, offset=offset)
+                # A byte goes to the lowest one of its word.
+                place = lane * WORD // unit
+                self.f.get(vector).emit(f"v128.load{8 * unit}_lane", place, offset=offset)
             self.f.set(vector)
         self.f.get(vector)
+        if unit != WORD and storage.kind == "i32":
+            self.f.i32(24).emit("i32x4.shl").i32(24).emit("i32x4.shr_s")
 
     def store(self, target: Element, value: Expr, env: Env) -> None:
         assert isinstance(target.whole, Name)

@@ -109,8 +109,11 @@ class Positions:
         f.set(local)
         return local
 
-    def address(self, base: int, index: Index, lane: int = 0) -> int:
-        """Pushes the address of a word; gives the offset that the instruction must add."""
+    def address(self, base: int, index: Index, lane: int = 0, unit: int = WORD) -> int:
+        """Pushes the address of an element of `unit` bytes.
+
+        Gives the offset that the instruction must add.
+        """
         parts: dict[int, list[tuple[Atom, int]]] = {}
         for atom, factor in index.terms:
             depth = self.depth(Index(((atom, 1),)))
@@ -119,38 +122,38 @@ class Positions:
         constant = index.offset - offset
         here = parts.pop(self._scopes.depth, [])
         known = tuple((depth, tuple(terms)) for depth, terms in sorted(parts.items()))
-        self._f.get(self._base(base, known, constant, lane))
+        self._f.get(self._base(base, known, constant, lane, unit))
         for atom, factor in here:
-            self._term(atom, factor * WORD, lane)
+            self._term(atom, factor * unit, lane)
             self._f.emit("i32.add")
-        return offset * WORD
+        return offset * unit
 
     def _is_positive(self, index: Index) -> bool:
         """Whether the terms without the offset never sum up to less than zero."""
         return index.offset >= 0 and Index(index.terms).low >= 0 and index.offset < 1 << 28
 
-    def _base(self, base: int, parts: Parts, constant: int, lane: int) -> int:
+    def _base(self, base: int, parts: Parts, constant: int, lane: int, unit: int) -> int:
         """A local with the address of what the outer scopes say."""
         if not parts:
-            return self._sum(base, (), constant, 0, 0) if constant else base
+            return self._sum(base, Index((), constant), 0, 0, unit) if constant else base
         (depth, terms), before = parts[-1], parts[:-1]
-        start = self._base(base, before, constant, lane)
+        start = self._base(base, before, constant, lane, unit)
         lane = lane if self.in_lanes(Index(terms)) else 0
-        return self._sum(start, terms, 0, depth, lane)
+        return self._sum(start, Index(terms), depth, lane, unit)
 
-    def _sum(self, start: int, terms: Terms, constant: int, depth: int, lane: int) -> int:
+    def _sum(self, start: int, index: Index, depth: int, lane: int, unit: int) -> int:
         def emit() -> int:
             local = self._f.local("base", I32)
             self._f.get(start)
-            for atom, factor in terms:
-                self._term(atom, factor * WORD, lane)
+            for atom, factor in index.terms:
+                self._term(atom, factor * unit, lane)
                 self._f.emit("i32.add")
-            if constant:
-                self._f.i32(constant * WORD).emit("i32.add")
+            if index.offset:
+                self._f.i32(index.offset * unit).emit("i32.add")
             self._f.set(local)
             return local
 
-        return self._scopes.once(("base", start, terms, constant, lane), depth, emit)
+        return self._scopes.once(("base", start, index, lane, unit), depth, emit)
 
     def push(self, index: Index, unit: int, lane: int = 0) -> None:
         """Pushes `unit` times a position, of one lane."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wgcc.schedule.codegen.index import Index
 from wgcc.wasm.encoding.encoder import F32, I32, V128
+from wgcc.wasm.kernels.span import WORD
 
 
 class Unvectorisable(Exception):
@@ -44,11 +45,15 @@ class Mutable:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A binding: the local with its address, the kind of its elements."""
+    """A binding: the local with its address, the kind of its elements.
+
+    Its positions count words, or bytes (`unit` 1), which are loaded as whole numbers.
+    """
 
     local: int
     kind: str
     written: bool
+    unit: int = WORD
 
 
 Thing = Held | Mutable | Storage
