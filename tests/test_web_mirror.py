@@ -171,7 +171,7 @@ LARGEST = {
     "wgcc/check.js": 8100,
     "wgcc/files.js": 4000,
     "wgcc/draw.js": 2200,
-    "wgcc/inspect.js": 3000,
+    "wgcc/inspect.js": 3100,
     "wgcc/wasm.js": 4500,
     "wgcc/tune.js": 1300,
 }
