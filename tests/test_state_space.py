@@ -13,6 +13,7 @@ import wgcc_runtime
 from adapters import ROOT
 from building import build
 from wgcc.compiler import compile_file
+from wgcc.wasm.twin import kernel_text
 
 CURVES = ROOT / "tests" / "curves"
 TOKENS = 64
@@ -56,6 +57,19 @@ def test_hidden_states_are_never_stored_as_a_whole(times: int, tmp_path: Path) -
     memory = compile_file(model).planned.plan["memory"]
     all_states = 4 * 2 * times * 64 * 16
     assert memory["temps"] < all_states
+
+
+@pytest.mark.parametrize("times", [64, 61])
+def test_the_twin_takes_four_channels_or_states_at_a_time(times: int, tmp_path: Path) -> None:
+    """exp rounds a number or, for vectors, four of them."""
+    model = tmp_path / "scan.wg"
+    model.write_text(SCAN.format(times=times), encoding="utf-8")
+    schedule = compile_file(model).schedule
+    assert schedule is not None
+    texts = [kernel_text(dispatch) for dispatch in schedule.entries["slopes"].dispatches]
+    carrying = [text for text in texts if ".nearest" in text]
+    assert len(carrying) == 4
+    assert all("f32x4.nearest" in text for text in carrying)
 
 
 def test_the_same_gradients_every_time(tmp_path: Path, device: Any) -> None:
