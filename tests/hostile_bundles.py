@@ -67,6 +67,13 @@ def range_guard(name: str, **changes: Any) -> Case:
     return plan_case(name, "entries.train.range_guard", record)
 
 
+def loops(name: str, *ranges: tuple[int, int, int]) -> Case:
+    """Loops over the three dispatches of an entry: (first, count, rounds)."""
+    keys = ("first", "count", "rounds")
+    records = [dict(zip(keys, numbers, strict=True)) for numbers in ranges]
+    return plan_case(name, "entries.train.repeats", records)
+
+
 BINDING = "entries.train.dispatches.0.bindings.0"
 GUARD = "entries.train.guard"
 PLANS = [
@@ -152,6 +159,17 @@ PLANS = [
     plan_case("workgroup beyond the limit", "kernels.0.workgroup", [512, 1, 1], "limit"),
     plan_case("unknown field of a kernel", "kernels.0.subgroup", 4),
     plan_case("nine bindings", "kernels.0.access", ["read"] * 9, "limit"),
+    plan_case("thirteen uniforms", "kernels.0.access", ["uniform"] * 13, "limit"),
+    plan_case("uniform of inputs", "kernels.0.access", ["uniform", "read", "read_write"]),
+    loops("loop beyond the list", (1, 3, 2)),
+    loops("loop from beyond the list on", (3, 1, 2)),
+    loops("loop over nothing", (1, 0, 2)),
+    loops("loop of no rounds", (0, 1, 0)),
+    loops("loops that overlap", (0, 2, 2), (1, 2, 2)),
+    loops("inner loop before its outer one", (1, 1, 2), (0, 3, 2)),
+    loops("loops in the wrong order", (2, 1, 2), (0, 1, 2)),
+    loops("loop of too many rounds", (0, 3, 400_000)),
+    loops("loops that multiply", (0, 3, 1000), (0, 2, 1000), (0, 1, 1000)),
     plan_case("kernels of one name", "kernels.1.name", "predict"),
     plan_case("path that climbs", "kernels.0.file", "../../etc/passwd"),
     plan_case("absolute path", "kernels.0.file", "/etc/passwd"),

@@ -4,7 +4,6 @@ import { openSource } from './batches.js';
 import { loadCheck, loadFiles } from './parts.js';
 import { inputTensors, isScalar, totalBytes } from './plan.js';
 import { mapRecord } from './records.js';
-import { runCount } from './repeats.js';
 import { leaveWords } from './spare_words.js';
 
 /** @import { NamedWords } from './arrays.js' */
@@ -169,7 +168,7 @@ class Training {
 
   /** @param {number} count of steps in the last submit @param {number} ms of each */
   #adapt(count, ms) {
-    const { plan } = this.session;
+    const { plan, machine } = this.session;
     const inputBytes = totalBytes(inputTensors(plan, this.entryName));
     const fitting = Math.min(
       SUBMIT_MS / ms,
@@ -177,7 +176,7 @@ class Training {
       4 * count,
       SUBMIT_STEPS,
       SUBMIT_BYTES / (inputBytes + 1),
-      SUBMIT_DISPATCHES / runCount(plan.entries[this.entryName]),
+      SUBMIT_DISPATCHES / machine.commands[this.entryName].length,
     );
     this.#stepsPerSubmit = Math.max(1, Math.floor(fitting));
   }

@@ -103,6 +103,21 @@ def all_dispatches(entry: Mapping[str, Any]) -> list[Plan]:
     return [*entry["dispatches"], *entry.get("guard", {}).get("dispatches", ())]
 
 
+def times_run(entry: Mapping[str, Any]) -> list[int]:
+    """How often one call runs each of `all_dispatches`; those of loops more than once."""
+    return [
+        prod(x["rounds"] for x in entry.get("repeats", ()) if 0 <= i - x["first"] < x["count"])
+        if i < len(entry["dispatches"])
+        else 1
+        for i in range(len(all_dispatches(entry)))
+    ]
+
+
+def run_count(entry: Mapping[str, Any]) -> int:
+    """How many dispatches one call runs, without its guard."""
+    return sum(times_run(entry)[: len(entry["dispatches"])])
+
+
 def plan_text(plan: Plan) -> str:
     """JSON with one record per line, so that differences can be read."""
     parts = [f"{json.dumps(key)}: {_section(value, 1)}" for key, value in plan.items()]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
+from wgcc.bundle.plan import run_count
 from wgcc.bundle.web_text import fill, package_name, template
 
 Plan = Mapping[str, Any]
@@ -45,7 +46,7 @@ def _entries(plan: Plan) -> Iterable[str]:
         inputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["inputs"].items())
         outputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["outputs"].items())
         kind = "trains" if entry["training"] else "predicts"
-        work = f"{kind}, {len(entry['dispatches'])} dispatches"
+        work = f"{kind}, {run_count(entry)} dispatches"
         yield f"| `{name}` | `{inputs}` | `{outputs}` | {work} |"
 
 

@@ -115,9 +115,12 @@ class Subject:
         return found
 
     def _entry(self, name: str) -> dict[str, Any]:
+        from wgcc_runtime.repeats import times_run
+
         plan, profile = self._model.plan, self._model.profile_name
         used = [dispatch.kernel for dispatch in plan.dispatches(name, profile)]
-        counts = {"dispatches": len(used), "distinct_kernels": len(set(used))}
+        runs = sum(times_run(plan.entries[name]))
+        counts = {"dispatches": runs, "distinct_kernels": len(set(used))}
         return {**asdict(self.watches[name].timing()), **counts}
 
     def _kernels(self, name: str) -> dict[str, Any]:

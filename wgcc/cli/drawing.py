@@ -14,6 +14,7 @@ from wgcc.ir.graph import Graph
 
 # `buffer`, `offset` and `size`, as bindings have them.
 Region = Mapping[str, int]
+WRITES = "read_write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +78,9 @@ def plan_drawing(plan: Mapping[str, Any], name: str) -> Drawing:
     for dispatch in entry["dispatches"]:
         kernel = plan["kernels"][dispatch["kernel"]]
         bound = list(zip(dispatch["bindings"], kernel["access"], strict=True))
-        reads = [region for region, access in bound if access == "read" or _lasts(plan, region)]
+        reads = [region for region, how in bound if how != WRITES or _lasts(plan, region)]
         arrows += [(box, len(boxes)) for box in _writers(written, reads)]
-        written += [(region, len(boxes)) for region, access in bound if access != "read"]
+        written += [(region, len(boxes)) for region, how in bound if how == WRITES]
         boxes.append(Box(kernel["name"], f"{dispatch['label']}  {dispatch['at']}", "step"))
     for key, tensor in entry["outputs"].items():
         region = _tensor_region(plan, tensor)
@@ -90,7 +91,7 @@ def plan_drawing(plan: Mapping[str, Any], name: str) -> Drawing:
 
 def _lasts(plan: Mapping[str, Any], region: Region) -> bool:
     """Parameters, moments and counters are updated: a kernel that writes them also reads them."""
-    return plan["buffers"][region["buffer"]]["role"] in ("params", "state")
+    return plan["buffers"][region["buffer"]]["role"] in ("params", "state", "counter")
 
 
 def _writers(written: Sequence[tuple[Region, int]], regions: Sequence[Region]) -> list[int]:

@@ -5,16 +5,18 @@ For each value of a kernel: why it is computed there, and why it is stored or th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from wgcc.cli.printing import plural
+from wgcc.cli.printing import dispatches, plural
 from wgcc.cli.subject import Subject
 from wgcc.errors import WgError
-from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule, Made
+from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule, Made, Rounds
 
 # How many values of one op, for example the parameters of an update, are listed.
 LISTED = 3
+# What is in a loop is indented.
+STEP = "  "
 
 
 def fused_text(subject: Subject) -> str:
@@ -29,14 +31,27 @@ def fused_text(subject: Subject) -> str:
         lines += [_title(entry)]
         for number, dispatch in enumerate(entry.dispatches):
             launch = dispatch.launches[GPU]
-            lines += _dispatch(number, dispatch, names[launch.kernel])
+            own = _dispatch(number, dispatch, names[launch.kernel])
+            lines += _in_loops(number, entry.repeats, own)
         lines += [""]
     return "\n".join(lines)
 
 
+def _in_loops(number: int, repeats: Sequence[Rounds], lines: Iterable[str]) -> Iterator[str]:
+    """A dispatch in braces for each loop that starts or ends with it, indented for each around."""
+    around = [loop for loop in repeats if loop.first <= number < loop.end]
+    for depth, loop in enumerate(around):
+        if loop.first == number:
+            yield f"{STEP * depth}      repeat {plural(loop.rounds, 'round')} {{"
+    yield from (STEP * len(around) + line for line in lines)
+    for depth, loop in reversed(list(enumerate(around))):
+        if loop.end == number + 1:
+            yield f"{STEP * depth}      }}"
+
+
 def _title(entry: EntrySchedule) -> str:
-    dispatches = plural(len(entry.dispatches), "dispatch", "dispatches")
-    return f"entry {entry.name}: {plural(entry.naive_dispatches, 'op')} → {dispatches}"
+    runs = dispatches(len(entry.dispatches), sum(entry.times))
+    return f"entry {entry.name}: {plural(entry.naive_dispatches, 'op')} → {runs}"
 
 
 def _dispatch(number: int, dispatch: Dispatch, name: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from wgcc.bundle.plan import all_dispatches
+from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
 from wgcc.schedule.kernel import GPU
 
@@ -101,13 +101,14 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
         for profile in (GPU, *plan.get("profiles", {})):
             changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
             replaced = {item["dispatch"]: item for item in changed}
+            times = times_run(entry)
             for i, dispatch in enumerate(all_dispatches(entry)):
                 launch = replaced.get(i, dispatch)
                 # A dispatch that several profiles share is listed once.
                 if launch["kernel"] != number or (name, i) in found:
                     continue
-                moved = sum(binding["size"] for binding in dispatch["bindings"])
-                flops = dispatch.get("flops", 0)
+                moved = times[i] * sum(binding["size"] for binding in dispatch["bindings"])
+                flops = times[i] * dispatch.get("flops", 0)
                 found[name, i] = {
                     "entry": name, "profile": profile, "at": dispatch.get("at", ""),
                     "grid": launch["grid"], "flops": flops, "bytes": moved,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from wgcc.bundle.plan import all_dispatches
-from wgcc.cli.printing import plural, size, table
+from wgcc.bundle.plan import all_dispatches, run_count, times_run
+from wgcc.cli.printing import dispatches, plural, size, table
 from wgcc.ir.state_names import is_own_state
 
 Plan = Mapping[str, Any]
@@ -32,7 +32,7 @@ def overview_facts(plan: Plan) -> dict[str, Any]:
             name: {
                 "inputs": {key: _type(plan, tensor) for key, tensor in entry["inputs"].items()},
                 "outputs": {key: _type(plan, tensor) for key, tensor in entry["outputs"].items()},
-                "dispatches": len(entry["dispatches"]),
+                "dispatches": run_count(entry),
                 "training": entry["training"],
             }
             for name, entry in plan["entries"].items()
@@ -92,7 +92,7 @@ def _entries(plan: Plan) -> str:
     for name, entry in plan["entries"].items():
         inputs = ", ".join(f"{key}: {_type(plan, t)}" for key, t in entry["inputs"].items())
         outputs = ", ".join(f"{key}: {_type(plan, t)}" for key, t in entry["outputs"].items())
-        count = plural(len(entry["dispatches"]), "dispatch", "dispatches")
+        count = dispatches(len(entry["dispatches"]), run_count(entry))
         optimizers = [
             f"{opt} ({record['kind']})"
             for opt, record in plan["optimizer"].items()
@@ -108,8 +108,8 @@ def _kernels(plan: Plan) -> str:
     """The kernels that the shown entries use, with the number of dispatches."""
     uses: dict[int, int] = {}
     for entry in plan["entries"].values():
-        for dispatch in all_dispatches(entry):
-            uses[dispatch["kernel"]] = uses.get(dispatch["kernel"], 0) + 1
+        for dispatch, times in zip(all_dispatches(entry), times_run(entry), strict=True):
+            uses[dispatch["kernel"]] = uses.get(dispatch["kernel"], 0) + times
     rows = [
         (f"  {plan['kernels'][number]['name']}", f"× {count}", _first_place(plan, number))
         for number, count in uses.items()

@@ -79,6 +79,12 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{thousands(count)} {noun if count == 1 else nouns or noun + 's'}"
 
 
+def dispatches(distinct: int, runs: int) -> str:
+    """How many dispatches a call runs; in loops, more than there are."""
+    loops = f" ({thousands(distinct)} of them different)" if runs != distinct else ""
+    return plural(runs, "dispatch", "dispatches") + loops
+
+
 def table(rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Aligned columns; those in `right` are aligned right."""
     lines = [list(map(str, row)) for row in rows]

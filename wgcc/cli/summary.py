@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.owned import WEIGHTS
-from wgcc.cli.printing import plural, size, table, thousands
+from wgcc.cli.printing import dispatches, plural, size, table, thousands
 from wgcc.compiler import Compiled
 
 MAX_STORAGE_BUFFERS = 8
@@ -34,7 +34,11 @@ def facts(
         "memory": plan["memory"],
         "segments": compiled.remat_parts,
         "entries": {
-            name: {"dispatches": len(entry.dispatches), "ops": entry.naive_dispatches}
+            name: {
+                "dispatches": sum(entry.times),
+                "distinct": len(entry.dispatches),
+                "ops": entry.naive_dispatches,
+            }
             for name, entry in compiled.schedule.entries.items()
         },
         "storageBuffers": limits["maxStorageBuffersPerShaderStage"],
@@ -100,6 +104,6 @@ def _rematerialised(parts: int) -> list[str]:
 def _dispatches(entries: Mapping[str, Mapping[str, int]]) -> list[str]:
     return [
         f"{name}: {plural(entry['ops'], 'op')} → "
-        + plural(entry["dispatches"], "dispatch", "dispatches")
+        + dispatches(entry["distinct"], entry["dispatches"])
         for name, entry in entries.items()
     ]
