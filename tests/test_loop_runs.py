@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import line_bundle
 import wgcc_runtime
 from loop_graphs import CASES, draw_inputs, loop_graph
 from read_ir import program_of, read_graphs
@@ -25,6 +26,8 @@ from wgcc.cli.overview import overview
 from wgcc.cli.subject import Subject
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
+from wgcc_runtime.plan import read_plan
+from wgcc_runtime.repeats import run_order, times_run
 
 # A loop in a loop, which trains one parameter: a zero gives an infinity in its round.
 TRAIN = """
@@ -172,3 +175,16 @@ def test_loops_are_shown_as_loops() -> None:
     inner, outer = (kernel_facts(plan, name, "") for name in ("s_next", "t_next"))
     assert inner["dispatches"][0]["bytes"] == 2 * outer["dispatches"][0]["bytes"]
     assert len(plan_drawing(plan, "nested").boxes) == 3 + 9 + 3
+
+
+def test_loops_say_what_runs_how_often() -> None:
+    raw = line_bundle.make_plan()
+    raw["entries"]["train"]["repeats"] = [
+        {"first": 1, "count": 2, "rounds": 3},
+        {"first": 1, "count": 1, "rounds": 2},
+    ]
+    entry = read_plan(json.dumps(raw).encode()).entries["train"]
+    order = list(run_order(entry))
+    assert [number for number, _ in order] == [0, 1, 1, 2, 1, 1, 2, 1, 1, 2]
+    assert [rounds for _, rounds in order[1:4]] == [((1, 3), (1, 2)), ((1, 3), (2, 2)), ((1, 3),)]
+    assert times_run(entry) == [1, 6, 3]
