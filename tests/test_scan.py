@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elaborated import only, problems, program
+from elaborated import problems, program
 from wgcc.evaluate import OutOfRangeError, Session
+from wgcc.importing.uses import uses
 from wgcc.ir.loops import Loop
 from wgcc.passes.pipeline import run_passes
 
@@ -358,6 +359,28 @@ def test_a_body_that_nothing_uses_is_checked() -> None:
     assert re.search("argument `s` of `f` must be f32, but this is i32", found), found
 
 
-def test_a_loop_is_printed_as_one() -> None:
-    node = only(program(LSTM.replace("LOOP", "by_scan")).entries["run"], "repeat")
-    assert Loop(node).rounds == 5
+def test_weights_in_a_loop_are_imported_as_outside() -> None:
+    """What a parameter is used for decides how weights of other frameworks are stored."""
+    looped, unrolled = (uses(program(LSTM.replace("LOOP", f"by_{how}"))) for how in ("scan", "for"))
+    assert looped == unrolled and looped["cell.wh.w"].operation == "product"
+
+
+CUSTOM = """
+fn clipped(x: f32[3]) -> f32[3] { return x * x } grad g { return 10.0 * g }
+fn body(h: f32[3], x: f32[3]) -> (f32[3], f32[3]) {
+  h = clipped(h) + x
+  return h, h
+}
+model M {
+  entry run(h: f32[3], xs: f32[2, 3]) -> (d: f32[3], e: f32[2, 3]) {
+    last, _ = scan(body, h, xs)
+    return grad(sum(last), (h, xs))
+  }
+}
+"""
+
+
+def test_functions_with_a_gradient_of_their_own_in_a_body() -> None:
+    found = session(CUSTOM).call("run", {"h": np.ones(3), "xs": np.ones((2, 3))})
+    np.testing.assert_array_equal(found["d"], [100] * 3)
+    np.testing.assert_array_equal(found["e"], [[10] * 3, [1] * 3])

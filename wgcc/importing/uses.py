@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from wgcc.importing.transforms import Shape
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import with_rounds
 from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Pointwise
@@ -51,7 +52,7 @@ class Use:
 
 def uses(program: Program) -> dict[str, Use]:
     """The use of each parameter that an entry reads; `order` is its position by first use."""
-    tracers = [_Tracer(graph) for graph in program.entries.values()]
+    tracers = [_Tracer(with_rounds(graph)) for graph in program.entries.values()]
     found: dict[str, Use] = {}
     names = list(dict.fromkeys(name for tracer in tracers for name in tracer.first_used))
     for order, name in enumerate(names):
@@ -110,7 +111,7 @@ class _Tracer:
     def _follow(self, node: Node, at: int) -> None:
         if any(value in self._data for value in node.inputs):
             self._data.update(node.outputs)
-        if node.op in ("minimize", "grad"):
+        if node.op in ("minimize", "grad") or "body" in node.attrs:
             return
         for value in node.inputs:
             for name in _parameters(self._origins.get(value, ())):

@@ -132,6 +132,23 @@ def map_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
     return unique_names(replace(graph, nodes=tuple(nodes)))
 
 
+def with_rounds(graph: Graph) -> Graph:
+    """`graph` with the nodes of one round in front of each loop, to see what it does with what.
+
+    It cannot be run: slices and carries are inputs of it.
+    """
+    nodes: list[Node] = []
+    inputs: list[Value] = list(graph.inputs)
+    for node in graph.nodes:
+        if loop := loop_of(node):
+            names = {inner.name: outer for outer, inner in loop.captured}
+            round_ = with_rounds(rename(loop.body, names))
+            nodes += round_.nodes
+            inputs += [v for v in (*round_.inputs, *round_.state) if v not in names.values()]
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), inputs=tuple(inputs))
+
+
 def unique_names(graph: Graph) -> Graph:
     """`graph` with other names in bodies where two values of the entry have the same."""
     return _separated(graph, set())

@@ -15,6 +15,7 @@ from typing import Any
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
+from wgcc.ir.loops import with_fresh_names
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
 from wgcc.ops.registry import Marker, Op, ShapeError
@@ -66,7 +67,8 @@ def _repeated(b: Builder, wanted: Sequence[Value], known: dict[str, Value]) -> l
     for node in _needed(_depending(b.nodes, set(known)), wanted):
         outputs = tuple(Value(b.fresh(value.name), value.type) for value in node.outputs)
         inputs = tuple(known.get(value.name, value) for value in node.inputs)
-        b.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        copy = replace(node, inputs=inputs, outputs=outputs)
+        b.nodes.append(with_fresh_names(copy, b.fresh))
         known |= {old.name: new for old, new in zip(node.outputs, outputs, strict=True)}
     return [known.get(value.name, value) for value in wanted]
 

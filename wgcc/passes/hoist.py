@@ -221,4 +221,4 @@ class _Behind:
             self.rewrite.put(stack, found)
 
 
-PRODUCTS = ("matmul", "conv2d")
+PRODUCTS = ("matmul", "conv")

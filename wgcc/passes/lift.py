@@ -179,7 +179,10 @@ RULES: dict[str, Rule] = {
     "cumsum": _along_axes,
     "layer_norm": _rows,
     "rms_norm": _rows,
-    "conv2d": _images,
+    "conv": _images,
+    "patches": _images,
+    "unpatches": _images,
+    "flip": _along_axes,
 }
 # The only operand that may differ by round.
-ONLY_STACKED = {"gather": 1, "layer_norm": 0, "rms_norm": 0, "conv2d": 0}
+ONLY_STACKED = {"gather": 1, "layer_norm": 0, "rms_norm": 0, "conv": 0}

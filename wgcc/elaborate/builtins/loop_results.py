@@ -21,18 +21,34 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Diagnostic, Span
 
 
+def parts(value: AnyValue) -> Sequence[AnyValue] | None:
+    """The items of a tuple, or of a list of tensors; None for a tensor or a list of numbers."""
+    if isinstance(value, TupleValue):
+        return value.items
+    if isinstance(value, ListValue) and not _is_literal(value):
+        return value.items
+    return None
+
+
+def _is_literal(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return all(map(_is_literal, value.items))
+    return isinstance(value, (Number, Dim, BoolValue))
+
+
 def leaves(tracer: Tracer, value: AnyValue, name: str, at: Span) -> list[Tensor]:
     """The tensors of a tensor, or of a tuple of tensors and tuples; numbers become tensors."""
-    if isinstance(value, (TupleValue, ListValue)):
-        return [leaf for item in value.items for leaf in leaves(tracer, item, name, at)]
+    if (items := parts(value)) is not None:
+        return [leaf for item in items for leaf in leaves(tracer, item, name, at)]
     return [expect.checked(tracer, Given(value, at), name)]
 
 
-def rebuilt(like: AnyValue, parts: Iterator[Tensor]) -> AnyValue:
-    """The same tuple of other tensors."""
-    if isinstance(like, (TupleValue, ListValue)):
-        return TupleValue(tuple(rebuilt(item, parts) for item in like.items))
-    return next(parts)
+def rebuilt(like: AnyValue, tensors: Iterator[Tensor]) -> AnyValue:
+    """The same tuple or list of other tensors."""
+    if (items := parts(like)) is None:
+        return next(tensors)
+    made = tuple(rebuilt(item, tensors) for item in items)
+    return ListValue(made) if isinstance(like, ListValue) else TupleValue(made)
 
 
 def round_results(
@@ -73,11 +89,11 @@ def _matched(
     tracer: Tracer, before: AnyValue, after: AnyValue, carried: Iterator[Tensor], at: Span
 ) -> Iterator[Tensor]:
     """The tensors of `after`, as far as it has the form of `before`."""
-    if isinstance(before, (TupleValue, ListValue)):
-        items = after.items if isinstance(after, (TupleValue, ListValue)) else ()
-        if len(items) == len(before.items):
-            for old, new in zip(before.items, items, strict=True):
-                yield from _matched(tracer, old, new, carried, at)
+    if (items := parts(before)) is not None:
+        given = parts(after) or ()
+        if len(given) == len(items):
+            for old_item, new_item in zip(items, given, strict=True):
+                yield from _matched(tracer, old_item, new_item, carried, at)
         return
     old = next(carried)
     if isinstance(after, (Number, Dim, BoolValue)):

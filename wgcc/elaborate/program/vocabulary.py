@@ -11,6 +11,7 @@ from wgcc.elaborate.tracing.context import Context
 from wgcc.errors import Span
 from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
+from wgcc.ir.loops import with_rounds
 from wgcc.syntax import ast
 
 
@@ -44,7 +45,7 @@ def check_vocabulary(
 
 def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
     """Parameters that are indexed by ids."""
-    for node in graph.nodes:
+    for node in with_rounds(graph).nodes:
         ref = context.parts.params.get(node.inputs[0].name) if node.op == "gather" else None
         if ref is not None:
             rows = ref.dims[0]

@@ -56,7 +56,8 @@ class TracedBody(TracedGraph):
     def write(self, ref: ParamRef | StateRef, tensor: Tensor) -> None:
         self.read(ref)
         self.written[ref.path] = ref
-        self._current[ref.path] = Tensor(self.own(tensor.value), ref.dims)
+        self.writes[ref.path] = self.own(tensor.value)
+        self._current[ref.path] = Tensor(self.writes[ref.path], ref.dims)
 
     def apply(
         self,
