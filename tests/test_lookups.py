@@ -10,7 +10,7 @@ import pytest
 
 import wgcc_runtime
 from building import build
-from elaborated import program
+from elaborated import only, program
 from expressions import Case, graphs_of, run
 from wgcc.ir.graph import Graph
 from wgcc_runtime import WgccError
@@ -50,6 +50,12 @@ CASES: list[Case] = [
     ("x[:: -1, j, : 2]", "f32[A, B, 2]", {**X3, **IJ}, X[::-1, J, :2]),
     ("x[new, i, j]", "f32[1, B, C]", {**X3, **IJ}, X[None, I, J]),
     ("x[k, j]", "f32[B, C]", {**X3, **IJ, "k": ("i32", 1)}, X[1, J]),
+    ("x[arange(A), j[: 2]]", "f32[A, C]", {**X3, **IJ}, X[np.arange(2), J[:2]]),
+    ("x[:, arange(B), j]", "f32[A, B]", {**X3, **IJ}, X[:, np.arange(3), J]),
+    ("x[arange(A)[:, new], k]", "f32[A, B, C]", {**X3, "k": ("i32[A, B]", WIDE[:, :, 0] % 3)},
+     X[np.arange(2)[:, None], WIDE[:, :, 0] % 3]),
+    ("x[arange(A), k]", "f32[B, A, C]", {**X3, "k": ("i32[B, A]", WIDE[0, :, :2] % 3)},
+     X[np.arange(2), WIDE[0, :, :2] % 3]),
     ("x[:: -1]", "f32[B, C]", M2, M[::-1]),
     ("x[2 : 0 : -1, -1 : : -2]", "f32[2, 2]", M2, M[2:0:-1, -1::-2]),
     ("x[:, : 0 : -1]", "f32[B, C - 1]", M2, M[:, :0:-1]),
@@ -189,6 +195,13 @@ def _refuse(model: Any) -> None:
         model.call("move", by=np.int32(5))
     assert caught.value.code == "range"
     model.call("move", by=np.int32(4))
+
+
+def test_one_column_for_each_row_is_looked_up_row_by_row() -> None:
+    """Then the gradient of an element looks through the columns of its own row only."""
+    text = "model M {{ entry e(x: f32[9, 7], j: i32[9]) -> (y: f32[9]) = x[{}, j] }}"
+    for rows, op in (("arange(9)", "take_along"), ("arange(9) % 9", "gather")):
+        assert only(program(text.format(rows)).entries["e"], op).output.shape[0] == 9
 
 
 def test_positions_that_a_sort_gives_need_no_check() -> None:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.elaborate.operators.arithmetic import elementwise
+from wgcc.elaborate.operators.index_tensors import looked_up
 from wgcc.elaborate.operators.selections import Selection, Selections, select
-from wgcc.elaborate.operators.views import cut, flip, part, place, reshape, transpose
+from wgcc.elaborate.operators.views import cut, flip, part, place, reshape
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import Given
-from wgcc.elaborate.tracing.dims import Dim, product
+from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -68,44 +67,13 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
         if axis.at is not None:
             result = _window(tracer, result, number, axis)
     result = reshape(tracer, result, chosen.dims)
-    return _looked_up(tracer, result, chosen, at) if chosen.ids else result
+    if not chosen.ids:
+        return result
+    return looked_up(tracer, result, chosen.ids, chosen.first_id, at)
 
 
 def _turned(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
     return flip(tracer, x, [n for n, axis in enumerate(chosen.axes) if axis.backwards])
-
-
-def _looked_up(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
-    """The elements that broadcast indices name in neighbouring axes, which they replace.
-
-    Those axes become the first one; there each element (or row) has one number.
-    """
-    first, end = chosen.first_id, chosen.first_id + len(chosen.ids)
-    place, common = _one_index(tracer, x.dims[first:end], chosen.ids, at)
-    before, after = x.dims[:first], x.dims[end:]
-    order = [*range(first, end), *range(first), *range(end, x.rank)]
-    rows = product(x.dims[first:end])
-    table = reshape(tracer, transpose(tracer, x, order), [rows, *before, *after])
-    found = tracer.emit("gather", table, place, dims=[*common, *before, *after], dtype=x.dtype)
-    count = len(common)
-    here = range(count + first, count + first + len(after))
-    return transpose(tracer, found, [*range(count, count + first), *range(count), *here])
-
-
-def _one_index(
-    tracer: Tracer, sizes: Sequence[Dim], ids: Sequence[Given], at: Span
-) -> tuple[Tensor, tuple[Dim, ...]]:
-    """The row-major position of one index per axis, each checked against its own axis."""
-    total = ids[0]
-    for size, given in zip(sizes, ids, strict=True):
-        assert isinstance(given.value, Tensor)
-        tracer.look_up(given.value, size.size, "an index")
-    for size, given in zip(sizes[1:], ids[1:], strict=True):
-        factor = Given(tracer.constant(size.size, "i32"), given.span)
-        rows = Given(elementwise(tracer, "x[…]", "mul", total, factor, at), total.span)
-        total = Given(elementwise(tracer, "x[…]", "add", rows, given, at), at)
-    assert isinstance(total.value, Tensor)
-    return total.value, total.value.dims
 
 
 def _window(tracer: Tracer, x: Tensor, axis: int, chosen: Selection) -> Tensor:

@@ -36,6 +36,7 @@ class TracedGraph:
         self._current: dict[str, Tensor] = {}
         self._contents: set[Value] = set()
         self._names: dict[Value, str] = {}
+        self._producers: dict[Value, Node] = {}
 
     def input(self, name: str, dtype: str, dims: tuple[Dim, ...]) -> Tensor:
         value = Value(self.builder.fresh(name), TensorType(sizes_of(dims), dtype))
@@ -76,9 +77,14 @@ class TracedGraph:
         if self.dry:
             return tuple(Value(op, type_) for type_ in types)
         values = self.builder.apply_many(op, *inputs, **attrs)
+        self._producers.update(dict.fromkeys(values, self.builder.nodes[-1]))
         found = tuple(value.type for value in values)
         assert found == types, f"{op}: {found} where the tracer expects {types}"
         return values
+
+    def producer(self, value: Value) -> Node | None:
+        """The node of a value; None for sources, and for what another graph computes."""
+        return self._producers.get(value)
 
     def look_up(self, lookup: Lookup) -> None:
         """Record that something is indexed with a value."""
