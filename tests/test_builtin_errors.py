@@ -44,7 +44,7 @@ x[-3] | -3 | WG0413 | index -3 is outside an axis of A = 2
 x[:, 2 : 9] | 2 : 9 | WG0413 | the slice 2 : 9 is outside an axis of B = 3
 x[:, 1 : 1] | 1 : 1 | WG0413 | this slice is empty
 x[: : 0] | 0 | WG0413 | the step of a slice must not be 0
-x[:, 0 : 2 : -1] | 0 : 2 : -1 | WG0413 | the slice 3 : 1 is outside an axis of B = 3
+x[:, 0 : 2 : -1] | 0 : 2 : -1 | WG0413 | this slice is empty: backwards it goes from a higher index to a lower one
 x[:, 3 : : -1] | 3 : : -1 | WG0413 | the slice 0 : 4 is outside an axis of B = 3
 x[0 : k] | k | WG0414 | a slice needs bounds known at compile time, but this is a scalar i32 | for a fixed-size window at a run-time position write `x[start +: length]`
 x[k +: 9] | k +: 9 | WG0413 | a window of 9 does not fit in an axis of A = 2

@@ -15,6 +15,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     Number,
     Tensor,
+    TupleValue,
     describe,
 )
 from wgcc.errors import Span
@@ -22,6 +23,7 @@ from wgcc.ir.graph import INTEGERS
 
 CALLABLE = (LayerValue, LayerType, FunctionValue, Builtin)
 Known = Dim | Number | BoolValue
+UNPACK = "take one of its parts, `t[0]`, or unpack it: `a, b = t`"
 
 
 def adapted(
@@ -70,6 +72,8 @@ def numeric(tracer: Tracer, operand: Given, op: str, bools: bool = False) -> Ten
     if not isinstance(value, Tensor):
         text = f"`{op}` works on tensors and numbers, but this is {describe(value)}"
         found = tracer.report.error("WG0501", text, operand.span)
+        if isinstance(value, TupleValue):
+            found.help(UNPACK)
         raise Stop(found.help("call it: `f(x)`") if isinstance(value, CALLABLE) else found)
     if value.dtype == "bool" and not bools:
         text = f"`{op}` works on numbers, but this is {value}"

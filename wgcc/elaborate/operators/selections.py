@@ -140,6 +140,9 @@ def _backwards(tracer: Tracer, axis: Dim, item: ast.Slice, step: Dim) -> Selecti
     """`x[4 : 1 : -1]` is x[4], x[3], x[2]; without bounds it is the whole axis."""
     last = ZERO if item.stop is None else _from_end(_bound(tracer, item.stop, ZERO), axis) + ONE
     end = axis if item.start is None else _from_end(_bound(tracer, item.start, ZERO), axis) + ONE
+    if not tracer.generic and last.size > end.size:
+        text = "this slice is empty: backwards it goes from a higher index to a lower one"
+        raise Stop(tracer.report.error("WG0413", text, item))
     length = _length(tracer, axis, item, last, end)
     if step.size > 1:
         length = _stepped(length, step)

@@ -184,7 +184,8 @@ class Tracer:
         if isinstance(item, Tensor):
             text = f"a tensor is made of numbers known at compile time, but this list has {item}"
             found = self.report.error("WG0501", text, at)
-            raise Stop(found.help("`stack([a, b])` joins tensors"))
+            advice = "`stack([a, b])` makes one tensor of them, `append(list, x)` a longer list"
+            raise Stop(found.help(advice))
         known = isinstance(item, (Dim, Number, BoolValue))
         fraction = isinstance(item, Number) and dtype in INTEGERS
         if not known or fraction or isinstance(item, BoolValue) != (dtype == "bool"):
