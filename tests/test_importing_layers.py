@@ -40,6 +40,7 @@ ASSUMED = {
     "conv2d": "weight: stored [outputs, inputs, …] as in PyTorch",
     "depthwise": "image.w: of a convolution, not of a transposed convolution (ConvTranspose)",
     "conv_transpose_spread": "weight: of a transposed convolution (ConvTranspose), to be flipped",
+    "conv_transpose_cube": "weight: stored [inputs, outputs, …] as in PyTorch",
     "conv_transpose_patches": "weight: stored as the model uses it",
     "mlp": "layers.0.w, layers.1.w, layers.2.w: stored [outputs, inputs, …]",
 }

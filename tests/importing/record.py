@@ -15,7 +15,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 FOLDER = Path(__file__).parent
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.RMSNorm)
+NORMS = (
+    nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.InstanceNorm1d,
+    nn.PReLU,
+)  # fmt: skip
 WIDTH, HEADS, VOCABULARY, LENGTH = 8, 2, 11, 5
 
 
@@ -265,6 +268,48 @@ def rotate(x: Tensor) -> Tensor:
     return x * angle.cos() + turned * angle.sin()
 
 
+class Audio(nn.Module):
+    """Layers of one and three dimensions, norms of groups and instances, a trained slope."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inp = nn.Conv1d(3, 8, 3, padding=1)
+        self.norm1 = nn.GroupNorm(4, 8)
+        self.act = nn.PReLU(8)
+        self.up = nn.ConvTranspose1d(8, 8, 4, stride=2, groups=2)
+        self.norm2 = nn.InstanceNorm1d(8, affine=True)
+        self.slope = nn.PReLU()
+        self.grow = nn.ConvTranspose2d(8, 5, 3, stride=2, output_padding=1)
+        self.cube = nn.Conv3d(5, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.up(self.act(self.norm1(self.inp(x))))
+        x = self.grow(self.slope(self.norm2(x))[:, :, None])
+        return self.cube(x[:, :, None])[:, :, 0]
+
+
+class Reparametrised(nn.Module):
+    """Weights that are computed from others; the vectors of spectral_norm are state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = nn.EmbeddingBag(9, 6, mode="mean", padding_idx=2)
+        self.first = nn.utils.parametrizations.weight_norm(nn.Linear(6, 8))
+        self.second = nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.second(torch.tanh(self.first(self.bag(ids))))
+
+
+class ReparametrisedBefore(Reparametrised):
+    """The same with the older functions, which name their parts differently."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.utils.weight_norm(nn.Linear(6, 8))
+        self.second = nn.utils.spectral_norm(nn.Linear(8, 8))
+
+
 def run_cell(cell: nn.LSTMCell, x: Tensor) -> Tensor:
     state = None
     for row in x:
@@ -318,6 +363,19 @@ def layers() -> Iterator[tuple[str, nn.Module, Tensor]]:
     yield "llama", Llama(), torch.randint(9, (1, 5))
     yield "cnn_deep", DeepImages(), torch.randn(1, 3, 6, 6)
     yield "transformer", Transformer(), torch.randn(2, 5, 8)
+    yield "conv_transpose_cube", nn.ConvTranspose2d(3, 3, 3), torch.randn(1, 3, 4, 4)
+    yield "audio", Audio(), torch.randn(2, 3, 6)
+    yield "reparametrised", trained(Reparametrised()), torch.randint(9, (3, 5))
+    yield "reparametrised_before", trained(ReparametrisedBefore()), torch.randint(9, (3, 5))
+
+
+def trained(model: nn.Module) -> nn.Module:
+    """With other norms than the initial ones, and vectors of some iterations."""
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(3):
+        (model(torch.randint(9, (3, 5))) ** 2).sum().backward()
+        optimizer.step()
+    return model
 
 
 def record(name: str, model: nn.Module, x: Tensor) -> None:
@@ -326,10 +384,10 @@ def record(name: str, model: nn.Module, x: Tensor) -> None:
             y = run_cell(model, x)
         else:
             y = model(x, x, x)[0] if isinstance(model, nn.MultiheadAttention) else model(x)
-    if isinstance(model, (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d)):
+    if isinstance(model, (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d, Audio)):
         y = channels_last(y)
     save_file(model.state_dict(), FOLDER / f"{name}.safetensors")
-    is_image = x.ndim == 4 or isinstance(model, nn.Conv1d)
+    is_image = x.ndim == 4 or isinstance(model, (nn.Conv1d, Audio))
     given = channels_last(x) if is_image else x.float() if x.is_floating_point() else x.int()
     run = {"x": given.contiguous(), "y": y.contiguous()}
     save_file(run, FOLDER / f"{name}_run.safetensors")

@@ -146,6 +146,10 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     swish = silu(x)
     logsigmoid = -softplus(-x)
     log_sigmoid = -softplus(-x)
+    spectral_norm = - a layer: `f: SpectralNorm[4, 8]`
+    group_norm = - a layer: `f: GroupNorm[8](groups = 2)`
+    instance_norm = - a layer: `f: InstanceNorm[4]`
+    embedding_bag = - a layer: `f: EmbeddingBag[10, 4]`
     nll_loss = nll(log_softmax(m), arange(3))
     binary_cross_entropy = bce(sigmoid(x), y)
     triplet_margin_loss = triplet(x, y, 2.0 * y)
@@ -188,6 +192,8 @@ LAYERS: Mapping[str, Counterpart] = _read("""
     AdaptiveAvgPool2d = - a function: `mean(x, axis = (1, 2))`
     BatchNorm1d = f: BatchNorm[4]
     BatchNorm2d = f: BatchNorm[4] ; channels are the last axis
+    InstanceNorm1d = f: InstanceNorm[4] ; channels are the last axis
+    InstanceNorm2d = f: InstanceNorm[4] ; channels are the last axis
     Dropout2d = f: Dropout(0.1)
     MultiheadAttention = f: MultiHeadAttention[8, 2]
     Sequential = - pipe layers: `x |> l1 |> relu |> l2`

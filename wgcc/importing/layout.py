@@ -22,6 +22,7 @@ from wgcc.importing.uses import (
     PLAIN,
     PRODUCT,
     STACK,
+    TRANSPOSED_CONVOLUTION,
     WEIGHTED_SUM,
     Use,
 )
@@ -34,6 +35,7 @@ TORCH, OWN = "torch", "own"
 _MOST_AXES = 6
 _TRANSPOSED_CONVOLUTION = re.compile(r"(?i)transpose|deconv|convt|conv_t\b|upconv|up_conv")
 AS_PYTORCH = "stored [outputs, inputs, …] as in PyTorch; its shape does not show it"
+AS_PYTORCH_TRANSPOSED = "stored [inputs, outputs, …] as in PyTorch; its shape does not show it"
 AS_USED = "stored as the model uses it; its shape does not show it"
 CONVOLUTIONS = "of a convolution, not of a transposed convolution (ConvTranspose)"
 BOTH_WAYS = "the model uses it both as it is and transposed"
@@ -110,7 +112,9 @@ class Layouts:
             reason = "other tensors of the file are stored in both ways"
             return _layout(question, [*torch, *own], reason=reason)
         stored = next(iter(shown), likely)
-        assumed = "" if shown == {likely} else AS_PYTORCH if stored == TORCH else AS_USED
+        is_transposed = question.use.operation == TRANSPOSED_CONVOLUTION
+        as_pytorch = AS_PYTORCH_TRANSPOSED if is_transposed else AS_PYTORCH
+        assumed = "" if shown == {likely} else as_pytorch if stored == TORCH else AS_USED
         if stored == OWN:
             return _layout(question, own, assumed)
         return _convolution(question, _layout(question, torch, assumed))
@@ -131,6 +135,8 @@ def _orders(question: Question) -> list[Order]:
 
 def _conventional(question: Question, orders: list[Order]) -> list[Order]:
     """Orders that map outputs to outputs and inputs to inputs; kernel axes may be inputs, too."""
+    if question.use.operation == TRANSPOSED_CONVOLUTION:
+        return _matching(question, orders, (INPUT, OUTPUT), {})
     if question.use.operation == PRODUCT and _wanted_roles(question).count(OUTPUT) > 1:
         # Each input gives a patch of outputs: a transposed convolution.
         return _matching(question, orders, (INPUT, OUTPUT), {OUTPUT: {OUTPUT, KERNEL}})

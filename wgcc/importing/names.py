@@ -13,11 +13,12 @@ from functools import lru_cache
 from wgcc.importing.transforms import Shape, without_ones
 
 NUMBER = "#"
-WEIGHT, BIAS, MEAN, VAR = "weight", "bias", "mean", "var"
-STATISTICS = (MEAN, VAR)
+WEIGHT, BIAS, MEAN, VAR, SINGULAR = "weight", "bias", "mean", "var", "singular"
+# State that files of weights have: of batch norm, and the vectors of spectral norm.
+STATISTICS = (MEAN, VAR, SINGULAR)
 _KINDS = {
     "weight": WEIGHT, "kernel": WEIGHT, "gamma": WEIGHT, "scale": WEIGHT, "w": WEIGHT, "g": WEIGHT,
-    "bias": BIAS, "beta": BIAS, "b": BIAS, "mean": MEAN, "var": VAR,
+    "bias": BIAS, "beta": BIAS, "b": BIAS, "mean": MEAN, "var": VAR, "singular": SINGULAR,
 }  # fmt: skip
 # Words that do not help to identify a tensor.
 _EMPTY = {"module", "model", "transformer", "backbone", "net", "network", "orig", "mod"}
@@ -35,6 +36,11 @@ _SPELLINGS = (
     (r"variance", "var"),
     (r"in_proj(?=_(?:weight|bias)$)", "qkv"),
     (r"lora_(a|b)", r"lora\1"),
+    # Weights of which PyTorch stores parts: weight_norm, and spectral_norm with its vectors.
+    (r"parametrizations\.weight\.original_0", "weight_g"),
+    (r"parametrizations\.weight\.original_1", "weight_v"),
+    (r"parametrizations\.weight\.original|weight_orig", "weight"),
+    (r"parametrizations\.weight\.0\._(u|v)", r"singular_\1"),
     # Cells of recurrent networks: input to hidden, hidden to hidden.
     (r"(w|b)_x(?:_?h)?$", r"\1_ih"),
     (r"(w|b)_h$", r"\1_hh"),
@@ -68,7 +74,7 @@ _SPELLINGS = (
     (r"mlp\.(?:c_fc|fc_in|(?:fc|linear|lin)_1)", "mlp.up"),
     (r"mlp\.(?:c_proj|fc_out|(?:fc|linear|lin)_2)", "mlp.down"),
     # Norms: 1 before attention, 2 before the feed-forward part.
-    (r"(?:layer_?|rms_?|batch_?|group_?)norm(?:_[123]_?d)?|ln|bn|rms", "norm"),
+    (r"(?:layer_?|rms_?|batch_?|group_?|instance_?)norm(?:_[123]_?d)?|ln|bn|rms", "norm"),
     (r"post_attn_norm|norm_after|mlp_norm|(?<=\d\.)(?:output\.|final_)norm", "norm_2"),
     (r"input_norm|norm_before|attn_norm|sa_norm", "norm_1"),
     (r"final_norm|norm_(?:f|final|last)|last_norm", "norm"),
@@ -96,6 +102,8 @@ def read_name(name: str, shape: Shape) -> Name:
     if kind == BIAS and axes > 1:
         kind = ""  # a mask, or one of many matrices `a`, `b`, `c`
         words = (*words, "b")
+    if kind == WEIGHT and axes == 1 and words[-1:] in (("u",), ("v",)):
+        kind = SINGULAR  # `weight_u`, `weight_v`
     kind = kind or (WEIGHT if axes > 1 else "")
     plain = tuple(NUMBER if word.isdigit() else word for word in words)
     return Name(plain, tuple(int(word) for word in words if word.isdigit()), kind)

@@ -21,10 +21,12 @@ from wgcc.ops.registry import Pointwise
 INPUT, OUTPUT, KERNEL, STACK = "input", "output", "kernel", "stack"
 ROW, FEATURE = "row", "feature"
 # Operations that give axes a meaning. If several use a parameter, the first of this list decides.
-CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN = (
-    "convolution", "lookup", "product", "weighted sum", "plain",
+CONVOLUTION, TRANSPOSED_CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN = (
+    "convolution", "transposed convolution", "lookup", "product", "weighted sum", "plain",
 )  # fmt: skip
-_STRONGEST_FIRST = (CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN)
+_STRONGEST_FIRST = (
+    CONVOLUTION, TRANSPOSED_CONVOLUTION, LOOKUP, PRODUCT, WEIGHTED_SUM, PLAIN,
+)  # fmt: skip
 
 Axis = tuple[str, int]
 # For each axis of a value: the axes of parameters it comes from.
@@ -124,6 +126,7 @@ class _Tracer:
     def _used(self, node: Node) -> None:
         rule = {
             "matmul": self._matmul, "conv": self._conv, "gather": self._gather,
+            "conv_transpose": self._conv_transpose,
         }.get(node.op)  # fmt: skip
         if rule is not None:
             rule(node)
@@ -181,6 +184,13 @@ class _Tracer:
             self._note(self._origins[kernel], CONVOLUTION, roles, adjoint)
             if self._has_zeros_between(image):
                 self.spread |= _parameters(self._origins[kernel])
+
+    def _conv_transpose(self, node: Node) -> None:
+        image, kernel = node.inputs
+        self._plain([image])
+        if kernel in self._origins:
+            roles = (*(KERNEL,) * (kernel.type.rank - 2), INPUT, OUTPUT)
+            self._note(self._origins[kernel], TRANSPOSED_CONVOLUTION, roles)
 
     def _has_zeros_between(self, image: Value) -> bool:
         """Was it concatenated with constants, and were axes merged after that?"""
