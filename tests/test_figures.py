@@ -39,7 +39,7 @@ CEILINGS = {
     "examples/gqa_decode/model.wg": Figures(82, 47, 88, 2_104_064),
     "examples/lora/model.wg": Figures(74, 50, 108, 4_590_592),
     "examples/mamba/model.wg": Figures(86, 51, 99, 5_290_112),
-    "examples/names/model.wg": Figures(12, 12, 14, 696_944),
+    "examples/names/model.wg": Figures(11, 11, 13, 410_224),
     "examples/playground/model.wg": Figures(11, 11, 4, 310_800),
     "examples/sin/model.wg": Figures(10, 10, 3, 148_496),
 }

@@ -32,6 +32,8 @@ def computes_by_element(node: Node) -> bool:
 class Flow:
     """`alone` takes a binding of its own, `uniforms` take none of the storage buffers.
 
+    `in_bytes` are tensors of one byte per element.
+
     `packs` maps values to what is bound for several of them.
     """
 
@@ -40,6 +42,7 @@ class Flow:
     consumers: dict[str, list[Node]] = field(default_factory=dict)
     results: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
+    in_bytes: set[str] = field(default_factory=set)
     alone: set[str] = field(default_factory=set)
     uniforms: Set[str] = frozenset()
     packs: Mapping[str, str] = field(default_factory=dict)
@@ -49,6 +52,7 @@ class Flow:
         flow = cls(graph)
         flow.results = {value.name for value in graph.results}
         flow.sizes = {value.name: value.type.size for value in graph.sources}
+        flow.in_bytes = {value.name for value in graph.sources if value.type.is_packed}
         for node in graph.nodes:
             flow.producers.update((value.name, node) for value in node.outputs)
             flow.sizes.update((value.name, value.type.size) for value in node.outputs)

@@ -60,7 +60,11 @@ def _check(tracer: Tracer, left: Given, right: Given, at: Span) -> None:
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
     if a.dtype != b.dtype or a.dtype not in FLOATS:
         text = f"`@` multiplies float matrices of one type, but these are {a.dtype} and {b.dtype}"
-        raise Stop(_with_types(tracer.report.error("WG0501", text, at), left, right))
+        found = _with_types(tracer.report.error("WG0501", text, at), left, right)
+        for value, given in ((a, left), (b, right)):
+            if value.dtype not in FLOATS:
+                found.help(f"convert it: `f32({given.span.text})`, which takes no memory")
+        raise Stop(found)
     if not a.dims or not b.dims:
         text = "`@` needs at least one axis on each side"
         found = _with_types(tracer.report.error("WG0412", text, at), left, right)

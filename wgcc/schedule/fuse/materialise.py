@@ -28,6 +28,8 @@ CHEAP_OPS = 5
 CHEAP_LEAVES = 2
 # A kernel has 8 bindings; one computed value may read at most this many tensors.
 MAX_LEAVES = 6
+# Scales and offsets of weights of one byte.
+MOST_SCALES = 3
 # Views through which an element is still found by its row and column.
 TRANSPOSING = ("reshape", "transpose")
 # Longer expressions are cut, so that shader compilers stay quick.
@@ -156,7 +158,7 @@ class _Choice:
         return self._chooser.trees[self._value.name]
 
     def _loads_little(self) -> bool:
-        return len(self._tree.leaves) <= 1 or self._is_scaled()
+        return len(self._tree.leaves) <= 1 or self._is_scaled() or self._is_unpacked()
 
     def _is_scaled(self) -> bool:
         """Is it one tensor with a factor and summand for each column, as norms make it?
@@ -167,6 +169,17 @@ class _Choice:
         columns = value.shape[-1] if value.shape else 1
         per_column = len(sizes) <= 3 and all(size == columns for size in sizes[:-1])
         return per_column and columns < sizes[-1] == value.type.size and self._in_products(value)
+
+    def _is_unpacked(self) -> bool:
+        """Is it one tensor of bytes, scaled by small ones, as weights of a quantised layer are?
+
+        Matrix products unpack and scale it while they load it: stored, it would take four times
+        the memory that packing saves.
+        """
+        *small, large = sorted(self._tree.leaves, key=self._flow.size)
+        sizes = [self._flow.size(name) for name in small]
+        few = len(small) <= MOST_SCALES and all(size * 4 <= self._value.type.size for size in sizes)
+        return few and large in self._flow.in_bytes and self._in_products(self._value)
 
     def _in_products(self, value: Value) -> bool:
         """Do only matrix products read it, as it is or transposed?"""
