@@ -60,7 +60,7 @@ model Main {
   optimizer opt: adam { lr = 1e-3; group if axes < 2 { lr = 0.0 }; group "a", "b" { } }
   replace "base.*" with Lora(rank = 4)
   /// Runs.
-  entry run(x: f32) -> (y: f32) = x
+  entry run(x: f32) -> (y: f32) with opt.ema = x
 }
 
 test "name" { assert true }

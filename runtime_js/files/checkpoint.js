@@ -4,12 +4,13 @@ import { fromWords } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
 import { filterRecord, mapRecord } from '../core/records.js';
 import { noProgress } from '../core/session.js';
+import { withAverages } from './averages.js';
 import { checkIdentity, isOptimizerState, notesOn, optimizerKinds } from './identity.js';
 import { readTensors, writeTensors } from './safetensors.js';
 import { wordsOf } from './stored_values.js';
 
 /** @import { Values } from '../core/arrays.js' */
-/** @import { Tensor } from '../core/plan.js' */
+/** @import { Tensor, Tensors } from '../core/plan.js' */
 /** @import { Session } from '../core/session.js' */
 
 /** All parameters by name, as copies. @param {Session} session */
@@ -69,13 +70,18 @@ export async function save(session, { optimizer = true } = {}) {
 /**
  * Restores what `save` (here or in Python) wrote, for the same model with the same kinds of
  * optimizers. `weightsOnly` loads parameters and state of any model that has the same ones;
- * optimizers and steps are reset.
+ * optimizers and steps are reset. So does `weights: 'ema'`, with moving averages instead of the
+ * parameters.
  * @param {Session} session @param {ArrayBuffer | ArrayBufferView} bytes
- * @param {{weightsOnly?: boolean}} [options]
+ * @param {{weightsOnly?: boolean, weights?: string}} [options]
  * @returns {Promise<string[]>} what the user should know about the checkpoint, if anything
  */
-export async function restore(session, bytes, { weightsOnly = false } = {}) {
-  const { tensors, facts, progress } = readTensors(bytes, 'checkpoint');
+export async function restore(session, bytes, options = {}) {
+  const { weights } = options;
+  const weightsOnly = options.weightsOnly || weights !== undefined;
+  const file = readTensors(bytes, 'checkpoint');
+  const { facts, progress } = file;
+  const tensors = weights === undefined ? file.tensors : withAverages(file.tensors, weights);
   const persistent = session.values.tensors;
   if (!weightsOnly) checkIdentity(session.plan, persistent, tensors, facts);
   const taken = filterRecord(tensors, (_, name) => !weightsOnly || !isOptimizerState(name));
@@ -83,6 +89,16 @@ export async function restore(session, bytes, { weightsOnly = false } = {}) {
   const missing = Object.keys(persistent).find(name => !words[name] && !isOptimizerState(name));
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
-  await session.writeAll({ ...start, ...words }, weightsOnly ? noProgress() : progress);
+  const copies = weightsOnly ? copiesOf(words, persistent) : {};
+  await session.writeAll({ ...start, ...words, ...copies }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
+}
+
+/**
+ * State that begins as a copy of a parameter, such as its average.
+ * @param {Record<string, any>} words @param {Tensors} persistent
+ */
+function copiesOf(words, persistent) {
+  const origins = mapRecord(persistent, ({ init }) => (init?.kind === 'copy' && init.of) || '');
+  return mapRecord(filterRecord(origins, Boolean), of => words[of]);
 }

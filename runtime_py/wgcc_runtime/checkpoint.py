@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array
+from wgcc_runtime.averages import with_averages
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
@@ -68,14 +69,22 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: str | Path, plan: Plan, start: Words, weights_only: bool = False
+    path: str | Path,
+    plan: Plan,
+    start: Words,
+    weights_only: bool = False,
+    weights: str | None = None,
 ) -> Checkpoint:
     """Words of all persistent tensors. With `weights_only`, optimizers and steps are reset."""
-    return _checkpoint(Path(path), load_weights(path), plan, start, weights_only)
+    return _checkpoint(Path(path), load_weights(path), plan, start, weights_only, weights)
 
 
 def resume_checkpoint(
-    path: str | Path, plan: Plan, start: Words, weights_only: bool = False
+    path: str | Path,
+    plan: Plan,
+    start: Words,
+    weights_only: bool = False,
+    weights: str | None = None,
 ) -> Checkpoint:
     """As `load_checkpoint`; instead of a damaged file the previous one is used, if it exists."""
     try:
@@ -84,10 +93,10 @@ def resume_checkpoint(
         older = previous(Path(path))
         if damage.code != "weights" or not os.path.exists(older):
             raise
-        found = load_checkpoint(older, plan, start, weights_only)
+        found = load_checkpoint(older, plan, start, weights_only, weights)
         note = f"{damage.message}; used {older} instead, {_age(found.progress)}"
         return Checkpoint(older, found.words, found.progress, (note, *found.notes))
-    return _checkpoint(Path(path), content, plan, start, weights_only)
+    return _checkpoint(Path(path), content, plan, start, weights_only, weights)
 
 
 def _checkpoint(
@@ -96,18 +105,27 @@ def _checkpoint(
     plan: Plan,
     start: Words,
     weights_only: bool,
+    weights: str | None,
 ) -> Checkpoint:
     arrays, facts = content
+    if weights is not None:
+        arrays, weights_only = with_averages(arrays, weights, path), True
     if not weights_only:
         _check_identity(path, facts, plan)
     words = words_of(without_moments(arrays), plan, str(path))
     _check_complete(path, words, plan)
     if weights_only:
-        return Checkpoint(path, {**start, **words}, Progress())
+        return Checkpoint(path, {**start, **words, **_copies(words, plan)}, Progress())
     _check_moments(path, arrays, facts, plan)
     words |= words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
     return Checkpoint(path, {**start, **words}, _progress(facts), notes)
+
+
+def _copies(words: Words, plan: Plan) -> Words:
+    """State that begins as a copy of a parameter, such as its average."""
+    inits = {name: tensor.init for name, tensor in plan.persistent().items()}
+    return {name: words[init["of"]] for name, init in inits.items() if init["kind"] == "copy"}
 
 
 def _check_identity(path: Path, facts: Facts, plan: Plan) -> None:

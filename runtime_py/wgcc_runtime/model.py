@@ -193,17 +193,23 @@ class Model:
         save_checkpoint(path, self.plan, arrays, progress, keep_previous)
 
     def load(
-        self, path: str | Path, or_previous: bool = False, weights_only: bool = False
+        self,
+        path: str | Path,
+        or_previous: bool = False,
+        weights_only: bool = False,
+        weights: str | None = None,
     ) -> Checkpoint:
         """Restores what `save` wrote, for the same model with the same kinds of optimizers.
 
         `or_previous` uses the previous file if this one is damaged. `weights_only` loads parameters
-        and state of any model that has the same ones; optimizers and steps are reset. Warnings
-        (`WgccWarning`) are also in the result's `notes`.
+        and state of any model that has the same ones; optimizers and steps are reset. So does
+        `weights="ema"` (or `"NAME.ema"` of the optimizer NAME), with moving averages instead of
+        the parameters. Warnings (`WgccWarning`) are also in the result's `notes`.
         """
         check_process()
         restore = resume_checkpoint if or_previous else load_checkpoint
-        found = restore(path, self.plan, self._values.words(self._seed), weights_only)
+        start = self._values.words(self._seed)
+        found = restore(path, self.plan, start, weights_only, weights)
         self._write(found.words, found.progress)
         for note in found.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)

@@ -41,7 +41,8 @@ class Program:
 
     `precision` is the dtype that large intermediate values are stored in: `f32`, or `f16` for half
     the memory. `doc` maps entry names to their `///` text; `optimizers` maps names of optimizers
-    that are used to their kinds.
+    that are used to their kinds; `averaged` maps entries that read moving averages of parameters to
+    the optimizer that keeps them.
     """
 
     name: str
@@ -53,3 +54,4 @@ class Program:
     optimizers: Mapping[str, str] = field(default_factory=dict)
     precision: str = "f32"
     vocab: str = ""
+    averaged: Mapping[str, str] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 from wgcc.passes.optimizer_update import Job, update_group
 from wgcc.passes.prune import prune
+from wgcc.passes.read_averages import read_averages
 from wgcc.passes.rewrite import Rewrite
 
 
@@ -35,6 +36,8 @@ def optimizer(program: Program) -> Program:
         )
         entries[name], tensors = _entry(graph)
         added.update(tensors)
+    for name, owner in program.averaged.items():
+        entries[name] = read_averages(entries[name], owner, added)
     return replace(program, entries=entries, state={**added, **program.state}, optimizers=kinds)
 
 

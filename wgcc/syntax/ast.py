@@ -208,7 +208,10 @@ class Gradient(Syntax):
 
 @dataclass(slots=True, eq=False)
 class Function(Syntax):
-    """A `fn` or an `entry`. `body` is a block, or an expression (`= expr`)."""
+    """A `fn` or an `entry`. `body` is a block, or an expression (`= expr`).
+
+    `averages` is what an entry has after `with`.
+    """
 
     is_entry: bool
     name: Identifier
@@ -218,6 +221,7 @@ class Function(Syntax):
     body: Block | Expr
     doc: str = ""
     gradient: Gradient | None = None
+    averages: tuple[Identifier, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -41,17 +41,20 @@ def value_params(reading: Reading, node: Node | None) -> tuple[ast.ValueParam, .
 
 
 def function(reading: Reading, node: Node) -> ast.Function:
-    name, sizes, values, result, body, *rest = node.children
+    name, sizes, values, result, *rest = node.children
+    is_entry = node.rule == "entry"
+    averages, body, gradient = (*rest, None) if is_entry else (None, *rest)
     return ast.Function(
         reading.span(node),
-        node.rule == "entry",
+        is_entry,
         reading.identifier(name),
         size_params(reading, sizes),
         value_params(reading, values),
         _type(reading, result),
         _body(reading, body),
         reading.doc(node),
-        _gradient(reading, rest[0] if rest else None),
+        _gradient(reading, gradient),
+        () if averages is None else reading.identifiers(averages.children[0].children),
     )
 
 

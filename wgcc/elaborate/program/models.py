@@ -9,6 +9,7 @@ from dataclasses import replace
 from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.optimizers import check_optimizer, step_state
 from wgcc.elaborate.declarations.selectors import listing, report_unmatched
+from wgcc.elaborate.program.averages import averaged_entries
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.public_names import check_public_names
 from wgcc.elaborate.program.vocabulary import check_vocabulary
@@ -57,6 +58,7 @@ def elaborate_model(
         for optimizer in parts.optimizers.values():
             check_optimizer(context, optimizer)
         graphs = _trace_entries(context, model)
+        averaged = averaged_entries(context, _entries(definition), graphs)
         check_public_names(context, definition, graphs)
         if vocab:
             check_vocabulary(context, vocab, parts.settings["vocab"], graphs)
@@ -64,7 +66,8 @@ def elaborate_model(
             return None
         _warn_unused(context, definition, graphs)
         chosen = seed if seed is not None else written_seed
-        return replace(_program(context, definition, graphs, chosen), vocab=vocab)
+        program = _program(context, definition, graphs, chosen)
+        return replace(program, vocab=vocab, averaged=averaged)
 
 
 def _read_settings(context: Context, model: LayerValue) -> tuple[int, str]:
