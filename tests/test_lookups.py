@@ -13,6 +13,7 @@ from building import build
 from elaborated import only, program
 from expressions import Case, graphs_of, run
 from wgcc.ir.graph import Graph
+from wgcc.ops import OPS
 from wgcc_runtime import WgccError
 
 RNG = np.random.default_rng(5)
@@ -104,6 +105,17 @@ def test_value(number: int, graphs: list[Graph]) -> None:
     np.testing.assert_allclose(run(graphs[number], inputs), expected, rtol=1e-6, atol=1e-7)
 
 
+def test_order_of_special_numbers_is_pytorchs() -> None:
+    """As PyTorch 2.13 gives it, with `stable=True`."""
+    nan, inf = np.nan, np.inf
+    x = np.array([3.0, nan, 1.0, 3.0, -0.0, 0.0, inf, -inf])
+    argsort, running = OPS["argsort"].reference, OPS["running_argmax"].reference
+    assert argsort(x, 0, False).tolist() == [7, 4, 5, 2, 0, 3, 6, 1]
+    assert argsort(x, 0, True).tolist() == [1, 6, 0, 3, 2, 4, 5, 7]
+    y = np.array([1.0, 1.0, 3.0, 3.0, 2.0, nan, 5.0, nan])
+    assert running(y, 0).tolist() == [0, 1, 2, 3, 3, 5, 5, 7]
+
+
 MODEL = """
 model M {
   state kept: f32[6] = 0.0
@@ -113,13 +125,16 @@ model M {
     return y, grad(sum(y * f32(arange(5))), x)
   }
   entry order(x: f32[2, 3000], y: f32[5, 9]) -> (
-    up: i32[2, 3000], best: f32[5, 3], dy: f32[5, 9], top: f32[5, 9]
+    up: i32[2, 3000], best: f32[5, 3], dy: f32[5, 9], top: f32[5, 9], special: i32[3, 8]
   ) {
     down, _ = sort(y, descending = true)
     best, ids = top_k(y, 3)
     top, _ = cummax(y)
     weighed = sum(down * f32(arange(9))) + sum(best) + sum(square(top))
-    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top
+    odd = [3.0, 0.0, 1.0, 3.0, 0.0, 0.0, 1.0, -1.0] / [1.0, 0.0, 1.0, 1.0, -1.0, 1.0, 0.0, 0.0]
+    odd = odd + 0.0 * y[0, 0]
+    special = stack([argsort(odd), argsort(odd, descending = true), cummax(odd)[1]])
+    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top, special
   }
   entry count(ids: i32[9]) -> (n: i32[4], total: f32[4]) {
     total = scatter_add(ones(f32[4]), ids, 0.5 * f32(arange(9)))
@@ -183,6 +198,8 @@ def _order(model: Any, rng: np.random.Generator) -> None:
     dy = rank * 1.0 + (rank < 3)
     np.add.at(dy, (np.arange(5)[:, None], place), 2 * found["top"])
     np.testing.assert_allclose(found["dy"], dy, 1e-5, 1e-5)
+    special = [[7, 4, 5, 2, 0, 3, 6, 1], [1, 6, 0, 3, 2, 4, 5, 7], [0, 1, 1, 1, 1, 1, 1, 1]]
+    np.testing.assert_array_equal(found["special"], special)
 
 
 def _refuse(model: Any) -> None:

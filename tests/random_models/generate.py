@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_models import elementwise, networks, shapes
+from random_models import elementwise, moves, networks, shapes
 from random_models.builder import Builder
 from random_models.spec import Line, Model
 
@@ -16,6 +16,7 @@ MAKERS = [
     (shapes.remember, 2), (shapes.reduce, 7), (shapes.along, 4), (shapes.place_of, 1),
     (networks.matmul, 7), (networks.einsum, 2), (networks.layers, 3), (networks.convolve, 1),
     (networks.attention, 1), (networks.scan, 1), (networks.loss, 2),
+    (moves.move, 2), (moves.grow, 2), (moves.order, 1), (moves.look_up, 2), (moves.add_up, 1),
 ]  # fmt: skip
 # The fraction of operands that are computed from integers and bools.
 WHOLE = 0.1

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from wgcc.ir.graph import FLOATS, Node
+from wgcc.ir.graph import Node
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Variable, constant, coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import MAX_UNROLLED, loop, unrolled
-from wgcc.schedule.codegen.wgsl import zero
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.iteration_space import INNER, reduction_space
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.order_keys import key_lines
 
 WORKGROUP = 64
 
@@ -37,11 +37,9 @@ def _sum(node: Node, operands: Sequence[str]) -> _Step:
 def _best(node: Node, operands: Sequence[str]) -> _Step:
     """The position of the last of the greatest elements so far; NaN stays, once it is met."""
     (x,) = operands
-    is_nan = f" || {x} != {x}" if node.inputs[0].dtype in FLOATS else ""
-    better = f"{INNER} == 0u || {x} >= best{is_nan}"
-    start = ["var h = 0;", f"var best = {zero(node.inputs[0].dtype)};"]
-    update = f"if ({better}) {{ best = {x}; h = i32({INNER}); }}"
-    return _Step(start, [update], "h")
+    lines = key_lines(node.inputs[0].dtype, x, "key")
+    lines.append(f"if (key >= best) {{ best = key; h = i32({INNER}); }}")
+    return _Step(["var h = 0;", "var best = 0u;"], lines, "h")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from wgcc.ir.graph import Node
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear, variable
-from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.order_keys import key_lines
 
 THREADS = 64
 # The most that WebGPU's default limits allow.
@@ -22,16 +22,6 @@ MOST_THREADS = 256
 MIN_SHARED_ROW = 32
 # Two words of each element take 16 KiB, all the workgroup memory of the default limits.
 MOST_IN_WORKGROUP = 2048
-# By type in WGSL; floats have a function.
-KEYS = {
-    "i32": "bitcast<u32>(x) ^ 0x80000000u",
-    "u32": "x",
-    "bool": "select(0u, 1u, x)",
-}
-# Grows with x; -0.0 is 0.0, and NaN is larger than everything.
-FLOAT_KEY = """let bits = bitcast<u32>(select(x, 0.0, x == 0.0));
-  let ordered = select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
-  let found = select(ordered, 0xffffffffu, (bits & 0x7fffffffu) > 0x7f800000u);"""
 
 
 def sort_code(group: Group, context: Context) -> GroupCode:
@@ -78,7 +68,8 @@ def _functions(node: Node, emitter: Emitter, rows: int, length: int, in_workgrou
     others = coordinates_of(variable("o", rows), (*output.shape[:axis], *output.shape[axis + 1 :]))
     at = _place(others, axis, variable("i", length))
     x = emitter.at(node.inputs[0], at)
-    lines = [*emitter.outer.lines, f"let x = {x};", *_key(node)]
+    result = "return ~found;" if node.attrs["descending"] else "return found;"
+    lines = [*emitter.outer.lines, *key_lines(node.inputs[0].dtype, x, "found"), result]
     found = ["fn key(o: u32, i: u32) -> u32 {", *(f"  {line}" for line in lines), "}"]
     position = linear(at, output.shape)
     store = emitter.bindings.store(output, position, "i32(place)")
@@ -91,11 +82,3 @@ def _functions(node: Node, emitter: Emitter, rows: int, length: int, in_workgrou
 
 def _place(others: Coordinates, axis: int, along: Index) -> Coordinates:
     return (*others[:axis], along, *others[axis:])
-
-
-def _key(node: Node) -> list[str]:
-    """A u32 by which x is sorted in ascending order."""
-    dtype = node.inputs[0].dtype
-    plain = KEYS.get("bool" if dtype == "bool" else wgsl_type(dtype))
-    lines = [FLOAT_KEY] if plain is None else [f"let found = {plain};"]
-    return [*lines, "return ~found;" if node.attrs["descending"] else "return found;"]

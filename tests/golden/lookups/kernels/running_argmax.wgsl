@@ -16,10 +16,13 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
   var h = 0;
-  var best = 0.0f;
+  var best = 0u;
   for (var r = 0u; r < INNER; r++) {
     let x_0 = x0[o * 40u + r];
-    if (r == 0u || x_0 >= best || x_0 != x_0) { best = x_0; h = i32(r); }
+    let bits = bitcast<u32>(select(x_0, 0.0, x_0 == 0.0));
+    let ordered = select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
+    let key = select(ordered, 0xffffffffu, (bits & 0x7fffffffu) > 0x7f800000u);
+    if (key >= best) { best = key; h = i32(r); }
     y0[o * 40u + r] = h;
   }
 }

@@ -14,8 +14,7 @@ const STEP = 1u;
 
 fn key(o: u32, i: u32) -> u32 {
   let x_0 = x0[o * 8u + i];
-  let x = x_0;
-  let bits = bitcast<u32>(select(x, 0.0, x == 0.0));
+  let bits = bitcast<u32>(select(x_0, 0.0, x_0 == 0.0));
   let ordered = select(bits | 0x80000000u, ~bits, bits >= 0x80000000u);
   let found = select(ordered, 0xffffffffu, (bits & 0x7fffffffu) > 0x7f800000u);
   return ~found;
