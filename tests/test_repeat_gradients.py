@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from random_loops import random_loop, unrolled
 from read_ir import read_graphs
 from wgcc.evaluate import evaluate
 from wgcc.ir.builder import Builder
@@ -267,3 +268,17 @@ WIDE = """%s1 = sin(%h.new)
     %s3 = sin(%a2)
     %m1 = mul(%s1, %s2)
     %y = mul(%m1, %s3)"""
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_loops_have_the_gradients_of_all_their_rounds(seed: int) -> None:
+    """The same numbers as with every round written out, also where values are computed again."""
+    graph = random_loop(seed)
+    values = draw(graph)
+    want = evaluate(autograd(with_loss(unrolled(graph))), values).outputs
+    for marked in (with_loss(graph), mark_remat(with_loss(graph), 1 + seed % 3)):
+        done = simplify(hoist(expand(autograd(hoist(marked)))))
+        verify(done, infer_types, ("grad", "softmax"))
+        found = evaluate(done, values).outputs
+        for name, array in want.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-7, atol=1e-9, err_msg=name)

@@ -136,11 +136,11 @@ class BackwardRounds:
         return found[::-1]
 
     def _copied(self, node: Node) -> Node:
+        """Outputs that are stacked are read from there; the copy has them, too, unused."""
         inputs = self._renamed(node).inputs
-        for value in node.outputs:
-            if value.name not in self._names:
-                self._names[value.name] = Value(self.b.fresh(f"{value.name}.again"), value.type)
-        outputs = tuple(self._names[value.name] for value in node.outputs)
+        outputs = tuple(Value(self.b.fresh(f"{v.name}.again"), v.type) for v in node.outputs)
+        for value, again in zip(node.outputs, outputs, strict=True):
+            self._names.setdefault(value.name, again)
         return with_fresh_names(replace(node, inputs=inputs, outputs=outputs), self.b.fresh)
 
     def _renamed(self, node: Node) -> Node:

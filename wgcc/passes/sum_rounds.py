@@ -84,10 +84,12 @@ class SumRounds:
     def _is_lifted(self, node: Node) -> bool:
         operands = node.inputs
         stacked = [not self._is_invariant(operand) for operand in operands]
-        if not can_lift(node, stacked) or self._has_stack(node.outputs[0]):
+        if not can_lift(node, stacked):
             return False
         if not any(stacked):
             return True
+        if self._has_stack(node.outputs[0]):
+            return False
         return is_cheap(node) and sum(map(self._cost, operands)) <= node.output.type.size
 
     def _cost(self, value: Value) -> int:
