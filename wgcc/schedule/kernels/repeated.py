@@ -68,7 +68,8 @@ def _form(group: Group, context: Context) -> tuple[Hashable, list[Value]]:
         if place.buffer == SCALARS:
             return place.offset
         number = regions.setdefault(place.bound, -1 - len(regions))
-        return number, place.first, place.count, place.half, place.in_bytes
+        size = place.bound.bytes
+        return number, size, place.first, place.count, place.half, place.in_bytes
 
     nodes = []
     for node in _nodes(group, context):
