@@ -19,7 +19,7 @@ import wgcc_runtime
 from building import TWIN, build
 
 FOLDER = Path(__file__).parent / "curves"
-MODELS = ("mlp", "tokens", "gpt", "mamba", "mamba2", "cnn")
+MODELS = ("mlp", "tokens", "gpt", "mamba", "mamba2", "cnn", "lstm", "gru")
 RUNS = [
     ("mlp", "train_adamw"),
     ("mlp", "train_adam"),
@@ -30,6 +30,8 @@ RUNS = [
     ("mamba2", "train"),
     ("cnn", "train_sgd"),
     ("cnn", "train_adamw"),
+    ("lstm", "train"),
+    ("gru", "train"),
 ]
 GAPS, LEAST, GRADIENT = 10, 1e-5, 1e-4
 RUNS_ON = [*adapters.NAMES, TWIN]

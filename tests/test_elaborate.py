@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adapters import ROOT
 from elaborated import problems, program
 from wgcc.elaborate import check, elaborate
 from wgcc.errors import Diagnostics, Source, WgError
@@ -29,10 +30,10 @@ def test_program_is_accepted(path: Path) -> None:
         verify_program(found, infer_types)
 
 
-def test_library_checks_itself() -> None:
+@pytest.mark.parametrize("name", ["nn.wg", "recurrent.wg"])
+def test_library_checks_itself(name: str) -> None:
     diagnostics = Diagnostics()
-    library = Path(__file__).parent.parent / "grammar" / "std" / "nn.wg"
-    check(library, diagnostics, prepare=autograd)
+    check(ROOT / "grammar" / "std" / name, diagnostics, prepare=autograd)
     assert not diagnostics.items, render_run(diagnostics)
 
 

@@ -66,7 +66,8 @@ def test_every_distribution_type_and_model_setting_is_described() -> None:
 
 
 def test_every_standard_layer_is_described_with_its_sizes_and_options() -> None:
-    source = (ROOT / "grammar" / "std" / "nn.wg").read_text(encoding="utf-8")
+    library = sorted((ROOT / "grammar" / "std").glob("*.wg"))
+    source = "".join(path.read_text(encoding="utf-8") for path in library)
     section = TEXT[TEXT.index("## Standard layers") : TEXT.index("## Initial values")]
     for layer in re.finditer(r"^layer (\w+)(\[[^\]]*\])?(\([^)]*\))?", source, re.MULTILINE):
         name, sizes, options = layer.groups()

@@ -178,18 +178,6 @@ class Llama(nn.Module):
         return (self.model["norm"](x) @ self.model["embed_tokens"].weight.T)[None]
 
 
-class Transformer(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        sizes = {"d_model": 8, "nhead": 2, "dim_feedforward": 12, "batch_first": True}
-        self.encoder = nn.TransformerEncoderLayer(**sizes)
-        self.decoder = nn.TransformerDecoderLayer(**sizes, activation="gelu", norm_first=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        return self.decoder(x, self.encoder(x), tgt_mask=mask, tgt_is_causal=True)
-
-
 class DeepImages(nn.Module):
     """Six convolutions with batch norm."""
 
@@ -362,7 +350,6 @@ def layers() -> Iterator[tuple[str, nn.Module, Tensor]]:
     yield "gpt2", GPT2(), torch.randint(9, (5,))
     yield "llama", Llama(), torch.randint(9, (1, 5))
     yield "cnn_deep", DeepImages(), torch.randn(1, 3, 6, 6)
-    yield "transformer", Transformer(), torch.randn(2, 5, 8)
     yield "conv_transpose_cube", nn.ConvTranspose2d(3, 3, 3), torch.randn(1, 3, 4, 4)
     yield "audio", Audio(), torch.randn(2, 3, 6)
     yield "reparametrised", trained(Reparametrised()), torch.randint(9, (3, 5))

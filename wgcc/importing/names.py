@@ -41,7 +41,9 @@ _SPELLINGS = (
     (r"parametrizations\.weight\.original_1", "weight_v"),
     (r"parametrizations\.weight\.original|weight_orig", "weight"),
     (r"parametrizations\.weight\.0\._(u|v)", r"singular_\1"),
-    # Cells of recurrent networks: input to hidden, hidden to hidden.
+    # Cells of recurrent networks: input to hidden, hidden to hidden; wgcc has a list of them.
+    (r"cells\.(\d+)\.(weight|bias)_(ih|hh)", r"\2_\3_l_\1"),
+    (r"back\.(\d+)\.(weight|bias)_(ih|hh)", r"\2_\3_l_\1_reverse"),
     (r"(w|b)_x(?:_?h)?$", r"\1_ih"),
     (r"(w|b)_h$", r"\1_hh"),
     (r"[ix]_2_h", "ih"),

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of, rename
+from wgcc.ops.registry import View
 from wgcc.schedule.codegen.bindings import Part
-from wgcc.schedule.dataflow import Flow
+from wgcc.schedule.dataflow import Flow, lowering
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
@@ -103,16 +104,22 @@ class _Expander:
         self.found.loops.append(LoopSpan(loop, first, len(self.found.order) - 1))
 
     def _bound(self, body: Graph) -> dict[str, str]:
-        """The packs of all that is part of a packed stack, or a packed stack itself."""
+        """What is bound for parts of a stack, by the name of each: a pack, or what it views."""
         found = {}
         for value in (*body.inputs, *body.outputs.values()):
             whole = value
             while whole.name in self.found.parts:
                 whole = self.found.parts[whole.name].whole
-            pack = self.found.packs.of(whole.name)
-            if pack is not None:
-                found[value.name] = pack
+            whole = self._viewed(whole)
+            found[value.name] = self.found.packs.of(whole.name) or whole.name
         return found
+
+    def _viewed(self, value: Value) -> Value:
+        """What is stored, if `value` is a view of it."""
+        inlined = self.found.fused.inlined
+        while value.name in inlined and isinstance(lowering(inlined[value.name]), View):
+            value = inlined[value.name].inputs[0]
+        return value
 
     def _note_names(self, loop: Loop, body: Graph) -> None:
         found = self.found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
 
 PRELUDE = "nn.wg"
+# Read only for programs that use one of their names.
+ON_DEMAND = ("recurrent.wg",)
 # Nested imports: each level takes some of the stack.
 MOST_NESTED = 50
 MOST_FILES = 1000
@@ -55,8 +58,21 @@ class Loader:
             self._prelude = self._load_library(library)
         source = root if isinstance(root, Source) else Source(path.name, read_text(path))
         self._counted(path, source.text)
+        self._load_used(source.text)
         self.context.report.root = source
         return self._declare(parse(source, self.context.report.diagnostics), _resolved(path))
+
+    def _load_used(self, text: str) -> None:
+        """The files of the library that define a word of `text`; their names join the others.
+
+        Capitals do not matter, so that `Lstm` can be corrected.
+        """
+        words = set(re.findall(r"[a-z_]\w*", text.lower()))
+        for path in (data_dir("grammar") / "std" / name for name in ON_DEMAND):
+            if self._prelude and _resolved(path) not in self._files and words & _defined(path):
+                library = self._load_library(path)
+                names = {name: library.scope.names[name] for name in library.places}
+                self._prelude.scope.names.update(names)
 
     def _load_library(self, path: Path) -> LoadedFile:
         tree, problems = _library(path)
@@ -191,6 +207,7 @@ class Loader:
         name = path.relative_to(self._root).as_posix()
         try:
             source = Source(name, self._counted(path, read_text(path)))
+            self._load_used(source.text)
         except Unreadable as error:
             found = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
             raise Stop(found) from error
@@ -224,6 +241,13 @@ def _library(path: Path) -> tuple[ast.File, list[Diagnostic]]:
     diagnostics = Diagnostics()
     source = Source(f"std/{path.name}", path.read_text(encoding="utf-8"))
     return parse(source, diagnostics), diagnostics.items
+
+
+@functools.cache
+def _defined(path: Path) -> frozenset[str]:
+    """The names of the layers and functions of a file, in small letters, without parsing it."""
+    text = path.read_text(encoding="utf-8").lower()
+    return frozenset(re.findall(r"^(?:layer|fn) (\w+)", text, re.MULTILINE))
 
 
 def _resolved(path: Path) -> Path:
