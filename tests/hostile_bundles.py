@@ -59,6 +59,12 @@ def changed(plan: Plan, path: str, value: Any) -> Plan:
     return plan
 
 
+def bytes_at(offset: int, size: int) -> dict[str, Any]:
+    """State of bytes, which ends with a whole word."""
+    place = {"buffer": line_bundle.STATE, "offset": offset}
+    return {"dtype": "u8", "shape": [size], **place, "role": "state"}
+
+
 def range_guard(name: str, **changes: Any) -> Case:
     """A range guard that is valid except for these fields."""
     checks = [{"what": "an id", "at": "m.wg:1", "low": 0, "high": 3}]
@@ -130,6 +136,9 @@ PLANS = [
     range_guard("range guard that restores what is not written", restored=["rng/seed"]),
     plan_case("tensors overlap", "tensors.opt/opt/step.offset", 0),
     plan_case("tensor beyond its buffer", "tensors.w.shape", [4096]),
+    plan_case("bytes beyond their buffer", "tensors.opt/opt/ema/w", bytes_at(768, 257)),
+    plan_case("bytes over the next tensor", "tensors.opt/opt/momentum/w", bytes_at(0, 257)),
+    plan_case("copy of other bytes", "tensors.opt/opt/ema/w.dtype", "u8"),
     plan_case("shape that overflows", "tensors.w.shape", [2**31 - 1] * 3),
     plan_case("zero in a shape", "tensors.w.shape", [0, 4]),
     plan_case("too many axes", "tensors.w.shape", [1] * 20),

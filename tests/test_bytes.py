@@ -11,11 +11,15 @@ import pytest
 
 import wgcc_runtime
 from building import TWIN, build
+from hostile_bundles import bytes_at, changed
+from line_bundle import make_plan
 from tint_compiler import compile_all
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes
 from wgcc_runtime.arrays import convert
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import read_plan
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +69,40 @@ model Bytes {
 """
 
 
+# Carries, state, inputs and weights of a loop are bytes.
+LOOP = """
+dim T = 9, N = 7
+model Loop {
+  state seen: u8[N] = 3
+  state ring: i8[16] = 0
+  state marks: bool[T, N] = false
+  state at: i32 = 0
+  frozen param w: i8[N, N] ~ zeros
+
+  fn counted(h: i8[N], x: u8[N]) -> (i8[N], bool[N]) {
+    h = h + i8(x)
+    seen := seen + x
+    ring[at % 10 +: 6] := h[: 6]
+    at := at + 1
+    return h, h > i8(0)
+  }
+  fn mixed(h: f32[N], x: u8[N]) -> (f32[N], u8[N]) {
+    return f32(x) / 255.0 + tanh(h @ (f32(w) / 100.0)), x + u8(1)
+  }
+
+  entry step(h: i8[N], xs: u8[T, N], zs: u8[N, T]) -> (
+    h: i8[N], ys: bool[T, N], y: f32[N], us: u8[T, N], ring: i8[16], seen: u8[N], marks: bool[T, N]
+  ) {
+    before = marks
+    last, ys = scan(counted, h, xs)
+    y, us = scan(mixed, zeros(f32[N]), transpose(zs))
+    marks := ys
+    return last, ys, y, us, ring, seen, before
+  }
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bytes")
@@ -99,8 +137,38 @@ def test_kernels_give_what_numpy_gives(bundle: Path, target: Any) -> None:
                     np.testing.assert_array_equal(found[name], array, f"{step}: {name}")
 
 
+def test_loops_over_bytes(tmp_path: Path, target: Any) -> None:
+    path, draw = tmp_path / "loop.wg", np.random.default_rng(2)
+    path.write_text(LOOP, encoding="utf-8")
+    weights = {"w": draw.integers(-127, 128, (7, 7)).astype(np.int8)}
+    session = Session(run_passes(read_program(path)[1], until="opt"), weights, {})
+    with wgcc_runtime.load(build(path, tmp_path / "b"), device=target, weights=weights) as model:
+        for _ in range(3):
+            xs, zs = draw.integers(0, 256, (9, 7)), draw.integers(0, 256, (7, 9))
+            inputs = {"h": draw.integers(-128, 128, 7), "xs": xs, "zs": zs}
+            found, wanted = model.call("step", **inputs), session.call("step", inputs)
+            for name, array in wanted.items():
+                np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 def test_tint_accepts_the_kernels(bundle: Path) -> None:
     assert not any(compile_all(sorted(bundle.glob("kernels/*"))).values())
+
+
+def test_plans_count_bytes() -> None:
+    """In the last 256 bytes of a buffer, or before another tensor; 257 are hostile."""
+    for name, offset in (("opt/opt/ema/w", 768), ("opt/opt/momentum/w", 0)):
+        for size in (253, 256):
+            plan = changed(make_plan(), f"tensors.{name}", bytes_at(offset, size))
+            assert read_plan(json.dumps(plan).encode()).tensors[name].bytes == 256
+
+
+def test_a_file_of_other_integers_must_fit(bundle: Path) -> None:
+    with wgcc_runtime.load(bundle, device=TWIN) as model:
+        model.load_params({"table": np.full((7, 6), -128, np.int64)})
+        assert (model.params()["table"] == -128).all()
+        with pytest.raises(WgccError, match=r"holds 128 at .* the range of i8"):
+            model.load_params({"table": np.full((7, 6), 128, np.int64)})
 
 
 def test_they_take_a_byte_each(bundle: Path) -> None:

@@ -101,15 +101,17 @@ function lastingNames({ tensors }) {
 }
 
 /**
- * The tensor that `copy` names is not itself a copy, and has the same shape.
+ * The tensor that `copy` names is not itself a copy, and has the same shape and bytes.
  * @param {Plan} plan @param {string} name
  */
 function checkCopy({ tensors }, name) {
-  const { init, shape } = tensors[name];
+  const tensor = tensors[name];
+  const { init } = tensor;
   if (init?.kind !== 'copy') return;
   const original = ownOf(tensors, init.of ?? '');
   const isCopyable = original && isPersistent(original) && original.init?.kind !== 'copy';
-  if (!isCopyable || `${original.shape}` !== `${shape}`) refuse(`tensors.${name}.init`, init);
+  const isAlike = isCopyable && `${original.shape}` === `${tensor.shape}`;
+  if (!isAlike || bytesOf(original) !== bytesOf(tensor)) refuse(`tensors.${name}.init`, init);
 }
 
 /** These tensors each own their memory. @param {Plan} plan @param {string[]} names */

@@ -119,8 +119,14 @@ def _check_copy(plan: Plan, tensor: Tensor) -> None:
     if tensor.init["kind"] == "copy":
         name = tensor.init.get("of", "")
         original = plan.tensors[name] if _is_persistent(plan, name) else None
-        if original is None or original.init["kind"] == "copy" or original.shape != tensor.shape:
+        is_original = original is not None and original.init["kind"] != "copy"
+        if not (is_original and _are_alike(original, tensor)):
             _refuse(f"tensors.{tensor.name}.init", "copies no tensor of the same shape")
+
+
+def _are_alike(one: Tensor | None, other: Tensor) -> bool:
+    """Of one shape, and as many bytes per element."""
+    return one is not None and (one.shape, one.bytes) == (other.shape, other.bytes)
 
 
 def _check_disjoint(tensors: Sequence[Tensor]) -> None:
