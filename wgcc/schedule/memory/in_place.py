@@ -76,8 +76,6 @@ def _positions_read(
 ) -> list[Index]:
     """Where a value is read on the way to what is pending."""
     own = {root.output.name: root for root in group.roots}
-    # A thread that stores a word of four elements reads those.
-    packed = [v for v in fused.flow.graph.sources if v.type.is_packed and v.type.size > 1]
     found: list[Index] = []
     seen = set()
     while pending:
@@ -87,7 +85,10 @@ def _positions_read(
         seen.add((value.name, at))
         if value.name == old:
             position = linear(at, value.shape)
-            found.append(position // 4 if value in packed else position)
+            # A thread that stores a word of four elements reads those.
+            packed = value.type.is_packed and value.type.size > 1
+            is_source = value.name not in fused.flow.producers
+            found.append(position // 4 if packed and is_source else position)
         node = fused.inlined.get(value.name) or own.get(value.name)
         if node is not None and _is_by_element(node):
             pending.extend(operand_places(node, at))
