@@ -155,7 +155,7 @@ export interface Loaded {
    * loads the parameters and state of any model that has the same ones; optimizers and steps are reset. Resolves to warnings
    * about the checkpoint, if any.
    */
-  restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean }): Promise<readonly string[]>;
+  restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean; weights?: string }): Promise<readonly string[]>;
   /** Stores a checkpoint in the browser; resolves to whether the browser promised not to evict it. */
   store(key?: string): Promise<boolean>;
   /** Restores what `store` stored, as `restore` does; false if there is nothing. */
