@@ -11,7 +11,7 @@ import pytest
 import wgcc_runtime
 from building import build
 from elaborated import only, program
-from expressions import Case, graphs_of, run
+from expressions import Case, graphs_of, run, value_of
 from wgcc.ir.graph import Graph
 from wgcc.ops import OPS
 from wgcc_runtime import WgccError
@@ -105,6 +105,17 @@ def test_value(number: int, graphs: list[Graph]) -> None:
     np.testing.assert_allclose(run(graphs[number], inputs), expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize(("size", "k"), [(2049, 512), (3072, 40), (5000, 3), (140_000, 7)])
+def test_the_largest_of_a_long_axis(size: int, k: int) -> None:
+    """Found in parts; there are many equal numbers, of which the first come first."""
+    x = np.random.default_rng(size).integers(0, 50, (2, size))
+    best = np.argsort(-x, axis=1, kind="stable")[:, :k]
+    inputs = {"x": (f"i32[2, {size}]", x)}
+    np.testing.assert_array_equal(value_of(f"top_k(x, {k})[1]", f"i32[2, {k}]", **inputs), best)
+    along_first = f"top_k(transpose(x), {k}, axis = 0)[1]"
+    np.testing.assert_array_equal(value_of(along_first, f"i32[{k}, 2]", **inputs), best.T)
+
+
 def test_order_of_special_numbers_is_pytorchs() -> None:
     """As PyTorch 2.13 gives it, with `stable=True`."""
     nan, inf = np.nan, np.inf
@@ -125,7 +136,8 @@ model M {
     return y, grad(sum(y * f32(arange(5))), x)
   }
   entry order(x: f32[2, 3000], y: f32[5, 9]) -> (
-    up: i32[2, 3000], best: f32[5, 3], dy: f32[5, 9], top: f32[5, 9], special: i32[3, 8]
+    up: i32[2, 3000], best: f32[5, 3], dy: f32[5, 9], top: f32[5, 9], special: i32[3, 8],
+    long: i32[2, 9]
   ) {
     down, _ = sort(y, descending = true)
     best, ids = top_k(y, 3)
@@ -134,7 +146,7 @@ model M {
     odd = [3.0, 0.0, 1.0, 3.0, 0.0, 0.0, 1.0, -1.0] / [1.0, 0.0, 1.0, 1.0, -1.0, 1.0, 0.0, 0.0]
     odd = odd + 0.0 * y[0, 0]
     special = stack([argsort(odd), argsort(odd, descending = true), cummax(odd)[1]])
-    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top, special
+    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top, special, top_k(round(3.0 * x), 9)[1]
   }
   entry count(ids: i32[9]) -> (n: i32[4], total: f32[4]) {
     total = scatter_add(ones(f32[4]), ids, 0.5 * f32(arange(9)))
@@ -198,6 +210,8 @@ def _order(model: Any, rng: np.random.Generator) -> None:
     dy = rank * 1.0 + (rank < 3)
     np.add.at(dy, (np.arange(5)[:, None], place), 2 * found["top"])
     np.testing.assert_allclose(found["dy"], dy, 1e-5, 1e-5)
+    long = np.argsort(-np.rint(np.float32(3) * x), axis=1, kind="stable")[:, :9]
+    np.testing.assert_array_equal(found["long"], long)
     special = [[7, 4, 5, 2, 0, 3, 6, 1], [1, 6, 0, 3, 2, 4, 5, 7], [0, 1, 1, 1, 1, 1, 1, 1]]
     np.testing.assert_array_equal(found["special"], special)
 

@@ -6,13 +6,19 @@ Those that give values and positions return both, as in PyTorch: `values, ids = 
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.shapes import joined
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
+from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor, TupleValue
 from wgcc.errors import Span
 from wgcc.ir.dtypes import NUMBERS
+
+# Longer axes are not sorted whole for their largest elements, but in parts.
+LONG, PART = 2048, 1024
 
 
 def argsort(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -38,8 +44,7 @@ def top_k(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     if k.size > x.dims[axis].size and not tracer.generic:
         text = f"`k` is {k.full}, but there are only {x.dims[axis].full} elements along this axis"
         raise Stop(tracer.report.error("WG0503", text, args.span("k")).also(args.span("x"), str(x)))
-    order = _order(tracer, x, axis, descending=True)
-    return _with_values(tracer, x, views.part(tracer, order, axis, 0, k), axis)
+    return _with_values(tracer, x, _largest(tracer, x, axis, k), axis)
 
 
 def cummax(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
@@ -54,9 +59,48 @@ def _order(tracer: Tracer, x: Tensor, axis: int, descending: bool) -> Tensor:
     return tracer.emit("argsort", x, dims=x.dims, dtype="i32", axis=axis, descending=descending)
 
 
+def _largest(tracer: Tracer, x: Tensor, axis: int, k: Dim) -> Tensor:
+    """The positions of the k largest elements, the largest first.
+
+    Of a long axis, first the k largest of each part are found: parts are sorted side by side, in
+    workgroup memory. They stay in order, so that the first of equal elements comes first.
+    """
+    size = x.dims[axis].size
+    if size <= LONG or 2 * k.size > PART or tracer.generic:
+        order = _order(tracer, x, axis, descending=True)
+        return views.part(tracer, order, axis, 0, k)
+    parts, rest = divmod(size, PART)
+    found = [_largest_of_parts(tracer, x, axis, k, parts)]
+    if rest:
+        last = views.part(tracer, x, axis, parts * PART, Dim.literal(rest))
+        least = k if k.size < rest else Dim.literal(rest)
+        found.append(_moved(tracer, _largest(tracer, last, axis, least), parts * PART))
+    candidates = joined(tracer, found, axis)
+    values = _taken(tracer, x, candidates, axis)
+    return _taken(tracer, candidates, _largest(tracer, values, axis, k), axis)
+
+
+def _largest_of_parts(tracer: Tracer, x: Tensor, axis: int, k: Dim, parts: int) -> Tensor:
+    count, each = Dim.literal(parts), Dim.literal(PART)
+    before, after = x.dims[:axis], x.dims[axis + 1 :]
+    whole = views.part(tracer, x, axis, 0, Dim.literal(parts * PART))
+    rows = views.reshape(tracer, whole, [*before, count, each, *after])
+    order = _order(tracer, rows, axis + 1, descending=True)
+    best = TensorExpr(tracer, views.part(tracer, order, axis + 1, 0, k))
+    firsts = (iota(tracer, count) * PART).reshape([count, *[Dim.literal(1)] * (1 + len(after))])
+    return (best + firsts).reshape([*before, Dim.literal(parts * k.size), *after]).tensor
+
+
+def _moved(tracer: Tracer, places: Tensor, by: int) -> Tensor:
+    return (TensorExpr(tracer, places) + by).tensor
+
+
+def _taken(tracer: Tracer, x: Tensor, places: Tensor, axis: int) -> Tensor:
+    return tracer.emit("take_along", x, places, dims=places.dims, dtype=x.dtype, axis=axis)
+
+
 def _with_values(tracer: Tracer, x: Tensor, places: Tensor, axis: int) -> TupleValue:
-    values = tracer.emit("take_along", x, places, dims=places.dims, dtype=x.dtype, axis=axis)
-    return TupleValue((values, places))
+    return TupleValue((_taken(tracer, x, places, axis), places))
 
 
 FUNCTIONS = (

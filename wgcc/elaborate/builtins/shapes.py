@@ -85,7 +85,7 @@ def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     tensors = _tensors(tracer, args, "concat")
     axis = expect.axis(tracer, args, tensors[0])
     _check_joins(tracer, "concat", tensors, axis, args.span("tensors"))
-    return _joined(tracer, tensors, axis)
+    return joined(tracer, tensors, axis)
 
 
 def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -94,7 +94,7 @@ def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     _check_joins(tracer, "stack", tensors, None, args.span("tensors"))
     longer = [views.new_axis(tracer, tensor, 0) for tensor in tensors]
     axis = expect.axis(tracer, args, longer[0])
-    return _joined(tracer, [views.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
+    return joined(tracer, [views.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
 
 
 def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
@@ -105,7 +105,7 @@ def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
     return [expect.checked(tracer, Given(item, place), "tensors") for item in value.items]
 
 
-def _joined(tracer: Tracer, tensors: list[Tensor], axis: int) -> Tensor:
+def joined(tracer: Tracer, tensors: list[Tensor], axis: int) -> Tensor:
     first = tensors[0]
     total = first.dims[axis]
     for other in tensors[1:]:
