@@ -146,7 +146,8 @@ model M {
     odd = [3.0, 0.0, 1.0, 3.0, 0.0, 0.0, 1.0, -1.0] / [1.0, 0.0, 1.0, 1.0, -1.0, 1.0, 0.0, 0.0]
     odd = odd + 0.0 * y[0, 0]
     special = stack([argsort(odd), argsort(odd, descending = true), cummax(odd)[1]])
-    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top, special, top_k(round(3.0 * x), 9)[1]
+    _, long = top_k(round(3.0 * x), 9)
+    return argsort(sqrt(x)), take_along_axis(y, ids), grad(weighed, y), top, special, long
   }
   entry count(ids: i32[9]) -> (n: i32[4], total: f32[4]) {
     total = scatter_add(ones(f32[4]), ids, 0.5 * f32(arange(9)))

@@ -72,7 +72,7 @@ export type Data<E extends keyof Inputs> =
   | ((step: number) => Inputs[E] | null | undefined | Promise<Inputs[E] | null | undefined>)
   | Iterable<Inputs[E]>
   | AsyncIterable<Inputs[E]>;
-type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Uint8Array ? Uint8Array : never;
+type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Int8Array ? Int8Array : I extends Uint8Array ? Uint8Array : never;
 
 export interface FitOptions<E> {
   /** How many more steps; with `resume`, how many in all. Without: until the data ends. */
@@ -169,7 +169,7 @@ export interface Loaded {
 type Plain<T> = Sized<T>;
 
 /** A typed array with its shape. */
-export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
+export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
 
 /** A problem a caller can act on: `code` is one stable word (no-webgpu, shape, weights, device-lost, …). */
 export declare class WgccError extends Error {
