@@ -223,10 +223,15 @@ def _dispatch(kernel: int, *bindings: dict[str, int], label: str = "") -> dict[s
     }
 
 
+TRAINED_ROWS = {"count": ROWS, "inputs": ["x", "y"], "dim": "B", "why": "it trains"}
+PREDICTED_ROWS = {"count": ROWS, "inputs": ["x"], "dim": "B", "outputs": {"p": "rows"}}
+
+
 def _entries() -> dict[str, Any]:
     x, y = _binding(INPUT, 0, 128), _binding(INPUT, 256, 32)
     w, m, step = _binding(PARAMS, 0, 16), _binding(STATE, 0, 16), _binding(STATE, 256, 4)
     p, g, loss = _binding(TEMP, 0, 32), _binding(TEMP, 256, 16), _binding(OUTPUT, 0, 4)
+    ids, rows = _binding(INPUT, 512, 12), _binding(OUTPUT, 512, 12)
     # `p` is read and `g` written in one dispatch, so they may not share a buffer.
     g = _binding(OUTPUT, 256, 16)
     # Not `w` and `m` themselves: a test that changes these bindings must not change the others.
@@ -246,6 +251,7 @@ def _entries() -> dict[str, Any]:
                 "flag": "train/flag",
                 "dispatches": [_dispatch(6, *tested, label="finite")],
             },
+            "rows": TRAINED_ROWS,
         },
         "predict": {
             "inputs": {"x": "predict/x"},
@@ -253,14 +259,13 @@ def _entries() -> dict[str, Any]:
             "dispatches": [_dispatch(0, x, w, _binding(OUTPUT, 256, 32), label="p")],
             "writes": [],
             "training": False,
+            "rows": PREDICTED_ROWS,
         },
         "pick": {
             "inputs": {"ids": "pick/ids"},
             "outputs": {"rows": "pick/rows"},
             "ranges": {"ids": {"low": 0, "high": 3, "ignore": -1}},
-            "dispatches": [
-                _dispatch(3, w, _binding(INPUT, 512, 12), _binding(OUTPUT, 512, 12), label="rows")
-            ],
+            "dispatches": [_dispatch(3, w, ids, rows, label="rows")],
             "writes": [],
             "training": False,
         },

@@ -254,6 +254,7 @@ MAY_IMPORT = {
     "files": ("core",),
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
+    "rows": ("core",),
     "wasm": ("core",),
     "tune": ("core", "check", "files"),
 }

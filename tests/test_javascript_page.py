@@ -93,7 +93,7 @@ def test_blocks_run_in_order(app: Path) -> None:
     (app / "all.js").write_text("\n".join([*blocks("js"), "process.exit(0);"]), encoding="utf-8")
     shown = shell("node --import ./navigator.js all.js", app)
     assert "lost: destroyed" in shown
-    assert "shape: `predict.x` has shape [99], not [100,1]" in shown
+    assert "shape: `train.x` has 99 rows, not 256, and train cannot run on" in shown
     assert "kernels: 1 of" in shown and "weights: 1 of 1" in shown
 
 

@@ -155,7 +155,7 @@ def test_damaged_zip_is_refused(tmp_path: Path) -> None:
 WRONG_INPUTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("missing", "train", {"x": np.zeros((8, 4))}, "name", "needs the input `y`"),
     ("misspelt", "predict", {"X": np.zeros((8, 4))}, "name", "no input `X`"),
-    ("shape", "predict", {"x": np.zeros((7, 4))}, "shape", r"\[7, 4\], not \[8, 4\]"),
+    ("shape", "predict", {"x": np.zeros((7, 3))}, "shape", r"\[7, 3\], not \[8, 4\]"),
     ("scalar", "predict", {"x": 1.0}, "shape", r"\[\], not"),
     ("text", "predict", {"x": "hello"}, "dtype", "not numbers"),
     ("objects", "predict", {"x": [[object()] * 4] * 8}, "dtype", "not numbers"),
@@ -217,14 +217,29 @@ def test_anything_array_like_goes_in(model: Model, wrap: Any) -> None:
     np.testing.assert_array_equal(model.predict(x=wrap(x))["p"], expected)
 
 
-def test_map_cuts_rows_into_batches(model: Model) -> None:
+def test_any_number_of_rows(model: Model) -> None:
     x = np.random.default_rng(1).normal(size=(21, COLS)).astype(np.float32)
     w = model.params()["w"]
-    np.testing.assert_allclose(model.map("predict", x=x)["p"], x @ w, rtol=1e-5, atol=1e-6)
-    with refused("shape", "numbers of rows differ"):
+    for rows in (1, 5, 16, 21):
+        for found in (model.predict(x=x[:rows]), model.map("predict", x=x[:rows])):
+            np.testing.assert_allclose(found["p"], x[:rows] @ w, rtol=1e-5, atol=1e-6)
+    with refused("shape", "`x` has no rows"):
+        model.predict(x=x[:0])
+    with refused("shape", r"`x` has shape \[21, 3\], not \[8, 4\]"):
+        model.predict(x=x[:, :3])
+
+
+def test_rows_that_mix_run_in_whole_batches(model: Model) -> None:
+    x = np.random.default_rng(1).normal(size=(16, COLS)).astype(np.float32)
+    assert model.map("train", x=x, y=np.zeros(16))["loss"].shape == ()
+    assert model.steps_done == 2
+    with refused("shape", "numbers of rows differ: `x` 16, `y` 8"):
         model.map("train", x=x, y=np.zeros(ROWS))
-    with refused("shape", "leave out 5 rows"):
-        model.map("train", x=x, y=np.zeros(21))
+    advice = "other numbers of rows: it trains. Build it for 13: wgcc build MODEL --set B=13"
+    with refused("shape", advice):
+        model.map("train", x=x[:13], y=np.zeros(13))
+    with refused("shape", advice):
+        model.train(x=x[:13], y=np.zeros(13))
 
 
 # ---- initial values and weights

@@ -18,6 +18,7 @@ from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
 from wgcc.passes.mark_remat import mark_remat
+from wgcc.passes.mark_rows import mark_rows
 from wgcc.passes.pipeline import PASSES, run_passes, verify_after
 from wgcc.reading import read_text
 from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
@@ -108,6 +109,7 @@ def compile_program(
     Where it needs more than `memory` bytes, activations of more and more parts are
     rematerialised.
     """
+    program = mark_rows(program)
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule

@@ -6,7 +6,7 @@ import { fail } from '../core/errors.js';
 import { elementCount, isFloat } from '../core/plan.js';
 import { ownOf } from '../core/records.js';
 
-/** @import { Plan, Range, Tensor } from '../core/plan.js' */
+/** @import { Plan, Range, Rows, Tensor } from '../core/plan.js' */
 /** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
 
 /**
@@ -51,7 +51,42 @@ export function refuseRows(plan, entryName, data, hasEnd) {
   for (const { port, size, rows } of columns)
     if (rows !== (size === batch ? count : (size ?? 1)))
       fail('shape', port, `has ${rows} rows, another input ${count}`);
-  return fail('shape', entryName, `has ${count} rows, fewer than the batch of ${batch}`);
+  const { rows } = plan.entries[entryName];
+  return fail(
+    'shape',
+    entryName,
+    `has ${count} rows, fewer than the batch of ${batch}. Give more rows (rows may be repeated), ` +
+      `or make the batch smaller: ${advice(rows, count)}`,
+  );
+}
+
+/**
+ * Numbers of rows that a call cannot have.
+ * @param {string} entryName @param {Rows} rows @param {number[]} counts of its inputs
+ * @returns {never}
+ */
+export function refuseCounts(entryName, rows, counts) {
+  const [count] = counts;
+  const other = counts.findIndex(found => found !== count);
+  if (other > 0)
+    fail(
+      'shape',
+      `${entryName}.${rows.inputs[other]}`,
+      `has ${counts[other]} rows, another input ${count}`,
+    );
+  const field = `${entryName}.${rows.inputs[0]}`;
+  if (!count) fail('shape', field, 'has no rows');
+  return fail(
+    'shape',
+    field,
+    `has ${count} rows, not ${rows.count}, and ${entryName} cannot run on other numbers of rows: ` +
+      `${rows.why}. Build it for ${count}: ${advice(rows, count)}`,
+  );
+}
+
+/** How to build a bundle for another number of rows. @param {Rows | undefined} rows @param {number} count */
+function advice(rows, count) {
+  return rows?.dim ? `wgcc build MODEL --set ${rows.dim}=${count}` : 'change the model';
 }
 
 /**

@@ -4,5 +4,5 @@
 
 export { refuseAdapter, refuseDevice, refuseMemory, refuseProfile } from './adapter.js';
 export { checkBundle, checkKernelTexts, checkPlan } from './bundle.js';
-export { refuseFit, refuseInputs, refuseRows, refuseValue } from './callers.js';
+export { refuseCounts, refuseFit, refuseInputs, refuseRows, refuseValue } from './callers.js';
 export { sha256 } from './sha256.js';

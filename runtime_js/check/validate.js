@@ -9,7 +9,7 @@ import { checkDispatch, checkKernelUse, checkRepeats } from './dispatches.js';
 import { checkLimit } from './limits.js';
 import { refuse } from './schema.js';
 
-/** @import { Entry, EntryGuard, Plan, RangeGuard, Tensor, Twin } from '../core/plan.js' */
+/** @import { Entry, EntryGuard, Plan, RangeGuard, Rows, Tensor, Twin } from '../core/plan.js' */
 
 const MAX_DISPATCHES = 10_000;
 export const LASTING_ROLES = ['param', 'state', 'constant'];
@@ -172,6 +172,7 @@ function checkEntry(plan, name) {
     dispatches,
     guard,
     range_guard: rangeGuard,
+    rows,
   } = plan.entries[name];
   checkRoles(plan, `${field}.inputs`, inputs, 'input');
   checkRoles(plan, `${field}.outputs`, outputs, 'output');
@@ -186,6 +187,29 @@ function checkEntry(plan, name) {
   checkRepeats(plan.entries[name], `${field}.repeats`);
   if (guard) checkGuard(plan, guard, `${field}.guard`);
   if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
+  if (rows) checkRows(plan, name, rows);
+}
+
+/** @param {Plan} plan @param {string} name @param {Rows} rows */
+function checkRows({ entries, tensors }, name, { count, inputs, outputs, why }) {
+  const field = `entries.${name}.rows`;
+  const entry = entries[name];
+  inputs.forEach((port, i) => {
+    const id = ownOf(entry.inputs, port);
+    if (!id || tensors[id].shape[0] !== count) refuse(`${field}.inputs[${i}]`, port);
+  });
+  const forms = Object.entries(outputs ?? {});
+  if (!forms.length) return;
+  const names = Object.keys(entry.outputs).sort();
+  const isOfRows = !why && !entry.writes.length && !entry.training;
+  if (!isOfRows || `${Object.keys(outputs ?? {}).sort()}` !== `${names}`)
+    refuse(`${field}.outputs`, names);
+  for (const [port, form] of forms) {
+    const tensor = tensors[entry.outputs[port]];
+    const hasRows = tensor.shape.length > 0 && tensor.shape[0] % count === 0;
+    if ((form === 'rows' && !hasRows) || (form === 'mean' && !isFloat(tensor)))
+      refuse(`${field}.outputs.${port}`, form);
+  }
 }
 
 /**

@@ -23,13 +23,13 @@ import { randomWords } from './threefry.js';
 const SHUFFLE_KEY = 0x33fe5971;
 
 /**
- * One call's inputs as words, after checks of names, shapes, types and ranges.
- * @param {Plan} plan @param {string} entryName @param {any} batch @returns {Promise<NamedWords>}
+ * One call's inputs as words, after checks of names, shapes, types and ranges; undefined if
+ * something is wrong.
+ * @param {Plan} plan @param {string} entryName @param {any} batch
+ * @returns {NamedWords | undefined}
  */
-export async function checkBatch(plan, entryName, batch) {
-  const isEntry = Object.hasOwn(plan.entries, entryName);
-  const words = isEntry && visitInputs(plan, entryName, batch, toWords);
-  return words || (await loadCheck()).refuseInputs(plan, entryName, batch);
+export function batchOf(plan, entryName, batch) {
+  return visitInputs(plan, entryName, batch, toWords);
 }
 
 /**
@@ -47,7 +47,10 @@ export async function openSource(plan, entryName, data, progress, hasEnd) {
   const batches = isFunction ? calls(data, step) : repeated(data, progress.position, hasEnd);
   return async () => {
     const { value } = await batches.next();
-    return value && checkBatch(plan, entryName, value);
+    if (value)
+      return (
+        batchOf(plan, entryName, value) ?? (await loadCheck()).refuseInputs(plan, entryName, value)
+      );
   };
 }
 
@@ -59,9 +62,10 @@ export async function openSource(plan, entryName, data, progress, hasEnd) {
  * @returns {Record<string, T> | undefined}
  */
 function visitInputs(plan, entryName, batch, visit) {
-  const { inputs, ranges } = plan.entries[entryName];
+  // What every object inherits, such as `toString`, has no inputs.
+  const { inputs, ranges } = plan.entries[entryName] ?? {};
   const given = Object(batch);
-  if (!Object.keys(given).every(port => Object.hasOwn(inputs, port))) return;
+  if (!inputs || !Object.keys(given).every(port => Object.hasOwn(inputs, port))) return;
   const found = mapRecord(inputs, (id, port) =>
     visit(given[port], plan.tensors[id], ownOf(ranges, port)),
   );
@@ -90,7 +94,8 @@ async function* repeated(data, position, startsOver) {
 }
 
 /**
- * Whole data sets: rows of the first axis, in an order that seed and epoch determine.
+ * Whole data sets: rows of the first axis, in an order that seed and epoch determine. Rows after the
+ * last full batch of an epoch are left out; the next epoch has another order.
  * @param {Plan} plan @param {string} entryName @param {any} data
  * @param {number} seed @param {number} position @param {boolean} hasEnd
  * @returns {Promise<Source>}

@@ -10,6 +10,8 @@ export const loadFiles = () => part(import('../files/files.js'));
 export const loadDraw = () => part(import('../draw/draw.js'));
 /** The self-test, where a NaN came from, times per kernel. */
 export const loadInspect = () => part(import('../inspect/inspect.js'));
+/** Calls with another number of rows than their entry. */
+export const loadRows = () => part(import('../rows/rows.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));
 /** The fastest kernels for an adapter. */

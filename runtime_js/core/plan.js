@@ -18,9 +18,13 @@ import { ownOf } from './records.js';
  * @typedef {{what: string, at: string} & Range} RangeCheck of an index or label computed on the GPU
  * @typedef {{flag: string, checks: RangeCheck[], restored: string[]}} RangeGuard each call sets
  *   `flag`: 0, or n where the n-th check from the end failed
+ * @typedef {{count: number, inputs: string[], dim?: string, outputs?: Record<string, string>,
+ *   why?: string}} Rows the leading axis that inputs share; with `outputs` (`rows`, `mean`, `sum` or
+ *   `same`) each row is computed alone, otherwise `why` says what prevents that
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>,
  *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
- *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[]}} Entry
+ *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[],
+ *   rows?: Rows}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
  *   access: string[]}} Kernel
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch

@@ -1,13 +1,13 @@
 // The internal state of a loaded bundle: its values on the GPU, the progress of training, and a
 // queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
-import { checkBatch } from './batches.js';
+import { batchOf } from './batches.js';
 import { DEFAULT_PROFILE, findAdapter, openDevice, tunedName } from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
 import { Machine } from './machine.js';
-import { loadCheck, loadInspect, loadTune, loadTwin } from './parts.js';
+import { loadCheck, loadInspect, loadRows, loadTune, loadTwin } from './parts.js';
 import { WORD_BYTES, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
@@ -231,11 +231,12 @@ export class Session {
   }
 
   /**
-   * Runs an entry once: typed arrays (or numbers) in, typed arrays out.
+   * Runs an entry: typed arrays (or numbers) in, typed arrays out.
    * @param {string} entryName @param {any} inputs @returns {Promise<Record<string, Values>>}
    */
   async call(entryName, inputs) {
-    const batch = await checkBatch(this.plan, entryName, inputs);
+    const batch = batchOf(this.plan, entryName, inputs);
+    if (!batch) return (await loadRows()).run(this, entryName, inputs);
     return this.locked(async () => {
       const { outputs, training } = this.plan.entries[entryName];
       const [result] = await this.run(entryName, [batch], Object.keys(outputs));

@@ -83,7 +83,8 @@ def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
 class ArraySource(Source):
     """Whole data sets: rows of the first axis, in an order that seed and epoch determine.
 
-    An array with exactly the input's shape is the same in every batch.
+    An array with exactly the input's shape is the same in every batch. Rows after the last full
+    batch of an epoch are left out; the next epoch has another order, so all rows are used in time.
     """
 
     def __init__(self, data: Mapping[str, Any], entry: Entry, seed: int, step: int) -> None:
@@ -135,9 +136,16 @@ class ArraySource(Source):
             return 1, 1
         count, batch = next(iter(rows.values())), next(iter(sizes.values()))
         if count < batch:
-            text = f"{self.entry.name}: {count} rows are fewer than the batch of {batch}"
-            raise WgccError("shape", text)
+            raise WgccError("shape", self._too_few(count, batch))
         return count, batch
+
+    def _too_few(self, count: int, batch: int) -> str:
+        rows = self.entry.rows
+        advice = rows.advice(count) if rows else "build the model for fewer rows"
+        return (
+            f"{self.entry.name}: {count} rows are fewer than the batch of {batch}. Give more rows "
+            f"(rows may be repeated), or make the batch smaller: {advice}"
+        )
 
     def _next(self) -> Batch:
         epoch, index = divmod(self.position, self.per_epoch)

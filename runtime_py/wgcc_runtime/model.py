@@ -65,21 +65,42 @@ class Model:
         self.reset()
 
     def call(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
-        """Runs an entry once: arrays (or numbers) in, numpy arrays out."""
+        """Runs an entry: arrays (or numbers) in, numpy arrays out.
+
+        An entry that computes each row alone takes any number of rows; it runs as often as needed.
+        """
         check_process()
         spec = self.entry(entry)
-        batch = check_batch(inputs, spec)
+        try:
+            batch = check_batch(inputs, spec)
+        except WgccError as error:
+            if error.code != "shape":
+                raise
+            failure = error
+        else:
+            return self._call(spec, batch)
+        outputs = self._call_rows(spec, inputs)
+        if outputs is None:
+            raise failure
+        return outputs
+
+    def _call(self, entry: Entry, batch: Batch) -> dict[str, Array]:
         with self._use():
-            flight = self._launch(entry, tuple(spec.outputs), [batch])
+            flight = self._launch(entry.name, tuple(entry.outputs), [batch])
             self._land()
         (outputs,) = flight.result()
         return outputs
 
-    def map(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
-        """Runs an entry over any number of rows, batch by batch, and joins the outputs.
+    def _call_rows(self, entry: Entry, inputs: Mapping[str, Any]) -> dict[str, Array] | None:
+        """A call with another number of rows; None if something else is wrong."""
+        from wgcc_runtime.rows import run_rows
 
-        Arrays whose first axis is longer than the entry's are cut into batches; the last one is
-        padded with repeated rows, whose results are dropped.
+        return run_rows(self, entry, inputs)
+
+    def map(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
+        """As a call; an entry that mixes rows, too, runs over several whole batches.
+
+        Of those, outputs with the batch as first axis are joined, other floats averaged.
         """
         from wgcc_runtime.rows import map_rows
 

@@ -142,6 +142,25 @@ class RangeGuard:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """The leading axis of `count` rows that some inputs share.
+
+    If each row is computed alone, `outputs` has for every output `rows`, `mean`, `sum` or `same`;
+    otherwise `why` says what prevents that. `dim` is the name of `count` in the source, or "".
+    """
+
+    count: int
+    inputs: tuple[str, ...]
+    dim: str
+    outputs: Mapping[str, str]
+    why: str
+
+    def advice(self, count: int) -> str:
+        """How to build a bundle for another number of rows."""
+        return f"wgcc build MODEL --set {self.dim}={count}" if self.dim else "change the model"
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """`inputs` and `outputs` map the names callers use to tensors of the plan.
 
@@ -159,6 +178,7 @@ class Entry:
     guard: EntryGuard | None
     range_guard: RangeGuard | None = None
     repeats: tuple[Repeat, ...] = ()
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +335,17 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         if "range_guard" in spec
         else None,
         repeats=tuple(Repeat(**item) for item in spec.get("repeats", ())),
+        rows=_rows(spec["rows"]) if "rows" in spec else None,
+    )
+
+
+def _rows(spec: Mapping[str, Any]) -> Rows:
+    return Rows(
+        count=spec["count"],
+        inputs=tuple(spec["inputs"]),
+        dim=spec.get("dim", ""),
+        outputs=spec.get("outputs", {}),
+        why=spec.get("why", ""),
     )
 
 

@@ -1,8 +1,13 @@
-"""Runs an entry of fixed shape over any number of rows."""
+"""Runs an entry of fixed shape over any number of rows, in parts of as many rows as it takes.
+
+A last part with fewer rows is filled up with its own rows, again and again. Outputs per row are cut
+to size. Sums over rows then have each row of that part the same number of times, and a few of them
+once more: those are subtracted, found in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,57 +15,152 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_array
 from wgcc_runtime.batches import check_names
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.plan import Entry
+from wgcc_runtime.plan import Entry, Rows
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
 
+Outputs = dict[str, Array]
 
-def map_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Outputs with the batch as first axis are joined; other floats are averaged over the batches,
-    other integers stacked, one per batch."""
+
+def run_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs | None:
+    """The outputs for inputs with another number of rows; None if it is not that."""
     check_names(inputs, entry)
     arrays = {name: as_array(value, f"{entry.name}: `{name}`") for name, value in inputs.items()}
-    longer = [name for name, array in arrays.items() if _is_longer(array, entry, name)]
-    if not longer:
+    count = row_count(entry, arrays)
+    if entry.rows is None or count is None:
+        return None
+    if not entry.rows.outputs:
+        raise _cannot_run(entry, entry.rows, count)
+    return _Parts(model, entry, entry.rows, arrays, count).outputs()
+
+
+def map_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs:
+    """As a call; entries whose rows mix, too, run over several whole batches.
+
+    Of those, outputs with the batch as first axis are joined, other floats averaged over the
+    batches, and other integers stacked, one per batch.
+    """
+    rows = entry.rows
+    check_names(inputs, entry)
+    if rows is None or rows.outputs:
+        return model.call(entry.name, **inputs)
+    arrays = {name: as_array(value, f"{entry.name}: `{name}`") for name, value in inputs.items()}
+    count = row_count(entry, arrays, whole_batches=True)
+    if count is None:
         return model.call(entry.name, **arrays)
-    batch = _only({entry.inputs[name].shape[0] for name in longer})
-    cut = {name for name, tensor in entry.inputs.items() if tensor.shape[:1] == (batch,)}
-    count = _only({len(arrays[name]) for name in cut})
     results = []
-    for start in range(0, count, batch):
-        # Past the end the last row is repeated; its results are cut off below.
-        rows = np.minimum(np.arange(start, start + batch), count - 1)
-        part = {name: array[rows] if name in cut else array for name, array in arrays.items()}
-        results.append(model.call(entry.name, **part))
-    return {name: _join(entry, name, results, count, batch) for name in entry.outputs}
+    for start in range(0, count, rows.count):
+        part = {n: a[start : start + rows.count] for n, a in arrays.items() if n in rows.inputs}
+        results.append(model.call(entry.name, **{**arrays, **part}))
+    return {name: _together(entry, name, results, rows.count) for name in entry.outputs}
 
 
-def _is_longer(array: Array, entry: Entry, name: str) -> bool:
-    shape = entry.inputs[name].shape
-    return bool(shape) and array.shape[1:] == shape[1:] and array.shape[:1] != shape[:1]
+def row_count(entry: Entry, arrays: Mapping[str, Array], whole_batches: bool = False) -> int | None:
+    """How many rows are given, if that is not the entry's number; None if something else is.
+
+    With `whole_batches`, rows that mix must fill batches.
+    """
+    rows, counts = entry.rows, {}
+    if rows is None:
+        return None
+    for name in rows.inputs:
+        shape = entry.inputs[name].shape
+        if not arrays[name].ndim or arrays[name].shape[1:] != shape[1:]:
+            return None
+        counts[name] = len(arrays[name])
+    if set(counts.values()) == {rows.count}:
+        return None
+    if len(set(counts.values())) > 1:
+        text = ", ".join(f"`{name}` {count}" for name, count in counts.items())
+        raise WgccError("shape", f"{entry.name}: the numbers of rows differ: {text}")
+    count = next(iter(counts.values()))
+    if not count:
+        raise WgccError("shape", f"{entry.name}: `{rows.inputs[0]}` has no rows", rows.inputs[0])
+    if whole_batches and not rows.outputs and count % rows.count:
+        raise _cannot_run(entry, rows, count)
+    return count
 
 
-def _only(sizes: set[int]) -> int:
-    if len(sizes) != 1:
-        raise WgccError("shape", f"the numbers of rows differ: {', '.join(map(str, sizes))}")
-    return sizes.pop()
+def _cannot_run(entry: Entry, rows: Rows, count: int) -> WgccError:
+    name = rows.inputs[0]
+    return WgccError(
+        "shape",
+        f"{entry.name}: `{name}` has {count} rows, not {rows.count}, and the entry cannot run on "
+        f"other numbers of rows: {rows.why}. Build it for {count}: {rows.advice(count)}",
+        name,
+    )
 
 
-def _join(
-    entry: Entry, name: str, results: list[dict[str, Array]], count: int, batch: int
-) -> Array:
-    shape = entry.outputs[name].shape
+class _Parts:
+    """The calls that all rows take."""
+
+    def __init__(
+        self, model: Model, entry: Entry, rows: Rows, arrays: Mapping[str, Array], count: int
+    ) -> None:
+        self._model, self._entry, self._rows = model, entry, rows
+        self._arrays, self._count = arrays, count
+
+    def outputs(self) -> Outputs:
+        size = self._rows.count
+        starts = range(0, self._count - self._count % size, size)
+        parts = [self._call(np.arange(start, start + size)) for start in starts]
+        sums = [self._sums(part) for part in parts]
+        left = self._count % size
+        if left:
+            last = self._call(self._repeated(left))
+            parts.append(last)
+            sums.append(self._of_some(last, left))
+        return {name: self._together(name, parts, sums) for name in self._entry.outputs}
+
+    def _call(self, rows: Array) -> Outputs:
+        chosen = {name: self._arrays[name][rows] for name in self._rows.inputs}
+        return self._model.call(self._entry.name, **{**self._arrays, **chosen})
+
+    def _repeated(self, some: int) -> Array:
+        """The first `some` rows of the last part, repeated until there are enough."""
+        start = self._count - self._count % self._rows.count
+        return start + np.arange(self._rows.count) % some
+
+    def _sums(self, part: Outputs) -> dict[str, Array]:
+        """The sums over all rows of a part, of outputs that are sums or means."""
+        return {
+            name: np.asarray(part[name], wide) * factor for name, wide, factor in self._totals()
+        }
+
+    def _totals(self) -> Iterator[tuple[str, Any, int]]:
+        for name, form in self._rows.outputs.items():
+            if form in ("mean", "sum"):
+                wide = np.float64 if self._entry.outputs[name].is_float else np.int64
+                yield name, wide, self._rows.count if form == "mean" else 1
+
+    def _of_some(self, part: Outputs, some: int) -> dict[str, Array]:
+        """The sums over the first `some` rows of the last part, from a call with them repeated."""
+        sums, (times, more) = self._sums(part), divmod(self._rows.count, some)
+        if more and sums:
+            rest = self._of_some(self._call(self._repeated(more)), more)
+            sums = {name: total - rest[name] for name, total in sums.items()}
+        return {
+            name: total / times if total.dtype.kind == "f" else total // times
+            for name, total in sums.items()
+        }
+
+    def _together(self, name: str, parts: list[Outputs], sums: list[dict[str, Array]]) -> Array:
+        form, tensor = self._rows.outputs[name], self._entry.outputs[name]
+        if form == "same":
+            return parts[0][name]
+        if form == "rows":
+            joined = np.concatenate([part[name] for part in parts])
+            return joined[: self._count * tensor.shape[0] // self._rows.count]
+        total = np.sum([part[name] for part in sums], axis=0)
+        found = total / self._count if form == "mean" else total
+        return np.asarray(found, parts[0][name].dtype)
+
+
+def _together(entry: Entry, name: str, results: list[Outputs], batch: int) -> Array:
     parts = [result[name] for result in results]
-    if shape[:1] == (batch,):
-        return np.concatenate(parts)[:count]
+    if entry.outputs[name].shape[:1] == (batch,):
+        return np.concatenate(parts)
     if not entry.outputs[name].is_float:
         return np.stack(parts)
-    if count % batch:
-        raise WgccError(
-            "shape",
-            f"`{name}` is one value per batch, and {count} rows are not a multiple of the batch "
-            f"size {batch}; leave out {count % batch} rows",
-            name,
-        )
     return np.asarray(np.mean(parts, axis=0), parts[0].dtype)

@@ -20,6 +20,7 @@ from wgcc_runtime.plan import (
     Plan,
     RangeGuard,
     Repeat,
+    Rows,
     Tensor,
     Twin,
 )
@@ -176,6 +177,25 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
         _check_guard(plan, entry.guard, f"{field}.guard", limits)
     if entry.range_guard:
         _check_range_guard(entry, entry.range_guard, f"{field}.range_guard")
+    if entry.rows:
+        _check_rows(entry, entry.rows, f"{field}.rows")
+
+
+def _check_rows(entry: Entry, rows: Rows, field: str) -> None:
+    for i, name in enumerate(rows.inputs):
+        if name not in entry.inputs or entry.inputs[name].shape[:1] != (rows.count,):
+            _refuse(f"{field}.inputs[{i}]", f"is not an input with {rows.count} rows: {name}")
+    if not rows.outputs:
+        return
+    if rows.why or entry.writes or entry.training:
+        _refuse(f"{field}.outputs", "is for entries that change nothing and compute rows alone")
+    if rows.outputs.keys() != entry.outputs.keys():
+        _refuse(f"{field}.outputs", "does not name all outputs of the entry, and no others")
+    for name, form in rows.outputs.items():
+        tensor = entry.outputs[name]
+        divides = tensor.shape and tensor.shape[0] % rows.count == 0
+        if (form == "rows" and not divides) or (form == "mean" and not tensor.is_float):
+            _refuse(f"{field}.outputs.{name}", f"is {form}, but the output is {tensor}")
 
 
 def _check_repeats(entry: Entry, field: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
-from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, TensorType
+from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import STEP, optimizer_state
@@ -209,6 +209,16 @@ def _entry(
         "training": entry.trains,
         **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
         **_range_guard(ports.range_flag, graph.range_guard),
+        **({"rows": _rows(graph.rows[0])} if graph.rows else {}),
+    }
+
+
+def _rows(rows: Rows) -> Plan:
+    return {
+        "count": rows.count,
+        "inputs": list(rows.inputs),
+        **({"dim": rows.dim} if rows.dim else {}),
+        **({"why": rows.why} if rows.why else {"outputs": dict(rows.outputs)}),
     }
 
 

@@ -18,6 +18,7 @@ FILES = {
     "wgcc/files.js": "files/files.js",
     "wgcc/draw.js": "draw/draw.js",
     "wgcc/inspect.js": "inspect/inspect.js",
+    "wgcc/rows.js": "rows/rows.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tune.js": "tune/tune.js",
 }

@@ -57,8 +57,8 @@ def command(
     """Run ENTRY of BUNDLE and show or save its outputs.
 
     Inputs are .npy files with the name of an input (-i x.npy), NAME=FILE, NAME=NUMBER, or .npz
-    and .safetensors files that hold several. An input with more rows than the entry takes is cut
-    into batches. Outputs go to .npy (one output), .npz or .safetensors files; without -o they are
+    and .safetensors files that hold several. An entry that computes each row alone takes any
+    number of rows. Outputs go to .npy (one output), .npz or .safetensors files; without -o they are
     printed.
 
     With --prompt, ENTRY must take the id of a character and return that of the next one, as

@@ -92,7 +92,9 @@ def command(
     """Train BUNDLE on DATA.
 
     DATA is a .npz, .safetensors or .csv file, or a folder of .npy files, with one array per input
-    of the entry. Arrays with more rows than a batch are shuffled and cut into batches.
+    of the entry. Arrays with more rows than a batch are shuffled and cut into batches; rows after
+    the last full batch of an epoch are left out, and the next epoch has another order. Of the data
+    of --eval every row counts.
 
     Ctrl-C finishes the step and saves a checkpoint; --resume continues from it and gives the same
     bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot

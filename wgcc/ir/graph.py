@@ -117,12 +117,29 @@ class RangeGuard:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """The inputs of an entry that have one leading axis: `count` rows, a dim called `dim` or "".
+
+    If each row is computed alone, `outputs` says what becomes of them: `rows` (the leading axis of
+    the output), `mean` or `sum` over all rows, or the `same` for any rows. Otherwise `why` says
+    what prevents that.
+    """
+
+    count: int
+    inputs: tuple[str, ...]
+    dim: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """One entry: its interface (`inputs`, `outputs`), the `params` and `state` it reads or writes.
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
     program uses it as an index; `range_guard` checks the indices that this does not cover.
-    `trains`: it updates parameters from gradients.
+    `trains`: it updates parameters from gradients. `rows` are what may be its rows; after
+    `mark_rows`, at most one of them.
     """
 
     name: str
@@ -136,6 +153,7 @@ class Graph:
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
     trains: bool = False
     range_guard: RangeGuard | None = None
+    rows: tuple[Rows, ...] = ()
 
     @property
     def sources(self) -> tuple[Value, ...]:

@@ -9,7 +9,7 @@ from wgcc.ir.dtypes import NUMBERS
 from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import np
 from wgcc.ops.checks import check_axis, check_dtype, without_axes
-from wgcc.ops.registry import Op, Reference, Sample, Special
+from wgcc.ops.registry import Op, Reference, Sample, SharedAxis, Special
 
 
 def no_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -25,6 +25,11 @@ def _infer(name: str) -> Callable[..., TensorType]:
     return infer
 
 
+def separate(node: Node) -> list[SharedAxis]:
+    gone, rank = int(node.attrs["axis"]), node.inputs[0].type.rank
+    return [((k,), (k - (k > gone),)) for k in range(rank) if k != gone]
+
+
 def _op(name: str, reference: Reference) -> Op:
     shapes: list[tuple[tuple[int, ...], int]] = [
         ((1,), 0),
@@ -37,7 +42,15 @@ def _op(name: str, reference: Reference) -> Op:
     samples = [Sample([shape], {"axis": axis}) for shape, axis in shapes]
     # Small integers have many ties.
     ties = Sample([TensorType((7, 19), "i32")], {"axis": 1}, differentiable=False)
-    return Op(name, _infer(name), reference, Special("arg_reduce"), no_grad, [*samples, ties])
+    return Op(
+        name,
+        _infer(name),
+        reference,
+        Special("arg_reduce"),
+        no_grad,
+        [*samples, ties],
+        separate=separate,
+    )
 
 
 OPS = (

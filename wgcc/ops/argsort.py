@@ -9,6 +9,7 @@ from wgcc.ir.graph import DTYPES, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype
 from wgcc.ops.registry import Op, Sample, Special
+from wgcc.ops.separate import other_axes
 
 
 def infer(x: TensorType, axis: int, descending: bool) -> TensorType:
@@ -60,5 +61,6 @@ OPS = (
             for shape, descending in (((2, 19), True), ((3, 70), False))
         ],
         stops_gradient=True,
+        separate=other_axes,
     ),
 )

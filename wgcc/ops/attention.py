@@ -16,7 +16,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention_rule import Scope, check_attention, heads_of, optional, score_effort, scores
 from wgcc.ops.attention_samples import samples
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Op, Special
+from wgcc.ops.registry import Op, SharedAxis, Special
 
 
 def infer(
@@ -42,6 +42,12 @@ def reference(
     safe = np.where(total > 0, total, 1)
     rows = np.concatenate([peak, np.log(safe)], -1).astype(q.dtype)
     return (weights / safe) @ heads_of(v, q.shape[1]), rows
+
+
+def separate(node: Node) -> list[SharedAxis]:
+    """The batch; the mask has one, the offset has no axes."""
+    extras = (0 if value.shape else None for value in node.inputs[3:])
+    return [((0, 0, 0, *extras), (0, 0))]
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -77,5 +83,6 @@ OPS = (
         samples(),
         saved=1,
         effort=score_effort,
+        separate=separate,
     ),
 )

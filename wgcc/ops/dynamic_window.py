@@ -15,7 +15,7 @@ from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_scalar, without_axes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, SharedAxis, Special
 
 
 def infer(x: TensorType, at: TensorType, axis: int, size: int) -> TensorType:
@@ -84,6 +84,13 @@ def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
     return (*position[:axis], position[axis] + found, *position[axis + 1 :])
 
 
+def separate(node: Node) -> list[SharedAxis]:
+    """Of the tensors, all but the last input have the same axes."""
+    tensors, rank = len(node.inputs) - 1, node.output.type.rank
+    others = (k for k in range(rank) if k != node.attrs["axis"])
+    return [((*[k] * tensors, None), (k,)) for k in others]
+
+
 _START = TensorType((), "i32")
 # shape, axis, size of the window, start (some beyond the ends)
 _CASES: tuple[tuple[tuple[int, ...], int, int, int], ...] = (
@@ -118,6 +125,7 @@ OPS = (
         grad,
         _samples(updates=False),
         never_stored=True,
+        separate=separate,
     ),
     Op(
         "window_update",
@@ -126,5 +134,6 @@ OPS = (
         Special("window_update"),
         grad_update,
         _samples(updates=True),
+        separate=separate,
     ),
 )

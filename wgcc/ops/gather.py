@@ -12,7 +12,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_sizes
-from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, SharedAxis, Special
 
 
 def infer(table: TensorType, ids: TensorType) -> TensorType:
@@ -66,6 +66,13 @@ def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
     return (found, *position[node.inputs[1].type.rank :])
 
 
+def separate(node: Node) -> list[SharedAxis]:
+    table, ids = node.inputs
+    rank = ids.type.rank
+    columns: list[SharedAxis] = [((k, None), (rank + k - 1,)) for k in range(1, table.type.rank)]
+    return [*(((None, k), (k,)) for k in range(rank)), *columns]
+
+
 def _ids(*shape: int, dtype: str = "i32") -> TensorType:
     return TensorType(shape, dtype)
 
@@ -86,6 +93,7 @@ OPS = (
             Sample([(4, 3), _ids(9, dtype="u32")], integers=(0, 3)),
             Sample([TensorType((4, 3), "i32"), _ids(9)], integers=(0, 3), differentiable=False),
         ],
+        separate=separate,
     ),
     Op(
         "gather_grad",

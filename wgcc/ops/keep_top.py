@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.ir.graph import TensorType
+from wgcc.ir.graph import Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_scalar
-from wgcc.ops.registry import Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
 
 # A score that softmax turns into 0 and that arithmetic on it does not make infinite.
 HIDDEN = -1e30
@@ -42,6 +42,11 @@ def reference_top_p(x: Array, mass: Array) -> Array:
         return np.asarray(~enough | (before == 0))
 
     return _kept(x, first)
+
+
+def separate(node: Node) -> list[SharedAxis]:
+    more = (None,) * (len(node.inputs) - 1)
+    return [((k, *more), (k,)) for k in range(node.output.type.rank - 1)]
 
 
 def _kept(x: Array, first: Callable[[Array], Array]) -> Array:
@@ -82,6 +87,7 @@ OPS = (
             for k in sorted({1, min(3, shape[-1]), shape[-1]})
         ],
         stops_gradient=True,
+        separate=separate,
     ),
     Op(
         "keep_top_p",
@@ -90,5 +96,6 @@ OPS = (
         Special("select", inlines=False),
         samples=[Sample([shape, ()], {}, 0.05, 0.9) for shape in _SHAPES],
         stops_gradient=True,
+        separate=separate,
     ),
 )

@@ -8,7 +8,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
-from wgcc.ops.registry import Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
 
 
 def infer(a: TensorType, b: TensorType) -> TensorType:
@@ -39,6 +39,12 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     return [b.apply("matmul", g, right_t), b.apply("matmul", left_t, g)]
 
 
+def separate(node: Node) -> list[SharedAxis]:
+    last = node.output.type.rank - 1
+    batch: list[SharedAxis] = [((0, 0), (0,))] if last == 2 else []
+    return [*batch, ((last - 1, None), (last - 1,)), ((None, last), (last,))]
+
+
 def effort(node: Node) -> int:
     return node.output.type.size * (node.inputs[0].shape[-1] // 8)
 
@@ -58,5 +64,6 @@ OPS = (
             Sample([(3, 7, 5), (3, 5, 9)]),
         ],
         effort=effort,
+        separate=separate,
     ),
 )

@@ -23,6 +23,8 @@ NUMPY_CALL = 1000
 
 # Names of WGSL helper functions, or a rule that gives those of a node.
 Functions = tuple[str, ...] | Callable[[Node], tuple[str, ...]]
+# For one axis its number in every input, and in every output; None: the tensor does not have it.
+SharedAxis = tuple[tuple[int | None, ...], tuple[int | None, ...]]
 
 
 class ShapeError(Exception):
@@ -222,6 +224,8 @@ class Op:
     - `commutative`: the two operands may be swapped
     - `identity`: the output equals the first operand
     - `ordinary(b, node)`: of an op without `grad`, the same values from ops that have it
+    - `separate(node)`: of a kernel family, the axes along which each index is computed alone, from
+      the same index of the inputs that have the axis, and in the same way for every index
     """
 
     name: str
@@ -238,6 +242,7 @@ class Op:
     commutative: bool = False
     identity: bool = False
     ordinary: Ordinary | None = None
+    separate: Callable[[Node], Sequence[SharedAxis]] | None = None
 
     @property
     def moves_elements(self) -> bool:

@@ -10,6 +10,7 @@ from wgcc.ir.graph import TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype
 from wgcc.ops.registry import Op, Sample, Special
+from wgcc.ops.separate import other_axes
 
 
 def infer(x: TensorType, axis: int) -> TensorType:
@@ -49,5 +50,6 @@ OPS = (
             ),
         ],
         stops_gradient=True,
+        separate=other_axes,
     ),
 )

@@ -13,6 +13,7 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype, check_same
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample, Special
+from wgcc.ops.separate import other_axes
 
 
 def infer(a: TensorType, b: TensorType, axis: int, reverse: bool) -> TensorType:
@@ -105,6 +106,7 @@ OPS = (
             for reverse in (False, True)
         ],
         effort=effort,
+        separate=other_axes,
     ),
     Op(
         "cumsum",

@@ -11,10 +11,10 @@ and f₂ are orders 1 and 2 of exp_tail.py.
 
 from __future__ import annotations
 
-from wgcc.ir.graph import TensorType
+from wgcc.ir.graph import Node, TensorType
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.exp_tail import reference as exp_tail
-from wgcc.ops.registry import Op, Sample, ShapeError, Special
+from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
 
 Type = TensorType
 
@@ -167,6 +167,12 @@ def _adjoints(dt: Array, a: Array, bc: Array, g: Array, ends: Array, chunk: int)
     return np.stack(found[::-1], 1)
 
 
+def separate(node: Node) -> list[SharedAxis]:
+    """The batch, which only `a` (the third input) does not have."""
+    inputs = (None if i == 2 else 0 for i in range(len(node.inputs)))
+    return [(tuple(inputs), (0,) * len(node.outputs))]
+
+
 def infer_scan(
     u: Type,
     dt: Type,
@@ -294,6 +300,7 @@ OPS = (
             for case, hold in _HOLDS
             for kept in (True, False)
         ],
+        separate=separate,
     ),
     Op(
         "state_output",
@@ -301,6 +308,7 @@ OPS = (
         reference_output,
         Special("state_output", inlines=False),
         samples=[_sample(case, "u dt a bc starts", zero_order=hold) for case, hold in _HOLDS],
+        separate=separate,
     ),
     Op(
         "state_ends",

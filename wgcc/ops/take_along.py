@@ -14,6 +14,7 @@ from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype, check_sizes, without_axes
 from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, Special
+from wgcc.ops.separate import other_axes
 
 # Sums of these are computed in their own type.
 SUMMABLE = (*FLOATS, "i32", "u32")
@@ -113,6 +114,7 @@ OPS = (
         Indirect(at, limit, index),
         grad,
         _samples(adds=False),
+        separate=other_axes,
     ),
     Op(
         "add_along",
@@ -121,5 +123,6 @@ OPS = (
         Special("scatter"),
         grad_add,
         _samples(adds=True),
+        separate=other_axes,
     ),
 )

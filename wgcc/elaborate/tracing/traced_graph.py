@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
-from wgcc.elaborate.tracing.dims import Dim, sizes_of
+from wgcc.elaborate.tracing.dims import SAME, Dim, compare, sizes_of
 from wgcc.elaborate.tracing.values import ParamRef, StateRef, Tensor
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, TensorType, Value
+from wgcc.ir.graph import Graph, Node, Rows, TensorType, Value
 from wgcc.ir.loops import bodies, loop_of
 from wgcc.ops import infer_types
 from wgcc.ops.markers import DIFFERENTIATING
@@ -26,6 +26,7 @@ class TracedGraph:
         self.dry = dry
         self.builder = Builder(infer_types, taken)
         self.inputs: list[Value] = []
+        self.rows: list[tuple[Dim, list[str]]] = []
         self.params: dict[str, Value] = {}
         self.state: dict[str, Value] = {}
         self.writes: dict[str, Value] = {}
@@ -41,7 +42,17 @@ class TracedGraph:
     def input(self, name: str, dtype: str, dims: tuple[Dim, ...]) -> Tensor:
         value = Value(self.builder.fresh(name), TensorType(sizes_of(dims), dtype))
         self.inputs.append(value)
+        if dims:
+            self._add_rows(value.name, dims[0])
         return Tensor(value, dims)
+
+    def _add_rows(self, name: str, dim: Dim) -> None:
+        """Inputs with the same leading dim have rows that belong together."""
+        for known, names in self.rows:
+            if compare(known, dim) is SAME:
+                names.append(name)
+                return
+        self.rows.append((dim, [name]))
 
     def read(self, ref: ParamRef | StateRef) -> Tensor:
         """The current tensor: the last one written in this graph, or the stored one."""
@@ -129,6 +140,7 @@ class TracedGraph:
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
             trains=self.trains(),
+            rows=tuple(Rows(dim.size, tuple(names), dim.name) for dim, names in self.rows),
         )
 
 

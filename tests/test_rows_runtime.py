@@ -1,0 +1,188 @@
+"""Calls with any number of rows, in Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import wgcc_runtime
+from wgcc.cli.group import cli
+from wgcc.compiler import compile_file
+from wgcc.lazy_numpy import Array
+from wgcc_runtime import WgccError
+
+MODEL = """
+dim B = 8
+model Net {
+  body: Linear[3, 4]
+  norm: BatchNorm[4]
+  head: Linear[4, 2]
+  optimizer opt: adam { lr = 1e-2 }
+  fn f[N](x: f32[N, 3]) -> f32[N, 2] = x |> body |> norm |> tanh |> head
+  entry train(x: f32[B, 3], label: i32[B]) -> (loss: f32) {
+    loss = cross_entropy(f(x), label)
+    minimize loss with opt
+    return loss
+  }
+  entry predict(x: f32[B, 3], scale: f32) -> (y: f32[B, 2], best: i32[B], twice: f32[2 * B]) {
+    y = scale * f(x)
+    return y, argmax(y, axis = 1), reshape(y, [2 * B])
+  }
+  entry eval(x: f32[B, 3], label: i32[B])
+    -> (loss: f32, right: i32, hits: f32, features: f32[4], size: f32) {
+    y = f(x)
+    hit = argmax(y, axis = 1) == label
+    loss = cross_entropy(y, label) + 0.5 * mean(y ** 2) + 0.1
+    return loss, sum(i32(hit)), sum(f32(hit)), mean(body(x), axis = 0), sum(head.w ** 2)
+  }
+  entry mixed(x: f32[B, 3]) -> (y: f32[B, 3]) = x - mean(x, axis = 0)
+}
+"""
+SIZES = (1, 3, 5, 7, 13, 16, 21)
+
+
+def write_model(folder: Path) -> Path:
+    path = folder / "net.wg"
+    path.write_text(MODEL, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rows")
+    compile_file(write_model(folder)).write(folder / "bundle")
+    return folder / "bundle"
+
+
+def data(rows: int) -> dict[str, Array]:
+    draw = np.random.default_rng(rows)
+    x = draw.normal(size=(rows, 3)).astype(np.float32)
+    # One row that gives much more than the others.
+    x[rows // 2] *= 100
+    return {"x": x, "label": draw.integers(0, 2, rows).astype(np.int32)}
+
+
+def expected(model: Any, given: dict[str, Array]) -> dict[str, dict[str, Array]]:
+    """What the entries give for all rows at once, by the formulas of the model, in f64."""
+    p = {name: value.astype(np.float64) for name, value in model.params().items()}
+    x, label = given["x"].astype(np.float64), given["label"]
+    features = x @ p["body.w"] + p["body.b"]
+    y = np.tanh(features / np.sqrt(1 + 1e-5)) @ p["head.w"] + p["head.b"]
+    log_p = y - np.log(np.exp(y).sum(1, keepdims=True))
+    hits = (y.argmax(1) == label).sum()
+    loss = -log_p[np.arange(len(x)), label].mean() + 0.5 * (y**2).mean() + 0.1
+    return {
+        "predict": {"y": 2 * y, "best": y.argmax(1), "twice": 2 * y.ravel()},
+        "eval": {
+            "loss": loss, "right": hits, "hits": hits,
+            "features": features.mean(0), "size": (p["head.w"] ** 2).sum(),
+        },
+    }  # fmt: skip
+
+
+def test_any_number_of_rows(bundle: Path, machine: Any) -> None:
+    with wgcc_runtime.load(bundle, device=machine) as model:
+        for rows in SIZES:
+            given = data(rows)
+            wanted = expected(model, given)
+            found = {"predict": model.predict(x=given["x"], scale=2.0), "eval": model.eval(**given)}
+            for entry, outputs in wanted.items():
+                assert found[entry].keys() == outputs.keys()
+                for name, value in outputs.items():
+                    array = found[entry][name]
+                    assert array.shape == np.shape(value), (rows, entry, name)
+                    assert array.dtype == np.int32 if name in ("best", "right") else np.float32
+                    np.testing.assert_allclose(array, value, 2e-5, 2e-5, err_msg=f"{rows} {name}")
+
+
+@pytest.fixture(scope="module")
+def model(bundle: Path) -> Any:
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        yield model
+
+
+def refusal(call: Any) -> str:
+    with pytest.raises(WgccError) as caught:
+        call()
+    assert caught.value.code == "shape"
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    return caught.value.message
+
+
+def test_what_is_refused_says_why(model: Any) -> None:
+    given = data(5)
+    cannot = "has 5 rows, not 8, and the entry cannot run on other numbers of rows"
+    build_it = "Build it for 5: wgcc build MODEL --set B=5"
+    why = "rows mix in `x - mean(x, axis = 0)` (net.wg:25)"
+    assert refusal(lambda: model.mixed(x=given["x"])) == f"mixed: `x` {cannot}: {why}. {build_it}"
+    assert refusal(lambda: model.train(**given)) == f"train: `x` {cannot}: it trains. {build_it}"
+    few = "train: 5 rows are fewer than the batch of 8"
+    assert refusal(lambda: model.fit(given, steps=1)).startswith(few)
+    differ = {**given, "label": given["label"][:4]}
+    assert "rows differ: `x` 5, `label` 4" in refusal(lambda: model.eval(**differ))
+    assert "`x` has no rows" in refusal(lambda: model.predict(x=given["x"][:0], scale=1.0))
+
+
+def test_values_of_other_numbers_of_rows_are_checked(model: Any) -> None:
+    given = data(5)
+    with pytest.raises(WgccError) as caught:
+        model.eval(x=given["x"], label=given["label"] + 7)
+    assert caught.value.code == "range"
+
+
+def test_evaluation_uses_every_row(model: Any) -> None:
+    given = data(21)
+    history = model.fit(given, steps=4, every=2, eval=given)
+    for report in history.reports:
+        assert report.eval.keys() == {"loss", "hits", "size"}
+    whole = expected_after(model, given)
+    assert history.reports[-1].eval["loss"] == pytest.approx(whole, rel=1e-5)
+    few = model.fit(given, steps=2, every=2, eval=data(3)).reports[-1].eval
+    assert few["loss"] == pytest.approx(float(model.eval(**data(3))["loss"]))
+
+
+def test_commands_take_any_number_of_rows(bundle: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", **data(21))
+    np.savez(tmp_path / "five.npz", **data(5))
+    run = ["run", bundle, "eval", "-i", tmp_path / "five.npz", "--device", "wasm", "--json"]
+    found = json.loads(wgcc(*run).stdout)
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        wanted = expected(model, data(5))["eval"]
+    assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-5)
+    options = ["--eval", tmp_path / "five.npz", "--steps", 2, "--every", 2, "--device", "wasm"]
+    out = tmp_path / "out.safetensors"
+    trained = json.loads(
+        wgcc("train", bundle, tmp_path / "d.npz", *options, "--out", out, "--json").stdout
+    )
+    with wgcc_runtime.load(bundle, device="wasm", weights=out) as model:
+        assert trained["eval_loss"] == pytest.approx(float(model.eval(**data(5))["loss"]))
+    refused = wgcc("train", bundle, tmp_path / "five.npz", "--device", "wasm", "--out", out)
+    assert refused.exit_code != 0
+    assert "5 rows are fewer than the batch of 8" in refused.stderr
+    assert "wgcc build MODEL --set B=5" in refused.stderr
+
+
+def wgcc(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def expected_after(model: Any, given: dict[str, Array]) -> float:
+    """One row at a time."""
+    rows = range(len(given["x"]))
+    each = [model.eval(**{n: a[i : i + 1] for n, a in given.items()})["loss"] for i in rows]
+    return float(np.mean(each))
+
+
+def test_evaluation_that_cannot_use_every_row_is_refused_at_once(bundle: Path) -> None:
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        entry = model.plan.entries["mixed"]
+        model.plan.entries["eval"] = replace(entry, name="mixed")  # type: ignore[index]
+        text = refusal(lambda: model.fit(data(21), steps=9, eval={"x": data(21)["x"]}))
+        assert "cannot run on other numbers of rows" in text
+        assert model.steps_done == 0
