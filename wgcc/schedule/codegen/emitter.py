@@ -217,15 +217,15 @@ class Emitter:
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
         """What is behind views that always have an element."""
-        if (part := self.bindings.part(value)) and self._is_computed(part.whole):
-            value, place = part.whole, (self.bindings.round(part), *place)
-        node = self._producers.get(value.name)
-        while node is not None and isinstance(lower := OPS[node.op].lower, View):
-            if lower.inside is not None:
-                break
-            value, place = node.inputs[0], indices(lower.index(node, place))
-            node = self._producers.get(value.name)
-        return value, place
+        while True:
+            node, part = self._producers.get(value.name), self.bindings.part(value)
+            lower = OPS[node.op].lower if node is not None else None
+            if node is not None and isinstance(lower, View) and lower.inside is None:
+                value, place = node.inputs[0], indices(lower.index(node, place))
+            elif node is None and part is not None and self._is_computed(part.whole):
+                value, place = part.whole, (self.bindings.round(part), *place)
+            else:
+                return value, place
 
     def _condition(self, low: int, index: Index, high: int) -> str:
         if index.low >= low and index.high < high:
