@@ -147,3 +147,43 @@ def test_windows_are_never_stored() -> None:
     assert max(place.count for place, _, _ in temporaries.values()) <= 1.2 * activation
     # Each of the ten normed convolutions keeps two activations, of 1, 1/2 or 1/4 of that size.
     assert compiled.planned.plan["memory"]["temps"] <= 4 * activation * 18
+
+
+SIGNAL, IMAGE, VOLUME = "4, 64, 32", "2, 16, 16, 16", "1, 8, 8, 8, 8"
+# Input, expression, its shape, the dispatches it may take, and its largest temporary as a multiple
+# of its largest input or output: with stored windows that would be the size of a kernel.
+ECONOMICAL = (
+    (SIGNAL, "conv1d(x, ones(f32[5, 32, 8]), pad = 2)", "4, 64, 8", 1, 0),
+    (VOLUME, "conv3d(x, ones(f32[3, 3, 3, 8, 8]), pad = 1)", VOLUME, 1, 0),
+    (IMAGE, "conv_transpose2d(x, ones(f32[4, 4, 16, 8]), 2, 1)", "2, 32, 32, 8", 2, 1.5),
+    (IMAGE, "grad(sum(x * conv_transpose2d(x, ones(f32[3, 3, 16, 16]), pad = 1)), x)", IMAGE, 2, 1),
+    (VOLUME, "f32(max_pool3d(x, 3, 2, 1, return_indices = true)[1])", "1, 4, 4, 4, 8", 1, 0),
+    (SIGNAL, "grad(sum(square(max_pool1d(x, 3, 1, pad = 1))), x)", SIGNAL, 3, 1),
+    (IMAGE, "avg_pool2d(x, 3, 2, pad = 1, count_include_pad = false)", "2, 8, 8, 16", 1, 0),
+    (IMAGE, 'resize(x, 33, "bilinear")', "2, 33, 33, 16", 2, 0.6),
+    (IMAGE, 'grad(sum(x * resize(resize(x, 33, "bicubic"), 16, "bicubic")), x)', IMAGE, 10, 4.5),
+    (IMAGE, "resize(x, 33)", "2, 33, 33, 16", 1, 0),
+    (IMAGE, "unfold(x, 3, pad = 1)", "2, 256, 144", 1, 0),
+    ("2, 256, 144", "fold(x, 16, 3, pad = 1)", IMAGE, 1, 0),
+    (IMAGE, "grid_sample(x, x[.., : 2])", IMAGE, 4, 1),
+)
+
+
+def test_windows_of_other_functions_are_not_stored_either(tmp_path: Path) -> None:
+    entries = [
+        f"  entry e{number}(x: f32[{x}]) -> (y: f32[{y}]) = {expression}\n"
+        for number, (x, expression, y, _, _) in enumerate(ECONOMICAL)
+    ]
+    source = tmp_path / "m.wg"
+    source.write_text(f"model M {{\n{''.join(entries)}}}\n", encoding="utf-8")
+    compiled = compile_file(source)
+    for number, (_, expression, _, dispatches, most) in enumerate(ECONOMICAL):
+        entry, graph = (
+            compiled.schedule.entries[f"e{number}"],
+            compiled.program.entries[f"e{number}"],
+        )
+        largest = max(value.type.size for value in (*graph.inputs, *graph.outputs.values()))
+        stored = max([place.count for place, _, _ in entry.temporaries.values()], default=0)
+        assert (len(entry.dispatches) <= dispatches, stored <= most * largest) == (True, True), (
+            expression, len(entry.dispatches), stored / largest
+        )  # fmt: skip

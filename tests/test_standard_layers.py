@@ -43,6 +43,7 @@ model M {
     return loss
   }
   entry predict(x: f32[N, 8, C]) -> (y: f32[N, 16, 3]) = forward(x)
+  entry norms(x: f32[N, 8, C]) -> (a: f32[N, 8, C], b: f32[N, 8, C]) = (group(x), instance(x))
   entry spectrum(x: f32[N, 5]) -> (y: f32[N, 3]) = spectral(x)
   entry places(x: f32[N, 8, C]) -> (y: f32[N, 8, C]) = place(x)
   entry bags(ids: i32[N, 5]) -> (mean: f32[N, 3], sum: f32[N, 3]) = (bag(ids), total(ids))
@@ -111,6 +112,11 @@ def test_training_on_gpus_is_that_of_the_reference(
     for _ in range(5):
         found, wanted = (call("train", x=X, ids=IDS)["loss"] for call in (model.call, by_name(run)))
         assert abs(found - wanted) <= 1e-5 * (1 + abs(wanted))
+    for offset in (0.0, 1e4):
+        x = (X + offset).astype(np.float32)
+        found, wanted = (call("norms", x=x) for call in (model.call, by_name(run)))
+        for key, array in wanted.items():
+            np.testing.assert_allclose(found[key], array, atol=3e-6)
     found, wanted = (call("predict", x=X)["y"] for call in (model.call, by_name(run)))
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
     model.close()

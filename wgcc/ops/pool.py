@@ -120,9 +120,8 @@ def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
 
 def expand_index(b: Builder, node: Node) -> Sequence[Value]:
     x, windows = Term(b, node.inputs[0]), _windows(node)
-    pixels = _pixels(windows, x)
-    largest = pixels.apply("max", axes=windows.places)
-    _, place = _first_largest(windows, pixels, largest)
+    largest = _pixels(windows, x).apply("max", axes=windows.places)
+    _, place = _first_largest(windows, x, largest)
     at = place.like(0)
     inner, size = prod(windows.kernel), x.shape[1:-1]
     for axis in range(windows.rank):
@@ -142,20 +141,25 @@ def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
         return [None]
     x, y, g = Term(b, node.inputs[0]), Term(b, node.output), Term(b, gs[0])
     windows = _windows(node)
-    pixels = _pixels(windows, x)
-    number, first = _first_largest(windows, pixels, y)
-    chosen = number.equals(first.spread(windows.places, pixels.shape))
-    moved = chosen.choose(g.spread(windows.places, pixels.shape), 0.0)
+    number, first = _first_largest(windows, x, y)
+    chosen = number.equals(first.spread(windows.places, number.shape))
+    moved = chosen.choose(g.spread(windows.places, number.shape), 0.0)
     return [windows.sum_into_image(moved, x.shape[1:-1]).value]
 
 
-def _first_largest(windows: Windows, pixels: Term, largest: Term) -> tuple[Term, Term]:
-    """The number of each position in the kernel, and that of the first largest pixel."""
-    count, b = prod(windows.kernel), pixels.b
-    numbers = Term(b, b.apply("iota", n=count, dtype="i32"))
+def _first_largest(windows: Windows, x: Term, largest: Term) -> tuple[Term, Term]:
+    """The number of each position in the kernel, and that of the first largest pixel.
+
+    Pixels are views of the image: with the padding filled in they would be stored, because here
+    and for the maximum they are read a second time.
+    """
+    count, pixels = prod(windows.kernel), windows.pixels(x)
+    numbers = Term(x.b, x.b.apply("iota", n=count, dtype="i32"))
     shape = (*(1,) * (1 + windows.rank), *windows.kernel, 1)
     number = numbers.reshape(shape).broadcast(pixels.shape)
     is_largest = pixels.equals(largest.spread(windows.places, pixels.shape))
+    if not windows.fit_in(x.shape[1:-1]):
+        is_largest = is_largest.apply("logical_and", _exist(windows, x))
     return number, is_largest.choose(number, count).apply("min", axes=windows.places)
 
 
@@ -190,8 +194,12 @@ def _pixels(windows: Windows, x: Term) -> Term:
     pixels = windows.pixels(x)
     if windows.fit_in(x.shape[1:-1]):
         return pixels
-    exists = windows.pixels(x.like(1.0)).exceeds(0.0)
-    return exists.choose(pixels, DTYPE_TABLE[x.dtype].low)
+    return _exist(windows, x).choose(pixels, DTYPE_TABLE[x.dtype].low)
+
+
+def _exist(windows: Windows, x: Term) -> Term:
+    """Whether pixels of windows are pixels of the image."""
+    return windows.pixels(x.like(1.0)).exceeds(0.0)
 
 
 # x, kernel, stride, pad, dilation, out

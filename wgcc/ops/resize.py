@@ -15,7 +15,7 @@ from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axis, check_dtype, check_sizes
 from wgcc.ops.formula import Term
-from wgcc.ops.registry import Expand, Op, Sample, ShapeError
+from wgcc.ops.registry import Expand, Op, Pointwise, Sample, ShapeError
 
 NEAREST, LINEAR, CUBIC = "nearest", "linear", "cubic"
 # Input pixels that an output pixel is made of, and how many of them come before its position.
@@ -95,18 +95,19 @@ def _matrix(sampling: Sampling) -> Array:
     for tap in range(taps):
         pixels = np.clip(numerator // unit + tap - before, 0, sampling.before - 1)
         distance = np.abs(numerator % unit / unit + before - tap)
-        np.add.at(found, (outputs, pixels), _weight_array(distance, sampling.mode))
+        np.add.at(found, (outputs, pixels), reference_weight(distance, sampling.mode))
     return found
 
 
-def _weight_array(distance: Array, mode: str) -> Array:
+def reference_weight(distance: Array, mode: str) -> Array:
+    """The weight of a pixel at this distance from the position."""
     if mode == NEAREST:
         return np.ones_like(distance)
     if mode == LINEAR:
-        return 1 - distance
+        return np.asarray(1 - distance)
     near = ((SHARPNESS + 2) * distance - (SHARPNESS + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * distance * SHARPNESS - 4 * SHARPNESS
-    return np.where(distance <= 1, near, far)
+    return np.asarray(np.where(distance <= 1, near, far))
 
 
 # ---- as formulas: each output looks up its taps, each gradient the outputs it is a tap of
@@ -142,20 +143,12 @@ def _taps(sampling: Sampling, outputs: Term) -> tuple[Term, Term]:
     tap = Term(outputs.b, outputs.b.apply("iota", n=taps, dtype="i32")).broadcast(shape) - before
     spread = numerator.reshape((*outputs.shape, 1)).broadcast(shape)
     pixel = spread.apply("div", spread.like(unit)) + tap
-    edge = pixel.apply("maximum", pixel.like(0))
-    edge = edge.apply("minimum", edge.like(sampling.before - 1))
+    # Pixels beyond the edges are those at the edges: so does `gather`.
+    pixels = Term(outputs.b, outputs.b.apply("iota", n=sampling.before, dtype="i32"))
+    edge = pixels.apply("gather", pixel)
     fraction = spread.apply("mod", spread.like(unit)).cast("f32") / unit
-    return edge, _weight((fraction - tap.cast("f32")).apply("abs"), sampling.mode)
-
-
-def _weight(distance: Term, mode: str) -> Term:
-    if mode == NEAREST:
-        return distance.like(1.0)
-    if mode == LINEAR:
-        return 1 - distance
-    near = (distance * (SHARPNESS + 2) - (SHARPNESS + 3)) * distance.square() + 1
-    far = ((distance - 5) * distance + 8) * distance * SHARPNESS - 4 * SHARPNESS
-    return distance.exceeds(1).choose(far, near)
+    distance = (fraction - tap.cast("f32")).apply("abs")
+    return edge, distance.apply("resize_weight", mode=sampling.mode)
 
 
 def _outputs(b: Builder, sampling: Sampling) -> tuple[Term, Term]:
@@ -181,17 +174,29 @@ def _outputs(b: Builder, sampling: Sampling) -> tuple[Term, Term]:
 
 def _weighted_sum(x: Term, axis: int, ids: Term, weights: Term | None) -> Term:
     """y[o] = Σ weights[o, t] x[ids[o, t]] along an axis; without weights of the only tap."""
-    rank = len(x.shape)
-    order = (axis, *(k for k in range(rank) if k != axis))
-    rows = x.apply("transpose", perm=order) if axis else x
-    found = rows.apply("gather", ids)
-    if weights is not None:
-        scale = weights.cast(x.dtype).reshape((*weights.shape, *(1,) * (rank - 1)))
-        y = (found * scale.broadcast(found.shape)).sum((1,))
-    else:
-        y = found.reshape((ids.shape[0], *found.shape[2:]))
-    back = tuple(order.index(k) for k in range(rank))
-    return y.apply("transpose", perm=back) if axis else y
+    count, taps = ids.shape
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    ones = (1,) * len(after)
+    places = ids.reshape((count * taps, *ones)).broadcast((*before, count * taps, *after))
+    found = x.apply("take_along", places, axis=axis)
+    if weights is None:
+        return found
+    parts = found.reshape((*before, count, taps, *after))
+    scale = weights.cast(x.dtype).reshape((count, taps, *ones))
+    return (parts * scale.broadcast(parts.shape)).sum((axis + 1,))
+
+
+def infer_weight(distance: TensorType, mode: str) -> TensorType:
+    check_dtype("resize_weight", distance, ("f32",))
+    return distance
+
+
+def weight_wgsl(node: Node) -> str:
+    return {NEAREST: "1.0f", LINEAR: "(1.0f - {0})", CUBIC: "wg_cubic({0})"}[node.attrs["mode"]]
+
+
+def weight_functions(node: Node) -> tuple[str, ...]:
+    return ("cubic",) if node.attrs["mode"] == CUBIC else ()
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -233,7 +238,19 @@ def _samples() -> list[Sample]:
     ]
 
 
+# Not `cheap`, so that tables of weights are computed by the compiler.
+_WEIGHT = Pointwise(weight_wgsl, weight_functions, cheap=False)
+_DISTANCES = [Sample([(65,)], {"mode": mode}, low=0.0, high=2.0) for mode in TAPS]
+
 OPS = (
+    Op(
+        "resize_weight",
+        infer_weight,
+        reference_weight,
+        _WEIGHT,
+        samples=_DISTANCES,
+        stops_gradient=True,
+    ),
     Op("resize", infer, reference, Expand(expand), grad, _samples()),
     Op("resize_back", infer, reference_back, Expand(expand_back), grad_back, _samples()),
 )

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product as pairs
-
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators import views
@@ -21,15 +17,6 @@ MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border", "reflection")
 
 
-@dataclass(frozen=True, eq=False)
-class _Axis:
-    """Along one axis of the image: for each sample pixels (as floats) and their weights."""
-
-    size: int
-    pixels: Sequence[TensorExpr]
-    weights: Sequence[TensorExpr]
-
-
 def grid_sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """x `[N, H, W, C]` at grid `[N, H', W', 2]`: (x, y) from -1 to 1, the edges of the image."""
     image = expect.tensor(tracer, args, "x", FLOATS, rank=4)
@@ -38,14 +25,15 @@ def grid_sample(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     mode = expect.choice(tracer, args, "mode", MODES)
     padding = expect.choice(tracer, args, "padding_mode", PADDINGS)
     align = expect.flag(tracer, args, "align_corners")
-    across, down = (
-        _axis(_position(tracer, grid, k, image.dims[2 - k].size, padding, align),
-              image.dims[2 - k].size, mode)
-        for k in (0, 1)
+    columns, rows = (
+        _position(tracer, grid, k, image.dims[2 - k].size, padding, align) for k in (0, 1)
+    )
+    batch, _, _, channels = image.dims
+    found = tracer.emit(
+        "grid_sample", image, rows, columns, dims=(batch, rows.dims[1], channels),
+        dtype=image.dtype, mode=mode,
     )  # fmt: skip
-    result = _sum_of_pixels(tracer, image, down, across)
-    dims = (image.dims[0], *grid.dims[1:3], image.dims[3])
-    return TensorExpr(tracer, result).reshape(dims).tensor
+    return views.reshape(tracer, found, (batch, *grid.dims[1:3], channels))
 
 
 def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: Tensor) -> None:
@@ -58,22 +46,20 @@ def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: 
         raise Stop(found.also(args.span("x"), str(image)).also(args.span("grid"), str(grid)))
 
 
-def _position(
-    tracer: Tracer, grid: Tensor, k: int, size: int, padding: str, align: bool
-) -> TensorExpr:
+def _position(tracer: Tracer, grid: Tensor, k: int, size: int, padding: str, align: bool) -> Tensor:
     """In pixels, `[N, samples]`."""
     part = TensorExpr(tracer, views.part(tracer, grid, 3, k, Dim.literal(1)))
     unit = part.reshape([grid.dims[0], product(grid.dims[1:3])])
     scale = 0.5 * (size - 1) if align else 0.5 * size
     at = unit * scale + (scale if align else scale - 0.5)
     if padding == "zeros":
-        return at
+        return at.tensor
     if padding == "reflection":
         at = _reflected(at, *((0.0, size - 1.0) if align else (-0.5, float(size))))
     # At the edges themselves no gradient passes, as in PyTorch.
     last = at.of(size - 1.0)
     below = at.compare("le", 0.0).choose(at.of(0.0), at)
-    return below.compare("ge", last).choose(last, below)
+    return below.compare("ge", last).choose(last, below).tensor
 
 
 def _reflected(at: TensorExpr, low: float, span: float) -> TensorExpr:
@@ -85,40 +71,6 @@ def _reflected(at: TensorExpr, low: float, span: float) -> TensorExpr:
     rest = away - turns * span
     is_even = turns.apply("mod", 2.0).compare("eq", 0.0)
     return is_even.choose(rest, span - rest) + low
-
-
-def _axis(at: TensorExpr, size: int, mode: str) -> _Axis:
-    if mode == "nearest":
-        return _Axis(size, [at.apply("round")], [at.of(1.0)])
-    before = at.apply("floor")
-    fraction = at - before
-    return _Axis(size, [before, before + 1.0], [1.0 - fraction, fraction])
-
-
-def _sum_of_pixels(tracer: Tracer, image: Tensor, down: _Axis, across: _Axis) -> Tensor:
-    """`[N, samples, C]`: what is outside the image counts as zero."""
-    batch, rows, columns, channels = image.dims
-    flat = TensorExpr(tracer, image).reshape([batch, rows * columns, channels])
-    total: TensorExpr | None = None
-    corners = pairs(zip(down.pixels, down.weights, strict=True),
-                    zip(across.pixels, across.weights, strict=True))  # fmt: skip
-    for (y, a), (x, b) in corners:
-        exists = _inside(y, down.size) & _inside(x, across.size)
-        weight = exists.choose((a * b).broadcast(y.dims), 0.0).cast(image.dtype)
-        row, column = (exists.choose(pixel, 0.0).cast("i32") for pixel in (y, x))
-        place = row * columns.size + column
-        ids = place.new_axis(-1).broadcast([*place.dims, channels])
-        found = tracer.emit(
-            "take_along", flat.tensor, ids.tensor, dims=ids.dims, dtype=image.dtype, axis=1
-        )
-        part = TensorExpr(tracer, found) * weight.new_axis(-1)
-        total = part if total is None else total + part
-    assert total is not None
-    return total.tensor
-
-
-def _inside(pixel: TensorExpr, size: int) -> TensorExpr:
-    return pixel.compare("ge", 0.0) & pixel.compare("lt", float(size))
 
 
 FUNCTIONS = (
