@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,9 @@ def test_what_is_refused(bundle: Path, tmp_path: Path, weights: str, code: str, 
         with pytest.raises(WgccError, match=text) as found:
             model.load(path, weights=weights)
         assert found.value.code == code
+    with pytest.raises(WgccError, match="has no averages"):
+        wgcc_runtime.load(bundle, device="wasm", weights="ema")
+    with wgcc_runtime.load(bundle, device="wasm") as model:
         model.save(path, optimizer=False)
         with pytest.raises(WgccError, match="must not leave the optimizer out"):
             model.load(path, weights="ema")
@@ -116,9 +120,14 @@ def test_javascript_does_the_same(bundle: Path, tmp_path: Path) -> None:
         model.save(path)
         plain, averaged = model.plain(x=X)["y"], model.averaged(x=X)["y"]
     file = base64.b64encode(path.read_bytes()).decode()
+    bundle = Path(shutil.copytree(bundle, tmp_path / "own"))
+    shutil.copy(path, bundle / "weights.safetensors")
+    with wgcc_runtime.load(bundle, device="wasm", weights="ema") as model:
+        np.testing.assert_array_equal(model.plain(x=X)["y"], averaged)
     found = run_job("node", bundle, "averages", {"file": file, "x": X.flatten().tolist()})
     expected = {"plain": plain, "averaged": averaged}
     for name, array in expected.items():
         np.testing.assert_allclose(found["trained"][name], array.flatten(), atol=1e-5)
         np.testing.assert_allclose(found["loaded"][name], averaged.flatten(), atol=1e-5)
+    np.testing.assert_allclose(found["own"], averaged.flatten(), atol=1e-5)
     assert found["codes"] == ["weights", "name", "name"]

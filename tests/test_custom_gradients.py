@@ -112,6 +112,38 @@ def test_gradients_agree_with_central_differences(parts: int) -> None:
     np.testing.assert_allclose(found["dw"], numeric, atol=1e-7)
 
 
+LOOP = (
+    FUNCTIONS
+    + """
+layer Cell[D] {
+  fc: Linear[D, D]
+  fn forward[N](state: (f32[N, D], f32[N, D]), x: f32[N, D])
+      -> ((f32[N, D], f32[N, D]), f32[N, D]) {
+    h, c = state
+    c = 0.5 * c + softer(fc(x + h))
+    return (tanh(c), c), tanh(c) * c
+  }
+}
+model M {
+  cell: Cell[3]
+  entry gradients(xs: f32[5, 2, 3]) -> (loss: f32, dx: f32[5, 2, 3]) {
+    (h, c), ys = scan(cell, (zeros(f32[2, 3]), zeros(f32[2, 3])), xs)
+    loss = sum(h) + mean(square(ys))
+    return loss, grad(loss, xs)
+  }
+}
+"""
+)
+
+
+def test_custom_gradients_in_the_body_of_a_loop() -> None:
+    run = session(LOOP)
+    xs = np.random.default_rng(6).normal(size=(5, 2, 3))
+    found = run.call("gradients", {"xs": xs})
+    numeric = central(lambda xs: run.call("gradients", {"xs": xs})["loss"], xs)
+    np.testing.assert_allclose(found["dx"], numeric, atol=1e-7)
+
+
 def test_the_stated_gradient_is_used_even_if_it_is_not_the_true_one() -> None:
     text = """
 fn fake(x: f32[..], y: f32[..]) -> f32[..] = x * y grad g { return 7.0 * g, 0.0 }

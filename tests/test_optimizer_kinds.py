@@ -10,6 +10,7 @@ import pytest
 import wgcc_runtime
 from building import build
 from elaborated import program
+from tint_compiler import compile_all
 from wgcc.evaluate import Session
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.passes.pipeline import run_passes
@@ -121,3 +122,9 @@ def test_names_of_state_are_those_of_pytorch() -> None:
         "adam": {"exp_avg", "exp_avg_sq"},
         "lion": {"exp_avg"},
     }
+
+
+def test_tint_accepts_every_kernel(bundle: Path) -> None:
+    kernels = sorted(bundle.rglob("*.wgsl"))
+    assert len(kernels) > len(KINDS)
+    assert {path: found for path, found in compile_all(kernels).items() if found} == {}

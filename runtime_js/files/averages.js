@@ -1,8 +1,11 @@
-// Moving averages in a checkpoint, taken as its parameters: restore(bytes, {weights: 'ema'}).
+// Moving averages in a checkpoint, taken as its parameters: `weights: 'ema'`.
 
 import { fail } from '../core/errors.js';
 
 /** @import { Arrays } from './safetensors.js' */
+
+/** Whether it is no address of a file, but a name of averages. @param {any} weights */
+export const isAverage = weights => /^([^/]*\.)?ema$/.test(weights);
 
 /**
  * The same tensors, but with averages where parameters have one. `weights` is `ema`, or `NAME.ema`

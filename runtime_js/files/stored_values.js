@@ -6,6 +6,7 @@ import { loadCheck } from '../core/parts.js';
 import { isPersistent } from '../core/plan.js';
 import { filterRecord, ownOf } from '../core/records.js';
 import { decodeBase64, sha256Hex } from '../core/seal.js';
+import { isAverage, withAverages } from './averages.js';
 import { isOptimizerState } from './identity.js';
 import { readTensors } from './safetensors.js';
 
@@ -26,15 +27,22 @@ export async function storedValues(bundle, { weights, signal }) {
   const plan = bundle.plan;
   const persistent = filterRecord(plan.tensors, isPersistent);
   const fixed = filterRecord(plan.tensors, tensor => tensor.role === 'constant');
-  /** @type {(source: any, tensors: Tensors, from: string) => Promise<NamedWords>} */
-  const load = async (source, tensors, from) =>
-    source ? wordsOf(await arraysIn(source, plan, from, signal), tensors, from) : {};
+  /** @type {(source: any, tensors: Tensors, from: string, averages?: string) => Promise<NamedWords>} */
+  const load = async (source, tensors, from, averages) =>
+    source ? wordsOf(await arraysIn(source, plan, from, signal, averages), tensors, from) : {};
   const constants = await load(
     bundle.constants && decodeBase64(bundle.constants),
     fixed,
     'constants',
   );
-  const given = await load(weights, persistent, 'weights');
+  const given = isAverage(weights)
+    ? await load(
+        bundle.weights?.() ?? fail('weights', weights, 'is not in the bundle'),
+        persistent,
+        'weights.safetensors',
+        weights,
+      )
+    : await load(weights, persistent, 'weights');
   // If given weights replace all of the bundle's, its file is not needed: a web bundler may omit it.
   const isReplaced = Object.keys(persistent).every(
     name => ownOf(given, name) || isOptimizerState(name),
@@ -60,14 +68,15 @@ export async function wordsOf(arrays, tensors, from) {
 }
 
 /**
- * Arrays by name, or those of a file.
+ * Arrays by name, or those of a file, with its averages if they are asked for.
  * @param {any} source @param {Plan} plan @param {string} from @param {AbortSignal} [signal]
- * @returns {Promise<Record<string, any>>}
+ * @param {string} [averages] @returns {Promise<Record<string, any>>}
  */
-async function arraysIn(source, plan, from, signal) {
+async function arraysIn(source, plan, from, signal, averages) {
   if (source.constructor === Object) return source;
   const bytes = await bytesAt(source, WIDEST * plan.memory.peak + FILE_EXTRA, signal);
-  const { tensors } = readTensors(bytes, from);
+  const file = readTensors(bytes, from);
+  const tensors = averages ? withAverages(file.tensors, averages) : file.tensors;
   // Moments without the step count that belongs to them would give steps of the wrong size.
   return filterRecord(tensors, (_, name) => !isOptimizerState(name));
 }

@@ -1,9 +1,10 @@
-"""Moving averages in a checkpoint, taken as its parameters: `model.load(path, weights="ema")`."""
+"""Moving averages in a checkpoint, taken as its parameters: `weights="ema"` of `load`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.errors import WgccError
@@ -11,7 +12,14 @@ from wgcc_runtime.errors import WgccError
 EMA = "ema"
 
 
-def with_averages(arrays: Mapping[str, Array], weights: str, path: Path) -> dict[str, Array]:
+def names_averages(weights: Any) -> bool:
+    """Whether it is no file of weights, but a name of averages: `ema` or `NAME.ema`."""
+    if not isinstance(weights, str) or "/" in weights:
+        return False
+    return weights.rpartition(".")[2] == EMA and not Path(weights).exists()
+
+
+def with_averages(arrays: Mapping[str, Array], weights: str, path: Path | str) -> dict[str, Array]:
     """`arrays`, but with averages where parameters have one.
 
     `weights` is `ema`, or `NAME.ema` for the averages of the optimizer of that name.

@@ -38,7 +38,8 @@ def load(
 
     `device`: `wasm` (the bundle's WebAssembly twin), `webgpu` (the best adapter), part of an
     adapter's name, a wgpu adapter or device; `auto` or none: a GPU, else the twin.
-    `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own.
+    `weights`: a safetensors file, its bytes, or arrays by name, instead of the bundle's own; or
+    `ema`: the moving averages in the bundle's own, if `save` wrote it.
     `seed`: draws new initial values and seeds dropout and other random numbers.
     `profile`: which kernels; default: those tuned for the adapter, else `gpu`.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.

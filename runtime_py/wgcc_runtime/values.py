@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array, as_array, convert
+from wgcc_runtime.averages import names_averages, with_averages
 from wgcc_runtime.bundle_files import Read
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.initial import initial_values
@@ -30,9 +31,13 @@ class StartValues:
     def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
         self._plan, self._read = plan, read
         self.constants = _file(plan, read, "constants.safetensors", ("constant",))
+        own = _file(plan, read, WEIGHTS, ("param", "state"))
         # Moments without the step count that belongs to them would give steps of the wrong size.
-        self._own = without_moments(_file(plan, read, WEIGHTS, ("param", "state")))
-        self._given = _given_weights(plan, weights)
+        self._own = without_moments(own)
+        if names_averages(weights):
+            self._given = without_moments(with_averages(own, weights, WEIGHTS))
+        else:
+            self._given = _given_weights(plan, weights)
         _check_complete(plan, self.constants, self._own, self._given)
 
     def words(self, seed: int | None, own: bool = False) -> Words:

@@ -17,6 +17,9 @@ export default async function averages({ load, device }, { file, x }) {
     codes.push(error.code);
   }
   model.dispose();
+  const fresh = await load({ device, weights: 'ema' });
+  const own = [...(await fresh.plain(given)).y];
+  fresh.dispose();
   const lists = ({ plain, averaged }) => ({ plain: [...plain], averaged: [...averaged] });
-  return { trained: lists(trained), loaded: lists(loaded), codes };
+  return { trained: lists(trained), loaded: lists(loaded), own, codes };
 }

@@ -50,6 +50,10 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     repeat = tile(x, (2, 1, 1))
     repeat_interleave = rearrange(expand(x[:, new], [2, 5, 3, 4]), "a n b c -> (a n) b c")
     cat = concat([x, y], axis = 0)
+    parameters = - `params(net)` lists those of a layer
+    load_state_dict = - a whole layer is stored in another: `target := net`
+    clip_grad_norm_ = - optimizers have a setting: `clip_norm = 1.0`
+    clip_grad_value_ = - optimizers have a setting: `clip_value = 1.0`
     fliplr = flip(x, axis = 1)
     flipud = flip(x, axis = 0)
     rot90 = flip(transpose(m), axis = 0)
