@@ -135,6 +135,7 @@ pad(m, -1) | -1 | WG0503 | `width` must be at least 0, but it is -1
 pad(i, 1, value = 0.5) | 0.5 | WG0501 | i32 expected, but this is the number 0.5
 tril(v) | v | WG0415 | `tril` needs rows and columns, but this is f32[C]
 cumprod(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
+std(m, axis = B, correction = 3) | 3 | WG0503 | `correction` must be below the number of elements, B = 3
 std(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
 norm(m, p = 0) | 0 | WG0503 | `p` must be positive, but it is 0
 norm(m, p = s) | s | WG0503 | `p` must be a number known at compile time, but this is a scalar f32

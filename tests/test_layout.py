@@ -63,6 +63,8 @@ CASES: list[Case] = [
     ("cumprod(x, axis = A)", "f32[A, B, C]", X3, np.cumprod(X, 0)),
     ("cumprod(x[:, : 1])", "f32[B, 1]", M2, M[:, :1]),
     ("std(x, axis = C)", "f32[A, B]", X3, X.std(2)),
+    ("std(x, axis = -1, correction = 1)", "f32[B]", M2, M.std(1, ddof=1)),
+    ("var(x, axis = (A, C), correction = 2)", "f32[B]", X3, X.var((0, 2), ddof=2)),
     ("std(x, keep = true)", "f32[1, 1]", M2, M.std(keepdims=True)),
     ("norm(x)", "f32", X3, np.linalg.norm(X)),
     ("norm(x, 1, axis = -1)", "f32[A, B]", X3, np.abs(X).sum(-1)),

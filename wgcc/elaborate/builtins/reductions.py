@@ -43,13 +43,31 @@ def mean(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
     return x.mean(axes)
 
 
-def var(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
-    """The biased variance, as norm layers use it."""
-    return x.reduce("var", axes) if axes else x - x
+def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
+    """A function of the variance: biased, as norm layers use it, without a `correction`."""
+
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
+        axes = expect.axes(tracer, args, x.tensor)
+        found = x.reduce("var", axes) if axes else x - x
+        correction = expect.whole(tracer, args, "correction", least=0).size
+        result = rule(found * _bias(tracer, args, x, axes) if correction else found)
+        keep = expect.flag(tracer, args, "keep")
+        return (result.keep(axes, x) if keep else result).tensor
+
+    return BuiltinFunction(name, f"{PARAMETERS}, correction=0", call)
 
 
-def std(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
-    return _root(var(x, axes))
+def _bias(tracer: Tracer, args: BoundArgs, x: TensorExpr, axes: Sequence[int]) -> float:
+    """n / (n - correction): 1 makes the variance of a sample unbiased."""
+    count = product(x.dims[axis] for axis in axes)
+    correction = expect.whole(tracer, args, "correction", least=0)
+    if count.size <= correction.size:
+        if tracer.generic:
+            return 1.0
+        text = f"`correction` must be below the number of elements, {count.full}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("correction")))
+    return count.size / (count.size - correction.size)
 
 
 def _root(x: TensorExpr) -> TensorExpr:
@@ -140,8 +158,8 @@ FUNCTIONS = (
     _reduction("any", ("bool",), _plain("any")),
     _reduction("all", ("bool",), _plain("all")),
     _reduction("mean", FLOATS, mean),
-    _reduction("var", FLOATS, var),
-    _reduction("std", FLOATS, std),
+    _spread("var", lambda variance: variance),
+    _spread("std", _root),
     BuiltinFunction("norm", "x, p=2, axis=none, keep=false", norm),
     _reduction("logsumexp", FLOATS, logsumexp),
     _arg_reduction("argmax"),
