@@ -207,6 +207,7 @@ def test_every_function_of_the_language_is_there() -> None:
     listed = """
     params lerp append
     take_along_axis scatter_add segment_sum argsort sort top_k cummax round ceil trunc tan asin acos
+    scan fft ifft rfft irfft
     atan atan2 sinh cosh stack expand tile flip roll pad tril triu cumprod std norm randint
     bernoulli
     exp log sqrt rsqrt abs sin cos tanh sigmoid relu gelu silu softplus square sign floor erf log1p
