@@ -13,6 +13,7 @@ from elaborated import problems, program
 from wgcc.evaluate import Session
 from wgcc.passes.autograd import autograd
 from wgcc.passes.mark_remat import mark_remat
+from wgcc.passes.mark_rows import mark_rows
 from wgcc.passes.pipeline import run_passes
 
 FUNCTIONS = """
@@ -207,3 +208,15 @@ def test_a_model_with_custom_gradients_trains(tmp_path: Path, target: str) -> No
         for _ in range(3):
             loss = run.call("train", {"x": x})["value"]
             np.testing.assert_allclose(model.train(x=x)["value"], loss, rtol=1e-4)
+
+
+def test_rows_are_still_computed_alone() -> None:
+    text = """
+dim B = 4
+model M {
+  remat fc: Linear[3, 2]
+  entry run(x: f32[B, 3]) -> (y: f32[B, 2]) = softer(fc(x))
+}
+"""
+    (rows,) = mark_rows(program(FUNCTIONS + text)).entries["run"].rows
+    assert dict(rows.outputs) == {"y": "rows"}, rows.why

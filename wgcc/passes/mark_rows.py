@@ -13,7 +13,10 @@ from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, Graph, Rows, Value
 from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program
+from wgcc.passes.custom_gradients import without_custom_gradients
 from wgcc.passes.expand import expand
+from wgcc.passes.prune import prune
+from wgcc.passes.rematerialise import without_marks
 from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total
 from wgcc.passes.row_rules import kinds_of
 
@@ -35,7 +38,8 @@ def _marked(graph: Graph) -> Graph:
     why = _never(graph)
     if why:
         return replace(graph, rows=(replace(graph.rows[0], why=why),))
-    whole = expand(graph)
+    # Nothing is differentiated here, so what only concerns gradients is left out.
+    whole = expand(prune(without_custom_gradients(without_marks(graph))))
     found = [_checked(whole, rows) for rows in graph.rows]
     best = next((rows for rows in found if not rows.why), found[0])
     return replace(graph, rows=(best,))
