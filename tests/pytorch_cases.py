@@ -241,6 +241,33 @@ IMAGES = {
 }  # fmt: skip
 
 
+LABELS = "[[1, 2, 3], [2, 2, 1], [4, 1, 0], [3, 0, 0]], [7, 6, 5, 7], [3, 3, 2, 1]"
+MATRICES = {
+    "cholesky": Case(
+        "cholesky(x @ transpose(x) + 3.0 * identity_like(x))",
+        "torch.linalg.cholesky(x @ x.mT + 3 * torch.eye(4))", ((2, 4, 4),),
+    ),
+    "solve_lower": Case(
+        "solve_triangular(x + 3.0 * identity_like(x), w)",
+        "torch.linalg.solve_triangular((x + 3 * torch.eye(4)).tril(), w, upper=False)",
+        ((2, 4, 4), (2, 4, 3)),
+    ),
+    "solve_upper": Case(
+        "solve_triangular(x + 3.0 * identity_like(x), w, upper = true)",
+        "torch.linalg.solve_triangular((x + 3 * torch.eye(4)).triu(), w, upper=True)",
+        ((4, 4), (4, 1)),
+    ),
+    # The largest elements are not on the diagonal.
+    "inverse": Case(
+        "inverse(x + 2.0 * flip(identity_like(x), axis = -1))",
+        "torch.linalg.inv(x + 2 * torch.eye(5).flip(-1))", ((3, 5, 5),),
+    ),
+    "ctc": Case(
+        f"ctc_loss(log_softmax(x), {LABELS})",
+        f"F.ctc_loss(x.log_softmax(-1).transpose(0, 1), *map(torch.tensor, [{LABELS}]))",
+        ((4, 7, 5),),
+    ),
+}  # fmt: skip
 CASES = {
     "leaky_relu": _points("leaky_relu(x)", "F.leaky_relu(x)"),
     "leaky_relu_steep": _points("leaky_relu(x, slope = 0.3)", "F.leaky_relu(x, 0.3)"),
@@ -258,6 +285,7 @@ CASES = {
     **POOLS,
     **LOSSES,
     **IMAGES,
+    **MATRICES,
 }
 
 

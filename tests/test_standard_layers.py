@@ -24,7 +24,7 @@ model M {
   conv: Conv1d[C, C](pad = 1)
   group: GroupNorm[C](groups = 3)
   instance: InstanceNorm[C](affine = true)
-  act: PReLU[1]
+  act: PReLU[C](shared = true)
   slopes: PReLU[C]
   place: PositionalEncoding[C](p = 0.0)
   up: ConvTranspose1d[C, 4](k = 4, stride = 2, pad = 1)

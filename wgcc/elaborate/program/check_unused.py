@@ -99,15 +99,22 @@ def _check_function(context: Context, function: FunctionValue) -> None:
 
 
 def _placeholder_arguments(context: Context, node: ast.Function) -> list[Given] | None:
-    """Tensors for the arguments, up to the first that has a default and is not a tensor."""
+    """Tensors for the arguments, up to the first with a default that may decide what is traced."""
     rest = Dim.placeholder("..")
     given: list[Given] = []
     for parameter in node.values:
         name, kind = parameter.name, parameter.kind
+        if parameter.default is not None and _decides(kind):
+            return given
         if isinstance(kind, str):
-            return given if parameter.default is not None else None
+            return None
         given.append(Given(_placeholder(context, name.text, kind, rest), name.span))
     return given
+
+
+def _decides(kind: ast.TypeExpr | ast.TupleType | str) -> bool:
+    """A flag or a size is mostly used as one that is known at compile time."""
+    return isinstance(kind, str) or (isinstance(kind, ast.TypeExpr) and kind.name.text == "bool")
 
 
 def _placeholder(
