@@ -126,3 +126,40 @@ model M {
     session.call("train", {"x": np.ones(3)})
     np.testing.assert_allclose(session.params["w"], 0.9)
     np.testing.assert_array_equal(session.params["old"], np.ones(3))
+
+
+BY_HAND = """
+model M {
+  net: Net[3]
+  optimizer opt: sgd { lr = 0.1 }
+  entry by_hand(x: f32[4, 3]) -> (loss: f32) {
+    loss = mean(square(net(x)))
+    for p in params(net) { p := p - 0.1 * grad(loss, p) }
+    return loss
+  }
+  entry at_once(x: f32[4, 3]) -> (loss: f32) {
+    loss = mean(square(net(x)))
+    gradients = grad(loss, params(net))
+    for i, p in params(net) { p := lerp(p, p - gradients[i], 0.1) }
+    return loss
+  }
+  entry by_optimizer(x: f32[4, 3]) -> (loss: f32) {
+    loss = mean(square(net(x)))
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+
+
+def test_a_loop_over_parameters_trains_like_an_optimizer() -> None:
+    text = MODEL[: MODEL.index("fn twice")] + BY_HAND
+    x, start = np.random.default_rng(1).normal(size=(4, 3)), _random(text)
+    done, found = run_passes(program(text)), {}
+    for entry in done.entries:
+        session = Session(done, start)
+        losses = [float(session.call(entry, {"x": x})["loss"]) for _ in range(3)]
+        found[entry] = losses
+    np.testing.assert_allclose(found["by_hand"], found["by_optimizer"])
+    np.testing.assert_allclose(found["at_once"], found["by_optimizer"])
+    assert found["by_hand"][-1] < found["by_hand"][0]

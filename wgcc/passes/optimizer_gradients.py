@@ -52,8 +52,9 @@ def prepare(found: Gradients) -> Prepared:
     grads, apply = found.grads, None
     if (found.settings.fixed("accumulate") or 1) > 1:
         grads, apply = _accumulate(found)
-    settings, squares = found.settings, [_squares(found.b, g) for g in grads]
-    total = reduce(add, squares) if found.one_by_one else _all_squares(found, grads)
+    settings = found.settings
+    squares = [_squares(found.b, g) for g in grads] if found.one_by_one else []
+    total = reduce(add, squares) if squares else _all_squares(found, grads)
     norm, scale = total.apply("sqrt"), settings.number(1.0)
     loss_scale = settings.scalar("loss_scale")
     if loss_scale is not None:
@@ -77,7 +78,7 @@ def _all_squares(found: Gradients, grads: Sequence[Value]) -> Term:
 
 
 def _squares(b: Builder, gradient: Value) -> Term:
-    """Of one gradient; what is not used is dropped later."""
+    """Of one gradient."""
     return Term(b, gradient).square().sum(range(len(gradient.shape)))
 
 
