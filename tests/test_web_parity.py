@@ -102,8 +102,8 @@ WEIGHTED = """
 model M {
   param w: f32[3] = 1.0
   optimizer opt: sgd { lr = 0.1 }
-  entry train(x: f32[4, 3], weights: f32[12]) -> (loss: f32) {
-    loss = mean(square(x * w) * reshape(weights, [4, 3]))
+  entry train(x: f32[4, 3], weights: f32[12], marks: i8[4, 5]) -> (loss: f32) {
+    loss = mean(square(x * w) * reshape(weights, [4, 3])) + 0.01 * mean(f32(marks) * w[0])
     minimize loss with opt
     return loss
   }
@@ -112,12 +112,14 @@ model M {
 
 
 def test_memory_of_batches_is_used_again_but_not_that_of_constants(tmp_path: Path) -> None:
-    """Batches and an input that is the same in every step have as many words."""
+    """Batches and an input that is the same in every step have as many words; rows of bytes do not
+    end with a word."""
     (tmp_path / "m.wg").write_text(WEIGHTED)
     bundle = build_web(tmp_path / "m.wg", tmp_path / "bundle")
     draw = np.random.default_rng(1)
     data = {"x": draw.uniform(-1, 1, (45, 3)), "weights": draw.uniform(1, 2, 12)}
     data = {name: array.astype(np.float32) for name, array in data.items()}
+    data["marks"] = draw.integers(-128, 128, (45, 5)).astype(np.int8)
     options = {"steps": 160, "every": 16, "seed": 9}  # several steps per submit
     arguments = {"data": as_lists(data), "options": options, "device": "wasm"}
     losses = run_job("node", bundle, "training", arguments)["losses"]

@@ -169,15 +169,15 @@ class Builder:
 
 # ---- floats made from integers, such as quantised weights, counts and masks
 
-WHOLE = ("u8", "i32", "u32", "bool")
+WHOLE = ("u8", "i8", "i32", "u32", "bool")
 # Integers of each kind that are computed, from a float or from integers.
 CAST = {
     "u8": "u8(clamp({0} * 9.0, 0.0, 99.0))", "i32": "i32({0} * 3.0)", "u32": "u32(abs({0}) * 5.0)",
-    "bool": "{0} > 0.3",
+    "i8": "i8(clamp({0} * 9.0, -99.0, 99.0))", "bool": "{0} > 0.3",
 }  # fmt: skip
 STEP = {
     "u8": "{0} / 3 + {0} % 5", "i32": "{0} * 2 - {0} % 3", "u32": "{0} / 2 + 1",
-    "bool": "not {0}",
+    "i8": "{0} - {0} % 5", "bool": "not {0}",
 }  # fmt: skip
 BACK = ("f32({0}) * 0.01", "(f32({0}) - 3.0) * 0.02", "f32({0}) * 0.01 + {1}", "f32({0}) * {1}")
 

@@ -104,7 +104,9 @@ def _range(graph: Graph, value: Value) -> tuple[int, int]:
     if value.name in graph.ranges:
         low, high, _ = graph.ranges[value.name]
         return low, high
-    return {"bool": (0, 1), "u8": (0, 255), "u32": (0, 9)}.get(value.dtype, (-4, 5))
+    return {"bool": (0, 1), "u8": (0, 255), "i8": (-128, 127), "u32": (0, 9)}.get(
+        value.dtype, (-4, 5)
+    )
 
 
 def _allowed(exact: Array, moved: list[Array]) -> Array:

@@ -238,7 +238,7 @@ def whole_reduce(b: Builder) -> None:
     shape = b.types[x].shape
     axis = b.whole(0, len(shape) - 1)
     kept = tuple(size for i, size in enumerate(shape) if i != axis)
-    names = {"bool": ["any", "all"], "u8": ["max", "min", "argmax"]}
+    names = {"bool": ["any", "all"], "u8": ["max", "min", "argmax"], "i8": ["max", "argmin"]}
     name = b.choice(names.get(dtype, ["sum", "max", "min", "argmin"]))
     kind = "i32" if name.startswith("arg") else dtype
     found = b.add(Type(kind, kept), f"{name}({{0}}, axis = {axis})", x)
