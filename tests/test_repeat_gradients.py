@@ -17,7 +17,7 @@ from wgcc.ir.verify import verify
 from wgcc.ops import infer_types
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
-from wgcc.passes.hoist import hoist
+from wgcc.passes.hoist import hoist, hoist_from_gradients
 from wgcc.passes.mark_remat import mark_remat
 from wgcc.passes.simplify import simplify
 
@@ -199,7 +199,7 @@ def _sum_of_squares(b: Builder, values: object) -> Value:
 def check_gradients(graph: Graph) -> None:
     values = draw(graph)
     done = autograd(graph)
-    hoisted = hoist(autograd(hoist(graph)))
+    hoisted = hoist_from_gradients(autograd(hoist(graph)))
     for stage in (done, expand(done), simplify(expand(done)), hoisted, simplify(expand(hoisted))):
         verify(stage, infer_types, ("grad",))
         found = evaluate(stage, values).outputs
@@ -277,7 +277,7 @@ def test_random_loops_have_the_gradients_of_all_their_rounds(seed: int) -> None:
     values = draw(graph)
     want = evaluate(autograd(with_loss(unrolled(graph))), values).outputs
     for marked in (with_loss(graph), mark_remat(with_loss(graph), 1 + seed % 3)):
-        done = simplify(hoist(expand(autograd(hoist(marked)))))
+        done = simplify(hoist_from_gradients(expand(autograd(hoist(marked)))))
         verify(done, infer_types, ("grad", "softmax"))
         found = evaluate(done, values).outputs
         for name, array in want.items():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from elaborated import problems, program
+from wgcc.compiler import compile_file
+from wgcc.errors import WgError
 from wgcc.evaluate import OutOfRangeError, Session
 from wgcc.importing.uses import uses
 from wgcc.ir.loops import Loop
@@ -331,6 +334,59 @@ def test_what_cannot_be_done_is_refused_at_its_line(call: str) -> None:
     line = 1 + text[: text.index(call)].count("\n")
     at = 1 + text[: text.index("minimize")].count("\n") if "trains" in call else line
     assert found[0].split()[1] == str(at)
+
+
+LARGE = """
+dim N = 64, D = 12288
+fn step(x: f32[N, D], t: i32) -> (f32[N, D], f32[N, D]) { return 0.9 * x + f32(t), x }
+model M {
+  entry run(x: f32[N, D]) -> (y: f32[N, D]) {
+    y, ys = scan(step, x, 100)
+    return USED
+  }
+}
+"""
+
+
+def test_results_that_are_not_used_are_not_stored(tmp_path: Path) -> None:
+    """All rounds of them would be too large for a buffer."""
+    path = tmp_path / "large.wg"
+    path.write_text(LARGE.replace("USED", "y"), encoding="utf-8")
+    compile_file(path, twin=False)
+    path.write_text(LARGE.replace("USED", "y + ys[7]"), encoding="utf-8")
+    with pytest.raises(WgError) as caught:
+        compile_file(path, twin=False)
+    assert {item.code for item in caught.value.diagnostics} == {"WG1001"}
+
+
+def test_an_error_in_a_body_is_reported_once() -> None:
+    text = MISTAKES.replace("return s + x }", "if sum(x) > 0.0 { return s, x } }")
+    (found,) = [p for p in problems(text.replace("CALL", "scan(alone, s, xs)")) if "WG09" not in p]
+    assert "this condition must be known at compile time" in found
+
+
+def test_one_round() -> None:
+    random = np.random.default_rng(0)
+    batch = {"xs": random.normal(size=(2, 1, 3)), "y": random.normal(size=(2, 1, 1))}
+    text = LSTM.replace("T = 5", "T = 1")
+    looped, unrolled = (session(text.replace("LOOP", f"by_{how}")) for how in ("scan", "for"))
+    for _ in range(2):
+        losses = [one.call("train", batch)["loss"] for one in (looped, unrolled)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+
+
+def test_a_budget_of_memory_computes_values_of_rounds_again(tmp_path: Path) -> None:
+    """The state of each round is stored, and neither the gates nor the products of inputs."""
+    text = LSTM.replace("LOOP", "by_scan").replace("T = 5", "T = 256").replace("H = 4", "H = 64")
+    path = tmp_path / "lstm.wg"
+    path.write_text(text.replace("B = 2", "B = 16"), encoding="utf-8")
+    free = compile_file(path, twin=False)
+    bytes_ = sum(buffer.words for buffer in free.schedule.buffers) * 4
+    tight = compile_file(path, twin=False, memory=bytes_ // 2)
+    assert (free.remat_parts, tight.remat_parts > 1) == (1, True)
+    loops = [_loops(one.program.entries["train"])[0] for one in (free, tight)]
+    stored = [sum(stack.type.size for stack in loop.stacks) for loop in loops]
+    assert stored[1] * 2 < stored[0]
 
 
 MANY = """

@@ -1,6 +1,7 @@
 """repeat(*inits, *xs, *captured; body, rounds, reverse) -> (*carries, *stacks): a loop.
 
-With `recompute`, its gradient computes values of a round again, where it can, from the carries.
+`recompute` asks for less memory: 1: its gradient computes values of a round again from the carries;
+2: also products of inputs, and it adds up gradients of weights round by round.
 `body` is the graph of one round: see `wgcc/ir/loops.py`. Its gradient is another loop, which
 `wgcc/passes` builds.
 """
@@ -15,7 +16,7 @@ from wgcc.ops.registry import Op, Repeat, ShapeError
 
 
 def infer(
-    *inputs: TensorType, body: Graph, rounds: int, reverse: bool, recompute: bool = False
+    *inputs: TensorType, body: Graph, rounds: int, reverse: bool, recompute: int = 0
 ) -> tuple[TensorType, ...]:
     if rounds < 1:
         raise ShapeError(f"repeat needs at least one round, not {rounds}")

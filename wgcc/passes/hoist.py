@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
@@ -21,6 +22,7 @@ from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
 from wgcc.passes.lift import Lifted, can_lift, lift, spread
 from wgcc.passes.loop_parts import LoopParts, take_apart
 from wgcc.passes.prune import prune
+from wgcc.passes.rematerialise import RECOMPUTE, without_loop_marks
 from wgcc.passes.rewrite import Rewrite
 
 # Operands of products are stacked instead of the products if they are not many more elements.
@@ -28,13 +30,25 @@ FEW = 2**20
 
 
 def hoist(graph: Graph) -> Graph:
+    """Loops whose gradients compute products of inputs again keep those."""
+    return _hoisted(graph, least=2)
+
+
+def hoist_from_gradients(graph: Graph) -> Graph:
+    """The same for loops that compute gradients: values that they compute again, to save memory,
+    would be computed for all rounds at once, so loops with that mark stay as they are."""
+    return without_loop_marks(_hoisted(graph, least=1))
+
+
+def _hoisted(graph: Graph, least: int) -> Graph:
+    """Loops that are to recompute at least so much stay as they are."""
     if not any(loop_of(node) for node in graph.nodes):
         return graph
-    graph = map_bodies(graph, hoist)
+    graph = map_bodies(graph, partial(_hoisted, least=least))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.updated(old)
-        if loop_of(node) is None:
+        if loop_of(node) is None or node.attrs.get(RECOMPUTE, 0) >= least:
             rewrite.keep(node)
             continue
         before = _before(rewrite.builder, node)

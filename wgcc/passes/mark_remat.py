@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 
 from wgcc.ir.graph import Graph, Node, Value
@@ -15,27 +16,28 @@ from wgcc.ir.loops import map_bodies
 from wgcc.ops import OPS
 from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Join, Source, View
-from wgcc.passes.rematerialise import MARK, RECOMPUTE, without_marks
+from wgcc.passes.rematerialise import MARK, RECOMPUTE, without_loop_marks, without_marks
 from wgcc.passes.rewrite import Rewrite
 
 
 def mark_remat(graph: Graph, parts: int) -> Graph:
-    """`graph` with marks around all but the last of `parts`; unchanged if it does not train."""
+    """`graph` with marks around all but the last of `parts`, if it trains, and of its loops."""
     end = next((i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING), 0)
+    graph = _mark_loops(without_loop_marks(graph), 1 if parts < 3 else 2)
     if not end:
         return graph
-    graph = _mark_loops(without_marks(graph))
+    graph = without_marks(graph)
     end = next(i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING)
     return _Marking(graph).run(_cuts(graph.nodes[:end], parts))
 
 
-def _mark_loops(graph: Graph) -> Graph:
-    """Gradients of loops compute values of a round again from its carries."""
+def _mark_loops(graph: Graph, level: int) -> Graph:
+    """Gradients of loops compute values of a round again: see `wgcc/ops/repeat.py`."""
     nodes = tuple(
-        replace(node, attrs={**node.attrs, RECOMPUTE: True}) if "body" in node.attrs else node
+        replace(node, attrs={**node.attrs, RECOMPUTE: level}) if "body" in node.attrs else node
         for node in graph.nodes
     )
-    return map_bodies(replace(graph, nodes=nodes), _mark_loops)
+    return map_bodies(replace(graph, nodes=nodes), partial(_mark_loops, level=level))
 
 
 class _Marking:

@@ -14,7 +14,7 @@ from wgcc.ops import OPS, infer_types
 from wgcc.ops.registry import Expand, Marker
 from wgcc.passes.autograd import autograd
 from wgcc.passes.expand import expand
-from wgcc.passes.hoist import hoist
+from wgcc.passes.hoist import hoist, hoist_from_gradients
 from wgcc.passes.optimizer import optimizer
 from wgcc.passes.simplify import simplify
 
@@ -52,7 +52,7 @@ PASSES: tuple[tuple[str, str, ProgramPass], ...] = (
     ("opt", "optimizer", optimizer),
     ("expanded", "expand", each_entry(expand)),
     # Loops that compute gradients have work to take out, too.
-    ("simplified", "simplify", each_entry(lambda graph: simplify(hoist(graph)))),
+    ("simplified", "simplify", each_entry(lambda graph: simplify(hoist_from_gradients(graph)))),
 )
 STAGES = ("ir", *(stage for stage, _, _ in PASSES))
 

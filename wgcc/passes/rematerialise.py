@@ -72,16 +72,21 @@ class Rematerialise:
 
 
 def without_marks(graph: Graph) -> Graph:
-    """Also without the mark of loops whose gradients compute values again."""
     rewrite = Rewrite(graph)
     for node in graph.nodes:
         if node.op == MARK:
             rewrite.put(node.output, rewrite.current(node.inputs[0]))
         else:
-            rewrite.keep(_unmarked(node))
+            rewrite.keep(node)
     return map_bodies(rewrite.finish(), without_marks)
 
 
-def _unmarked(node: Node) -> Node:
-    attrs = {name: value for name, value in node.attrs.items() if name != RECOMPUTE}
-    return node if len(attrs) == len(node.attrs) else replace(node, attrs=attrs)
+def without_loop_marks(graph: Graph) -> Graph:
+    """Without the marks of loops whose gradients compute values again."""
+    if not any(RECOMPUTE in node.attrs for node in graph.nodes):
+        return graph
+    nodes = (
+        replace(node, attrs={name: v for name, v in node.attrs.items() if name != RECOMPUTE})
+        for node in graph.nodes
+    )
+    return map_bodies(replace(graph, nodes=tuple(nodes)), without_loop_marks)

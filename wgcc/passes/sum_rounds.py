@@ -15,6 +15,7 @@ from wgcc.ir.graph import Node, Value
 from wgcc.ops.formula import Term
 from wgcc.passes.forward_rounds import ForwardRounds
 from wgcc.passes.lift import Lifted, can_lift, lift, spread
+from wgcc.passes.rematerialise import RECOMPUTE
 from wgcc.passes.residuals import is_cheap
 
 # Stacks of at most so many elements are summed behind the loop; more are added up in it.
@@ -56,6 +57,8 @@ class SumRounds:
         node = self.made.get(value.name)
         if self._is_invariant(value):
             return Term(self.b, self._all_rounds(value).value) * self.forward.loop.rounds
+        if node and node.op in STACKING and self.forward.loop.node.attrs.get(RECOMPUTE, 0) > 1:
+            return Term(self.b, self.add_up(value))
         rule = RULES.get(node.op) if node else None
         found = rule(self, node) if rule and node else None
         if found is not None:
@@ -153,6 +156,8 @@ class SumRounds:
         return g.apply(node.op, ids, **node.attrs)
 
 
+# What is one node behind the loop needs stacks of its operands.
+STACKING = ("matmul", "sum", "gather_grad")
 RULES: dict[str, Callable[[SumRounds, Node], Term | None]] = {
     "add": SumRounds.linear,
     "sub": SumRounds.linear,

@@ -125,5 +125,5 @@ def shown(value: AnyValue) -> str:
     if isinstance(value, Tensor):
         return str(value)
     if isinstance(value, (TupleValue, ListValue)):
-        return f"({', '.join(map(shown, value.items))})"
+        return f"({', '.join(map(shown, value.items))})" if value.items else "nothing"
     return describe(value)

@@ -139,11 +139,14 @@ class _Scan:
             Given(rebuilt(self.state, iter(carried)), self.args.span("init")),
             Given(self._slices(), self.args.span("xs")),
         )
+        errors = len(self.tracer.report.diagnostics.errors)
         found = self.tracer.call(self.function, Arguments(given), self.at)
+        if len(self.tracer.report.diagnostics.errors) > errors:
+            raise Stop
         where = self._declared()
         state, result = round_results(self.tracer, self.tracer.read(found), self.at, where)
         after = check_state(self.tracer, self.state, state, carried, self.at, where)
-        return after, result, leaves(self.tracer, result, "the result of a round", self.at)
+        return after, result, leaves(self.tracer, result, "result", self.at)
 
     def _slices(self) -> AnyValue:
         if self.over.numbers is None:
@@ -175,7 +178,7 @@ class _Scan:
         inputs = (*carries, *self.over.tensors, *map(Tensor, captured))
         results = tracer.emit_many(
             "repeat", *inputs, outputs=types, body=body, rounds=self.over.rounds.size,
-            reverse=self.reverse,
+            reverse=self.reverse, maybe_unused=True,
         )  # fmt: skip
         count = len(self.inits)
         for ref, final in zip(written, results[count:], strict=False):

@@ -121,13 +121,15 @@ class Tracer:
         op: str,
         *tensors: Tensor,
         outputs: Sequence[tuple[tuple[Dim, ...], str]],
+        maybe_unused: bool = False,
         **attrs: Any,
     ) -> tuple[Tensor, ...]:
+        """`maybe_unused`: an output that is too large is an error only where it is used."""
         for dims, dtype in outputs:
             self.check_axes(dims, dtype, self.here)
         types = tuple(TensorType(sizes_of(dims), dtype) for dims, dtype in outputs)
         for type_, (dims, dtype) in zip(types, outputs, strict=True):
-            if not OPS[op].never_stored:
+            if not OPS[op].never_stored and not maybe_unused:
                 self.check_size(type_, type_text(dtype, dims), self.here)
         self.budget.node(self.here, self.generic)
         builder = self.trace.builder
