@@ -41,8 +41,9 @@ export async function run(session, entryName, inputs) {
  * @param {Plan} plan @param {string} entryName @param {string} port @param {any} value
  */
 function rowsIn(plan, entryName, port, value) {
-  const [, ...row] = plan.tensors[plan.entries[entryName].inputs[port]].shape;
-  const count = value?.length / elementCount(row);
+  const tensor = plan.tensors[plan.entries[entryName].inputs[port]];
+  const row = tensor.shape.slice(1);
+  const count = (listOf(value, tensor)?.length ?? Number.NaN) / elementCount(row);
   const isShaped = !value?.shape || `${value.shape}` === `${[count, ...row]}`;
   return isShaped ? count : Number.NaN;
 }
@@ -94,14 +95,9 @@ class Parts {
   /** @param {(i: number) => number} rowAt the row that is the i-th @returns {Promise<Outputs>} */
   #call(rowAt) {
     const { inputs, count } = this.rows;
-    const part = mapRecord(this.inputs, (value, port) => {
-      if (!inputs.includes(port)) return value;
-      const size = value.length / this.count;
-      const chosen = new value.constructor(count * size);
-      for (let i = 0; i < chosen.length; i++)
-        chosen[i] = value[rowAt(Math.floor(i / size)) * size + (i % size)];
-      return chosen;
-    });
+    const part = mapRecord(this.inputs, (value, port) =>
+      inputs.includes(port) ? chosenRows(value, value.length / this.count, count, rowAt) : value,
+    );
     return this.session.call(this.entryName, part);
   }
 
@@ -155,4 +151,20 @@ class Parts {
       { shape },
     );
   }
+}
+
+/**
+ * @param {any} list of a caller @param {number} size of a row @param {number} count of rows
+ * @param {(i: number) => number} rowAt
+ */
+function chosenRows(list, size, count, rowAt) {
+  if (!(list instanceof Float32Array))
+    return Array.from({ length: count * size }, (_, i) => {
+      return list[rowAt(Math.floor(i / size)) * size + (i % size)];
+    });
+  // Images have many elements, and are mostly such arrays.
+  const chosen = new Float32Array(count * size);
+  for (let i = 0; i < count; i++)
+    chosen.set(list.subarray(rowAt(i) * size, (rowAt(i) + 1) * size), i * size);
+  return chosen;
 }
