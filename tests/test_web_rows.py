@@ -51,6 +51,7 @@ def test_refusals(seen: Any) -> None:
         "shape": ["shape", "predict.x"],
         "label": ["range", "eval.label"],
         "number": ["not-finite", "predict.x"],
+        "lone": ["shape", "eval.x"],
         "scale": ["shape", "predict.scale"],
     }
     cannot = "has 5 rows, not 8, and mixed cannot run on other numbers of rows"

@@ -43,7 +43,7 @@ export async function run(session, entryName, inputs) {
 function rowsIn(plan, entryName, port, value) {
   const tensor = plan.tensors[plan.entries[entryName].inputs[port]];
   const row = tensor.shape.slice(1);
-  const count = (listOf(value, tensor)?.length ?? Number.NaN) / elementCount(row);
+  const count = listOf(value, tensor) ? value.length / elementCount(row) : Number.NaN;
   const isShaped = !value?.shape || `${value.shape}` === `${[count, ...row]}`;
   return isShaped ? count : Number.NaN;
 }

@@ -28,6 +28,7 @@ export default async function rows({ load, device }, { batches }) {
     shape: await said(model.predict({ x: new Float32Array(16), scale: 1 })),
     label: await said(model.eval({ x: five, label: [0, 1, 2, 0, 0] })),
     number: await said(model.predict({ x: [...five.subarray(1), Number.NaN], scale: 1 })),
+    lone: await said(model.eval({ x: [1, 2, 3], label: 0 })),
     scale: await said(model.predict({ x: five, scale: [1, 2] })),
   };
   model.dispose();
