@@ -1,4 +1,4 @@
-"""Activation functions and erf: tanh sigmoid relu elu gelu silu softplus, as in PyTorch."""
+"""Activation functions and erf: tanh sigmoid relu elu gelu silu mish softplus, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def silu_derivative(g: Term, x: Term, y: Term) -> Term:
     # dx = g s (1 + x (1 - s)), s = sigmoid(x)
     s = x.apply("sigmoid")
     return g * (s * (x * (1 - s) + 1))
+
+
+def mish_derivative(g: Term, x: Term, y: Term) -> Term:
+    # dx = g (t + x s (1 - t²)), t = tanh(softplus(x)), s = sigmoid(x)
+    t = x.apply("softplus").apply("tanh")
+    return g * (t + x * (x.apply("sigmoid") * (1 - t.square())))
+
+
+def mish_number(x: float) -> float:
+    return x * math.tanh(softplus_number(x))
 
 
 def erf_array(x: Array) -> Array:
@@ -113,6 +123,16 @@ OPS = (
         cheap=False,
         samples=WIDE,
         number=lambda x: x * sigmoid_number(x),
+    ),
+    unary(
+        "mish",
+        "({0} * wg_tanh(wg_softplus({0})))",
+        lambda x: x * np.tanh(np.logaddexp(0, x)),
+        mish_derivative,
+        functions=("log", "log1p", "softplus", "tanh"),
+        cheap=False,
+        samples=WIDE,
+        number=mish_number,
     ),
     # dx = g sigmoid(x)
     unary(

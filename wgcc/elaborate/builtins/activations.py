@@ -1,5 +1,5 @@
-"""Activation functions made of other ops, as in PyTorch: `leaky_relu elu selu hardswish mish prelu
-glu softsign`. No gradient is NaN, however large x is."""
+"""Activation functions made of other ops, as in PyTorch: `leaky_relu elu selu hardswish prelu glu
+softsign`. No gradient is NaN, however large x is."""
 
 from __future__ import annotations
 
@@ -64,14 +64,6 @@ def hardswish(x: TensorExpr, _: float) -> TensorExpr:
     return between.choose(x * (x + 3.0) * (1.0 / 6.0), x.apply("relu"))
 
 
-def mish(x: TensorExpr, _: float) -> TensorExpr:
-    return x * x.apply("softplus").apply("tanh")
-
-
-def mish_number(x: float, _: float) -> float:
-    return x * math.tanh(max(x, 0.0) + math.log1p(math.exp(-abs(x))))
-
-
 def softsign(x: TensorExpr, _: float) -> TensorExpr:
     return x / (x.apply("abs") + 1.0)
 
@@ -109,7 +101,6 @@ FUNCTIONS = (
     _activation("elu", elu, elu_number, "alpha", 1.0),
     _activation("selu", selu, lambda x, _: SELU_SCALE * elu_number(x, SELU_ALPHA)),
     _activation("hardswish", hardswish, lambda x, _: x * min(max(x + 3.0, 0.0), 6.0) / 6.0),
-    _activation("mish", mish, mish_number),
     _activation("softsign", softsign, lambda x, _: x / (1.0 + abs(x))),
     BuiltinFunction("prelu", "x, a", prelu),
     BuiltinFunction("glu", "x, axis=-1", glu),

@@ -38,12 +38,17 @@ def cumprod(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 def normalize(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """x divided by its Euclidean norm along the axes; a norm below `eps` counts as `eps`."""
-    x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
-    axes = expect.axes(tracer, args, x.tensor)
+    """x divided by its Euclidean norm along the axes; a norm below `eps` counts as `eps`.
+
+    In f32, because f16 has no number as small as eps².
+    """
+    given = expect.tensor(tracer, args, "x", FLOATS)
+    x = TensorExpr(tracer, given).cast("f32")
+    axes = expect.axes(tracer, args, given)
     squares = x.apply("square").sum(axes).keep(axes, x)
     # sqrt(max(s, eps^2)) is max(sqrt(s), eps), but has a finite slope at 0.
-    return (x * squares.apply("maximum", _least_square(tracer, args)).apply("rsqrt")).tensor
+    unit = x * squares.apply("maximum", _least_square(tracer, args)).apply("rsqrt")
+    return unit.cast(given.dtype).tensor
 
 
 def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -52,11 +57,12 @@ def cosine_similarity(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     second = expect.tensor(tracer, args, "b", (first.dtype,))
     left, right = Given(first, args.span("a")), Given(second, args.span("b"))
     dims = aligned(tracer, "cosine_similarity", left, right, at)
-    a, b = (TensorExpr(tracer, x).broadcast(dims) for x in (first, second))
+    a, b = (TensorExpr(tracer, x).broadcast(dims).cast("f32") for x in (first, second))
     axes = [expect.axis(tracer, args, a.tensor)]
     least = _least_square(tracer, args)
     norms = [x.apply("square").sum(axes).apply("maximum", least) for x in (a, b)]
-    return ((a * b).sum(axes) * norms[0].apply("rsqrt") * norms[1].apply("rsqrt")).tensor
+    cosine = (a * b).sum(axes) * norms[0].apply("rsqrt") * norms[1].apply("rsqrt")
+    return cosine.cast(first.dtype).tensor
 
 
 def _least_square(tracer: Tracer, args: BoundArgs) -> float:

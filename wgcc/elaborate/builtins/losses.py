@@ -78,12 +78,13 @@ def triplet(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         text = "`anchor` needs an axis of features, but this is a single number"
         raise Stop(tracer.report.error("WG0415", text, args.span("anchor")))
     margin, eps = (expect.number(tracer, args, name) for name in ("margin", "eps"))
-    near, far = (_distance(anchor - other + eps) for other in (positive, negative))
-    return (near - far + margin).apply("relu").mean().tensor
+    near, far = (_distance(anchor - other, eps) for other in (positive, negative))
+    return (near - far + margin).apply("relu").mean().cast(anchor.dtype).tensor
 
 
-def _distance(difference: TensorExpr) -> TensorExpr:
-    squares = difference.apply("square").sum([difference.rank - 1])
+def _distance(difference: TensorExpr, eps: float) -> TensorExpr:
+    """In f32: as f16, the square of `eps` would be 0, where the slope of a root is infinite."""
+    squares = (difference.cast("f32") + eps).apply("square").sum([difference.rank - 1])
     return squares.apply("sqrt")
 
 
