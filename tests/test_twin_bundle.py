@@ -67,9 +67,13 @@ def test_build_can_leave_it_out(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not (folder / "twin.wasm").exists() and load_plan(folder).twin is None
 
 
-def test_a_model_larger_than_webassembly_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_larger_than_webassembly_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(twin, "MOST_PAGES", 0)
-    assert "twin.wasm" not in compiler.compile_file(MODEL).files()
+    code, _, said = run(capsys, "build", str(MODEL), "-o", str(tmp_path / "bundle"))
+    assert code == 0 and "no twin.wasm: WebAssembly has 4 GiB of memory" in said
+    assert not (tmp_path / "bundle" / "twin.wasm").exists()
 
 
 def test_kernels_are_shown_as_webassembly_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,6 +106,7 @@ def _refuse_foreign_folder(folder: Path, force: bool) -> None:
 def _build(
     path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
 ) -> None:
+    from wgcc.bundle.plan import TWIN
     from wgcc.cli.summary import facts, summary
     from wgcc.compiler import compile_file
 
@@ -123,6 +124,7 @@ def _build(
     files = compiled.files(_weights(options["weights"], compiled))
     kept = _write(files, output, options["force"])
     found = facts(compiled, output, files, kept, time.perf_counter() - started)
+    found["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
     if as_json:
         show_json(found)
     else:

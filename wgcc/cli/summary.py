@@ -47,6 +47,9 @@ def facts(
     }
 
 
+TOO_LARGE = "no twin.wasm: WebAssembly has 4 GiB of memory, so this model runs on GPUs only"
+
+
 def summary(found: Mapping[str, Any]) -> str:
     """The lines that `wgcc build` ends with."""
     files = _by_folder(found["files"])
@@ -61,6 +64,7 @@ def summary(found: Mapping[str, Any]) -> str:
         listing,
         f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
         *_rematerialised(found["segments"]),
+        *([TOO_LARGE] if found["tooLargeForTwin"] else []),
         *_dispatches(found["entries"]),
         f"storage buffers per kernel: {found['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
         f"built in {found['seconds']:.2f} s",
