@@ -111,6 +111,7 @@ def elementwise(
 
 
 def _logic(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span) -> AnyValue:
+    left, right = with_lists(tracer, left, right)
     for operand in (left, right):
         _condition(tracer, "`and`/`or` combine conditions", operand)
     a, b = left.value, right.value
@@ -134,6 +135,7 @@ def _short_circuit(tracer: Tracer, op: str, known: BoolValue, other: AnyValue) -
 
 
 def _negated(tracer: Tracer, operand: Given) -> AnyValue:
+    operand, _ = with_lists(tracer, operand, operand)
     value = operand.value
     _condition(tracer, "`not` needs a condition", operand)
     if isinstance(value, BoolValue):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.list_literals import has_bool, has_fraction
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     BoolValue,
@@ -47,14 +48,21 @@ def adapted(
 
 
 def with_lists(tracer: Tracer, left: Given, right: Given) -> tuple[Given, Given]:
-    """The operands, with a list of numbers as a tensor of the other's dtype."""
+    """The operands, with a list of numbers as a tensor of the other's dtype.
+
+    Whole numbers in a list are floats beside a fraction.
+    """
     return _with_list(tracer, left, right), _with_list(tracer, right, left)
 
 
 def _with_list(tracer: Tracer, operand: Given, other: Given) -> Given:
     if not isinstance(operand.value, ListValue):
         return operand
-    dtypes = (other.value.dtype,) if isinstance(other.value, Tensor) else ()
+    dtypes: tuple[str, ...] = ()
+    if isinstance(other.value, Tensor):
+        dtypes = (other.value.dtype,)
+    elif has_fraction(other.value) and not has_bool(operand.value):
+        dtypes = ("f32",)
     return Given(tracer.literal(operand.value, dtypes, operand.span), operand.span)
 
 

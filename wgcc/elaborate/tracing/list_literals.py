@@ -28,6 +28,18 @@ def contents(value: AnyValue) -> tuple[tuple[int, ...], list[AnyValue]]:
     return (len(parts), *parts[0][0]), [item for _, items in parts for item in items]
 
 
+def has_fraction(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return any(map(has_fraction, value.items))
+    return isinstance(value, Number)
+
+
+def has_bool(value: AnyValue) -> bool:
+    if isinstance(value, ListValue):
+        return any(map(has_bool, value.items))
+    return isinstance(value, BoolValue)
+
+
 def common_dtype(items: Sequence[AnyValue]) -> str:
     """What numbers are, if nothing else says it: whole ones are i32."""
     if any(isinstance(item, BoolValue) for item in items):
