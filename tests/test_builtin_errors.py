@@ -45,7 +45,8 @@ x[:, 2 : 9] | 2 : 9 | WG0413 | the slice 2 : 9 is outside an axis of B = 3
 x[:, 1 : 1] | 1 : 1 | WG0413 | this slice is empty
 x[: : 0] | 0 | WG0413 | the step of a slice must not be 0
 x[:, 0 : 2 : -1] | 0 : 2 : -1 | WG0413 | this slice is empty: backwards it goes from a higher index to a lower one
-x[:, 3 : : -1] | 3 : : -1 | WG0413 | the slice 0 : 4 is outside an axis of B = 3
+x[:, 3 : : -1] | 3 | WG0413 | index 3 is outside an axis of B = 3
+x[:, : -5 : -1] | -5 | WG0413 | index -2 is outside an axis of B = 3
 x[0 : k] | k | WG0414 | a slice needs bounds known at compile time, but this is a scalar i32 | for a fixed-size window at a run-time position write `x[start +: length]`
 x[k +: 9] | k +: 9 | WG0413 | a window of 9 does not fit in an axis of A = 2
 x[1 +: 2] | 1 +: 2 | WG0413 | a window of 2 from 1 is outside an axis of A = 2
@@ -140,7 +141,8 @@ std(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(
 norm(m, p = 0) | 0 | WG0503 | `p` must be positive, but it is 0
 norm(m, p = s) | s | WG0503 | `p` must be a number known at compile time, but this is a scalar f32
 randint(0, 3, f32[2]) | f32[2] | WG0501 | `randint` makes whole numbers, not f32
-randint(3, 3, i32[2]) | 3 | WG0503 | `randint` draws from 1 to 16,777,216 numbers, but 3 to 3 are 0
+randint(3, 3, i32[2]) | 3 | WG0503 | `randint` needs low < high, but they are 3 and 3
+randint(0, 99999999, i32[2]) | 99999999 | WG0503 | `randint` draws from at most 16,777,216 numbers, but these are 99,999,999
 randint(0, 300, u8[2]) | 300 | WG0504 | 299 does not fit into u8 (0 to 255)
 randint(0, i32[2], 3) | 3 | WG0415 | `randint` takes a type: `randint(0, 10, i32[2, 3])`
 bernoulli(1.5) * s | 1.5 | WG0503 | `p` must be a probability, from 0 to 1, but it is 1.5

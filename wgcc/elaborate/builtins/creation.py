@@ -62,10 +62,11 @@ def randint(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         raise Stop(tracer.report.error("WG0501", text, args.span("type")))
     low, high = (_bound(tracer, args, name, dtype) for name in ("low", "high"))
     count = high - low
-    if not 1 <= count <= MOST_DRAWN and not tracer.generic:
-        text = (
-            f"`randint` draws from 1 to {MOST_DRAWN:,} numbers, but {low} to {high} are {count:,}"
-        )
+    if count < 1 and not tracer.generic:
+        text = f"`randint` needs low < high, but they are {low} and {high}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("high")))
+    if count > MOST_DRAWN and not tracer.generic:
+        text = f"`randint` draws from at most {MOST_DRAWN:,} numbers, but these are {count:,}"
         raise Stop(tracer.report.error("WG0503", text, args.span("high")))
     draw = TensorExpr(tracer, tracer.random(dims, "uniform", at))
     # A draw is below 1, so its multiple is below `count`; the bounds say so to checks of indices.

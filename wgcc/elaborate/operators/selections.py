@@ -140,6 +140,10 @@ def _backwards(tracer: Tracer, axis: Dim, item: ast.Slice, step: Dim) -> Selecti
     """`x[4 : 1 : -1]` is x[4], x[3], x[2]; without bounds it is the whole axis."""
     last = ZERO if item.stop is None else _from_end(_bound(tracer, item.stop, ZERO), axis) + ONE
     end = axis if item.start is None else _from_end(_bound(tracer, item.start, ZERO), axis) + ONE
+    for bound, place in ((end, item.start), (last, item.stop)):
+        if place is not None and not tracer.generic and not 1 <= bound.size <= axis.size:
+            text = f"index {bound.size - 1} is outside an axis of {axis.full}"
+            raise Stop(tracer.report.error("WG0413", text, place))
     if not tracer.generic and last.size > end.size:
         text = "this slice is empty: backwards it goes from a higher index to a lower one"
         raise Stop(tracer.report.error("WG0413", text, item))
