@@ -33,20 +33,20 @@ STEPS = 6
 
 
 def text() -> str:
-    lines = ["dim B = 4", "model M {", "  fc1: Linear[3, 8]", "  fc2: Linear[8, 2]"]
-    lines.append("  fn loss(x: f32[B, 3], y: f32[B, 2]) -> f32 = mse(x |> fc1 |> tanh |> fc2, y)")
+    lines = ["dim B = 4", "model M {", "  fc1: Linear[3, 8]", "  fc2: Linear[8, 3]"]
+    lines.append("  fn loss(x: f32[B, 3], y: f32[B, 3]) -> f32 = mse(x |> fc1 |> tanh |> fc2, y)")
     for kind, settings in KINDS.items():
         over = ' over "*.w"' if kind == "muon" else ""
         lines += [
             f"  optimizer opt_{kind}: {kind} {{ {settings} }}",
-            f"  entry by_{kind}(x: f32[B, 3], y: f32[B, 2]) -> (value: f32, norm: f32) {{",
+            f"  entry by_{kind}(x: f32[B, 3], y: f32[B, 3]) -> (value: f32, norm: f32) {{",
             f"    value = loss(x, y); minimize value with opt_{kind}{over}",
             f"    return value, opt_{kind}.grad_norm",
             "  }",
         ]
     # The usual pair: matrices by one optimizer, the rest by another.
     lines += [
-        "  entry by_two(x: f32[B, 3], y: f32[B, 2]) -> (value: f32) {",
+        "  entry by_two(x: f32[B, 3], y: f32[B, 3]) -> (value: f32) {",
         '    value = loss(x, y); minimize value with opt_muon over "*.w"',
         '    minimize value with opt_adamw over "*.b"; return value',
         "  }",
@@ -70,7 +70,7 @@ def test_kinds_agree_with_the_reference(bundle: Path, target: str) -> None:
     rng = np.random.default_rng(2)
     batch = {
         "x": rng.normal(size=(4, 3)).astype(np.float32),
-        "y": rng.normal(size=(4, 2)).astype(np.float32),
+        "y": rng.normal(size=(4, 3)).astype(np.float32),
     }
     done = run_passes(program(text()))
     with wgcc_runtime.load(bundle, device=target) as model:
@@ -89,7 +89,7 @@ def test_kinds_agree_with_the_reference(bundle: Path, target: str) -> None:
 
 
 def test_a_step_that_gives_nan_is_undone(bundle: Path, target: str) -> None:
-    bad = {"x": np.full((4, 3), np.nan, np.float32), "y": np.zeros((4, 2), np.float32)}
+    bad = {"x": np.full((4, 3), np.nan, np.float32), "y": np.zeros((4, 3), np.float32)}
     with wgcc_runtime.load(bundle, device=target) as model:
         before = {**model.params(), **model.state()}
         for entry in ("by_muon", "by_adafactor", "by_nadam", "by_adagrad"):
@@ -128,3 +128,52 @@ def test_tint_accepts_every_kernel(bundle: Path) -> None:
     kernels = sorted(bundle.rglob("*.wgsl"))
     assert len(kernels) > len(KINDS)
     assert {path: found for path, found in compile_all(kernels).items() if found} == {}
+
+
+STACKED = """
+model M {
+  a: Linear[3, 4]
+  b[3]: Linear[4, 4](bias = false)
+  c: Linear[4, 3]
+  optimizer mu: muon { lr = 0.1 }
+  optimizer mu_a: muon { lr = 0.1 }
+  optimizer mu_c: muon { lr = 0.1 }
+  optimizer mu_0: muon { lr = 0.1 }
+  optimizer mu_1: muon { lr = 0.1 }
+  optimizer mu_2: muon { lr = 0.1 }
+  fn loss(x: f32[5, 3]) -> f32 {
+    h = tanh(a(x))
+    for f in b { h = tanh(f(h)) }
+    return mean(square(c(h) - 1.0))
+  }
+  entry together(x: f32[5, 3]) -> (l: f32) {
+    l = loss(x)
+    minimize l with mu over "*.w"
+    return l
+  }
+  entry one_by_one(x: f32[5, 3]) -> (l: f32) {
+    l = loss(x)
+    minimize l with mu_a over "a.w"
+    minimize l with mu_c over "c.w"
+    minimize l with mu_0 over "b.0.w"
+    minimize l with mu_1 over "b.1.w"
+    minimize l with mu_2 over "b.2.w"
+    return l
+  }
+}
+"""
+
+
+def test_matrices_of_one_shape_are_updated_together_as_if_alone() -> None:
+    done, rng = run_passes(program(STACKED)), np.random.default_rng(8)
+    start = {t.name: rng.normal(size=t.type.shape) for t in done.params.values()}
+    sessions = {entry: Session(done, start) for entry in done.entries}
+    x = rng.normal(size=(5, 3))
+    for _ in range(3):
+        losses = [session.call(entry, {"x": x})["l"] for entry, session in sessions.items()]
+        np.testing.assert_allclose(losses[0], losses[1])
+    for name, array in sessions["together"].params.items():
+        np.testing.assert_allclose(array, sessions["one_by_one"].params[name], err_msg=name)
+    products = [node for node in done.entries["together"].nodes if node.op == "matmul"]
+    stacked = {node.output.shape for node in products if len(node.output.shape) == 3}
+    assert stacked == {(2, 3, 3), (2, 3, 4), (3, 4, 4)}

@@ -84,20 +84,23 @@ def update_group(job: Job, group: Group) -> list[Value]:
 
 
 def _update_by_graphs(job: Job, group: Group, rule: TensorRule) -> list[Value]:
-    changes = []
-    for i in group.members:
-        read = partial(_read, job, i)
-        p, g = Term(job.b, job.params[i]), _clipped(job, i)
-        inputs = TensorStep(group.lr, job.step, job.settings.known, p, g, read)
-        with job.b.at(job.b.span, f"{job.optimizer}.{job.names[i]}"):
-            found = rule(inputs)
-            for name, after in found.memory.items():
-                after = job.gated(read(name, after.shape), after)
-                job.state.write(job.place(name, i), after.value)
-        changes.append(found.change.value)
+    steps = [_tensor_step(job, group, i) for i in group.members]
+    with job.b.at(job.b.span, f"{job.optimizer}.change"):
+        found = rule(steps)
+    for i, step, direction in zip(group.members, steps, found, strict=True):
+        for name, after in direction.memory.items():
+            after = job.gated(step.read(name, after.shape), after)
+            job.state.write(job.place(name, i), after.value)
+    changes = [direction.change.value for direction in found]
     one = job.settings.number(1.0)
     call = UpdateCall("sgd_update", [], [one, one], {**_SUBTRACT, "clip_value": None})
     return _apply(job, group, call, changes)
+
+
+def _tensor_step(job: Job, group: Group, index: int) -> TensorStep:
+    p, g = Term(job.b, job.params[index]), _clipped(job, index)
+    read = partial(_read, job, index)
+    return TensorStep(group.lr, job.step, job.settings.known, p, g, read)
 
 
 def _read(job: Job, index: int, name: str, shape: tuple[int, ...]) -> Term:

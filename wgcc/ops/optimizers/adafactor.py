@@ -5,13 +5,18 @@ Its update needs reductions, so it is a graph: see `TensorRule`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers.kind import Direction, OptimizerKind, TensorStep
 
 
-def rule(inputs: TensorStep) -> Direction:
+def rule(steps: Sequence[TensorStep]) -> list[Direction]:
+    return [_direction(step) for step in steps]
+
+
+def _direction(inputs: TensorStep) -> Direction:
     eps1, eps2 = inputs.fixed["eps"]
     # 1 - beta2 = step^beta2_decay
     weight = inputs.step.apply("pow", inputs.step.like(inputs.fixed["beta2_decay"]))

@@ -165,7 +165,7 @@ class Direction:
     memory: Mapping[str, Term]
 
 
-TensorRule = Callable[[TensorStep], Direction]
+TensorRule = Callable[[Sequence[TensorStep]], Sequence[Direction]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,8 @@ class OptimizerKind:
     "l2" adds decay p to the gradient, "decoupled" subtracts lr decay p from the parameter.
 
     An update that works element by element has a `rule`: one kernel for all parameters. One that
-    needs more, such as products, has a `tensor_rule`, which builds the graph of one parameter's.
+    needs more, such as products, has a `tensor_rule`, which builds the graph for each parameter of
+    a group.
     `axes` is how many axes a parameter must have.
     """
 
