@@ -80,6 +80,7 @@ def test_viterbi_finds_the_best_of_all_paths() -> None:
     random = np.random.default_rng(5)
     moves, seen = random.normal(size=(4, 4)), 2 * random.normal(size=(12, 4))
     one = session("viterbi", moves=moves)
+    assert one.program.entries["path"].range_guard is None, "back-pointers are states"
     found = one.call("path", {"seen": seen})
     best = log_softmax(np.zeros(4)) + seen[0]
     paths = [[s] for s in range(4)]

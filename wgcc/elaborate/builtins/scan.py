@@ -13,7 +13,11 @@ from wgcc.elaborate.builtins.loop_results import (
     round_results,
     shown,
 )
-from wgcc.elaborate.index_ranges.body_lookups import settle_lookups, with_checks
+from wgcc.elaborate.index_ranges.body_lookups import (
+    intervals_so_far,
+    settle_lookups,
+    with_checks,
+)
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
 from wgcc.elaborate.operators import views
@@ -190,10 +194,12 @@ class _Scan:
         self, body: Graph, starts: Sequence[Value], captured: Sequence[Value]
     ) -> tuple[Graph, list[Tensor]]:
         """The body with carries for lookups that each round checks, and what those start with."""
-        found = settle_lookups(body, self.trace.lookups, self.over.rounds.size)
-        xs = (x.value for x in self.over.tensors)
-        outside = dict(zip(body.inputs[1:], (*xs, *captured), strict=True))
-        outside |= dict(zip(body.state, starts, strict=True))
+        if not self.trace.lookups:
+            return body, []
+        values = (*starts, *(x.value for x in self.over.tensors), *captured)
+        known = intervals_so_far(self.tracer.trace.builder.nodes, values)
+        found = settle_lookups(body, self.trace.lookups, self.over.rounds.size, known)
+        outside = dict(zip((*body.state, *body.inputs[1:]), values, strict=True))
         for lookup in found.moved:
             self.tracer.trace.look_up(lookup.of(outside[lookup.value]))
         self.checked = found.checked

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from wgcc.elaborate.index_ranges.input_ranges import Lookup, live_names
 from wgcc.elaborate.index_ranges.interval import Interval, within
-from wgcc.elaborate.index_ranges.interval_rules import intervals
+from wgcc.elaborate.index_ranges.interval_rules import body_intervals, intervals
 from wgcc.elaborate.index_ranges.preimages import carries, leaves_out
 from wgcc.elaborate.index_ranges.range_guard import failure
 from wgcc.ir.builder import Builder
@@ -25,14 +25,12 @@ class BodyLookups:
     checked: Sequence[Lookup]
 
 
-def settle_lookups(body: Graph, lookups: Sequence[Lookup], rounds: int) -> BodyLookups:
-    """Lookups that cannot fail are left out."""
-    live, index = live_names(body), body.inputs[0]
-
-    def narrow(value: Value, known: Interval) -> Interval:
-        return (0, rounds - 1) if value == index else known
-
-    known = intervals(body, narrow)
+def settle_lookups(
+    body: Graph, lookups: Sequence[Lookup], rounds: int, inputs: Sequence[Interval]
+) -> BodyLookups:
+    """Lookups that cannot fail are left out; `inputs` are the intervals of the loop's inputs."""
+    live = live_names(body)
+    known = body_intervals(body, rounds, inputs)
     makers = {value.name: node for node in body.nodes for value in node.outputs}
     moved: list[Lookup] = []
     checked: list[Lookup] = []
@@ -60,6 +58,15 @@ def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
         value = node.inputs[0]
         node = makers.get(value.name)
     return value
+
+
+def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
+    """Of `values`, in a graph under construction."""
+    made = {value.name for node in nodes for value in node.outputs}
+    read = (*(value for node in nodes for value in node.inputs), *values)
+    sources = {value.name: value for value in read if value.name not in made}
+    known = intervals(Graph("so far", inputs=tuple(sources.values()), nodes=tuple(nodes)))
+    return [known[value.name] for value in values]
 
 
 def with_checks(body: Graph, checked: Sequence[Lookup], builder: Builder) -> Graph:

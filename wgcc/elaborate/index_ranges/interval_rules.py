@@ -12,6 +12,7 @@ from wgcc.elaborate.index_ranges.condition_intervals import in_branch
 from wgcc.elaborate.index_ranges.interval import Interval, hull, is_empty, within
 from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import Loop, loop_of
 from wgcc.ops import OPS
 
 Narrow = Callable[[Value, Interval], Interval]
@@ -31,6 +32,10 @@ def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapp
     found = {value.name: narrow(value, limits(value)) for value in graph.sources}
     for node in graph.nodes:
         producers.update((value.name, node) for value in node.outputs)
+        if loop := loop_of(node):
+            for value, known in zip(node.outputs, _loop(loop, found), strict=True):
+                found[value.name] = narrow(value, known)
+            continue
         if node.outputs[0].dtype not in INTEGER_RANGES:
             known = UNKNOWN
         elif node.op == "where":
@@ -43,6 +48,29 @@ def intervals(graph: Graph, narrow: Narrow = lambda value, known: known) -> Mapp
             whole = limits(value)
             found[value.name] = narrow(value, known if within(known, whole) else whole)
     return found
+
+
+def _loop(loop: Loop, found: Mapping[str, Interval]) -> list[Interval]:
+    """The intervals of its results."""
+    inside = body_intervals(
+        loop.body, loop.rounds, [found[value.name] for value in loop.node.inputs]
+    )
+    results = (*loop.next_carries, *loop.body.outputs.values())
+    return [inside[value.name] for value in results]
+
+
+def body_intervals(body: Graph, rounds: int, inputs: Sequence[Interval]) -> Mapping[str, Interval]:
+    """Of the values of a round; `inputs` are those of the loop's inputs.
+
+    A carry is what it starts as, or what a round makes of any carry.
+    """
+    count = len(body.state)
+    given = dict(zip((value.name for value in body.inputs[1:]), inputs[count:], strict=True))
+    given[body.inputs[0].name] = (0, rounds - 1)
+    wide = intervals(body, lambda value, known: given.get(value.name, known))
+    for carry, start in zip(body.state, inputs, strict=False):
+        given[carry.name] = hull(start, wide[body.writes[carry.name].name])
+    return intervals(body, lambda value, known: given.get(value.name, known))
 
 
 def _choice(node: Node, producers: Mapping[str, Node], found: Mapping[str, Interval]) -> Interval:
