@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,19 @@ def test_blame_says_which_round(training: Path, machine: Any) -> None:
         assert model.steps_done == 1
 
 
+def test_an_interrupt_leaves_whole_steps(training: Path) -> None:
+    def batches() -> Iterator[dict[str, Any]]:
+        for _ in range(7):
+            yield {"xs": np.ones((5, 2, 3), np.float32)}
+        raise KeyboardInterrupt
+
+    with wgcc_runtime.load(training, device="wasm") as model:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(batches(), steps=20)
+        assert 0 < model.steps_done <= 7
+        assert np.all(model.params()["w"] == 10 * model.steps_done)
+
+
 @pytest.mark.parametrize("stack", ["node", "chrome"])
 def test_blame_in_javascript(training: Path, stack: str) -> None:
     given = {"good": np.ones(30).tolist(), "bad": bad_batch(5).ravel().tolist()}
@@ -103,6 +117,8 @@ def test_blame_in_javascript(training: Path, stack: str) -> None:
         assert seen["said"].startswith("nan: `train` step 2: ")
         assert "in round 2 of 2 in round 3 of 5" in seen["said"]
         assert seen["w"] == [10, 10, 10]
+        # Whole steps were made before the abort, and counted.
+        assert (seen["stopped"], seen["perStep"]) == ("AbortError", 10)
         rows = [(row["label"], row["times"]) for row in seen["rows"]]
         assert ("t.next", 5) in rows and ("s.next", 10) in rows
 

@@ -15,6 +15,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_machine import Command, GpuMachine
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Dispatch, Plan, Replacement
+from wgcc_runtime.repeats import times_run
 from wgcc_runtime.timing import kernel_times
 
 ROUNDS = 3
@@ -29,12 +30,16 @@ Watch = Callable[[int, int, str], None]
 
 @dataclass(slots=True)
 class Case:
-    """Dispatches with the same launches to choose from; the first is measured for all."""
+    """Dispatches with the same launches to choose from; the first is measured for all.
+
+    `runs`: how often a call of each entry runs them, all rounds of loops counted.
+    """
 
     dispatch: Dispatch
     options: tuple[Launch, ...]
     used: list[tuple[str, int]] = field(default_factory=list)
     ms: dict[Launch, float] = field(default_factory=dict)
+    runs: int = 0
 
     @property
     def now(self) -> Launch:
@@ -61,11 +66,11 @@ class Tuning:
 
     @property
     def before_ms(self) -> float:
-        return sum(len(case.used) * case.ms.get(case.now, 0.0) for case in self.cases)
+        return sum(case.runs * case.ms.get(case.now, 0.0) for case in self.cases)
 
     @property
     def after_ms(self) -> float:
-        return sum(len(case.used) * case.ms.get(case.best, 0.0) for case in self.cases)
+        return sum(case.runs * case.ms.get(case.best, 0.0) for case in self.cases)
 
 
 def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None) -> Tuning:
@@ -79,7 +84,7 @@ def tune(machine: Machine, seconds: float = 60.0, progress: Watch | None = None)
     try:
         cases = _cases(plan, machine.profile)
         _measure_current(own, cases)
-        cases.sort(key=lambda case: -len(case.used) * case.ms[case.now])
+        cases.sort(key=lambda case: -case.runs * case.ms[case.now])
         complete = _measure_others(own, cases, ends, progress)
     finally:
         own.close()
@@ -94,10 +99,12 @@ def _cases(plan: Plan, profile: str) -> list[Case]:
     found: dict[tuple[Launch, ...], Case] = {}
     for entry in plan.entries:
         rows = [plan.dispatches(entry, name) for name in dict.fromkeys(names)]
+        times = times_run(plan.entries[entry])
         for i, launches in enumerate(zip(*rows, strict=True)):
             options = tuple(dict.fromkeys((x.kernel, x.grid) for x in launches))
             case = found.setdefault(options, Case(launches[0], options))
             case.used.append((entry, i))
+            case.runs += times[i]
     if not found:
         raise WgccError("tune", "the bundle has no dispatches to tune")
     return list(found.values())

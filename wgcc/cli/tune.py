@@ -138,7 +138,7 @@ def _facts(tuning: Tuning, kernels: list[str]) -> dict[str, Any]:
             {
                 "label": case.dispatch.label,
                 "at": case.dispatch.at,
-                "dispatches": len(case.used),
+                "dispatches": case.runs,
                 "kernel": kernels[case.best[0]],
                 "changed": case.best != case.now,
                 "ms": {kernels[kernel]: ms for (kernel, _), ms in case.ms.items()},
