@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from wgcc.schedule.codegen.index import Index, constant
 from wgcc.schedule.kernel import Kernel
@@ -18,6 +19,7 @@ from wgcc.wasm.encoding.encoder import I32
 from wgcc.wasm.encoding.function import Function
 from wgcc.wasm.kernels.body import Body
 from wgcc.wasm.kernels.loops import WithEnv, rows_of
+from wgcc.wasm.kernels.scopes import TooCostly
 from wgcc.wasm.kernels.span import LANES, Span, fixed
 from wgcc.wasm.kernels.things import Env, Held, Storage, Unvectorisable
 from wgcc.wasm.kernels.threads import share
@@ -65,44 +67,48 @@ def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
     over_panels = _over_panels(kernel, name, program, library)
     if over_panels is not None:
         return over_panels
-    best: _Attempt | None = None
+    best, least = None, inf
     tried: set[int | None] = set()
-    waiting: list[int | None] = [program.count, None]
-    while waiting:
-        columns = waiting.pop(0)
+    waiting: list[int | None] = [program.count]
+    while waiting or None not in tried:
+        # Threads one by one come last: mostly it is soon clear that they take longer.
+        columns = waiting.pop(0) if waiting else None
         if columns in tried:
             continue
         tried.add(columns)
-        attempt = _attempt(kernel, name, program, library, columns)
-        if attempt is None:
-            continue
+        body = _attempt(kernel, name, program, library, columns, least)
         if columns is not None:
-            waiting += rows_of(program.count, attempt.divisors)
-        if best is None or attempt.cost < best.cost:
-            best = attempt
+            waiting += rows_of(program.count, body.divisors)
+        if body.scopes.cost < least:
+            best, least = body.f, body.scopes.cost
     assert best is not None, f"{name} cannot be written"
-    return best.function
-
-
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    function: Function
-    cost: float
-    divisors: set[int]
+    return best
 
 
 def _attempt(
-    kernel: Kernel, name: str, program: Program, library: Library, columns: int | None
-) -> _Attempt | None:
-    """With threads as lanes, in rows of so many; or with threads one by one."""
+    kernel: Kernel,
+    name: str,
+    program: Program,
+    library: Library,
+    columns: int | None,
+    most: float,
+) -> Body:
+    """With threads as lanes, in rows of so many; or with threads one by one.
+
+    The cost is infinite if it cannot be written, or not for `most`.
+    """
     env = _bindings(kernel, program)
     body = _new_body(kernel, name, program, library, env)
     threads = _Threads(body, len(kernel.bindings))
     try:
-        threads.run(program, env, columns)
+        with body.scopes.limited(most):
+            threads.run(program, env, columns)
+    except TooCostly:
+        body.scopes.cost = inf
     except Unvectorisable:
-        return None
-    return _Attempt(body.f, body.scopes.cost, body.divisors)
+        # Nor can it be written in rows.
+        body.scopes.cost, body.divisors = inf, set()
+    return body
 
 
 def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) -> Function | None:

@@ -15,6 +15,7 @@ from wgcc.wasm.encoding.encoder import I32, V128
 from wgcc.wasm.kernels.memory import MemoryAccess
 from wgcc.wasm.kernels.positions import Counter
 from wgcc.wasm.kernels.reductions import Reduction, reductions_of
+from wgcc.wasm.kernels.scopes import TooCostly
 from wgcc.wasm.kernels.span import GUESSED, LANES, Span, fixed
 from wgcc.wasm.kernels.things import Env, Held, Mutable, Unvectorisable, type_code
 from wgcc.wasm.wgsl.evaluate import Constant, Local
@@ -69,17 +70,19 @@ class Loops(MemoryAccess):
         options = [(cost, lanes(None))]
         fitting = () if span.is_open else rows_of(span.trips, divisors)
         for write in (*map(lanes, fitting), lambda: self._one_by_one(name, span, body, env)):
-            options.append((self._cost_of(write), write))
+            least = min(known for known, _ in options)
+            options.append((self._cost_of(write, least), write))
             self.scopes.restore(before)
         min(options, key=itemgetter(0))[1]()
 
-    def _cost_of(self, write: Callable[[], None]) -> float:
-        """What it costs to write code so; infinite if it cannot be written."""
+    def _cost_of(self, write: Callable[[], None], most: float = inf) -> float:
+        """What it costs to write code so; infinite if it cannot be written, or not for `most`."""
         cost, before = self.scopes.cost, self.scopes.snapshot()
         try:
-            write()
+            with self.scopes.limited(cost + most):
+                write()
             return self.scopes.cost - cost
-        except Unvectorisable:
+        except (Unvectorisable, TooCostly):
             self.scopes.restore(before)
             return inf
         finally:

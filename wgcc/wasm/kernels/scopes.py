@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 from wgcc.wasm.encoding.function import Function
+
+
+class TooCostly(Exception):
+    """What is being written takes more instructions than another way that is known."""
 
 
 @dataclass(slots=True)
@@ -33,6 +38,7 @@ class Scopes:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.cost = 0.0
+        self._limit = inf
         outermost = Scope()
         self._open = [outermost]
         function.code = outermost.body
@@ -48,6 +54,18 @@ class Scopes:
     def spend(self, cost: float, depth: int | None = None) -> None:
         scope = self._open[-1 if depth is None else depth]
         self.cost += cost * scope.runs
+        if self.cost > self._limit:
+            raise TooCostly
+
+    @contextmanager
+    def limited(self, cost: float) -> Iterator[None]:
+        """Whatever is written meanwhile may grow to this cost."""
+        before = self._limit
+        self._limit = min(before, cost)
+        try:
+            yield
+        finally:
+            self._limit = before
 
     @contextmanager
     def inside(self, times: float = 1.0, conditional: bool = False) -> Iterator[Scope]:
