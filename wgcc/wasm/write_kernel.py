@@ -100,6 +100,7 @@ def _attempt(
     env = _bindings(kernel, program)
     body = _new_body(kernel, name, program, library, env)
     threads = _Threads(body, len(kernel.bindings))
+    body.row = columns
     try:
         with body.scopes.limited(most):
             threads.run(program, env, columns)

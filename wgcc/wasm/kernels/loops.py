@@ -23,6 +23,8 @@ from wgcc.wasm.wgsl.wgsl_tree import Assign, Binary, Expr, If, Let, Loop, Name, 
 
 # Loops with fewer iterations are not worth vectors.
 MIN_VECTOR = 4
+# Rows so long that it is always worth it to save divisions by their length.
+LONG_ROW = 32
 WithEnv = Callable[[Env], None]
 
 
@@ -33,6 +35,13 @@ def _nothing() -> None:
 class Loops(MemoryAccess):
     # A local that is never set.
     _zero: int | None = None
+    # Iterations of the loop that is written as one long row, if shorter ones may be better.
+    row: int | None = None
+
+    def note(self, index: Index) -> None:
+        super().note(index)
+        if self.row and any(row >= LONG_ROW for row in rows_of(self.row, self.divisors)):
+            raise TooCostly
 
     def loop(self, statement: Loop, env: Env) -> None:
         counted = _counted(statement)
