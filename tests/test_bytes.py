@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from building import TWIN, build
 from hostile_bundles import bytes_at, changed
 from line_bundle import make_plan
 from tint_compiler import compile_all
+from web_stacks import run_job
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes
 from wgcc_runtime.arrays import convert
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import read_plan
+from wgcc_runtime.selftest import run_selftest
 
 Array = np.ndarray[Any, Any]
 
@@ -153,6 +156,18 @@ def test_loops_over_bytes(tmp_path: Path, target: Any) -> None:
 
 def test_tint_accepts_the_kernels(bundle: Path) -> None:
     assert not any(compile_all(sorted(bundle.glob("kernels/*"))).values())
+
+
+def test_the_self_test_knows_their_bits(bundle: Path) -> None:
+    """In Python and in JavaScript, on the twin; on an adapter within the tolerance."""
+    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    with wgcc_runtime.load(bundle, device=TWIN, verify=True) as model:
+        bits = [result.entry for result in run_selftest(model) if result.output == "bits"]
+    assert bits == ["step", "look"]
+    digests = {plan["selftest"]["entries"][entry]["twin"] for entry in bits}
+    assert hashlib.sha256(b"").hexdigest() not in digests
+    for options in ({"device": TWIN}, {}):
+        assert run_job("node", bundle, "verified", {"verify": True, **options}) == "sound"
 
 
 def test_plans_count_bytes() -> None:

@@ -11,8 +11,8 @@ import { namedWords } from '../draw/named_words.js';
  * @typedef {{kind: string, low: number, high: number}} InputDraw
  */
 
-/** Element types whose arrays hold words as they are in memory. */
-const WORDS = ['f32', 'i32', 'u32'];
+/** Element types whose arrays hold elements as Python's do: all but f16. */
+const AS_IN_MEMORY = ['f32', 'i32', 'u32', 'i8', 'u8', 'bool'];
 
 /** Refuses a model whose kernels compute something else. @param {any} model */
 export async function verify(model) {
@@ -40,7 +40,7 @@ async function testEntry(model, entry) {
   const { tolerance, changes, twin } = model.plan.selftest.entries[entry];
   await model.reset(undefined, { own: true });
   const before = changes && (await persistentValues(model));
-  const { worst, words } = await outputErrors(model, entry);
+  const { worst, arrays } = await outputErrors(model, entry);
   const results = Object.entries(worst).map(([output, error]) => ({
     entry,
     output,
@@ -48,7 +48,7 @@ async function testEntry(model, entry) {
     tolerance,
   }));
   if (twin && model.adapter.kind === 'wasm') {
-    const differs = (await sha256Hex(await new Blob(words).arrayBuffer())) !== twin;
+    const differs = (await sha256Hex(await new Blob(arrays).arrayBuffer())) !== twin;
     results.push({ entry, output: 'bits', error: Number(differs), tolerance: 0 });
   }
   if (changes) {
@@ -66,14 +66,14 @@ async function testEntry(model, entry) {
 }
 
 /**
- * The largest error of each output over all steps, and the words of all outputs.
+ * The largest error of each output over all steps, and the arrays of all outputs.
  * @param {any} model @param {string} entry
  */
 async function outputErrors({ plan, call }, entry) {
   const { seed, entries } = plan.selftest;
   const { inputs, outputs } = entries[entry];
   const worst = /** @type {Record<string, number>} */ (Object.create(null));
-  const words = [];
+  const arrays = [];
   for (const [step, expected] of outputs.entries()) {
     /** @type {Record<string, any>} */
     const batch = {};
@@ -86,10 +86,10 @@ async function outputErrors({ plan, call }, entry) {
       worst[port] = Math.max(worst[port] ?? 0, outputError(found[port], expected[port]));
     for (const port of Object.keys(expected).sort()) {
       const { dtype } = plan.tensors[plan.entries[entry].outputs[port]];
-      if (WORDS.includes(dtype)) words.push(found[port]);
+      if (AS_IN_MEMORY.includes(dtype)) arrays.push(found[port]);
     }
   }
-  return { worst, words };
+  return { worst, arrays };
 }
 
 /** @param {any} model @returns {Promise<Record<string, ArrayLike<number>>>} */

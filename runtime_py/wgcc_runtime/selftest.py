@@ -13,8 +13,8 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.model import Model
 
-# Element types whose arrays hold words as they are in memory.
-WORDS = ("f32", "i32", "u32")
+# Element types whose arrays hold elements as they are in memory.
+AS_IN_MEMORY = ("f32", "i32", "u32", "i8", "u8", "bool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _change_error(change: Array, facts: Mapping[str, Any]) -> float:
 def _run_entry(
     model: Model, name: str, spec: Mapping[str, Any], seed: int
 ) -> tuple[dict[str, float], str]:
-    """The largest error of each output, and a digest of the words of all outputs."""
+    """The largest error of each output, and a digest of the elements of all outputs."""
     entry = model.entry(name)
     errors: dict[str, float] = {}
     digest = hashlib.sha256()
@@ -111,7 +111,7 @@ def _run_entry(
         for key, facts in expected.items():
             errors[key] = max(errors.get(key, 0.0), _error(outputs[key], facts))
         for key in sorted(expected):
-            if entry.outputs[key].dtype in WORDS:
+            if entry.outputs[key].dtype in AS_IN_MEMORY:
                 digest.update(np.ascontiguousarray(outputs[key]).tobytes())
     return errors, digest.hexdigest()
 
