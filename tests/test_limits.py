@@ -101,3 +101,28 @@ def test_workgroup_memory_is_counted_in_bytes(entry: str, wanted: int, tmp_path:
     path.write_text(ATTENDING, encoding="utf-8")
     plan = compile_file(path, entries=[entry]).planned.plan
     assert plan["requires"]["limits"]["maxComputeWorkgroupStorageSize"] == wanted
+
+
+def test_more_rounds_than_a_call_can_run(tmp_path: Path) -> None:
+    text = """fn add(s: f32, x: f32) -> (f32, f32) { return s + x, s }
+model M {
+  entry run(xs: f32[600000]) -> (s: f32, ys: f32[600000]) { return scan(add, 0.0, xs) }
+}
+"""
+    raised = refusal(tmp_path, text)
+    (found,) = raised.diagnostics.errors
+    assert found.code == "WG1001"
+    assert "would run 1,200,002 kernels; at most 1,000,000" in found.message
+
+
+def test_more_loops_around_a_kernel_than_uniforms(tmp_path: Path) -> None:
+    """Each slice of a slice is found by the counters of all loops around it."""
+    shapes = ["f32" + (f"[{', '.join(['2'] * n)}]" if n else "") for n in range(14)]
+    lines = ["fn f0(s: f32, x: f32) -> (f32, f32) { return s + x, s }"]
+    for n in range(1, 13):
+        body = f"s, _ = scan(f{n - 1}, s, x)\n  return s, s"
+        lines.append(f"fn f{n}(s: f32, x: {shapes[n]}) -> (f32, f32) {{\n  {body}\n}}")
+    run = "s, _ = scan(f12, 0.0, x)\n    return s"
+    lines.append(f"model M {{\n  entry run(x: {shapes[13]}) -> (s: f32) {{\n    {run}\n  }}\n}}\n")
+    raised = refusal(tmp_path, "\n".join(lines))
+    assert any("this is in 13 loops" in error.message for error in raised.diagnostics.errors)

@@ -15,12 +15,16 @@ from wgcc.schedule.kernel import (
     WORD,
     Buffer,
     Dispatch,
+    EntrySchedule,
     Schedule,
 )
 
 MIB = 1 << 20
 MAX_BINDING = 128 * MIB
 MAX_BUFFER = 256 * MIB
+MAX_UNIFORMS = 12
+# Runtimes refuse calls that run more dispatches: recording them would take seconds.
+MAX_RUN = 1_000_000
 
 
 def check_limits(program: Program, schedule: Schedule) -> None:
@@ -30,6 +34,7 @@ def check_limits(program: Program, schedule: Schedule) -> None:
         for dispatch in entry.dispatches:
             if dispatch.span is not None:
                 _check_dispatch(diagnostics, dispatch, dispatch.span)
+        _check_rounds(diagnostics, entry)
     if diagnostics.errors:
         raise WgError("the model does not fit WebGPU's limits", diagnostics)
     check_buffers(program, schedule.buffers)
@@ -55,12 +60,31 @@ def _check_dispatch(diagnostics: Diagnostics, dispatch: Dispatch, span: Span) ->
         diagnostics.error("WG1001", text, span, f"in `{dispatch.label}`").help(advice)
 
 
+def _check_rounds(diagnostics: Diagnostics, entry: EntrySchedule) -> None:
+    runs = sum(entry.times)
+    if runs <= MAX_RUN:
+        return
+    most = entry.times.index(max(entry.times))
+    spans = (dispatch.span for dispatch in entry.dispatches[most:])
+    span = next((span for span in spans if span is not None), None)
+    if span is not None:
+        text = f"one call of `{entry.name}` would run {runs:,} kernels; at most {MAX_RUN:,} are run"
+        advice = "let a loop take several elements in each round, or call the entry for each part"
+        diagnostics.error("WG1001", text, span, "in a loop").help(advice)
+
+
 def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
     buffers = dispatch.launches[GPU].kernel.storage_buffers
     if buffers > MAX_BINDINGS:
         yield (
             f"this needs {buffers} tensors at once; a kernel can use {MAX_BINDINGS}",
             "compute it from fewer tensors: what two statements read is stored between them",
+        )
+    uniforms = len(dispatch.regions) - buffers
+    if uniforms > MAX_UNIFORMS:
+        yield (
+            f"this is in {uniforms} loops; a kernel can use the counters of {MAX_UNIFORMS}",
+            "nest fewer loops",
         )
     largest = max(region.bytes for region in dispatch.regions)
     if largest > MAX_BINDING:
