@@ -31,6 +31,9 @@ model M {{
   state seen: f32[D] = 0.5
   norm: BatchNorm[D]
   ln: LayerNorm[D]
+  lstm: LSTM[D, D]
+  heads: MultiHeadAttention[D, 2]
+  groups: GroupNorm[D](groups = 2)
 """
 # What follows `entry e`, and what the outputs are; or why rows mix.
 ENTRIES: dict[str, dict[str, str] | str] = {
@@ -47,6 +50,10 @@ ENTRIES: dict[str, dict[str, str] | str] = {
         "y": "rows"
     },
     "(x: f32[B, 4, 4, D]) -> (y: f32[B, 4, 4, 2]) = conv(x)": {"y": "rows"},
+    "(x: f32[B, T, D]) -> (y: f32[B, T, D]) = lstm(x) + heads(groups(x))": {"y": "rows"},
+    "(x: f32[B, D]) -> (y: f32[B, 2], i: i32[B, 2]) = top_k(x, 2)": {"y": "rows", "i": "rows"},
+    "(x: f32[B, D], i: i32[B]) -> (y: f32[B]) = x[arange(B), clamp(i, 0, 5)]": {"y": "rows"},
+    "(x: f32[B, D]) -> (y: f32[B, 2, D]) = stack([x, flip(x, axis = 1)], axis = 1)": {"y": "rows"},
     "(x: f32[B, D], a: f32) -> (y: f32[B, 2 * D]) = concat([x, a * x], axis = 1)": {"y": "rows"},
     "(x: f32[B, D]) -> (y: f32[B, D]) = x * v[0] + sum(v ** 2)": {"y": "rows"},
     "(x: f32[B, D]) -> (y: f32[B, D], n: f32) = (x, sum(w))": {"y": "rows", "n": "same"},
@@ -63,6 +70,7 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     "(x: f32[1, D]) -> (y: f32[1, D]) = x @ w": {"y": "rows"},
     "(x: f32[2, D], y: f32[B, D]) -> (z: f32[B, 2]) = y @ transpose(x)": {"z": "rows"},
     # ---- rows mix, or their number matters
+    "(x: f32[B, D]) -> (y: f32[B, D]) = flip(x, axis = 0)": "rows mix in `flip(x, axis = 0)`",
     "(x: f32[B, D]) -> (y: f32[B, D]) = x - mean(x, axis = 0)": "in `x - mean(x, axis = 0)`",
     "(x: f32[B, D]) -> (y: f32[D]) = max(x, axis = 0)": "rows mix in `max(x, axis = 0)`",
     "(x: f32[B, D]) -> (y: f32[B, D]) = x + v": "rows mix in `x + v`",
@@ -193,6 +201,20 @@ def test_a_row_decides_alone(entry: str) -> None:
             np.testing.assert_allclose(again[name], found[name])
         if form == "same":
             np.testing.assert_allclose(other[name], found[name])
+        if form in ("mean", "sum"):
+            np.testing.assert_allclose(mean_of_rows(graph, {**stored, **first}, name), found[name])
+
+
+def mean_of_rows(graph: Graph, given: dict[str, Array], output: str) -> Array:
+    """The mean of what an entry gives for each row, if all its rows are that one.
+
+    For a sum, too: each of these has it as often as there are rows.
+    """
+    (rows,), each = graph.rows, []
+    for i in range(rows.count):
+        same = {name: np.repeat(given[name][i : i + 1], rows.count, 0) for name in rows.inputs}
+        each.append(evaluate(graph, {**given, **same}).outputs[output])
+    return np.asarray(np.mean(each, axis=0))
 
 
 BY_KIND = (Pointwise, View, Join, Reduce)
