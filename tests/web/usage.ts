@@ -16,6 +16,8 @@ export async function right(): Promise<void> {
   const bytes: Uint8Array = await model.save({ optimizer: true });
   await model.restore(bytes);
   console.log(await model.store(), await model.recall(), (await model.profile('eval')).rows[0].at, classes, (await model.call('eval', { image: new Uint8Array(360 * 64), label: new Int32Array(360) })).loss);
+  const few = { image: tensor(new Uint8Array(5 * 64), [5, 8, 8]), label: tensor(new Int32Array(5), [5]) };
+  console.log((await model.eval(few)).acc.shape.length);
   await model.lost.then(info => info.reason);
   await model.recover();
   model.dispose();

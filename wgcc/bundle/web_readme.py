@@ -45,7 +45,8 @@ def _entries(plan: Plan) -> Iterable[str]:
     for name, entry in plan["entries"].items():
         inputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["inputs"].items())
         outputs = ", ".join(f"{k}: {_type(plan, t)}" for k, t in entry["outputs"].items())
-        kind = "trains" if entry["training"] else "predicts"
+        any_rows = " any number of rows" if entry.get("rows", {}).get("outputs") else ""
+        kind = "trains" if entry["training"] else f"predicts{any_rows}"
         work = f"{kind}, {run_count(entry)} dispatches"
         yield f"| `{name}` | `{inputs}` | `{outputs}` | {work} |"
 

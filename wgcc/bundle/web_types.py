@@ -54,7 +54,8 @@ def _ports(plan: Plan, name: str, side: str, wrapper: str) -> Iterable[str]:
     yield f"export interface {name} {{"
     for entry, spec in plan["entries"].items():
         fields = [
-            f"readonly {port}: {_type(plan['tensors'][key], wrapper)}"
+            f"readonly {port}: "
+            + _type(plan["tensors"][key], wrapper, _takes_any_rows(spec, side, port))
             for port, key in spec[side].items()
         ]
         yield f"  {entry}: {{ {'; '.join(fields)} }};" if fields else f"  {entry}: {{}};"
@@ -69,12 +70,21 @@ def _tensors(plan: Plan, name: str, role: str) -> Iterable[str]:
     yield "}\n"
 
 
-def _type(tensor: Mapping[str, Any], wrapper: str) -> str:
-    return f"{wrapper}<{DTYPE_TABLE[tensor['dtype']].array}, {_shape(tensor)}>"
+def _takes_any_rows(entry: Plan, side: str, port: str) -> bool:
+    """Whether the leading size of an input or output is that of the call."""
+    rows = entry.get("rows", {})
+    forms = rows.get("outputs", {})
+    return bool(forms) and (port in rows["inputs"] if side == "inputs" else forms[port] == "rows")
 
 
-def _shape(tensor: Mapping[str, Any]) -> str:
-    return f"readonly [{', '.join(map(str, tensor['shape']))}]"
+def _type(tensor: Mapping[str, Any], wrapper: str, any_rows: bool = False) -> str:
+    shape = _shape(tensor, any_rows and tensor["shape"] != [1])
+    return f"{wrapper}<{DTYPE_TABLE[tensor['dtype']].array}, {shape}>"
+
+
+def _shape(tensor: Mapping[str, Any], any_rows: bool = False) -> str:
+    sizes = [*map(str, tensor["shape"])]
+    return f"readonly [{', '.join(['number', *sizes[1:]] if any_rows else sizes)}]"
 
 
 def _meta(plan: Plan) -> Iterable[str]:

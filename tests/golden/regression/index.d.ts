@@ -11,13 +11,13 @@ export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
 /** The inputs of every entry. */
 export interface Inputs {
   train: { readonly x: In<Float32Array, readonly [6, 3]>; readonly y: In<Float32Array, readonly [6, 1]> };
-  predict: { readonly x: In<Float32Array, readonly [2, 3]> };
+  predict: { readonly x: In<Float32Array, readonly [number, 3]> };
 }
 
 /** The outputs of every entry. */
 export interface Outputs {
   train: { readonly loss: Out<Float32Array, readonly []> };
-  predict: { readonly y: Out<Float32Array, readonly [2, 1]> };
+  predict: { readonly y: Out<Float32Array, readonly [number, 1]> };
 }
 
 export interface Params {

@@ -3,13 +3,13 @@
 /** The inputs of every entry. */
 export interface Inputs {
   train: { readonly ids: In<Int32Array, readonly [2, 5]>; readonly labels: In<Int32Array, readonly [2, 5]> };
-  probabilities: { readonly ids: In<Int32Array, readonly [2, 5]> };
+  probabilities: { readonly ids: In<Int32Array, readonly [number, 5]> };
 }
 
 /** The outputs of every entry. */
 export interface Outputs {
   train: { readonly loss: Out<Float32Array, readonly []>; readonly acc: Out<Float32Array, readonly []>; readonly norm: Out<Float32Array, readonly []> };
-  probabilities: { readonly p: Out<Float32Array, readonly [2, 5, 7]> };
+  probabilities: { readonly p: Out<Float32Array, readonly [number, 5, 7]> };
 }
 
 export interface Params {
