@@ -107,9 +107,9 @@ def test_naga_and_tint_accept_the_kernels(
     accepted(compiled[0], compiled[2], lavapipe)
 
 
-def test_kernels_give_what_numpy_gives(compiled: tuple[Compiled, Any, Path], device: Any) -> None:
+def test_kernels_give_what_numpy_gives(compiled: tuple[Compiled, Any, Path], target: Any) -> None:
     _, program, bundle = compiled
-    model = wgcc_runtime.load(bundle, device=device)
+    model = wgcc_runtime.load(bundle, device=target)
     for name, graph in program.entries.items():
         given = {value.name: drawn(value.dtype, value.shape) for value in graph.inputs}
         wanted = evaluate(graph, given).outputs["y"]
