@@ -27,8 +27,15 @@ OPTIMIZERS = [
     "adam {{ lr = {lr} / (1.0 + step); eps = 1e-3{more} }}",
     "adamw {{ lr = {lr}; eps = 1e-3; weight_decay = 0.1; betas = (0.8, 0.95){more} }}",
     "adamw {{ lr = {lr}; eps = 1e-3; group if axes < 2 {{ lr_scale = 0.5 }}{more} }}",
+    "rmsprop {{ lr = {lr}; eps = 1e-2; momentum = 0.5{more} }}",
+    "adagrad {{ lr = {lr}; eps = 1e-2; initial_accumulator_value = 0.1{more} }}",
+    "radam {{ lr = {lr}; eps = 1e-2; weight_decay = 0.1{more} }}",
+    "adafactor {{ lr = {lr}; eps = (0.1, 1e-3){more} }}",
 ]  # fmt: skip
-MORE = ["", "", "", "; clip_norm = 0.5", "; clip_value = 0.02", "; accumulate = 2", "; ema = 0.9"]
+MORE = [
+    "", "", "", "; clip_norm = 0.5", "; clip_value = 0.02", "; accumulate = 2", "; ema = 0.9",
+    "; clip_param_norm = 0.2", "; maximize = true",
+]  # fmt: skip
 
 
 def generate(seed: int, whole: float = WHOLE) -> Model:
