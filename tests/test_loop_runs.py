@@ -27,8 +27,9 @@ from wgcc.cli.overview import overview
 from wgcc.cli.subject import Subject
 from wgcc.compiler import Compiled, compile_file, compile_program
 from wgcc.errors import Diagnostics, Source
-from wgcc_runtime.plan import read_plan
+from wgcc_runtime.plan import Twin, read_plan
 from wgcc_runtime.repeats import run_order, times_run
+from wgcc_runtime.thread_count import choose_threads
 
 # A loop in a loop, which trains one parameter: a zero gives an infinity in its round.
 TRAIN = """
@@ -242,3 +243,23 @@ def kernels_in_loops(found: Compiled) -> int:
     entry = found.schedule.entries["train"]
     ranges = [entry.dispatches[loop.first : loop.end] for loop in entry.repeats]
     return len({d.launches["gpu"].kernel for dispatches in ranges for d in dispatches})
+
+
+def test_short_rounds_run_in_one_thread() -> None:
+    """Threads meet after every dispatch, which takes longer than a small product."""
+    raw = line_bundle.make_plan()
+    train = raw["entries"]["train"]
+    for dispatch in train["dispatches"]:
+        dispatch["flops"] = 1_000_000
+    twin = Twin("twin.wasm", "", 8, {}, 1024, 0)
+
+    def threaded(rounds: int, flops: int) -> bool:
+        train["repeats"] = [{"first": 1, "count": 2, "rounds": rounds}]
+        train["dispatches"][1]["flops"] = flops
+        plan = read_plan(json.dumps(raw).encode())
+        return "train" in choose_threads(None, plan, twin).entries
+
+    assert not threaded(rounds=1000, flops=1_000_000)
+    assert not threaded(rounds=2, flops=4_000_000)
+    assert threaded(rounds=1000, flops=4_000_000)
+    assert threaded(rounds=1, flops=40_000_000)

@@ -10,11 +10,13 @@ import pytest
 
 import wgcc_runtime
 from loop_graphs import CASES, draw_inputs, loop_graph
+from test_random_loop_entries import with_gradient
 from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program
+from wgcc.passes.pipeline import run_passes
 
 
 def compiled(*graphs: Graph, precision: str = "f32") -> Compiled:
@@ -35,3 +37,19 @@ def test_loops_give_the_reference(rounds: int, machine: Any, tmp_path: Path) -> 
             assert close, f"{graph.name}: {name} is\n{found[name]}\nnot\n{wanted}"
         again = model.call(graph.name, **given)
         assert all(np.array_equal(found[name], again[name]) for name in found), graph.name
+
+
+def test_large_stacks_are_halves(tmp_path: Path) -> None:
+    """With `precision = f16`: what the gradient of a loop reads again, side by side."""
+    graph = with_gradient(loop_graph("gru", rounds=6, rows=16, width=32))
+    found = compiled(graph, precision="f16")
+    regions = {region for d in found.schedule.dispatches for region in d.regions if region.half}
+    stacked = 6 * 16 * 32
+    assert max(region.count for region in regions) >= 3 * stacked, "r, z and n"
+    found.write(tmp_path / "gru")
+    model = wgcc_runtime.load(tmp_path / "gru", device="llvmpipe")
+    given = {name: 0.3 * array for name, array in draw_inputs(graph).items()}
+    wanted = evaluate(run_passes(found.program).entries["gru"], given).outputs
+    for name, array in model.call("gru", **given).items():
+        scale = float(np.abs(wanted[name]).max())
+        assert np.allclose(array, wanted[name], rtol=0, atol=5e-3 * scale), name

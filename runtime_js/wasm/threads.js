@@ -22,7 +22,7 @@ const MOST_ASKED_FOR = 64;
 /** Operations of the longest entry below which threads wait longer than they work. */
 const THREADED_FLOPS = 1e7;
 /** The same for one dispatch of a loop: threads meet after each. */
-const THREADED_ROUND = 5e5;
+const THREADED_ROUND = 2e6;
 
 /**
  * How many threads a bundle runs on here.

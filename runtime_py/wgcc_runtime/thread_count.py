@@ -16,7 +16,7 @@ DEFAULT_THREADS = 4
 # decoder, for example.
 THREADED_FLOPS = 20_000_000
 # A dispatch of a loop with fewer operations is no work for several threads: they meet after each.
-THREADED_ROUND = 500_000
+THREADED_ROUND = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
