@@ -122,6 +122,32 @@ def test_a_lookup_that_fails_in_a_round_is_an_error_of_the_call(
             model.call("decode", first=np.int32(7))
 
 
+def test_several_tokens_in_one_call_are_those_of_one_call_each(
+    tmp_path: Path, machine: Any
+) -> None:
+    """State with windows that a round writes, and one that fails: the whole call is undone."""
+    bundle = build(FOLDER / "cached.wg", tmp_path / "cached")
+    prompt = np.array([1, 2, 3, 4], np.int32)
+    with wgcc_runtime.load(bundle, device=machine) as model:
+        model.call("prefill", ids=prompt)
+        several = model.call("several", id=np.int32(5))["ids"].tolist()
+        model.call("reset")
+        model.call("prefill", ids=prompt)
+        token, single = 5, []
+        for _ in range(8):
+            token = int(model.call("one", id=np.array([token], np.int32))["id"])
+            single.append(token)
+        assert several == single and len(set(single)) > 2
+        model.call("several", id=np.int32(5))
+        before = model.state()
+        assert before["used"] == 20
+        with pytest.raises(wgcc_runtime.WgccError, match="is outside 0 to 23") as caught:
+            model.call("several", id=np.int32(5))
+        assert caught.value.code == "range"
+        for name, array in model.state().items():
+            np.testing.assert_array_equal(array, before[name])
+
+
 @pytest.fixture(scope="module")
 def random_entries() -> dict[str, Graph]:
     """Random loops with their gradients, whose names are names of a plan."""
