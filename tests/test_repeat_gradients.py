@@ -282,3 +282,30 @@ def test_random_loops_have_the_gradients_of_all_their_rounds(seed: int) -> None:
         found = evaluate(done, values).outputs
         for name, array in want.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+def test_a_long_body_is_differentiated_without_recursion() -> None:
+    """The gradient of a weight that is used 400 times in a round is a sum of 400 terms."""
+    body = "".join(
+        f"%p{i} = matmul(%a{i}, %w.in)\n%q{i} = mul(%p{i}, %a{i})\n%a{i + 1} = sin(%q{i})\n"
+        for i in range(400)
+    )
+    graph = with_loss(read_graphs(LONG.replace("BODY\n", body))["long"])
+    done = simplify(autograd(graph))
+    assert sum(node.op == "matmul" for node in done.nodes) == 400
+
+
+LONG = """
+entry long {
+  input %h0: f32[2, 3]
+  param %w: f32[3, 3]
+  %h = repeat(%h0, %w; reverse=False, rounds=3) {
+    input %t: u32
+    input %w.in: f32[3, 3]
+    state %a0: f32[2, 3]
+BODY
+    write a0 = %a400
+  }
+  output h = %h
+}
+"""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import Loop
+from wgcc.passes.all_rounds import AllRounds
 from wgcc.passes.backward_rounds import BackwardRounds
 from wgcc.passes.forward_rounds import ForwardRounds
 from wgcc.passes.loop_activity import Activity, find_activity
@@ -122,16 +123,15 @@ class _Gradients:
     ) -> None:
         forward = {value.name for node in backward.forward.nodes for value in node.outputs}
         forward |= {value.name for value in self.loop.body.sources}
-        made = {value.name: node for node in self.inner.nodes for value in node.outputs}
-        sums = SumRounds(
+        outside = AllRounds(
             after,
             backward.forward,
-            made,
+            list(self.inner.nodes),
             lambda value: value.name in forward,
             backward.has_stack,
             backward.stack,
-            backward.add_up,
         )
+        sums = SumRounds(after, outside, backward.add_up)
         for outer, inner in self.loop.captured:
             if (gradient := found.get(inner.name)) is not None:
                 results[outer.name, inner.name] = sums.total(gradient)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.loops import Loop
 from wgcc.ops.formula import Term
-from wgcc.passes.forward_rounds import ForwardRounds
-from wgcc.passes.lift import Lifted, can_lift, lift, spread
+from wgcc.passes.all_rounds import AllRounds
+from wgcc.passes.lift import spread
 from wgcc.passes.rematerialise import RECOMPUTE
-from wgcc.passes.residuals import is_cheap
 
 # Stacks of at most so many elements are summed behind the loop; more are added up in it.
 FEW = 2**16
@@ -24,101 +24,58 @@ FEW = 2**16
 
 @dataclass(slots=True)
 class SumRounds:
-    """Builds sums in `b`, of values that the nodes of a round (`made`, by name) compute.
-
-    `stack` gives all rounds of a value of the gradient's loop (`is_stacked`: it has them anyway),
-    `add_up` the sum that it carries.
-    """
+    """`outside` has values of all rounds; `add_up` gives a sum that the gradient's loop carries."""
 
     b: Builder
-    forward: ForwardRounds
-    made: dict[str, Node]
-    is_forward: Callable[[Value], bool]
-    is_stacked: Callable[[Value], bool]
-    stack: Callable[[Value], Value]
+    outside: AllRounds
     add_up: Callable[[Value], Value]
-    _outside: dict[str, Lifted] = field(default_factory=dict)
     _totals: dict[str, Term] = field(default_factory=dict)
-    _costs: dict[str, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for outer, inner in self.forward.loop.captured:
-            self._outside[inner.name] = Lifted(outer, stacked=False)
+    @property
+    def loop(self) -> Loop:
+        return self.outside.forward.loop
 
     def total(self, value: Value) -> Value:
         return self._total(value).value
 
     def _total(self, value: Value) -> Term:
-        if value.name not in self._totals:
-            self._totals[value.name] = self._sum(value)
-        return self._totals[value.name]
+        """The terms of a long sum are added one by one, without recursion."""
+        terms = self._terms(value)
+        for term in terms:
+            if term.name not in self._totals:
+                self._totals[term.name] = self._sum(term)
+        total = self._totals[terms[0].name]
+        for term in terms[1:]:
+            total = total + self._totals[term.name]
+        return total
+
+    def _terms(self, value: Value) -> list[Value]:
+        waiting, found = [value], []
+        while waiting:
+            one = waiting.pop()
+            node = self.outside.made.get(one.name)
+            if node and node.op == "add" and not self.outside.is_invariant(one):
+                waiting += reversed(node.inputs)
+            else:
+                found.append(one)
+        return found
 
     def _sum(self, value: Value) -> Term:
-        node = self.made.get(value.name)
-        if self._is_invariant(value):
-            return Term(self.b, self._all_rounds(value).value) * self.forward.loop.rounds
-        if node and node.op in STACKING and self.forward.loop.node.attrs.get(RECOMPUTE, 0) > 1:
+        node = self.outside.made.get(value.name)
+        if self.outside.is_invariant(value):
+            return Term(self.b, self.outside.of(value).value) * self.loop.rounds
+        if node and node.op in STACKING and self.loop.node.attrs.get(RECOMPUTE, 0) > 1:
             return Term(self.b, self.add_up(value))
         rule = RULES.get(node.op) if node else None
         found = rule(self, node) if rule and node else None
         if found is not None:
             return found
-        if value.type.size * self.forward.loop.rounds <= FEW or self.is_forward(value):
+        if value.type.size * self.loop.rounds <= FEW or self.outside.is_forward(value):
             return self._stacked(value).sum((0,))
         return Term(self.b, self.add_up(value))
 
     def _stacked(self, value: Value) -> Term:
-        return spread(self.b, self._all_rounds(value), self.forward.loop.rounds)
-
-    def _all_rounds(self, value: Value) -> Lifted:
-        """The value outside the loop: computed there, if its operands need no larger stacks."""
-        if value.name in self._outside:
-            return self._outside[value.name]
-        node = self.made.get(value.name)
-        if node and self._is_lifted(node):
-            operands = [self._all_rounds(operand) for operand in node.inputs]
-            made = lift(self.b, node, operands, self.forward.loop.rounds)
-            self._outside.update(zip((v.name for v in node.outputs), made, strict=True))
-        else:
-            stack = self.forward.stack if self.is_forward(value) else self.stack
-            self._outside[value.name] = Lifted(stack(value), stacked=True)
-        return self._outside[value.name]
-
-    def _is_lifted(self, node: Node) -> bool:
-        operands = node.inputs
-        stacked = [not self._is_invariant(operand) for operand in operands]
-        if not can_lift(node, stacked):
-            return False
-        if not any(stacked):
-            return True
-        if self._has_stack(node.outputs[0]):
-            return False
-        return is_cheap(node) and sum(map(self._cost, operands)) <= node.output.type.size
-
-    def _cost(self, value: Value) -> int:
-        """How many elements of each round must be stacked to have this value outside."""
-        if value.name in self._outside or self._has_stack(value):
-            return 0
-        if value.name not in self._costs:
-            node = self.made.get(value.name)
-            lifted = node is not None and self._is_lifted(node)
-            own = sum(map(self._cost, node.inputs)) if node and lifted else value.type.size
-            self._costs[value.name] = own
-        return self._costs[value.name]
-
-    def _has_stack(self, value: Value) -> bool:
-        return value.name in self.forward.stacks or self.is_stacked(value)
-
-    def _is_invariant(self, value: Value) -> bool:
-        """Whether it is the same in all rounds."""
-        if value.name in self._outside:
-            return not self._outside[value.name].stacked
-        node = self.made.get(value.name)
-        return (
-            node is not None
-            and can_lift(node, [False])
-            and all(self._is_invariant(operand) for operand in node.inputs)
-        )
+        return spread(self.b, self.outside.of(value), self.loop.rounds)
 
     def linear(self, node: Node) -> Term:
         """Rules for ops that are linear in all operands together."""
@@ -128,10 +85,10 @@ class SumRounds:
     def scaled(self, node: Node) -> Term | None:
         """Products and quotients with what is the same in all rounds."""
         left, right = node.inputs
-        if self._is_invariant(right):
-            return self._total(left).apply(node.op, Term(self.b, self._all_rounds(right).value))
-        if self._is_invariant(left) and node.op != "div":
-            return Term(self.b, self._all_rounds(left).value).apply(node.op, self._total(right))
+        if self.outside.is_invariant(right):
+            return self._total(left).apply(node.op, Term(self.b, self.outside.of(right).value))
+        if self.outside.is_invariant(left) and node.op != "div":
+            return Term(self.b, self.outside.of(left).value).apply(node.op, self._total(right))
         return None
 
     def product(self, node: Node) -> Term:
@@ -139,7 +96,7 @@ class SumRounds:
         if (found := self.scaled(node)) is not None:
             return found
         left, right = (self._stacked(operand) for operand in node.inputs)
-        last = left.shape[-1] * self.forward.loop.rounds
+        last = left.shape[-1] * self.loop.rounds
         if len(left.shape) == 3:
             rows = left.apply("transpose", perm=(1, 0, 2)).reshape((left.shape[1], last))
             return rows.apply("matmul", right.reshape((last, right.shape[-1])))
@@ -159,7 +116,6 @@ class SumRounds:
 # What is one node behind the loop needs stacks of its operands.
 STACKING = ("matmul", "sum", "gather_grad")
 RULES: dict[str, Callable[[SumRounds, Node], Term | None]] = {
-    "add": SumRounds.linear,
     "sub": SumRounds.linear,
     "neg": SumRounds.linear,
     "reshape": SumRounds.linear,
