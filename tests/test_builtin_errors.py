@@ -235,6 +235,8 @@ grid_sample(p, zeros(f32[3, 2, 2, 2])) | grid_sample(p, zeros(f32[3, 2, 2, 2])) 
 unfold(p, 9) | unfold(p, 9) | WG0417 | the kernel of 9 pixels does not fit in 8 | use a smaller kernel, or `pad`
 fold(x, (4, 4), 3) | x | WG0406 | fold: rows of C = 4 are not windows of 3 x 3 pixels
 fold(x, (4, 4), 2) | x | WG0406 | fold: 4 x 4 pixels have 3 x 3 windows, not B = 3
+conv1d(x, zeros(f32[2, 3, 2])) | conv1d(x, zeros(f32[2, 3, 2])) | WG0406 | conv1d: the input has C = 4 channels, the kernel expects 3 | channels are the last axis: `rearrange(x, "n c t -> n t c")`
+conv2d(p, zeros(f32[3, 3, 8, 2])) | conv2d(p, zeros(f32[3, 3, 8, 2])) | WG0406 | conv2d: the input has B = 3 channels, the kernel expects 8 | channels are the last axis: `rearrange(p, "n c h w -> n h w c")`
 u + 300 | 300 | WG0504 | 300 does not fit into u8 (0 to 255)
 """  # noqa: E501
 

@@ -13,6 +13,8 @@ UNARY: list[tuple[str, float, float | None]] = [
     ("rsqrt(square({0}) + 0.2)", 20, 2.3), ("sin({0})", 99, 1), ("cos({0})", 99, 1),
     ("tanh({0})", 99, 1), ("sigmoid({0})", 99, 1), ("gelu({0})", 99, None), ("silu({0})", 99, None),
     ("gelu({0}, approximate = true)", 99, None), ("softplus({0})", 99, None), ("erf({0})", 99, 1),
+    ("elu({0}, alpha = 0.7)", 99, None), ("selu({0})", 30, 32), ("mish({0})", 99, None),
+    ("hardswish({0})", 99, None), ("leaky_relu({0})", 99, None), ("softsign({0})", 99, 1),
     ("square({0})", 6, 36), ("{0} ** 3", 3, 27), ("{0} ** 2", 6, 36),
     ("(abs({0}) + 0.5) ** 1.5", 6, 17), ("1.0 / (1.0 + square({0}))", 20, 1),
     ("clamp({0}, -1.0, 0.8)", 99, 1), ("0.5 * {0} - 1.25", 99, None), ("sign({0})", 99, 1),

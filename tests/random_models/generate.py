@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_models import elementwise, moves, networks, shapes
+from random_models import elementwise, images, moves, networks, shapes
 from random_models.builder import Builder
 from random_models.spec import Line, Model
 
@@ -17,6 +17,8 @@ MAKERS = [
     (networks.matmul, 7), (networks.einsum, 2), (networks.layers, 3), (networks.convolve, 1),
     (networks.attention, 1), (networks.scan, 1), (networks.loss, 2),
     (moves.move, 2), (moves.grow, 2), (moves.order, 1), (moves.look_up, 2), (moves.add_up, 1),
+    (images.resample, 1), (images.transpose, 1), (images.convolve, 1), (images.pool, 1),
+    (images.unfold, 1), (images.sample, 1),
 ]  # fmt: skip
 # The fraction of operands that are computed from integers and bools.
 WHOLE = 0.1

@@ -53,7 +53,14 @@ def _other_channels(
 ) -> Stop:
     text = f"{name}: the input has {x.dims[-1].full} channels, the kernel expects {expected.full}"
     found = tracer.report.error("WG0406", text, at)
-    return Stop(found.also(args.span("x"), str(x)).also(args.span("w"), str(w)))
+    found.also(args.span("x"), str(x)).also(args.span("w"), str(w))
+    if compare(x.dims[1], expected) is not DIFF:
+        axes = ["t", "hw", "dhw"][x.rank - 3]
+        before, after = " ".join(f"nc{axes}"), " ".join(f"n{axes}c")
+        found.help(
+            f'channels are the last axis: `rearrange({args.text("x")}, "{before} -> {after}")`'
+        )
+    return Stop(found)
 
 
 def _conv_transpose(axes: int) -> BuiltinFunction:

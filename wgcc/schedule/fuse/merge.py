@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.registry import Indirect, Pointwise, Reduce
-from wgcc.schedule.codegen.index import Coordinates, coordinates_of
+from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
+from wgcc.schedule.codegen.index import Coordinates, coordinates_of, variable
 from wgcc.schedule.dataflow import Flow, lowering, operand_places
 from wgcc.schedule.fuse.group import Group, own_space, product_position
 from wgcc.schedule.fuse.iteration_space import Space
@@ -109,10 +109,12 @@ class Merge:
         """
         roots = [*group.roots, node]
         names = {v.name: space.coordinates(v.shape) for n in roots for v in n.outputs}
+        reduces = {n.output.name for n in roots if isinstance(lowering(n), Reduce)}
+        again = names.keys() - reduces if space.reduces() else frozenset[str]()
         return all(
             names[name] == coordinates
             for root in ([node] if space == group.space else roots)
-            for name, coordinates in self._reads(*_entry_points(root, space))
+            for name, coordinates in self._reads(*_entry_points(root, space), again)
             if name in names
         )
 
@@ -129,10 +131,15 @@ class Merge:
         )
 
     def _reads(
-        self, start: tuple[Value, Coordinates], root: Node
+        self, start: tuple[Value, Coordinates], root: Node, again: Set[str] = frozenset()
     ) -> Iterable[tuple[str, Coordinates]]:
-        """Every stored value that is read, and where, to compute a root's element."""
-        pending = [start] if start[0].name != root.output.name else operand_places(root, start[1])
+        """Every stored value that is read, and where, to compute a root's element.
+
+        `again` are those that a kernel may compute a second time, like what is not stored.
+        """
+        pending = [start]
+        if start[0].name == root.output.name:
+            pending = [self._safe(*place, again) for place in operand_places(root, start[1])]
         seen = set()
         while pending:
             value, coordinates = pending.pop()
@@ -143,7 +150,28 @@ class Merge:
             if node is None:
                 yield value.name, coordinates
             else:
-                pending.extend(operand_places(node, coordinates))
+                pending.extend(
+                    self._safe(*place, again) for place in operand_places(node, coordinates)
+                )
+
+    def _safe(
+        self, value: Value, coordinates: Coordinates, again: Set[str]
+    ) -> tuple[Value, Coordinates]:
+        """Where a kernel reads an element that may not exist.
+
+        What it computes there, it computes for the first element instead (`Emitter._piece`): the
+        place is found at run time and is no longer that of the element at hand.
+        """
+        if all(c.low >= 0 and c.high < n for c, n in zip(coordinates, value.shape, strict=True)):
+            return value, coordinates
+        node = self._inlined.get(value.name)
+        while node is not None and _is_whole_view(node):
+            value, coordinates = operand_places(node, coordinates)[0]
+            node = self._inlined.get(value.name)
+        if node is None and value.name not in again:
+            return value, coordinates
+        places = (variable(f"guarded in {value.name}", max(n, 2)) for n in value.shape)
+        return value, tuple(places)
 
     def _ops(self, root: Node) -> int:
         """How many ops a root adds to its kernel: itself, and what is computed on the way to it."""
@@ -158,6 +186,12 @@ class Merge:
                     pending.extend(producer.inputs)
             self._known_ops[name] = len(seen)
         return self._known_ops[name]
+
+
+def _is_whole_view(node: Node) -> bool:
+    """Does every element of this view exist?"""
+    lower = lowering(node)
+    return isinstance(lower, View) and lower.inside is None
 
 
 def common_space(group: Group, node: Node) -> Space | Answer:
