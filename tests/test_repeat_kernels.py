@@ -11,7 +11,7 @@ import pytest
 import wgcc_runtime
 from loop_graphs import CASES, draw_inputs, loop_graph
 from test_random_loop_entries import with_gradient
-from wgcc.compiler import Compiled, compile_program
+from wgcc.compiler import Compiled, compile_file, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import Graph
@@ -53,3 +53,37 @@ def test_large_stacks_are_halves(tmp_path: Path) -> None:
     for name, array in model.call("gru", **given).items():
         scale = float(np.abs(wanted[name]).max())
         assert np.allclose(array, wanted[name], rtol=0, atol=5e-3 * scale), name
+
+
+BYTES = """
+dim T = 5, B = 3
+fn step(s: (i32[B], u8[B]), x: (u8[B], bool[B])) -> ((i32[B], u8[B]), (u8[B], bool[B])) {
+  n, last = s
+  a, keep = x
+  return (where(keep, n + i32(a), n), a), (last + a, not keep)
+}
+model Bytes {
+  state seen: u8[B] = 7
+  entry run(xs: u8[T, B], keep: bool[T, B]) -> (n: i32[B], ys: u8[T, B], zs: bool[T, B]) {
+    (n, last), (ys, zs) = scan(step, (zeros(i32[B]), seen), (xs, keep))
+    seen := last
+    return n, ys, zs
+  }
+}
+"""
+
+
+def test_packed_bytes_are_sliced(machine: Any, tmp_path: Path) -> None:
+    """Rounds do not start at whole words."""
+    source = tmp_path / "bytes.wg"
+    source.write_text(BYTES)
+    compile_file(source).write(tmp_path / "bytes")
+    random = np.random.default_rng(0)
+    xs, keep = random.integers(0, 255, (5, 3)).astype(np.uint8), random.random((5, 3)) < 0.5
+    model = wgcc_runtime.load(tmp_path / "bytes", device=machine)
+    found = model.call("run", xs=xs, keep=keep)
+    assert np.array_equal(found["n"], np.where(keep, xs, 0).astype(np.int32).sum(axis=0))
+    before = np.concatenate([np.full((1, 3), 7, np.uint8), xs[:-1]])
+    assert np.array_equal(found["ys"], before + xs)
+    assert np.array_equal(found["zs"], ~keep)
+    assert np.array_equal(model.state()["seen"], xs[-1])
