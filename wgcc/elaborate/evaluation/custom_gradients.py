@@ -119,10 +119,9 @@ class CustomGradient:
     def _refuse_parameters(self) -> None:
         """A trained parameter that the body reads itself would get no gradient, in silence."""
         trace, report = self.context.trace, self.context.report
-        given = {leaf.value for leaf in self.floats if isinstance(leaf, Tensor)}
-        params = {
-            value: self.context.parts.params.get(path) for path, value in trace.params.items()
-        }
+        given = {trace.own(leaf.value) for leaf in self.floats if isinstance(leaf, Tensor)}
+        known = self.context.parts.params
+        params = {value: known.get(path) for value, path in trace.current_contents().items()}
         for node in trace.builder.nodes[self.first_node :]:
             for value in node.inputs:
                 ref = params.get(value)

@@ -63,6 +63,10 @@ class TracedGraph:
             self._contents.add(value)
         return self._current[ref.path]
 
+    def current_contents(self) -> dict[Value, str]:
+        """The parameters and state that were read, by their current values."""
+        return {tensor.value: path for path, tensor in self._current.items()}
+
     def own(self, value: Value) -> Value:
         """`value` as a node of this graph reads it."""
         return value
