@@ -273,7 +273,7 @@ def test_precedence_reaches_through_others() -> None:
 
 
 def test_candidate_groups_reduce_alike_and_share_large_operands() -> None:
-    related, rows = Candidates(), reduction_space((4, 8), (1,))
+    related, rows = Candidates(in_loop=False), reduction_space((4, 8), (1,))
     related.put(0, rows, ["a"], is_full=False)
     related.put(1, rows, ["b"], is_full=True)
     related.put(2, flat_space(32), ["a"], is_full=False)
