@@ -312,6 +312,33 @@ def test_weights_in_a_loop_are_imported_as_outside() -> None:
     assert looped == unrolled and looped["cell.wh.w"].operation == "product"
 
 
+INSIDE = """
+dim T = 3, B = 2, D = 4
+model M {
+  param w: f32[D, D] ~ normal(0.0, 1.0)
+  fn slopes(s: f32, x: f32[B, D]) -> (f32, (f32[B, D], f32[D, D])) {
+    energy = sum(square(tanh(x @ w)))
+    return s + energy, grad(energy, (x, w))
+  }
+  entry run(xs: f32[T, B, D]) -> (s: f32, dx: f32[T, B, D], dw: f32[T, D, D]) {
+    s, (dx, dw) = scan(slopes, 0.0, xs)
+    return s, dx, dw
+  }
+}
+"""
+
+
+def test_gradients_in_a_body_of_what_is_taken_out_of_the_loop() -> None:
+    """The product of each input could be computed before the loop, but not its gradient."""
+    one, xs = session(INSIDE), np.random.default_rng(4).normal(size=(3, 2, 4))
+    found, w = one.call("run", {"xs": xs}), one.params["w"]
+    y = np.tanh(xs @ w)
+    inner = 2 * y * (1 - y**2)
+    np.testing.assert_allclose(found["s"], (y**2).sum(), rtol=1e-9)
+    np.testing.assert_allclose(found["dx"], inner @ w.T, rtol=1e-9)
+    np.testing.assert_allclose(found["dw"], xs.transpose(0, 2, 1) @ inner, rtol=1e-9)
+
+
 CUSTOM = """
 fn clipped(x: f32[3]) -> f32[3] { return x * x } grad g { return 10.0 * g }
 fn body(h: f32[3], x: f32[3]) -> (f32[3], f32[3]) {

@@ -18,6 +18,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of, map_bodies, stacked, unique_names
 from wgcc.ops import OPS
+from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Expand, Pointwise, Reduce, Source, Special, View
 from wgcc.passes.lift import Lifted, can_lift, lift, spread
 from wgcc.passes.loop_parts import LoopParts, take_apart
@@ -48,12 +49,18 @@ def _hoisted(graph: Graph, least: int) -> Graph:
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.updated(old)
-        if loop_of(node) is None or node.attrs.get(RECOMPUTE, 0) >= least:
+        loop = loop_of(node)
+        if loop is None or node.attrs.get(RECOMPUTE, 0) >= least or _differentiates(loop.body):
             rewrite.keep(node)
             continue
         before = _before(rewrite.builder, node)
         _Behind(rewrite, before).run()
     return prune(unique_names(rewrite.finish()))
+
+
+def _differentiates(body: Graph) -> bool:
+    """Gradients in a body follow its nodes: none may be taken out before they are computed."""
+    return any(node.op in DIFFERENTIATING for node in body.nodes)
 
 
 def is_heavy(node: Node) -> bool:
