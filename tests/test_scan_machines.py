@@ -30,6 +30,7 @@ TARGET[:, 2:6, 2:6] = 0.8
 SEEN = RANDOM.normal(size=(12, 4)).astype(np.float32)
 TRACK = (0.7 * np.arange(40) + RANDOM.normal(size=40)).astype(np.float32)
 POINTS = RANDOM.normal(size=(256, 2)).astype(np.float32)
+BATCHES = RANDOM.normal(size=(20, 8, 3)).astype(np.float32)
 # Calls of entries in order, each with its inputs.
 CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "diffusion": [
@@ -41,6 +42,7 @@ CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "greedy": [("decode", {"prompt": np.array([3, 1, 4, 1, 5], np.int32)})],
     "viterbi": [("train", {"seen": SEEN}), ("train", {"seen": SEEN}), ("path", {"seen": SEEN})],
     "kalman": [("track", {"seen": TRACK}), ("train", {"seen": TRACK}), ("track", {"seen": TRACK})],
+    "steps": [("train", {"xs": BATCHES, "ys": BATCHES @ np.array([1, -2, 0.5], np.float32)})] * 2,
     "automaton": [("grow", {}), *[("train", {"target": TARGET})] * 3, ("grow", {})],
 }
 

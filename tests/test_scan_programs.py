@@ -130,3 +130,18 @@ def test_an_automaton_grows_and_learns() -> None:
     target[:, 2:6, 2:6] = 0.8
     losses = [one.call("train", {"target": target})["loss"] for _ in range(20)]
     assert losses[-1] < 0.8 * losses[0]
+
+
+def test_rounds_may_be_steps_of_training() -> None:
+    one, random = session("steps"), np.random.default_rng(0)
+    xs = random.normal(size=(20, 8, 3))
+    ys = xs @ np.array([1, -2, 0.5])
+    found = one.call("train", {"xs": xs, "ys": ys})
+    w, losses = np.zeros(3), []
+    for x, y in zip(xs, ys, strict=True):
+        error = x @ w - y
+        losses.append(np.square(error).mean())
+        w = w - 0.1 * 2 / 8 * x.T @ error
+    np.testing.assert_allclose(found["losses"], losses, rtol=1e-6)
+    np.testing.assert_allclose(one.params["w"], w, rtol=1e-6)
+    assert found["n"] == 20
