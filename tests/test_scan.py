@@ -312,6 +312,18 @@ def test_weights_in_a_loop_are_imported_as_outside() -> None:
     assert looped == unrolled and looped["cell.wh.w"].operation == "product"
 
 
+def test_a_remat_layer_in_a_loop_stores_its_arguments_only() -> None:
+    random = np.random.default_rng(0)
+    batch = {"xs": random.normal(size=(2, 5, 3)), "y": random.normal(size=(2, 5, 1))}
+    text = LSTM.replace("LOOP", "by_scan")
+    plain, again = session(text), session(text.replace("  cell: Cell", "  remat cell: Cell"))
+    for _ in range(2):
+        losses = [one.call("train", batch)["loss"] for one in (plain, again)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+    stacks = [_loops(one.program.entries["train"])[0].stacks for one in (plain, again)]
+    assert (len(stacks[0]), len(stacks[1])) == (7, 3)
+
+
 INSIDE = """
 dim T = 3, B = 2, D = 4
 model M {
