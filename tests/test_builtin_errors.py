@@ -20,6 +20,7 @@ m + r | + | WG0411 | `+`: the shapes cannot be broadcast | to align it with the 
 m @ m | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the right side: `m @ transpose(m)`
 m @ r | @ | WG0412 | `@`: the inner sizes differ, C = 4 against B = 3 | transpose the left side: `transpose(m) @ r`
 m @ s | @ | WG0412 | `@` needs at least one axis on each side | use `*` to scale by a number
+i[new] @ m | @ | WG0501 | `@` multiplies float matrices of one type, but these are i32 and f32 | convert it: `f32(i[new])`
 m @ h | @ | WG0501 | `@` multiplies float matrices of one type, but these are f32 and f16
 2 @ 3 | 2 @ 3 | WG0412 | `@` multiplies tensors, but these are numbers
 m * h | * | WG0501 | `*` mixes f32 and f16 | convert one side: `f32(h)`
@@ -120,6 +121,7 @@ stack([m, w]) | [m, w] | WG0415 | `stack`: axis 0 of f32[B, C] is B = 3, of f32[
 stack([m, m], axis = 3) | 3 | WG0408 | axis 3 is outside f32[1, B, C], which has 3 axes
 expand(m, [C]) | [C] | WG0415 | `expand` keeps all axes: f32[B, C] has 2 axes
 expand(m, [D, C]) | [D, C] | WG0406 | axis 0 of f32[B, C] is B = 3; only an axis of size 1 becomes D = 5
+expand(m, [-1, B, C]) | [-1, B, C] | WG0415 | -1 keeps the size of an axis, but this axis is new
 expand(m, [0, B, C]) | [0, B, C] | WG0415 | every size must be at least 1, or -1 to keep it, but this is 0
 tile(m, 0) | 0 | WG0503 | `counts` must be at least 1, but it is 0
 tile(m, k) | k | WG0401 | `counts` must be a whole number known at compile time, but this is a scalar i32
@@ -211,7 +213,7 @@ conv1d(x, zeros(f32[2, 4, 2]), stride = (1, 2)) | (1, 2) | WG0415 | `stride` tak
 conv3d(p, w) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
 conv_transpose1d(x, zeros(f32[2, 5, 2])) | conv_transpose1d(x, zeros(f32[2, 5, 2])) | WG0406 | conv_transpose1d: the input has C = 4 channels, the kernel expects 5
 conv_transpose1d(x, zeros(f32[2, 4, 2]), groups = 3) | 3 | WG0406 | conv_transpose1d: 3 groups do not divide the channels, C = 4
-conv_transpose1d(x, zeros(f32[2, 4, 2]), output_pad = 1) | 1 | WG0417 | `output_pad` must be below the stride, but it is 1
+conv_transpose1d(x, zeros(f32[2, 4, 2]), output_pad = 1) | 1 | WG0417 | `output_pad` must be below the stride or the dilation, but it is 1
 conv_transpose1d(x, zeros(f32[2, 4, 2]), pad = 9) | conv_transpose1d(x, zeros(f32[2, 4, 2]), pad = 9) | WG0417 | nothing is left: a padding of 9 on both sides is cut off
 conv_transpose2d(p, zeros(f32[2, 2, 3, 9]), stride = 4000) | conv_transpose2d(p, zeros(f32[2, 2, 3, 9]), stride = 4000) | WG0422 | f32[A, 28002, 28002, 9] has 14,114,016,072 values, too many for one GPU buffer
 max_pool1d(x, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but it is 2
@@ -284,6 +286,14 @@ layer Images[C, H, S](k: dim = 3, stride: dim = 2) {
     c = resize(fold(unfold(im, k, pad = 1), (S, 8), k, pad = 1), (H, 7), "bicubic", true)
     d = grid_sample(c, zeros(f32[2, S, 3, 2])) + mean(glu(c)) + f32(sum(places))
     return mean(a) + mean(b) + mse(d, d) + nll(prelu(t, t[0, 0]), zeros(i32[2, 9]))
+  }
+}
+layer Spectra[N, M] {
+  fn forward(x: f32[N], half: f32[M]) -> (f32[N], f32[N / 2 + 1], f32[2 * (M - 1)]) {
+    re, im = fft(x)
+    back, _ = ifft(re, im)
+    first, _ = rfft(x)
+    return back, first, irfft(half, half)
   }
 }
 model M { entry e(x: f32) -> (y: f32) = x }

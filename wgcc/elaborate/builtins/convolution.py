@@ -111,11 +111,11 @@ def _check_output_pad(
     tracer: Tracer, args: BoundArgs, more: Sequence[Dim], stride: Sequence[Dim],
     dilation: Sequence[Dim],
 ) -> None:  # fmt: skip
-    """It says which of several sizes is meant, all of which a convolution would make to x's."""
+    """A convolution maps several sizes to that of x: `output_pad` says which of them is meant."""
     for extra, step, by in zip(more, stride, dilation, strict=True):
         most = max(step.size, by.size) - 1
         if extra.size > most and not tracer.generic:
-            text = f"`output_pad` must be below the stride, but it is {extra.size}"
+            text = f"`output_pad` must be below the stride or the dilation, but it is {extra.size}"
             raise Stop(tracer.report.error("WG0417", text, args.span("output_pad")))
 
 

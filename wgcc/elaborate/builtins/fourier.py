@@ -6,7 +6,9 @@ There are no complex numbers: the real and the imaginary part are two tensors.
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.shapes import joined
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
+from wgcc.elaborate.builtins.windows import new_size
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
@@ -35,23 +37,21 @@ def rfft(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     x = expect.tensor(tracer, args, "x", ("f32",))
     axis = expect.axis(tracer, args, x)
     _check_size(tracer, x.dims[axis], at)
-    half = Dim.literal(x.dims[axis].size // 2 + 1)
+    half = new_size(tracer, x.dims[axis].size // 2 + 1)
     both = _transform(tracer, [x], axis, FORWARD)
     return _pair([views.part(tracer, part, axis, 0, half) for part in both])
 
 
 def irfft(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """The real numbers that `rfft` gives this for."""
+    """The inverse of `rfft`: real numbers."""
     parts, axis = _parts(tracer, args, at, check=False)
     half = parts[0].dims[axis].size
     whole = max(2 * (half - 1), 1)
     _check_size(tracer, Dim.literal(whole), at)
     if whole > 2:
-        mirrored = [_mirrored(tracer, part, axis, half) for part in parts]
-        parts = [
-            _joined(tracer, parts[0], mirrored[0], axis),
-            _joined(tracer, parts[1], (-TensorExpr(tracer, mirrored[1])).tensor, axis),
-        ]
+        re, im = (_mirrored(tracer, part, axis) for part in parts)
+        conjugate = (re, (-TensorExpr(tracer, im)).tensor)
+        parts = [joined(tracer, list(both), axis) for both in zip(parts, conjugate, strict=True)]
     return _inverse(tracer, parts, axis)[0]
 
 
@@ -75,7 +75,7 @@ def _same_shape(re: Tensor, im: Tensor) -> bool:
 
 
 def _check_size(tracer: Tracer, dim: Dim, at: Span) -> None:
-    if dim.size & (dim.size - 1):
+    if dim.size & (dim.size - 1) and not tracer.generic:
         text = f"Fourier transforms need a power of two, but this axis has {dim.full}"
         longer = 1 << dim.size.bit_length()
         found = tracer.report.error("WG0417", text, at)
@@ -98,15 +98,10 @@ def _inverse(tracer: Tracer, parts: list[Tensor], axis: int) -> list[Tensor]:
     return [(TensorExpr(tracer, part) * scale).tensor for part in found]
 
 
-def _mirrored(tracer: Tracer, x: Tensor, axis: int, half: int) -> Tensor:
+def _mirrored(tracer: Tracer, x: Tensor, axis: int) -> Tensor:
     """All but the first and the last, backwards."""
-    inner = views.part(tracer, x, axis, 1, Dim.literal(half - 2))
+    inner = views.part(tracer, x, axis, 1, x.dims[axis] - Dim.literal(2))
     return views.flip(tracer, inner, [axis])
-
-
-def _joined(tracer: Tracer, a: Tensor, b: Tensor, axis: int) -> Tensor:
-    dims = [dim + b.dims[axis] if k == axis else dim for k, dim in enumerate(a.dims)]
-    return tracer.emit("concat", a, b, dims=dims, dtype=a.dtype, axis=axis)
 
 
 def _pair(parts: list[Tensor]) -> TupleValue:

@@ -29,17 +29,19 @@ def expand(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 def _expanded(tracer: Tracer, args: BoundArgs, x: Tensor, axis: int, wanted: Dim) -> Dim:
     """-1 keeps the size of an axis."""
-    have = x.dims[axis] if axis >= 0 else None
-    if wanted.is_literal and wanted.size == -1 and have is not None:
-        return have
+    have, at = x.dims[axis] if axis >= 0 else None, args.span("shape")
+    if wanted.is_literal and wanted.size == -1:
+        if have is not None:
+            return have
+        text = "-1 keeps the size of an axis, but this axis is new"
+        raise Stop(tracer.report.error("WG0415", text, at))
     if wanted.size < 1:
         text = f"every size must be at least 1, or -1 to keep it, but this is {wanted.size}"
-        raise Stop(tracer.report.error("WG0415", text, args.span("shape")))
-    stretches = have is None or have.size == 1
-    if have is None or stretches or tracer.same_size(have, wanted, args.span("shape"), "`expand`"):
+        raise Stop(tracer.report.error("WG0415", text, at))
+    if have is None or have.size == 1 or tracer.same_size(have, wanted, at, "`expand`"):
         return wanted
     text = f"axis {axis} of {x} is {have.full}; only an axis of size 1 becomes {wanted.full}"
-    found = tracer.report.error("WG0406", text, args.span("shape"))
+    found = tracer.report.error("WG0406", text, at)
     raise Stop(found.also(args.span("x"), str(x)))
 
 

@@ -117,7 +117,7 @@ def _refuse_axes(
         return
     text = f"{kind.name} trains matrices, but this one would change {listing(others)}"
     found = context.report.error("WG0314", text, node)
-    advice = "train those with another optimizer: `minimize ... with adam over"
+    advice = "declare another optimizer for those: `minimize ... with other over"
     raise Stop(found.help(f'{advice} "{others[0]}"`, and the matrices with `over`, too'))
 
 

@@ -13,6 +13,7 @@ from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Diagnostic, Span
+from wgcc.ir.dtypes import NARROW_INTEGERS
 from wgcc.ir.graph import FLOATS
 
 ONE = Dim.literal(1)
@@ -63,7 +64,8 @@ def _check(tracer: Tracer, left: Given, right: Given, at: Span) -> None:
         found = _with_types(tracer.report.error("WG0501", text, at), left, right)
         for value, given in ((a, left), (b, right)):
             if value.dtype not in FLOATS:
-                found.help(f"convert it: `f32({given.span.text})`, which takes no memory")
+                unpacked = ", which takes no memory" if value.dtype in NARROW_INTEGERS else ""
+                found.help(f"convert it: `f32({given.span.text})`{unpacked}")
         raise Stop(found)
     if not a.dims or not b.dims:
         text = "`@` needs at least one axis on each side"
