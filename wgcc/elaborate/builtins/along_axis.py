@@ -1,4 +1,4 @@
-"""Functions along an axis that keep the shape: `softmax log_softmax cumsum cumprod normalize`."""
+"""Functions along an axis: `softmax log_softmax cumsum cumprod normalize cosine_similarity`."""
 
 from __future__ import annotations
 

@@ -165,13 +165,10 @@ def choice(tracer: Tracer, args: BoundArgs, name: str, options: Sequence[str]) -
         raise Stop(tracer.report.error("WG0209", text, at))
     if value.value not in options:
         text = f'unknown `{name}` "{value.value}"; there are {words}'
-        found, near = (
-            tracer.report.error("WG0209", text, at),
-            tracer.report.meant(value.value, options),
-        )
-        raise Stop(
-            found.help(f'did you mean "{near[0]}"?', (at, f'"{near[0]}"')) if near else found
-        )
+        found = tracer.report.error("WG0209", text, at)
+        for near in tracer.report.meant(value.value, options)[:1]:
+            found.help(f'did you mean "{near}"?', (at, f'"{near}"'))
+        raise Stop(found)
     return value.value
 
 

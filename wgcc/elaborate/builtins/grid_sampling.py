@@ -67,9 +67,9 @@ def _reflected(at: TensorExpr, low: float, span: float) -> TensorExpr:
     if span == 0.0:
         return at * 0.0
     away = (at - low).apply("abs")
-    turns = (away * (1.0 / span)).apply("floor")
-    rest = away - turns * span
-    is_even = turns.apply("mod", 2.0).compare("eq", 0.0)
+    reflections = (away * (1.0 / span)).apply("floor")
+    rest = away - reflections * span
+    is_even = reflections.apply("mod", 2.0).compare("eq", 0.0)
     return is_even.choose(rest, span - rest) + low
 
 

@@ -101,11 +101,8 @@ def _common(tracer: Tracer, args: BoundArgs, x: Tensor, ids: Tensor, axis: int) 
         stretches = a.is_one or b.is_one or number == axis
         if not stretches and not tracer.same_size(a, b, args.span("ids"), "`take_along_axis`"):
             text = f"axis {number} of `x` is {a.full}, but of `ids` it is {b.full}"
-            raise Stop(
-                tracer.report.error("WG0406", text, args.span("ids"), str(ids)).also(
-                    args.span("x"), str(x)
-                )
-            )
+            problem = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
+            raise Stop(problem.also(args.span("x"), str(x)))
         found.append(b if a.is_one else a)
     return tuple(found)
 

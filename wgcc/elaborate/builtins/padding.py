@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.shapes import joined
 from wgcc.elaborate.operators import views
 from wgcc.elaborate.operators.operands import as_scalar
 from wgcc.elaborate.report import Stop
@@ -85,10 +86,7 @@ def _extended(tracer: Tracer, x: Tensor, axis: int, width: tuple[Dim, Dim], side
     parts = [side(tracer, x, axis, before, True)] if before.size else []
     parts.append(x)
     parts += [side(tracer, x, axis, after, False)] if after.size else []
-    if len(parts) == 1:
-        return x
-    dims = [*x.dims[:axis], before + x.dims[axis] + after, *x.dims[axis + 1 :]]
-    return tracer.emit("concat", *parts, dims=dims, dtype=x.dtype, axis=axis)
+    return joined(tracer, parts, axis)
 
 
 def _reflected(tracer: Tracer, x: Tensor, axis: int, width: Dim, before: bool) -> Tensor:

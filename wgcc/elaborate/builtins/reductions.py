@@ -50,18 +50,19 @@ def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunct
         x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
         axes = expect.axes(tracer, args, x.tensor)
         found = x.reduce("var", axes) if axes else x - x
-        correction = expect.whole(tracer, args, "correction", least=0).size
-        result = rule(found * _bias(tracer, args, x, axes) if correction else found)
+        count = product(x.dims[axis] for axis in axes)
+        correction = expect.whole(tracer, args, "correction", least=0)
+        if correction.size:
+            found = found * _correction_factor(tracer, args, count, correction)
+        result = rule(found)
         keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
     return BuiltinFunction(name, f"{PARAMETERS}, correction=0", call)
 
 
-def _bias(tracer: Tracer, args: BoundArgs, x: TensorExpr, axes: Sequence[int]) -> float:
-    """n / (n - correction): 1 makes the variance of a sample unbiased."""
-    count = product(x.dims[axis] for axis in axes)
-    correction = expect.whole(tracer, args, "correction", least=0)
+def _correction_factor(tracer: Tracer, args: BoundArgs, count: Dim, correction: Dim) -> float:
+    """n / (n - correction): a correction of 1 makes the variance of a sample unbiased."""
     if count.size <= correction.size:
         if tracer.generic:
             return 1.0

@@ -209,9 +209,9 @@ class _Scan:
     def _report_flags(self, flags: Sequence[Tensor]) -> None:
         """Each flag is 0 unless its lookup has failed in a round."""
         for lookup, flag in zip(self.checked, flags, strict=True):
-            shown = lookup.shown or lookup.check
+            reported = lookup.shown or lookup.check
             self.tracer.trace.look_up(
-                Lookup(flag.value, Allowed(0, 0), lookup.what, lookup.span, shown=shown)
+                Lookup(flag.value, Allowed(0, 0), lookup.what, lookup.span, shown=reported)
             )
 
     def _moved(self, stack: Tensor) -> Tensor:

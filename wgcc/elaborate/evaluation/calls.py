@@ -59,7 +59,7 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
 def callable_member(context: Context, function: ast.Expr) -> tuple[AnyValue, Given | None]:
     """What is called, and the first argument in `x.f(a)`.
 
-    That is `f(x, a)` for a tensor `x`, and for a list whose function is a built-in.
+    That is `f(x, a)` for a tensor `x`; of a list there is only `list.append(item)`.
     """
     if not isinstance(function, ast.Member):
         return context.value(function), None

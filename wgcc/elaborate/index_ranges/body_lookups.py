@@ -44,10 +44,10 @@ def settle_lookups(
         after = body.writes.get(origin.value.name)
         # A carry is in range if it starts in range and every round leaves it there.
         stays = after is None or within(known[after.name], allowed.hull)
-        is_source = origin.value in (*body.inputs[1:], *body.state)
-        (moved if is_source and stays else checked).append(
-            origin if is_source and stays else lookup
-        )
+        if stays and origin.value in (*body.inputs[1:], *body.state):
+            moved.append(origin)
+        else:
+            checked.append(lookup)
     return BodyLookups(moved, checked)
 
 

@@ -46,7 +46,7 @@ def index_write(
     update = tracer.fit(value, base.dtype, chosen.dims, value_span)
     tracer.here = node.span
     whole = reshape(tracer, update, [axis.dim for axis in chosen.axes])
-    whole = _turned(tracer, whole, chosen)
+    whole = _reversed(tracer, whole, chosen)
     return _written(tracer, base, chosen.axes, whole, 0)
 
 
@@ -62,7 +62,7 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
         whole if axis.at is not None else axis.dim
         for axis, whole in zip(chosen.axes, x.dims, strict=True)
     ]
-    result = _turned(tracer, cut(tracer, x, starts, dims, steps), chosen)
+    result = _reversed(tracer, cut(tracer, x, starts, dims, steps), chosen)
     for number, axis in enumerate(chosen.axes):
         if axis.at is not None:
             result = _window(tracer, result, number, axis)
@@ -72,7 +72,7 @@ def read(tracer: Tracer, x: Tensor, chosen: Selections, at: Span) -> Tensor:
     return looked_up(tracer, result, chosen.ids, chosen.first_id, at)
 
 
-def _turned(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
+def _reversed(tracer: Tracer, x: Tensor, chosen: Selections) -> Tensor:
     return flip(tracer, x, [n for n, axis in enumerate(chosen.axes) if axis.backwards])
 
 

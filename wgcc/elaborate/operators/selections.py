@@ -85,7 +85,7 @@ def select(tracer: Tracer, x: Tensor, node: ast.Index) -> Selections:
 
 
 class _Runs:
-    """Whether indices are next to each other: in numpy the axes of others come in front."""
+    """Whether all indices are neighbours: numpy moves the axes of others to the front."""
 
     def __init__(self) -> None:
         self.first_id = 0

@@ -26,8 +26,8 @@ def transpose(tracer: Tracer, x: Tensor, order: Sequence[int]) -> Tensor:
 
 def flip(tracer: Tracer, x: Tensor, axes: Sequence[int]) -> Tensor:
     """The elements in reverse order along some axes."""
-    turned = tuple(axis for axis in sorted(axes) if x.dims[axis].size > 1)
-    return tracer.emit("flip", x, dims=x.dims, dtype=x.dtype, axes=turned) if turned else x
+    chosen = tuple(axis for axis in sorted(axes) if x.dims[axis].size > 1)
+    return tracer.emit("flip", x, dims=x.dims, dtype=x.dtype, axes=chosen) if chosen else x
 
 
 def part(tracer: Tracer, x: Tensor, axis: int, start: int, dim: Dim, step: int = 1) -> Tensor:
