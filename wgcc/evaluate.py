@@ -127,14 +127,14 @@ def _run_loop(loop: Loop, arrays: Sequence[Array], dtype: Precision) -> Sequence
     carries = arrays[: len(loop.carries)]
     xs = arrays[len(carries) : len(carries) + len(loop.sliced)]
     captured = arrays[len(carries) + len(xs) :]
-    rows: dict[int, list[Array]] = {}
+    stacked: dict[int, list[Array]] = {}
     names = [value.name for value in (*loop.carries, *loop.body.inputs)]
     for t in loop.positions:
         given = (*carries, np.uint32(t), *(x[t] for x in xs), *captured)
         done = evaluate(loop.body, dict(zip(names, given, strict=True)), dtype)
         carries = [done.writes[value.name] for value in loop.carries]
-        rows[t] = list(done.outputs.values())
-    return [*carries, *map(np.stack, zip(*(rows[t] for t in sorted(rows)), strict=True))]
+        stacked[t] = list(done.outputs.values())
+    return [*carries, *map(np.stack, zip(*(stacked[t] for t in sorted(stacked)), strict=True))]
 
 
 def _last_uses(graph: Graph) -> dict[str, int]:

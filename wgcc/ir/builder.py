@@ -54,6 +54,11 @@ class Builder:
     def constant(self, value: float | int | bool, dtype: str = "f32") -> Value:
         return self.apply("const", value=value, dtype=dtype)
 
+    def zeros(self, like: Value) -> Value:
+        """A tensor of the type of `like`."""
+        zero = self.constant(0.0, like.dtype)
+        return self.apply("broadcast", zero, shape=like.shape) if like.shape else zero
+
     @contextmanager
     def at(self, span: Span | None, prefix: str) -> Iterator[None]:
         """Nodes added inside belong to this source place and are named after `prefix`."""

@@ -133,7 +133,7 @@ def map_bodies(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def with_rounds(graph: Graph) -> Graph:
-    """`graph` with the nodes of one round in front of each loop, to see what it does with what.
+    """`graph` with the nodes of one round in front of each loop, to see how they use values.
 
     It cannot be run: slices and carries are inputs of it.
     """

@@ -1,4 +1,4 @@
-"""The gradients of attention from ops that have gradients, for whoever differentiates them again.
+"""The gradients of attention from ops that have gradients, to be differentiated again.
 
 Scores and probabilities are computed from q, k and v and stored in full. What attention saved for
 its gradients is not used: no gradient flows through it.
@@ -18,7 +18,7 @@ from wgcc.ops.formula import Term
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """Probabilities and gradients of the scores; `q` and `dy` with keys repeated for each head."""
+    """Probabilities `p` and gradients of the scores `ds`; `k` is repeated for each head."""
 
     q: Term
     k: Term
@@ -29,11 +29,13 @@ class _Scores:
 
 
 def ordinary_grad_q(b: Builder, node: Node) -> Sequence[Value]:
+    # dq = ds k scale
     found = _scores(b, node)
     return [(_product(found.ds, found.k) * found.scale).value]
 
 
 def ordinary_grad_kv(b: Builder, node: Node) -> Sequence[Value]:
+    # dk = dsᵀ q scale, dv = pᵀ dy, both added up over the heads that share keys
     found = _scores(b, node)
     dk = _product(_transposed(found.ds), found.q) * found.scale
     dv = _product(_transposed(found.p), found.dy)
@@ -45,10 +47,12 @@ def ordinary_grad_kv(b: Builder, node: Node) -> Sequence[Value]:
 
 
 def ordinary_grad_mask(b: Builder, node: Node) -> Sequence[Value]:
+    # dmask = ds
     return [_scores(b, node).ds.value]
 
 
 def _scores(b: Builder, node: Node) -> _Scores:
+    # p = softmax(q kᵀ scale + mask), dp = dy vᵀ, ds = p (dp - Σ p dp)
     q, k, v, dy = (Term(b, value) for value in node.inputs[:4])
     k, v = (_for_each_head(x, q.shape[1]) for x in (k, v))
     score = _product(q, _transposed(k)) * node.attrs["scale"]

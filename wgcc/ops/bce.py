@@ -1,6 +1,7 @@
 """bce(p, t): binary cross entropy of a probability p, -t log p - (1 - t) log(1 - p).
 
-As in PyTorch, each logarithm is at least -100, and the gradient is that of p away from 0 and 1.
+As in PyTorch, each logarithm is at least -100, and the gradient divides by p (1 - p), which is at
+least 1e-12.
 """
 
 from __future__ import annotations

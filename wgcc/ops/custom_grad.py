@@ -49,17 +49,12 @@ def grad_custom(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[
     results, arguments = node.attrs["results"], node.attrs["arguments"]
     cotangents = node.inputs[results : 2 * results]
     arrived = {
-        unknown.name: g if g is not None else _zeros(b, unknown)
+        unknown.name: g if g is not None else b.zeros(unknown)
         for unknown, g in zip(cotangents, gs, strict=True)
     }
     gradients = node.inputs[2 * results + arguments :]
     found = _repeated(b, gradients, arrived)
     return [*([None] * (2 * results)), *found, *([None] * arguments)]
-
-
-def _zeros(b: Builder, like: Value) -> Value:
-    zero = b.constant(0.0, like.dtype)
-    return b.apply("broadcast", zero, shape=like.shape) if like.shape else zero
 
 
 def _repeated(b: Builder, wanted: Sequence[Value], known: dict[str, Value]) -> list[Value]:

@@ -1,7 +1,7 @@
 """dft(re[, im]; sign): Σₙ xₙ exp(sign · 2πi kn / N) along the last axis, real and imaginary part.
 
 N is a power of two; without `im` the input is real. Short transforms are one matrix product, longer
-ones are divided: N = N₁ N₂, transforms of N₁, a rotation of each element, transforms of N₂.
+ones are divided: N = N₁ N₂, transforms of N₁, twiddle factors, transforms of N₂.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def effort(node: Node) -> int:
 
 
 def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # The transform in the other direction, of the gradients.
+    # dx = dft(g; -sign)
     known = next((g for g in gs if g is not None), None)
     if known is None:
         return [None] * len(node.inputs)
@@ -71,8 +71,8 @@ def _transform(re: Term, im: Term | None, sign: int) -> Complex:
         return apart.reshape((rows * second, first))
 
     inner = _product(columns(re), None if im is None else columns(im), sign)
-    turned = _turned([x.reshape((rows, second, first)) for x in inner], n, sign)
-    across = [x.apply("transpose", perm=(0, 2, 1)).reshape((rows * first, second)) for x in turned]
+    rotated = _with_twiddles([x.reshape((rows, second, first)) for x in inner], n, sign)
+    across = [x.apply("transpose", perm=(0, 2, 1)).reshape((rows * first, second)) for x in rotated]
     outer = _transform(across[0], across[1], sign)
     done = [x.reshape((rows, first, second)).apply("transpose", perm=(0, 2, 1)) for x in outer]
     return done[0].reshape((rows, n)), done[1].reshape((rows, n))
@@ -91,7 +91,7 @@ def _product(re: Term, im: Term | None, sign: int) -> Complex:
     return _columns(both, 0, n), _columns(both, n, n)
 
 
-def _turned(parts: list[Term], n: int, sign: int) -> Complex:
+def _with_twiddles(parts: list[Term], n: int, sign: int) -> Complex:
     """Element [j, k] of each matrix times exp(sign · 2πi jk / n)."""
     re, im = parts
     cos, sin = (x.broadcast(re.shape) for x in _circle(re.b, re.shape[1:], n, sign))

@@ -15,8 +15,8 @@ from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_sizes
 from wgcc.ops.registry import NUMPY_CALL, Op, Sample, ShapeError, View
+from wgcc.ops.windows import Sizes
 
-Sizes = tuple[int, ...]
 Selection = tuple[Any, ...]
 Conditions = list[tuple[int, Any, int]]
 

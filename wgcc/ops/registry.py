@@ -16,6 +16,7 @@ from wgcc.lazy_numpy import Array
 
 GradRule = Callable[[Builder, Node, Sequence[Value | None]], Sequence[Value | None]]
 NumberRule = Callable[[float], float]
+# Builds the outputs of a node from other ops.
 Ordinary = Callable[[Builder, Node], Sequence[Value]]
 # The overhead of a numpy call, in elements.
 NUMPY_CALL = 1000
@@ -223,7 +224,8 @@ class Op:
     - `never_stored`: elements are computed where they are read, so no buffer limits its size
     - `commutative`: the two operands may be swapped
     - `identity`: the output equals the first operand
-    - `ordinary(b, node)`: of an op without `grad`, the same values from ops that have it
+    - `ordinary(b, node)`: of an op without `grad`, the same values from ops that have one; autograd
+      differentiates those
     - `separate(node)`: of a kernel family, the axes along which each index is computed alone, from
       the same index of the inputs that have the axis, and in the same way for every index
     """

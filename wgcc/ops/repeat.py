@@ -1,9 +1,10 @@
 """repeat(*inits, *xs, *captured; body, rounds, reverse) -> (*carries, *stacks): a loop.
 
-`recompute` asks for less memory: 1: its gradient computes values of a round again from the carries;
-2: also products of inputs, and it adds up gradients of weights round by round.
-`body` is the graph of one round: see `wgcc/ir/loops.py`. Its gradient is another loop, which
-`wgcc/passes` builds.
+`body` is the graph of one round: see `wgcc/ir/loops.py`. The gradient is another loop, which
+`wgcc/passes/loop_gradient.py` builds. `recompute` asks it for less memory:
+
+- 1: it computes values of a round again from the carries;
+- 2: also products of inputs, and it adds up gradients of weights round by round.
 """
 
 from __future__ import annotations

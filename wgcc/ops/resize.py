@@ -143,7 +143,7 @@ def _taps(sampling: Sampling, outputs: Term) -> tuple[Term, Term]:
     tap = Term(outputs.b, outputs.b.apply("iota", n=taps, dtype="i32")).broadcast(shape) - before
     spread = numerator.reshape((*outputs.shape, 1)).broadcast(shape)
     pixel = spread.apply("div", spread.like(unit)) + tap
-    # Pixels beyond the edges are those at the edges: so does `gather`.
+    # `gather` clamps its indices, so pixels beyond the edges are those at the edges.
     pixels = Term(outputs.b, outputs.b.apply("iota", n=sampling.before, dtype="i32"))
     edge = pixels.apply("gather", pixel)
     fraction = spread.apply("mod", spread.like(unit)).cast("f32") / unit

@@ -163,7 +163,7 @@ def _unchunked(x: Term, like: Value) -> Term:
 
 
 def ordinary_grad(b: Builder, node: Node) -> Sequence[Value]:
-    """All states of all steps, stored: for whoever differentiates the gradient again."""
+    """The formulas of `grad`, with all states of all steps stored, to be differentiated again."""
     u, dt, a, b_, c, g = (Term(b, value) for value in node.inputs)
     full = (*u.shape, a.shape[1])
     u4, dt4, g4 = (x.spread((3,), full) for x in (u, dt, g))

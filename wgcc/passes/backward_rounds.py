@@ -60,8 +60,7 @@ class BackwardRounds:
 
     def add_up(self, value: Value) -> Value:
         """The sum over all rounds, as a carry."""
-        zero = self.b.constant(0.0, value.dtype)
-        start = self.b.apply("broadcast", zero, shape=value.shape) if value.shape else zero
+        start = self.b.zeros(value)
         now = Value(self.b.fresh(f"{value.name}.sum"), value.type)
         return self.carry(start, now, self.inner.apply("add", now, value))
 
@@ -112,11 +111,8 @@ class BackwardRounds:
 
     def _name_sources(self) -> None:
         """Names in this body for all that comes from outside."""
-        slices = {inner.name: inner for _, inner in self.forward.loop.sliced}
-        inside = {v.name: v for node in self.forward.nodes for v in node.outputs}
-        inside |= slices | {value.name: value for value in self.forward.loop.body.sources}
         for name, whole in self.forward.stacks.items():
-            self._names[name] = self.slice(whole, inside[name].name)
+            self._names[name] = self.slice(whole, name)
         for outer, inner in self.forward.loop.captured:
             self._names[inner.name] = Value(self.b.fresh(inner.name), inner.type)
             self.captured.append((outer, self._names[inner.name]))

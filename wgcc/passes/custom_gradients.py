@@ -20,9 +20,8 @@ def without_custom_gradients(graph: Graph) -> Graph:
                 rewrite.put(output, rewrite.current(result))
         elif node.op == COTANGENT:
             with rewrite.builder.at(node.span, node.output.name):
-                zero = rewrite.builder.constant(0.0, node.output.dtype)
-                filled = rewrite.builder.apply("broadcast", zero, shape=node.output.shape)
-            rewrite.put(node.output, filled if node.output.shape else zero)
+                zeros = rewrite.builder.zeros(node.output)
+            rewrite.put(node.output, zeros)
         else:
             rewrite.keep(node)
     return rewrite.finish()

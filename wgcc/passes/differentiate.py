@@ -112,8 +112,7 @@ class _Backward:
         self.missing.add(node)
         for value in node.inputs:
             if value.dtype in FLOATS:
-                zero = self.builder.constant(0.0, value.dtype)
-                self.add(value, self.builder.apply("broadcast", zero, shape=value.shape))
+                self.add(value, self.builder.zeros(value))
 
     def add(self, value: Value, gradient: Value) -> None:
         """A value used several times gets the sum of the gradients of its uses."""

@@ -26,31 +26,33 @@ from wgcc.passes.prune import prune
 from wgcc.passes.rematerialise import RECOMPUTE, without_loop_marks
 from wgcc.passes.rewrite import Rewrite
 
+# What is worth moving behind a loop: one large product is faster than a small one in every round.
+PRODUCTS = ("matmul", "conv")
 # Operands of products are stacked instead of the products if they are not many more elements.
 FEW = 2**20
 
 
 def hoist(graph: Graph) -> Graph:
-    """Loops whose gradients compute products of inputs again keep those."""
-    return _hoisted(graph, least=2)
+    """A loop that is to recompute products of its inputs (see `wgcc/ops/repeat.py`) keeps them."""
+    return _hoisted(graph, unless=2)
 
 
 def hoist_from_gradients(graph: Graph) -> Graph:
-    """The same for loops that compute gradients: values that they compute again, to save memory,
-    would be computed for all rounds at once, so loops with that mark stay as they are."""
-    return without_loop_marks(_hoisted(graph, least=1))
+    """The same for loops that compute gradients. One that recomputes anything to save memory stays
+    as it is: outside, that would be computed, and stored, for all rounds at once."""
+    return without_loop_marks(_hoisted(graph, unless=1))
 
 
-def _hoisted(graph: Graph, least: int) -> Graph:
-    """Loops that are to recompute at least so much stay as they are."""
+def _hoisted(graph: Graph, unless: int) -> Graph:
+    """Loops whose mark to recompute is `unless` or more stay as they are."""
     if not any(loop_of(node) for node in graph.nodes):
         return graph
-    graph = map_bodies(graph, partial(_hoisted, least=least))
+    graph = map_bodies(graph, partial(_hoisted, unless=unless))
     rewrite = Rewrite(graph)
     for old in graph.nodes:
         node = rewrite.updated(old)
         loop = loop_of(node)
-        if loop is None or node.attrs.get(RECOMPUTE, 0) >= least or _differentiates(loop.body):
+        if loop is None or node.attrs.get(RECOMPUTE, 0) >= unless or _differentiates(loop.body):
             rewrite.keep(node)
             continue
         before = _before(rewrite.builder, node)
@@ -215,7 +217,7 @@ class _Behind:
         if not any(node.op in PRODUCTS for node in cone) or cone[-1].output != value:
             return False
         more = sum(v.type.size for v in self._operands(cone) if v.name not in self.outer)
-        return more <= 2 * value.type.size or more * self.parts.rounds <= FEW
+        return more <= 2 * value.type.size or more * self.parts.loop.rounds <= FEW
 
     def _operands(self, cone: Sequence[Node]) -> list[Value]:
         inside = {value.name for node in cone for value in node.outputs}
@@ -226,7 +228,7 @@ class _Behind:
         if value.name in self.outer:
             return
         b = self.rewrite.builder
-        whole = Value(b.fresh(f"{value.name}.all"), stacked(value.type, self.parts.rounds))
+        whole = Value(b.fresh(f"{value.name}.all"), stacked(value.type, self.parts.loop.rounds))
         self.parts.add_output(value, whole)
         self.outer[value.name] = Lifted(whole, stacked=True)
 
@@ -234,12 +236,9 @@ class _Behind:
         b, known = self.rewrite.builder, dict(self.outer)
         for node in cone:
             operands = [known[operand.name] for operand in node.inputs]
-            known[node.output.name] = lift(b, node, operands, self.parts.rounds)[0]
-        found = spread(b, known[value.name], self.parts.rounds).value
+            known[node.output.name] = lift(b, node, operands, self.parts.loop.rounds)[0]
+        found = spread(b, known[value.name], self.parts.loop.rounds).value
         if b.nodes[-1].outputs == (found,):
             b.nodes[-1] = replace(b.nodes[-1], outputs=(stack,))
         else:
             self.rewrite.put(stack, found)
-
-
-PRODUCTS = ("matmul", "conv")

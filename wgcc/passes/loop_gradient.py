@@ -57,12 +57,11 @@ class _Gradients:
     ) -> None:
         self.b, self.loop, self.inner, self.active = b, loop, inner, active
         self.incoming, self.pull_back = incoming, pull_back
-        self.slices: list[tuple[Value, Value]] = []
 
     def run(self) -> list[Value | None]:
         loop, live = self.loop, self.active.live
-        before = {carry.name: self._cotangent(carry) for carry in live}
-        slices = [(g, self._fresh_slice(value, g)) for value, g in self.active.seeds]
+        before = {c.name: self._cotangent(loop.body.writes[c.name]) for c in live}
+        slices = [(g, self._cotangent(value)) for value, g in self.active.seeds]
         found = self._differentiate(before, [inner for _, inner in slices])
         count = len(loop.body.nodes)
         forward = ForwardRounds(self.b, loop, tuple(self.inner.nodes[:count]))
@@ -77,10 +76,8 @@ class _Gradients:
         read = (*zip(loop.inits, loop.carries, strict=True), *loop.sliced, *loop.captured)
         return [results.get((outer.name, inner.name)) for outer, inner in read]
 
-    def _cotangent(self, carry: Value) -> Value:
-        return Value(self.b.fresh(f"d.{self.loop.body.writes[carry.name].name}"), carry.type)
-
-    def _fresh_slice(self, value: Value, gradient: Value) -> Value:
+    def _cotangent(self, value: Value) -> Value:
+        """The gradient of a value of the round, as the body of the new loop reads it."""
         return Value(self.b.fresh(f"d.{value.name}"), value.type)
 
     def _differentiate(
@@ -108,8 +105,8 @@ class _Gradients:
             self.loop.inits, self.loop.carries, self.incoming, strict=False
         ):
             if carry.name in before:
-                start = gradient or _zeros(self.b, carry)
-                after = found[carry.name] or _zeros(self.inner, carry)
+                start = gradient or self.b.zeros(carry)
+                after = found[carry.name] or self.inner.zeros(carry)
                 last = backward.carry(start, before[carry.name], after)
                 results[init.name, carry.name] = last
         return results
@@ -143,8 +140,3 @@ class _Gradients:
         place = next(i for i, node in enumerate(self.b.nodes) if node.outputs[0].name == name)
         self.b.nodes[place] = forward
         self.b.nodes += [*more, loop, *after.nodes]
-
-
-def _zeros(b: Builder, like: Value) -> Value:
-    zero = b.constant(0.0, like.dtype)
-    return b.apply("broadcast", zero, shape=like.shape) if like.shape else zero

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import Loop, fresh_name
 
 
 @dataclass(slots=True)
 class LoopParts:
-    """Pairs have the value outside first.
+    """`loop` is what it was; pairs have the value outside first.
 
     - `carries`: initial value, carry, next value, value after the last round
     - `outputs`: by name, the value of a round and its stack
     """
 
-    node: Node
+    loop: Loop
     carries: list[tuple[Value, Value, Value, Value]]
     sliced: list[tuple[Value, Value]]
     captured: list[tuple[Value, Value]]
     outputs: dict[str, tuple[Value, Value]]
     nodes: list[Node]
-
-    @property
-    def body(self) -> Graph:
-        found: Graph = self.node.attrs["body"]
-        return found
-
-    @property
-    def rounds(self) -> int:
-        return int(self.node.attrs["rounds"])
 
     def add_output(self, value: Value, stack: Value) -> None:
         self.outputs[fresh_name(value.name, set(self.outputs))] = (value, stack)
@@ -41,28 +32,28 @@ class LoopParts:
             return None
         reads = (*self.sliced, *self.captured)
         body = replace(
-            self.body,
-            inputs=(self.body.inputs[0], *(inner for _, inner in reads)),
+            self.loop.body,
+            inputs=(self.loop.index, *(inner for _, inner in reads)),
             state=tuple(carry for _, carry, _, _ in self.carries),
             nodes=tuple(self.nodes),
             outputs={name: value for name, (value, _) in self.outputs.items()},
             writes={carry.name: after for _, carry, after, _ in self.carries},
         )
         return replace(
-            self.node,
+            self.loop.node,
             inputs=(*(init for init, *_ in self.carries), *(outer for outer, _ in reads)),
             outputs=(
                 *(last for *_, last in self.carries),
                 *(stack for _, stack in self.outputs.values()),
             ),
-            attrs={**self.node.attrs, "body": body},
+            attrs={**self.loop.node.attrs, "body": body},
         )
 
 
 def take_apart(node: Node) -> LoopParts:
     loop = Loop(node)
     return LoopParts(
-        node,
+        loop,
         [*zip(loop.inits, loop.carries, loop.next_carries, loop.finals, strict=True)],
         list(loop.sliced),
         list(loop.captured),

@@ -78,7 +78,7 @@ class _Simpler:
         kept = []
         for x, inner in self.parts.sliced:
             if self.known.producer(x, "iota"):
-                index = self.parts.body.inputs[0]
+                index = self.parts.loop.index
                 self.names[inner.name] = (
                     index
                     if inner.dtype == index.dtype

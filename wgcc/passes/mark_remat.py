@@ -21,7 +21,7 @@ from wgcc.passes.rewrite import Rewrite
 
 
 def mark_remat(graph: Graph, parts: int) -> Graph:
-    """`graph` with marks around all but the last of `parts`, if it trains, and of its loops."""
+    """`graph` with marks around all but the last of `parts`, if it trains; loops are marked."""
     end = next((i for i, node in enumerate(graph.nodes) if node.op in DIFFERENTIATING), 0)
     graph = _mark_loops(without_loop_marks(graph), 1 if parts < 3 else 2)
     if not end:

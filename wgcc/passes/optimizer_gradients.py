@@ -43,7 +43,7 @@ class Gradients:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether more than the multi-tensor update reads them: then they are no arena of its."""
+        """Whether nodes other than multi-tensor ops read them, so that they are not in an arena."""
         clipped = self.settings.scalar("clip_param_norm") is not None
         return clipped or self.kind.tensor_rule is not None
 
@@ -78,7 +78,7 @@ def _all_squares(found: Gradients, grads: Sequence[Value]) -> Term:
 
 
 def _squares(b: Builder, gradient: Value) -> Term:
-    """Of one gradient."""
+    """Σ g² of one gradient."""
     return Term(b, gradient).square().sum(range(len(gradient.shape)))
 
 

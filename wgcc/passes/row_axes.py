@@ -67,6 +67,3 @@ class _Coordinate:
 
 def _coordinate(item: Any) -> _Coordinate:
     return item if isinstance(item, _Coordinate) else _Coordinate(frozenset())
-
-
-__all__ = ["separate_axes"]

@@ -223,6 +223,3 @@ def _either(one: Kind, other: Kind, node: Node) -> Kind:
     if isinstance(other, Fixed) and isinstance(one, ByRow) and other.is_uniform_along(one.row):
         return one
     return other if isinstance(other, Mixed) else Mixed(node.span)
-
-
-__all__ = ["kinds_of"]

@@ -30,11 +30,8 @@ def computes_by_element(node: Node) -> bool:
 
 @dataclass(slots=True)
 class Flow:
-    """`alone` takes a binding of its own, `uniforms` take none of the storage buffers.
-
-    `in_bytes` are tensors of one byte per element.
-
-    `packs` maps values to what is bound for several of them.
+    """`in_bytes` are tensors of one byte per element. `alone` take a binding each, `uniforms` take
+    none of the storage buffers. `packs` maps values to what is bound for several of them.
     """
 
     graph: Graph

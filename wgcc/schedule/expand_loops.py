@@ -32,7 +32,7 @@ STARTS, ADVANCES = "sets the counter of the loop", "advances the counter of the 
 
 @dataclass(frozen=True, slots=True)
 class LoopSpan:
-    """The groups `first` to `last` (included) of an entry run `rounds` times."""
+    """The groups `first` to `last` (included) of an entry run once in each round of `loop`."""
 
     loop: Loop
     first: int

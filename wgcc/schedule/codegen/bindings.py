@@ -13,7 +13,7 @@ from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 # All tensors of one element share this buffer and are bound together, as words.
 SCALARS = "scalars"
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
-COUNTER = "vec4u"
+COUNTER_TYPE = "vec4u"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,6 @@ class Part:
 
 
 Parts = Mapping[str, Part]
-
-
 Hoisting = Callable[[Index], Index]
 
 
@@ -156,7 +154,7 @@ class Bindings:
         element = "f16" if place.half else element_type(value.dtype)
         element = "u32" if place.in_bytes else element
         if place.uniform:
-            return self.use(region, COUNTER, "round", shown_as(value), written=False), 0
+            return self.use(region, COUNTER_TYPE, "round", shown_as(value), written=False), 0
         return self.use(region, element, stem, shown_as(value), written=False), place.first
 
     def _is_packed(self, value: Value) -> bool:
