@@ -5,7 +5,10 @@ import { fail } from '../core/errors.js';
 /** @import { Arrays } from './safetensors.js' */
 
 /** Whether it is no address of a file, but a name of averages. @param {any} weights */
-export const isAverage = weights => /^([^/]*\.)?ema$/.test(weights);
+export function isAverage(weights) {
+  // The text of an array of bytes would be several times as large as the array.
+  return typeof weights === 'string' && /^([^/]*\.)?ema$/.test(weights);
+}
 
 /**
  * The same tensors, but with averages where parameters have one. `weights` is `ema`, or `NAME.ema`
