@@ -89,8 +89,8 @@ export async function restore(session, bytes, options = {}) {
   const missing = Object.keys(persistent).find(name => !words[name] && !isOptimizerState(name));
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
-  const copies = weightsOnly ? copiesOf(words, persistent) : {};
-  await session.writeAll({ ...start, ...words, ...copies }, weightsOnly ? noProgress() : progress);
+  const copies = weightsOnly ? copiesOf({ ...start, ...words }, persistent) : {};
+  await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
 }
 

@@ -115,7 +115,8 @@ def _checkpoint(
     words = words_of(without_moments(arrays), plan, str(path))
     _check_complete(path, words, plan)
     if weights_only:
-        return Checkpoint(path, {**start, **words, **_copies(words, plan)}, Progress())
+        copies = _copies({**start, **words}, plan)
+        return Checkpoint(path, {**start, **copies, **words}, Progress())
     _check_moments(path, arrays, facts, plan)
     words |= words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
