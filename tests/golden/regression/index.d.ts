@@ -107,7 +107,7 @@ export interface LoadOptions {
    * `create([])` of the npm package webgpu), an adapter or a device.
    */
   device?: 'webgpu' | 'wasm' | Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
-  /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights. */
+  /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights; or `'ema'`: the moving averages in those. */
   weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
   /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
@@ -152,8 +152,9 @@ export interface Loaded {
   save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
   /**
    * Restores what `save` wrote, for the same model with the same kinds of optimizers (else code `mismatch`). `weightsOnly`
-   * loads the parameters and state of any model that has the same ones; optimizers and steps are reset. Resolves to warnings
-   * about the checkpoint, if any.
+   * loads the parameters and state of any model that has the same ones; optimizers and steps are reset. So does
+   * `weights: 'ema'` (or `'NAME.ema'` of the optimizer NAME), with moving averages instead of the parameters. Resolves to
+   * warnings about the checkpoint, if any.
    */
   restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean; weights?: string }): Promise<readonly string[]>;
   /** Stores a checkpoint in the browser; resolves to whether the browser promised not to evict it. */
@@ -163,7 +164,7 @@ export interface Loaded {
   snapshot(): Promise<void>;
   /** After a lost device: opens a new one and restores the last snapshot. */
   recover(device?: LoadOptions['device']): Promise<void>;
-  profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number }[] }>;
+  profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number; times: number }[] }>;
   dispose(): void;
 }
 type Plain<T> = Sized<T>;
