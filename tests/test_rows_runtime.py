@@ -97,7 +97,7 @@ def test_any_number_of_rows(bundle: Path, machine: Any) -> None:
                 for name, value in outputs.items():
                     array = found[entry][name]
                     assert array.shape == np.shape(value), (rows, entry, name)
-                    assert array.dtype == np.int32 if name in ("best", "right") else np.float32
+                    assert array.dtype == (np.int32 if name in ("best", "right") else np.float32)
                     np.testing.assert_allclose(array, value, 2e-5, 2e-5, err_msg=f"{rows} {name}")
 
 
