@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -75,15 +76,10 @@ def session(text: str = MODEL, parts: int = 0) -> Session:
     found = program(text)
     if parts:
         entries = {name: mark_remat(entry, parts) for name, entry in found.entries.items()}
-        found = type(found)(**{**_fields(found), "entries": entries})
+        found = replace(found, entries=entries)
     rng = np.random.default_rng(3)
     values = {t.name: rng.normal(1.0, 0.1, t.type.shape) for t in found.params.values()}
     return Session(run_passes(found), values)
-
-
-def _fields(found: object) -> dict[str, object]:
-    names = type(found).__dataclass_fields__  # type: ignore[attr-defined]
-    return {name: getattr(found, name) for name in names}
 
 
 def central(function: object, x: np.ndarray, h: float = 1e-5) -> np.ndarray:

@@ -25,7 +25,7 @@ from wgcc.cli.fused import fused_text
 from wgcc.cli.kernel_facts import kernel_facts
 from wgcc.cli.overview import overview
 from wgcc.cli.subject import Subject
-from wgcc.compiler import Compiled, compile_file, compile_program
+from wgcc.compiler import Compiled, compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc_runtime.plan import Twin, read_plan
 from wgcc_runtime.repeats import run_order, times_run
@@ -150,7 +150,7 @@ def test_many_rounds_take_no_more_kernels() -> None:
 
 
 def test_large_and_odd_sizes(tmp_path: Path) -> None:
-    """Several threads of the twin meet after every dispatch of every round."""
+    """Several threads of the twin wait for each other after every dispatch."""
     graph = loop_graph("lstm", rounds=7, rows=33, width=65)
     compiled(graph).write(tmp_path / "lstm")
     given = draw_inputs(graph)
@@ -207,46 +207,8 @@ def test_loops_say_what_runs_how_often() -> None:
     assert times_run(entry) == [1, 6, 3]
 
 
-RECURRENT = """
-dim B = 4, T = 8, D = 3, H = 8
-
-model Recurrent {
-  net: KIND[D, H]
-  optimizer opt: sgd { lr = 0.1 }
-
-  entry train(xs: f32[B, T, D], y: f32[B, T, H]) -> (loss: f32) {
-    loss = mse(net(xs), y)
-    minimize loss with opt
-    return loss
-  }
-}
-"""
-
-
-@pytest.mark.parametrize(("kind", "most"), [("RNN", 3), ("LSTM", 4), ("GRU", 4)])
-def test_rounds_of_recurrent_layers_take_few_dispatches(
-    kind: str, most: int, tmp_path: Path
-) -> None:
-    """The advance of the counter included; those of the gradient are the second loop."""
-    source = tmp_path / "model.wg"
-    source.write_text(RECURRENT.replace("KIND", kind))
-    few, many = (compile_file(source, sizes={"T": t}, twin=False) for t in (8, 1024))
-    for found, rounds in ((few, 8), (many, 1024)):
-        loops = found.schedule.entries["train"].repeats
-        assert [loop.rounds for loop in loops] == [rounds, rounds]
-        forward, backward = (loop.count for loop in loops)
-        assert forward <= 3 and backward <= most
-    assert kernels_in_loops(few) == kernels_in_loops(many)
-
-
-def kernels_in_loops(found: Compiled) -> int:
-    entry = found.schedule.entries["train"]
-    ranges = [entry.dispatches[loop.first : loop.end] for loop in entry.repeats]
-    return len({d.launches["gpu"].kernel for dispatches in ranges for d in dispatches})
-
-
 def test_short_rounds_run_in_one_thread() -> None:
-    """Threads meet after every dispatch, which takes longer than a small product."""
+    """Threads wait for each other after every dispatch, which takes longer than a small product."""
     raw = line_bundle.make_plan()
     train = raw["entries"]["train"]
     for dispatch in train["dispatches"]:
