@@ -121,10 +121,10 @@ async function badBefore(machine, entryName) {
  */
 async function firstBad(machine, entryName, { buffer, offset, size }) {
   const words = await machine.read(buffer, offset, size);
+  const integers = ownTensors(machine, entryName, buffer).filter(([, tensor]) => !isFloat(tensor));
   // Infinities, and the NaNs that arithmetic gives. Other NaN patterns are left out on purpose:
   // small negative integers look like them, and the plan does not say which temporaries hold
   // floats.
-  const integers = ownTensors(machine, entryName, buffer).filter(([, tensor]) => !isFloat(tensor));
   const index = words.findIndex(
     (word, i) =>
       (word & ~SIGN_AND_QUIET) === EXPONENT &&

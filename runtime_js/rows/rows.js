@@ -31,7 +31,7 @@ export async function run(session, entryName, inputs) {
     return (await loadCheck()).refuseInputs(plan, entryName, inputs);
   if (!count || !counts.every(found => found === count) || !rows.outputs)
     return (await loadCheck()).refuseCounts(entryName, rows, counts);
-  if (!rows.inputs.every(port => isRight(plan, entryName, port, inputs[port])))
+  if (!rows.inputs.every(port => isAllowed(plan, entryName, port, inputs[port])))
     return (await loadCheck()).refuseRows(plan, entryName, inputs, true);
   return new Parts(session, entryName, rows, inputs, count).outputs();
 }
@@ -52,7 +52,7 @@ function rowsIn(plan, entryName, port, value) {
  * Whether all numbers of an input are allowed.
  * @param {Plan} plan @param {string} entryName @param {string} port @param {any} value
  */
-function isRight({ entries, tensors }, entryName, port, value) {
+function isAllowed({ entries, tensors }, entryName, port, value) {
   const { inputs, ranges } = entries[entryName];
   const tensor = tensors[inputs[port]];
   const list = listOf(value, tensor);

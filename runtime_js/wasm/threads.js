@@ -21,7 +21,7 @@ const MOST_THREADS = 4;
 const MOST_ASKED_FOR = 64;
 /** Operations of the longest entry below which threads wait longer than they work. */
 const THREADED_FLOPS = 1e7;
-/** The same for one dispatch of a loop: threads meet after each. */
+/** The same for one dispatch of a loop: threads wait for each other after each. */
 const THREADED_ROUND = 2e6;
 
 /**

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from wgcc_runtime.arrays import INTEGER_RANGES
 from wgcc_runtime.batches import Batch, check_batch
 from wgcc_runtime.drawn import drawn_input
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.model import Model
-from wgcc_runtime.plan import WORD, Entry, Range, Tensor
-
-LIMITS = {"bool": (0, 1), "i8": (-128, 127), "u8": (0, 255)}
-
+from wgcc_runtime.plan import BYTES, WORD, Entry, Range, Tensor
 
 # Steps in one submit, when results are read only from time to time.
 TOGETHER = 10
@@ -98,7 +96,7 @@ def sample_inputs(model: Model, entry: Entry) -> Batch:
 def _draw(tensor: Tensor, allowed: Range | None) -> dict[str, Any]:
     if tensor.is_float:
         return {"kind": "uniform", "low": -1.0, "high": 1.0}
-    low, high = LIMITS.get(tensor.dtype, (0, 1))
+    low, high = INTEGER_RANGES[tensor.dtype] if tensor.dtype in BYTES else (0, 1)
     if allowed:
         low, high = allowed.low, allowed.high
     return {"kind": "integers", "low": low, "high": high}

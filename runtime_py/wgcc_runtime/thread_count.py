@@ -15,7 +15,7 @@ DEFAULT_THREADS = 4
 # An entry with fewer operations ends before other threads have woken up (0.1 ms): one token of a
 # decoder, for example.
 THREADED_FLOPS = 20_000_000
-# A dispatch of a loop with fewer operations is no work for several threads: they meet after each.
+# The same for one dispatch of a loop: threads wait for each other after each.
 THREADED_ROUND = 2_000_000
 
 

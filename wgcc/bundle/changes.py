@@ -59,9 +59,9 @@ def watched(written: Iterable[str]) -> list[str]:
     names = list(written)
     owned = [state for name in names if (state := optimizer_state(name)) is not None]
     normalised = {state.parameter for state in owned if state.what in _NORMALISING}
-    # RMSprop averages quotients, Muon gradients.
-    quotients = {state.parameter for state in owned if state.what == "square_avg"}
-    quotients = {s.name for s in owned if s.what == "momentum_buffer" and s.parameter in quotients}
+    # The momentum of RMSprop, which stores `square_avg`, averages quotients; Muon's, gradients.
+    by_rmsprop = {state.parameter for state in owned if state.what == "square_avg"}
+    quotients = {s.name for s in owned if s.what == "momentum_buffer" and s.parameter in by_rmsprop}
     left_out = {*normalised, *quotients}
     return [
         name
