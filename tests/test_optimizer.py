@@ -101,8 +101,8 @@ class Formulas:
 
     @staticmethod
     def knows(case: Case) -> bool:
-        new = {"dampening", "amsgrad", "maximize", "clip_param_norm"}
-        return case.kind in ("sgd", "adam", "adamw", "lion") and new.isdisjoint(case.settings)
+        others = {"dampening", "amsgrad", "maximize", "clip_param_norm"}
+        return case.kind in ("sgd", "adam", "adamw", "lion") and others.isdisjoint(case.settings)
 
     def call(self, x: np.ndarray, y: np.ndarray) -> None:
         error = x @ self.params["w"] + self.params["b"] - y

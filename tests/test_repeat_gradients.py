@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -188,9 +189,9 @@ def with_loss(graph: Graph, orders: int = 1) -> Graph:
     return replace(graph, nodes=tuple(builder.nodes), outputs=outputs)
 
 
-def _sum_of_squares(b: Builder, values: object) -> Value:
+def _sum_of_squares(b: Builder, values: Iterable[Value]) -> Value:
     total = b.constant(0.0)
-    for value in values:  # type: ignore[attr-defined]
+    for value in values:
         part = b.apply("sum", b.apply("square", value), axes=tuple(range(value.type.rank)))
         total = b.apply("add", total, part if value.type.rank else b.apply("square", value))
     return total
