@@ -121,7 +121,6 @@ CASES = {
             "adjust_lr_fn": "match_rms_adamw",
             "accumulate": 2,
             "ema": 0.5,
-            "maximize": False,
         },
         decay_rate=0.9,
         only_matrix=True,

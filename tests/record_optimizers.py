@@ -75,7 +75,6 @@ def numbers(tensors: dict[str, torch.Tensor]) -> dict[str, list[float]]:
 def make_optimizer(case: Case, params: dict[str, torch.Tensor]) -> torch.optim.Optimizer:
     own = {name: value for name, value in case.settings.items() if name not in OTHERS}
     if case.only_matrix:
-        own.pop("maximize", None)
         return Transposed(params["w"], own)
     if case.kind == "adafactor":
         own.setdefault("eps", ADAFACTOR_EPS)

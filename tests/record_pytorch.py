@@ -23,8 +23,8 @@ def main() -> None:
 
 def record(name: str) -> dict[str, Any]:
     given = {key: torch.tensor(array, requires_grad=True) for key, array in inputs(name).items()}
-    scope = {"F": F, "torch": torch, "first": first, "last": last, "kernel": kernel}
-    scope["turned"] = turned
+    scope = {"F": F, "torch": torch}
+    scope |= {"first": first, "last": last, "kernel": kernel, "turned": turned}
     y = eval(CASES[name].torch, scope, dict(given))
     torch.sum(y * y + y).backward()
     found = {"y": rounded(y)}

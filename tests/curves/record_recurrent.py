@@ -7,6 +7,7 @@ changes. tests/importing compares the layers themselves with nn.LSTM and nn.GRU.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -49,7 +50,9 @@ def batches(rng: np.random.Generator) -> Arrays:
     return {"x": x, "y": y.astype(np.float32)}
 
 
-def running_loss(p: Params, batch: Params, layers: int, step: object) -> Tensor:
+def running_loss(
+    p: Params, batch: Params, layers: int, step: Callable[..., tuple[Tensor, Tensor]]
+) -> Tensor:
     x = batch["x"]
     for i in range(layers):
         weights = [
