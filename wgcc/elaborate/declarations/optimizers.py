@@ -65,7 +65,7 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
         for item in node.items:
             if isinstance(item, ast.Group):
                 _check_group(context, optimizer, item)
-    _check_nesterov(context, optimizer, settings)
+    check_nesterov(context, optimizer, settings, node.name)
     names = {item.name.text for item in node.items if isinstance(item, ast.Setting)}
     complete = names == settings.known.keys() | settings.dynamic.keys()
     damaged = any(isinstance(item, ast.Broken) for item in node.items) or not complete
@@ -78,12 +78,14 @@ def check_optimizer(context: Context, optimizer: OptimizerValue) -> None:
         optimizer.usable = False
 
 
-def _check_nesterov(context: Context, optimizer: OptimizerValue, settings: Settings) -> None:
+def check_nesterov(
+    context: Context, optimizer: OptimizerValue, settings: Settings, at: Place
+) -> None:
     """As in PyTorch."""
     known = {**OPTIMIZERS[optimizer.node.kind.text].defaults, **settings.known}
     if known.get("nesterov") and (not known["momentum"] or known.get("dampening")):
         text = "Nesterov momentum needs `momentum` above 0, and no `dampening`"
-        context.report.error("WG0218", text, optimizer.node.name)
+        context.report.error("WG0218", text, at)
 
 
 def settings_of(context: Context, optimizer: OptimizerValue) -> Settings:
@@ -184,7 +186,8 @@ def _known(context: Context, name: str, kind: OptimizerKind, value: AnyValue, at
     if form == "word":
         if not isinstance(value, Text) or value.value not in setting.words:
             choice = " or ".join(f'"{word}"' for word in setting.words)
-            text = f"`{name}` must be {choice}, but this is {describe(value)}"
+            given = f'"{value.value}"' if isinstance(value, Text) else describe(value)
+            text = f"`{name}` must be {choice}, but this is {given}"
             raise Stop(context.report.error("WG0218", text, at))
         return value.value
     if form in _TUPLES:

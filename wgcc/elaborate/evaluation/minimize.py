@@ -8,6 +8,7 @@ from typing import Any
 from wgcc.elaborate.declarations.call_arguments import gather_arguments
 from wgcc.elaborate.declarations.optimizers import (
     Settings,
+    check_nesterov,
     put_setting,
     require_setting,
     settings_of,
@@ -177,6 +178,7 @@ def _settings(context: Context, node: ast.Minimize, optimizer: OptimizerValue) -
         require_setting(context, optimizer, name, item.name_span or item.span)
         value = context.read(context.require(item.value))
         put_setting(context, optimizer, settings, name, value, item.span)
+    check_nesterov(context, optimizer, settings, node.optimizer)
     return settings
 
 
