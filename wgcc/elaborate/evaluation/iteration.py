@@ -57,7 +57,7 @@ def iterations(context: Context, node: ast.For) -> Sequence[AnyValue]:
     value = context.require(context.value(node.iterable))
     sequence = as_sequence(context, value, node.iterable)
     if sequence is None:
-        text = f"`for` needs a list of layers, a range or a dim, but this is {describe(value)}"
+        text = f"`for` needs a list, a range or a dim, but this is {describe(value)}"
         raise Stop(context.report.error("WG0308", text, node.iterable))
     count = sequence.count if isinstance(sequence, RangeValue) else len(sequence.items)
     if count > MOST_ITERATIONS:
