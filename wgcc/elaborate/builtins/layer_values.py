@@ -66,7 +66,7 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
         text = f"`lerp` needs layers with the same parameters and state: {problem}"
         raise Stop(tracer.report.error("WG0315", text, end.span))
     share = expect.checked(tracer, weight, "weight", ("f32",), rank=0)
-    return LayerContents(describe(start.value), _mixed(tracer, first, second, share))
+    return LayerContents(_mixed(tracer, first, second, share))
 
 
 def _mixed(

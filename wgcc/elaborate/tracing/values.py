@@ -176,7 +176,6 @@ class LayerValue:
 class LayerContents:
     """Tensors for all parameters and state of a layer, by their names in it: `lerp(a, b, w)`."""
 
-    layer: str
     tensors: Mapping[str, Tensor]
 
 
