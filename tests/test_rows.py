@@ -67,6 +67,7 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     },
     "(x: f32[B, D], l: i32[B]) -> (n: i32) = sum(i32(argmax(x, axis = 1) == l))": {"n": "sum"},
     "(x: f32[B, D], l: i32[B]) -> (n: f32) = sum(f32(argmax(x, axis = 1) == l))": {"n": "sum"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(v ** 2)": {"y": "sum"},
     "(x: f32[1, D]) -> (y: f32[1, D]) = x @ w": {"y": "rows"},
     "(x: f32[2, D], y: f32[B, D]) -> (z: f32[B, 2]) = y @ transpose(x)": {"z": "rows"},
     # ---- rows mix, or their number matters
@@ -85,6 +86,8 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     "(x: f32[B, D], l: i32[B]) -> (p: f32) = exp(cross_entropy(x, l))": "rows mix in",
     "(x: f32[B, D], l: i32[B]) -> (p: f32) = cross_entropy(x, l, ignore = -1)": "rows mix in",
     "(x: f32[B, D]) -> (y: f32) = sum(x / B)": "use `mean`",
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(ones(f32[B]))": "use `mean`",
+    "(x: f32[B, D]) -> (y: f32) = sum(x / f32(sum(ones(i32[B]))))": "use `mean`",
     "(x: f32[B, D]) -> (y: f32) = sum(x) + 1.0": "rows mix in",
     "(x: f32[B, D]) -> (y: f32) = sum(x) / (2.0 * B)": "use `mean`",
     "(x: f32[B, D]) -> (y: f32) = mean(x) / mean(x ** 2)": "rows mix in",

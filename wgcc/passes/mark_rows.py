@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from math import isclose
+from math import isclose, prod
 
 from wgcc.errors import Span
-from wgcc.ir.graph import FLOATS, Graph, Rows, Value
+from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
 from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program
 from wgcc.passes.custom_gradients import without_custom_gradients
 from wgcc.passes.expand import expand
 from wgcc.passes.prune import prune
 from wgcc.passes.rematerialise import without_marks
-from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total
+from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total, whole_axis
 from wgcc.passes.row_rules import kinds_of
 
 # Characters of source that a reason shows.
@@ -89,14 +89,14 @@ def _form(graph: Graph, value: Value, kinds: Mapping[str, Kind], count: int) -> 
         return "rows" if row.axis == 0 and row.inner * row.size == length else None
     if isinstance(kind, Total) and kind.is_mean:
         return "mean"
-    if isinstance(kind, Total) and not _may_divide(graph, value, count):
+    if isinstance(kind, Total) and not _may_divide(graph, value, kinds, count):
         return "sum"
     return None
 
 
-def _may_divide(graph: Graph, value: Value, count: int) -> bool:
-    """Is there a constant that may come from the number of rows? Then a mean may be meant."""
-    numbers = [abs(number) for number in _numbers_in(graph, value) if number]
+def _may_divide(graph: Graph, value: Value, kinds: Mapping[str, Kind], count: int) -> bool:
+    """Is there a number that may come from the number of rows? Then a mean may be meant."""
+    numbers = [abs(number) for number in _numbers_in(graph, value, kinds) if number]
     return any(_is_multiple(n, count) or _is_multiple(1 / n, count) for n in numbers)
 
 
@@ -105,14 +105,29 @@ def _is_multiple(number: float, count: int) -> bool:
     return 0 < times <= MOST_TIMES and isclose(number, times * count, rel_tol=1e-6)
 
 
-def _numbers_in(graph: Graph, value: Value) -> Iterator[float]:
-    """The constants that a value is computed from; none can scale what integers count."""
+def _numbers_in(graph: Graph, value: Value, kinds: Mapping[str, Kind]) -> Iterator[float]:
+    """The constants that a value is computed from, and how many equal elements it adds up, as in
+    `sum(ones(f32[B]))`; none can scale what integers count in rows."""
     wanted = {value.name}
     for node in reversed(graph.nodes):
         if any(output.name in wanted for output in node.outputs):
-            wanted.update(operand.name for operand in node.inputs if operand.dtype in FLOATS)
+            wanted.update(v.name for v in node.inputs if _may_scale(v, kinds[v.name]))
             if node.op == "const":
                 yield float(node.attrs["value"])
+            elif node.op == "sum":
+                yield float(_equal_elements(node, kinds[node.inputs[0].name]))
+
+
+def _may_scale(value: Value, kind: Kind) -> bool:
+    return value.dtype in FLOATS or (isinstance(kind, Fixed) and value.dtype in INTEGERS)
+
+
+def _equal_elements(node: Node, kind: Kind) -> int:
+    """How many equal elements that do not depend on rows a sum adds up."""
+    if not isinstance(kind, Fixed):
+        return 1
+    axes = (whole_axis(axis, node.inputs[0].shape) for axis in node.attrs["axes"])
+    return prod(axis.size for axis in axes if kind.is_uniform_along(axis))
 
 
 def _reason(output: str, kind: Kind) -> str:
