@@ -82,7 +82,7 @@ def index(node: Node, position: tuple[Any, ...], found: Any) -> tuple[Any, ...]:
     return (*position[:axis], found, *position[axis + 1 :])
 
 
-# shape, axis, number of ids along it, and its size
+# shape, axis, number of ids along it
 _CASES: tuple[tuple[tuple[int, ...], int, int], ...] = (
     ((5,), 0, 3),
     ((1,), 0, 65),

@@ -65,7 +65,7 @@ def _differentiates(body: Graph) -> bool:
     return any(node.op in DIFFERENTIATING for node in body.nodes)
 
 
-def is_heavy(node: Node) -> bool:
+def _is_heavy(node: Node) -> bool:
     """Whether it is worth a node for all rounds: others are part of a kernel in any case."""
     return isinstance(OPS[node.op].lower, Special | Reduce | Expand)
 
@@ -107,7 +107,7 @@ class _Before:
         if not can_lift(node, differs) or len(node.outputs) > 1:
             return
         self.movable[node.output.name] = any(differs)
-        if is_heavy(node) or any(value.name in self.heavy for value in node.inputs):
+        if _is_heavy(node) or any(value.name in self.heavy for value in node.inputs):
             self.heavy.add(node.output.name)
 
     def chosen(self) -> list[Value]:

@@ -91,7 +91,7 @@ def _freedom(step: Term, beta2: float, most: float) -> Term:
     With a = -t log beta2 the fraction is 2 / L · a / (e^a - 1), L = -log beta2; for small a its
     series 1 - a/2 + a²/12 - a⁴/720 + a⁶/30240 leaves t + (most - 2 / L) - 2 / L · (a²/12 - …).
     """
-    slowness = -log(beta2) if beta2 > 0 else 50.0
+    slowness = -log(beta2)
     a = step * slowness
     square = a.square()
     series = (
