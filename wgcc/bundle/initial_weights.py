@@ -31,7 +31,7 @@ def initial_weights(program: Program) -> dict[str, Array]:
 def read_weights(path: Path, program: Program) -> dict[str, Array]:
     """Arrays by the names of parameters and state; moments of optimizers are left out.
 
-    They are converted to 32-bit words as on the GPU, with the same checks as in the runtimes.
+    They are converted to what the GPU has in memory, with the same checks as in the runtimes.
     """
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.weights import load_weights

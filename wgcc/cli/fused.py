@@ -15,8 +15,7 @@ from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule, Made, Rounds
 
 # How many values of one op, for example the parameters of an update, are listed.
 LISTED = 3
-# What is in a loop is indented.
-STEP = "  "
+INDENT = "  "
 
 
 def fused_text(subject: Subject) -> str:
@@ -42,11 +41,11 @@ def _in_loops(number: int, repeats: Sequence[Rounds], lines: Iterable[str]) -> I
     around = [loop for loop in repeats if loop.first <= number < loop.end]
     for depth, loop in enumerate(around):
         if loop.first == number:
-            yield f"{STEP * depth}      repeat {plural(loop.rounds, 'round')} {{"
-    yield from (STEP * len(around) + line for line in lines)
+            yield f"{INDENT * depth}      repeat {plural(loop.rounds, 'round')} {{"
+    yield from (INDENT * len(around) + line for line in lines)
     for depth, loop in reversed(list(enumerate(around))):
         if loop.end == number + 1:
-            yield f"{STEP * depth}      }}"
+            yield f"{INDENT * depth}      }}"
 
 
 def _title(entry: EntrySchedule) -> str:

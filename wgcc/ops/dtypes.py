@@ -15,7 +15,7 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def wgsl_type(dtype: str) -> str:
-    """The type of an element inside WGSL expressions (in memory each takes one 32-bit word)."""
+    """The type of an element inside WGSL expressions: a word, even if memory holds bytes."""
     return DTYPE_TABLE[dtype].wgsl
 
 

@@ -1,4 +1,4 @@
-"""How a tensor's words are typed in memory. Every element takes one 32-bit word."""
+"""How a tensor's words are typed in memory. `bindings.py` unpacks those that hold four bytes."""
 
 from __future__ import annotations
 

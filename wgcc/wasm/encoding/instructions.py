@@ -1,6 +1,6 @@
 """The instructions that kernels may use: name, opcode, immediates. Numbers are 32 or 64 bits wide.
 
-Arithmetic on lanes of 8 and 16 bits is left out, because every element of a tensor is one word.
+Arithmetic on lanes of 8 and 16 bits is left out, because kernels unpack elements into words.
 """
 
 from __future__ import annotations
