@@ -14,6 +14,7 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.loops import with_rounds
 from wgcc.ir.program import Program
 from wgcc.ops import OPS
+from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.ops.registry import Pointwise
 
 # What an axis means: summed over with the data, or an axis of the result; a position in a kernel;
@@ -113,7 +114,7 @@ class _Tracer:
     def _follow(self, node: Node, at: int) -> None:
         if any(value in self._data for value in node.inputs):
             self._data.update(node.outputs)
-        if node.op in ("minimize", "grad") or "body" in node.attrs:
+        if node.op in DIFFERENTIATING or "body" in node.attrs:
             return
         for value in node.inputs:
             for name in _parameters(self._origins.get(value, ())):

@@ -13,6 +13,7 @@ from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
 from wgcc.ir.loops import bodies
 from wgcc.ir.program import Program
+from wgcc.ops.markers import DIFFERENTIATING
 from wgcc.passes.custom_gradients import without_custom_gradients
 from wgcc.passes.expand import expand
 from wgcc.passes.prune import prune
@@ -54,7 +55,7 @@ def _never(graph: Graph) -> str:
         return "it draws random numbers"
     if graph.writes:
         return f"it writes `{next(iter(graph.writes))}`"
-    return "it computes gradients" if "grad" in ops else ""
+    return "it computes gradients" if ops & {*DIFFERENTIATING} else ""
 
 
 def _checked(graph: Graph, rows: Rows) -> Rows:

@@ -8,7 +8,7 @@ from math import isclose, prod
 from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ops import OPS
-from wgcc.ops.registry import Join, Reduce, Source, View
+from wgcc.ops.registry import Join, Source, View
 from wgcc.passes.row_axes import separate_axes
 from wgcc.passes.row_kinds import ByRow, Digit, Fixed, Kind, Mixed, Total, reshaped, whole_axis
 
@@ -91,18 +91,18 @@ class _Flow:
 
     def _of_totals(self, node: Node, given: list[Kind]) -> Kind:
         """Sums and means stay what they are in linear functions."""
-        lower = OPS[node.op].lower
+        op = OPS[node.op]
         totals = [kind for kind in given if isinstance(kind, Total)]
         alike = all(total == totals[0] for total in totals)
         first = totals[0]
-        if isinstance(lower, View) or node.op in ("neg", "copy", "stop_grad"):
+        if isinstance(op.lower, View) or op.identity or node.op == "neg":
             return first
         if node.op == "cast":
             return first if node.output.dtype in FLOATS else Mixed(node.span)
-        if isinstance(lower, Reduce) and node.op == "sum":
+        if node.op == "sum":
             shape = node.inputs[0].shape
             return Total(first.is_mean, first.count * prod(shape[k] for k in node.attrs["axes"]))
-        if isinstance(lower, Join) or node.op in ("add", "sub"):
+        if isinstance(op.lower, Join) or node.op in ("add", "sub"):
             fits = first.is_mean and all(isinstance(kind, Total | Fixed) for kind in given)
             same = alike and len(totals) == len(given)
             means = fits and all(total.is_mean for total in totals)
