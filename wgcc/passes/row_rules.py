@@ -9,6 +9,7 @@ from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ops import OPS
 from wgcc.ops.registry import Join, Source, View
+from wgcc.passes.known_values import Known
 from wgcc.passes.row_axes import separate_axes
 from wgcc.passes.row_kinds import ByRow, Digit, Fixed, Kind, Mixed, Total, reshaped, whole_axis
 
@@ -30,21 +31,14 @@ class _Flow:
     def __init__(self, count: int) -> None:
         self.count = count
         self.kinds: dict[str, Kind] = {}
-        self._numbers: dict[str, float] = {}
+        self._known = Known()
 
     def follow(self, graph: Graph) -> None:
         for node in graph.nodes:
             loop = loop_of(node)
             kinds = self._loop(loop) if loop else self._results(node)
             self.kinds.update((v.name, kind) for v, kind in zip(node.outputs, kinds, strict=True))
-            self._note_number(node)
-
-    def _note_number(self, node: Node) -> None:
-        """Numbers known at compile time, also where they fill a tensor."""
-        if node.op == "const":
-            self._numbers[node.output.name] = float(node.attrs["value"])
-        elif isinstance(OPS[node.op].lower, View) and node.inputs[0].name in self._numbers:
-            self._numbers[node.output.name] = self._numbers[node.inputs[0].name]
+            self._known.note([node])
 
     def _results(self, node: Node) -> list[Kind]:
         given = [self.kinds[value.name] for value in node.inputs]
@@ -117,7 +111,7 @@ class _Flow:
             return Mixed(node.span)
         if node.op == "div" and given[1] is total:
             return Mixed(node.span)
-        number = self._numbers.get(other.name)
+        number = self._known.number(other)
         if number is None or number == 0 or total.is_mean:
             return total
         divisor = number if node.op == "div" else 1 / number
