@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import adapters
 from building import TWIN
 
 adapters.use_software_drivers()
 os.environ["WGCC_VERIFY"] = "1"  # every pass is checked against the graph's invariants
+# Shells start background jobs with Ctrl-C ignored; tests of interrupts need it, in children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from typing import Any  # noqa: E402
 
