@@ -14,7 +14,7 @@ import wgcc_runtime
 from adapters import ROOT
 from building import build
 from cli_runs import run
-from elaborated import program
+from elaborated import problems, program
 from wgcc.compiler import compile_file
 from wgcc.elaborate.elaborate import check
 from wgcc.errors import Diagnostics, Source
@@ -100,3 +100,15 @@ def test_the_library_is_read_only_for_programs_that_use_it() -> None:
     own = text.format() + "model M { f: LSTM[2]\n entry e(x: f32[2]) -> (y: f32[2]) = f(x) }\n"
     assert [*program(own).params] == ["f.w"]
     assert "LSTM" in str(found_help("model M { f: Lstm[2, 3] }\n"))
+
+
+def test_states_and_numbers_of_layers_that_do_not_fit_are_refused() -> None:
+    text = """model M {
+  rnn: GRU[3, 4]
+  none: LSTM[3, 4](layers = 0)
+  entry e(x: f32[2, 5, 3], h: f32[2, 2, 4]) -> (y: f32[2, 5, 4]) = rnn.run(x, h)[0]
+}
+"""
+    found = problems(text)
+    assert "`layers` must be at least 1" in found[0]
+    assert "the state has a row for each layer and direction" in found[1]
