@@ -1,0 +1,53 @@
+// Starts the page: loads the model, says where it runs, and what is wrong if it does not.
+
+$('about').textContent = source
+  .match(/^(\s*\/\/\/.*\n)*/)[0]
+  .replace(/\s*\/\/\/\s*/g, ' ')
+  .trim();
+load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of ${total}`) }).then(
+  begin,
+  explain,
+);
+
+async function begin(loaded) {
+  page.model = loaded;
+  const params = Object.values(plan.tensors)
+    .filter(({ role }) => role === 'param')
+    .reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  const { kind, name } = loaded.adapter;
+  const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
+  say(`${params.toLocaleString()} parameters, on ${where}`);
+  watch();
+  await page.announce('loaded');
+}
+
+/** After a lost device the training continues from the last snapshot; nothing else is lost. */
+function watch() {
+  page.model.lost.then(async () => {
+    page.stop();
+    await page.model.recover().then(watch, explain);
+    await page.announce('values');
+  });
+}
+
+/** What to do where WebGPU is missing; or what went wrong. */
+function explain(error) {
+  const isMissing = lacksWebGpu(error);
+  const box = $('problem');
+  say(isMissing ? 'This model runs by WebGPU.' : 'This did not work.');
+  box.hidden = false;
+  box.replaceChildren();
+  make('h2', isMissing ? 'There is no WebGPU here' : error.message, box);
+  const advice = isMissing ? waysToWebGpu() : ['Reload the page to try again.'];
+  for (const text of advice) make('p', text, box);
+}
+
+function waysToWebGpu() {
+  return [
+    isSecureContext
+      ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
+      : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
+    'On Linux, switch on chrome://flags/#enable-unsafe-webgpu in Chrome.',
+    'From Python it runs anywhere: install wgcc, then wgcc train on this folder.',
+  ];
+}
