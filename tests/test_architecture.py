@@ -255,6 +255,7 @@ MAY_IMPORT = {
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
     "rows": ("core",),
+    "data": ("core", "files"),
     "wasm": ("core",),
     "tune": ("core", "check", "files"),
 }

@@ -19,6 +19,8 @@ import { randomWords } from './threefry.js';
  *   whole data set: its rows, and how many of them the model takes at a time
  */
 
+/** What `readData` returns has this key: arrays, and the preparation that made them. */
+export const DATA = Symbol.for('wgcc.data');
 /** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of initial values. */
 const SHUFFLE_KEY = 0x33fe5971;
 
@@ -40,6 +42,7 @@ export function batchOf(plan, entryName, batch) {
  * @returns {Promise<Source>}
  */
 export async function openSource(plan, entryName, data, progress, hasEnd) {
+  if (data?.[DATA]) return openSource(plan, entryName, data.arrays, progress, hasEnd);
   const step = ownOf(progress.steps, entryName) ?? 0;
   const isFunction = typeof data === 'function';
   if (!isFunction && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])

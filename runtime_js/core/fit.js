@@ -1,6 +1,6 @@
 // The training loop: several steps per submit, reports, and recovery from a lost device.
 
-import { openSource } from './batches.js';
+import { DATA, openSource } from './batches.js';
 import { loadCheck, loadFiles } from './parts.js';
 import { inputTensors, isScalar, totalBytes } from './plan.js';
 import { mapRecord } from './records.js';
@@ -76,6 +76,7 @@ class Training {
     await this.#check();
     // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
+    if (this.data?.[DATA]) session.preparation = this.data.preparation;
     session.progress.seed = seed;
     if (!options.resume) session.progress.position = 0;
     if (options.recover) session.snapshot.takenAt = -Infinity;

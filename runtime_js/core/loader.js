@@ -13,6 +13,7 @@ import { StartValues } from './values.js';
  * @property {() => any} [weights] where the safetensors file is, or its bytes
  * @property {() => any} [twin] where twin.wasm is, or its bytes
  * @property {string} [constants] a safetensors file in base 64
+ * @property {any} [preparation] of the data it was built with
  * @property {{bundle: string, kernels: string, weights?: string}} [seal]
  * @typedef {{stage: string, done: number, total: number}} LoadProgress
  * @typedef {object} LoadOptions see index.d.ts of a bundle

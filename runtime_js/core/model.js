@@ -2,7 +2,7 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { fit } from './fit.js';
-import { loadFiles, loadInspect } from './parts.js';
+import { loadData, loadFiles, loadInspect } from './parts.js';
 
 /** @import { FitOptions } from './fit.js' */
 /** @import { Session } from './session.js' */
@@ -17,6 +17,9 @@ const FILE_METHODS = /** @type {const} */ ([
   'store',
   'recall',
 ]);
+
+/** What callers may change. */
+const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);
 
 /** @param {Session} session @returns {any} */
 export function createModel(session) {
@@ -35,14 +38,13 @@ export function createModel(session) {
     get progress() {
       return session.progress;
     },
-    get checkFinite() {
-      return session.checkFinite;
+    get classes() {
+      return session.classes;
     },
-    set checkFinite(isChecked) {
-      session.checkFinite = isChecked;
-    },
-    call: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
-      session.call(entryName, inputs),
+    call: async (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
+      session.preparation
+        ? (await loadData()).callPrepared(session, entryName, inputs)
+        : session.call(entryName, inputs),
     fit: (/** @type {any} */ data, /** @type {FitOptions} */ options) =>
       fit(session, data, options),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>
@@ -53,6 +55,7 @@ export function createModel(session) {
       session.locked(async () => (await loadInspect()).profile(session, entryName, repeat)),
     dispose: () => session.dispose(),
   };
+  for (const name of SETTINGS) Object.defineProperty(model, name, settingOf(session, name));
   for (const name of FILE_METHODS)
     model[name] = (/** @type {any[]} */ ...given) =>
       session.locked(async () => {
@@ -64,4 +67,14 @@ export function createModel(session) {
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any} */ inputs) => model.call(entryName, inputs);
   return model;
+}
+
+/** @param {Session} session @param {typeof SETTINGS[number]} name @returns {PropertyDescriptor} */
+function settingOf(session, name) {
+  return {
+    get: () => session[name],
+    set: value => {
+      session[name] = value;
+    },
+  };
 }

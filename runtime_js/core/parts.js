@@ -12,6 +12,8 @@ export const loadDraw = () => part(import('../draw/draw.js'));
 export const loadInspect = () => part(import('../inspect/inspect.js'));
 /** Calls with another number of rows than their entry. */
 export const loadRows = () => part(import('../rows/rows.js'));
+/** What people's data needs: scaling, names of classes. */
+export const loadData = () => part(import('../data/data.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));
 /** The fastest kernels for an adapter. */

@@ -34,6 +34,11 @@ export class Session {
   checkFinite = true;
   progress = noProgress();
   /**
+   * How raw rows become inputs, and outputs what people read: see data/preparation.js.
+   * @type {any}
+   */
+  preparation = null;
+  /**
    * What `recover` restores.
    * @type {{words: NamedWords, progress: Progress, takenAt: number}}
    */
@@ -61,6 +66,7 @@ export class Session {
     this.bundle = bundle;
     this.options = options;
     this.values = values;
+    this.preparation = values.stored.preparation ?? bundle.preparation ?? null;
     /** Those of the plan, and what tuning finds. @type {Profiles} */
     this.profiles = { [DEFAULT_PROFILE]: {}, ...bundle.plan.profiles };
   }
@@ -168,6 +174,12 @@ export class Session {
     this.#waiter.stop(this.#closed);
     this.machine?.waiter.stop(this.#closed);
     this.machine?.dispose();
+  }
+
+  /** The names of the classes that the model was trained with. @returns {string[] | null} */
+  get classes() {
+    const { inputs, target } = this.preparation ?? {};
+    return inputs?.[target]?.classes ?? null;
   }
 
   // ---- values

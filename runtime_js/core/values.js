@@ -12,6 +12,7 @@ import { decodeBase64, isSealed, sealedTensors } from './seal.js';
  * @property {NamedWords} constants
  * @property {NamedWords} own from the bundle's weights
  * @property {NamedWords} given by the caller
+ * @property {any} [preparation] stored with given weights
  * @property {boolean} isComplete whether `own` holds every parameter and state
  */
 

@@ -60,11 +60,12 @@ export async function save(session, { optimizer = true } = {}) {
   // Without the optimizer's state a training cannot resume, so no step is recorded.
   const isResumable = optimizer || !Object.keys(plan.optimizer ?? {}).length;
   const training = { optimizer: optimizerKinds(plan), steps, data: { position, seed } };
-  return writeTensors(values, plan.tensors, {
+  const facts = {
     model: plan.model.name,
     source: plan.model.sha256,
     ...(isResumable ? training : {}),
-  });
+  };
+  return writeTensors(values, plan.tensors, facts, session.preparation);
 }
 
 /**
@@ -90,6 +91,7 @@ export async function restore(session, bytes, options = {}) {
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
   const copies = weightsOnly ? copiesOf({ ...start, ...words }, persistent) : {};
+  session.preparation = file.preparation;
   await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
 }

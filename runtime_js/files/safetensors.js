@@ -1,10 +1,12 @@
 // Reads and writes safetensors files, with checks. A checkpoint is an ordinary safetensors file:
-// one tensor per parameter and state, and in the metadata one key, `wgcc`, with JSON.
+// one tensor per parameter and state, and in the metadata the keys `wgcc` and, if the model has a
+// preparation, `preparation`, with JSON each.
 
 import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
 import { crc32 } from './crc32.js';
 import { fromHalfBits, toHalfBits } from './half.js';
+import { preparationOf } from './preparation.js';
 
 /** @import { Values } from '../core/arrays.js' */
 /** @import { Tensors } from '../core/plan.js' */
@@ -42,7 +44,7 @@ export const STORED_TYPES = {
 /**
  * The tensors of a file, and the progress of training if it is a checkpoint.
  * @param {any} source its bytes @param {string} field its name in errors
- * @returns {{tensors: Arrays, facts: Facts, progress: Progress}}
+ * @returns {{tensors: Arrays, facts: Facts, progress: Progress, preparation: any}}
  */
 export function readTensors(source, field) {
   const bytes = new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
@@ -60,7 +62,12 @@ export function readTensors(source, field) {
   const isSound = areCounts && seed >>> 0 === seed;
   if (format !== FORMAT || crc !== expected || !isSound) fail('weights', field, 'is damaged');
   if (version !== VERSION) fail('version', field, `has version ${version}, not ${VERSION}`);
-  return { tensors: file.tensors, facts: file.facts, progress: { steps, position, seed } };
+  return {
+    tensors: file.tensors,
+    facts: file.facts,
+    progress: { steps, position, seed },
+    preparation: preparationOf(file.preparation, field),
+  };
 }
 
 /**
@@ -86,7 +93,7 @@ function parse(bytes) {
     tensors[name] = toArray(name, spec, stored[name].buffer);
   }
   if (end !== bytes.length) throw new Error('its length is wrong');
-  return { tensors, stored, facts: facts ?? {} };
+  return { tensors, stored, facts: facts ?? {}, preparation: metadata?.preparation };
 }
 
 /** @param {Record<string, Spec>} specs */
@@ -127,9 +134,9 @@ function crcOf(stored) {
 /**
  * The same bytes that Python writes for these values.
  * @param {Record<string, Values>} values @param {Tensors} tensors
- * @param {Facts} facts
+ * @param {Facts} facts @param {any} [preparation]
  */
-export function writeTensors(values, tensors, facts) {
+export function writeTensors(values, tensors, facts, preparation) {
   const typeOf = (/** @type {string} */ name) => tensors[name].dtype.toUpperCase();
   const rank = (/** @type {string} */ name) => Object.keys(STORED_TYPES).indexOf(typeOf(name));
   const order = Object.keys(values)
@@ -138,7 +145,11 @@ export function writeTensors(values, tensors, facts) {
   const stored = Object.fromEntries(order.map(name => [name, toBytes(values[name], typeOf(name))]));
   const wgcc = pythonJson({ ...facts, crc32: crcOf(stored), format: FORMAT, version: VERSION });
   /** @type {Record<string, any>} */
-  const header = { __metadata__: { wgcc } };
+  const header = {
+    __metadata__: preparation
+      ? { preparation: JSON.stringify(withSortedKeys(preparation)), wgcc }
+      : { wgcc },
+  };
   let end = 0;
   for (const name of order) {
     const start = end;

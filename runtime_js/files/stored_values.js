@@ -27,9 +27,14 @@ export async function storedValues(bundle, { weights, signal }) {
   const plan = bundle.plan;
   const persistent = filterRecord(plan.tensors, isPersistent);
   const fixed = filterRecord(plan.tensors, tensor => tensor.role === 'constant');
+  let preparation = null;
   /** @type {(source: any, tensors: Tensors, from: string, averages?: string) => Promise<NamedWords>} */
-  const load = async (source, tensors, from, averages) =>
-    source ? wordsOf(await arraysIn(source, plan, from, signal, averages), tensors, from) : {};
+  const load = async (source, tensors, from, averages) => {
+    if (!source) return {};
+    const found = await arraysIn(source, plan, from, signal, averages);
+    preparation ??= found.preparation;
+    return wordsOf(found.arrays, tensors, from);
+  };
   const constants = await load(
     bundle.constants && decodeBase64(bundle.constants),
     fixed,
@@ -49,7 +54,7 @@ export async function storedValues(bundle, { weights, signal }) {
   );
   const own = isReplaced ? {} : await load(bundle.weights?.(), persistent, 'weights.safetensors');
   checkComplete(plan, { constants, given, own }, Boolean(weights));
-  return { constants, given, own, isComplete: false };
+  return { constants, given, own, preparation, isComplete: false };
 }
 
 /**
@@ -70,15 +75,17 @@ export async function wordsOf(arrays, tensors, from) {
 /**
  * Arrays by name, or those of a file, with its averages if they are asked for.
  * @param {any} source @param {Plan} plan @param {string} from @param {AbortSignal} [signal]
- * @param {string} [averages] @returns {Promise<Record<string, any>>}
+ * @param {string} [averages]
+ * @returns {Promise<{arrays: Record<string, any>, preparation: any}>}
  */
 async function arraysIn(source, plan, from, signal, averages) {
-  if (source.constructor === Object) return source;
+  if (source.constructor === Object) return { arrays: source, preparation: null };
   const bytes = await bytesAt(source, WIDEST * plan.memory.peak + FILE_EXTRA, signal);
   const file = readTensors(bytes, from);
   const tensors = averages ? withAverages(file.tensors, averages) : file.tensors;
   // Moments without the step count that belongs to them would give steps of the wrong size.
-  return filterRecord(tensors, (_, name) => !isOptimizerState(name));
+  const arrays = filterRecord(tensors, (_, name) => !isOptimizerState(name));
+  return { arrays, preparation: file.preparation };
 }
 
 /**

@@ -128,6 +128,22 @@ export interface LoadOptions {
   onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
 }
 
+/** How columns, pictures or text become inputs. */
+export interface Preparation {
+  readonly version: 1;
+  readonly inputs: Readonly<Record<string, {
+    readonly kind: string;
+    readonly columns?: readonly string[];
+    readonly classes?: readonly string[];
+    /** Of each column, if it is scaled. */
+    readonly mean?: readonly number[];
+    readonly deviation?: readonly number[];
+  }>>;
+  /** The input that predictions stand for. */
+  readonly target: string | null;
+  readonly missing: 'drop' | 'mean';
+}
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
@@ -137,6 +153,13 @@ export interface Loaded {
   /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
+  /**
+   * How people's data became the arrays that the model was trained with; checkpoints keep it. With it, entries that do not
+   * train take numbers as they are in the data, and predict such numbers. Set by `fit` with what `readData` returns.
+   */
+  preparation: Preparation | null;
+  /** The names of the classes that the model predicts, by their ids. */
+  readonly classes: readonly string[] | null;
   /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
