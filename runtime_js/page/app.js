@@ -11,6 +11,8 @@ load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of
 
 async function begin(loaded) {
   page.model = loaded;
+  // For the browser's console, and for tests.
+  globalThis.wgccPage = page;
   const params = Object.values(plan.tensors)
     .filter(({ role }) => role === 'param')
     .reduce((sum, { shape }) => sum + elementCount(shape), 0);
@@ -24,7 +26,7 @@ async function begin(loaded) {
 /** After a lost device the training continues from the last snapshot; nothing else is lost. */
 function watch() {
   page.model.lost.then(async () => {
-    page.stop();
+    await page.stop();
     await page.model.recover().then(watch, explain);
     await page.announce('values');
   });

@@ -11,22 +11,21 @@ function useGenerated() {
   );
   const batches = Math.max(1, Math.min(8, Math.floor(MOST_GENERATED / elements)));
   const train = generated(trainer, dataSeed++, batches);
-  return page.use({ train, heldOut: null, label: 'generated', isInvented: true });
+  const heldOut = generated(trainer, dataSeed++, 1);
+  return page.use({ train, heldOut, label: 'generated', isInvented: true });
 }
 const takeFile = guarded(async file => {
-  page.stop();
   const train = await fromFile(file, trainer);
   await page.use({ train, heldOut: null, label: `from ${file.name}`, isInvented: false });
 });
 function showData() {
+  if (!page.data) return;
   const [name, id] = Object.entries(plan.entries[trainer].inputs)[0] ?? [];
   const { train, label } = page.data;
   $('rows').textContent = id
-    ? `${rowCount(train[name], plan.tensors[id]).toLocaleString()} rows, ${label}`
+    ? `${rowCount(trainer, train).toLocaleString()} rows, ${label}`
     : label;
 }
-const rowCount = (list, { shape }) =>
-  Math.round((list?.length / elementCount(shape)) * (shape[0] ?? 1));
 
 page.when('loaded', () => {
   $('data').hidden = !trainer;

@@ -1,6 +1,6 @@
 // What the parts of a bundle's page share: the model, the data it trains on, and what both ask of
 // the page. `plan`, `kernels`, `source` and `load` are defined above. A part shows something when
-// `page.when` calls it; no part calls another.
+// `page.when` calls it; no part draws in the card of another.
 
 const entries = Object.keys(plan.entries);
 const trainer = entries.find(name => plan.entries[name].training);
@@ -14,14 +14,21 @@ const page = {
    * are, `isInvented` that they were generated. null: there is no data, and Train is off.
    */
   data: null,
-  /** Ends a training that runs, at its next step. */
+  /** The AbortController of a training that runs, else null. */
   running: null,
+  /** Resolves when the last training has ended. */
+  ended: Promise.resolve(),
   /** Listeners by event: see `when`. */
   listeners: {},
 
   /**
-   * Calls `listener` at each `loaded` (once), `data` (after `use`), `values` (the model's values are
-   * others: restored, reset) and `running` (training began or ended).
+   * Calls `listener` at each
+   * `loaded`: the model is there (once);
+   * `data`: after `use`;
+   * `running`: training began or ended;
+   * `learned`: now and then while it trains;
+   * `reset`: back to step 0; `values` follows;
+   * `values`: the model's values are others: trained, restored, reset.
    */
   when(event, listener) {
     page.listeners[event] = [...(page.listeners[event] ?? []), listener];
@@ -30,13 +37,15 @@ const page = {
     for (const listener of page.listeners[event] ?? []) await listener();
   },
   /** Trains on `data` from now on; `null` if there is none, as after a file that was refused. */
-  use(data) {
-    page.stop();
+  async use(data) {
+    await page.stop();
     page.data = data;
-    return page.announce('data');
+    await page.announce('data');
   },
-  stop() {
+  /** Ends a training that runs, after its current steps. */
+  async stop() {
     page.running?.abort();
+    await page.ended;
   },
   /** Steps made so far. */
   get step() {
@@ -44,8 +53,9 @@ const page = {
   },
   /** Back to the initial values, or to those of a seed, and to step 0. */
   async reset(seed) {
-    page.stop();
+    await page.stop();
     await (seed === undefined ? page.model.reset() : page.model.reset(seed));
+    await page.announce('reset');
     await page.announce('values');
   },
 };

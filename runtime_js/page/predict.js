@@ -1,7 +1,6 @@
 // The card of the predictions: an entry that does not train, its inputs, and what it returns.
 
 let inputs = {};
-let predictedAt = 0;
 
 /** Fields for the chosen entry, with generated inputs. */
 function choose() {
@@ -33,7 +32,6 @@ function addField(name, list, label) {
 async function predict() {
   const name = $('entry').value;
   const found = await page.model.call(name, inputs);
-  predictedAt = performance.now();
   showOutputs(name, found, Object.values(inputs)[0]);
 }
 /** Predicts again, unless that would change the model's state. */
@@ -46,6 +44,7 @@ page.when('loaded', () => {
   $('try').hidden = !others.length;
   if (others.length) return choose();
 });
+page.when('learned', refresh);
 page.when('values', refresh);
 $('entry').onchange = choose;
 $('other').onclick = choose;

@@ -8,7 +8,7 @@ $('save').onclick = guarded(async () =>
   ),
 );
 $('restore').onclick = guarded(async () => {
-  page.stop();
+  await page.stop();
   const notes = await page.model.recall();
   say(
     notes
@@ -21,7 +21,7 @@ $('download').onclick = guarded(async () =>
   download(await page.model.save(), `${plan.model.name}-${page.step}.safetensors`),
 );
 $('open').onchange = guarded(async ({ target }) => {
-  page.stop();
+  await page.stop();
   const notes = await page.model.restore(await target.files[0].arrayBuffer());
   say([`Opened step ${page.step}.`, ...notes].join(' '));
   await page.announce('values');
@@ -29,3 +29,6 @@ $('open').onchange = guarded(async ({ target }) => {
 document.onvisibilitychange = () => {
   if (document.hidden && page.running) page.model.store().catch(() => {});
 };
+page.when('loaded', () => {
+  $('keep').hidden = !trainer;
+});

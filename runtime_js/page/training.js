@@ -1,60 +1,155 @@
-// The card of the training: its controls, its numbers and its curve.
+// The card of the training: its controls, and the loop that trains up to a target.
 
-/** Points of the curve that are kept; of older ones every second goes. */
-const MOST_KEPT = 600;
-const RECENT = 100;
-/** Milliseconds between two predictions while the model trains. */
+/** Steps of the first part, whose time says how often to report. */
+const FIRST_STEPS = 4;
+/** Milliseconds between reports, predictions while the model trains, and measurements. */
+const REPORT_EVERY = 150;
 const PREDICT_EVERY = 500;
+const MEASURE_EVERY = 300;
+/** Of the time, the share that measurements may take. */
+const MEASURE_SHARE = 0.2;
 
 const training = {
-  /** [step, loss] of each report. */
-  history: [],
-
-  show() {
-    $('step').textContent = page.step;
-    training.history = training.history.filter(([step]) => step <= page.step);
-    if (!training.history.length) $('loss').textContent = '–';
-    plot($('plot'), [training.history], { log: true });
-  },
+  predictedAt: 0,
+  measuredAt: 0,
+  measureTook: 0,
+  /** Milliseconds of a step. */
+  ms: 1,
+  from: 0,
+  until: 0,
 
   async run() {
-    page.running = new AbortController();
-    $('start').textContent = 'Stop';
+    const { signal } = beginRun();
     try {
-      const { signal } = page.running;
-      const options = { entry: trainer, steps: 1e9, every: 10, signal };
-      for await (const report of page.model.fit(page.data.train, options))
-        await training.add(report);
+      training.from = page.step;
+      training.until = page.step + targetSteps();
+      await runPart(Math.min(FIRST_STEPS, targetSteps()), 1, signal);
+      const isSlow = $('speed-limit').value !== 'full';
+      const every = isSlow ? 1 : Math.ceil(Math.min(50, REPORT_EVERY / training.ms));
+      await runPart(training.until - page.step, every, signal);
+      await measure();
+      say(`Trained to step ${page.step.toLocaleString('en')}.`);
     } finally {
       page.running = null;
-      $('start').textContent = 'Train';
-      training.show();
-      await refresh();
+      await page.announce('running');
+      showProgress();
+      await page.announce('values');
     }
-  },
-
-  async add({ step, loss, ms }) {
-    training.history.push([step, loss]);
-    if (training.history.length > MOST_KEPT)
-      training.history = training.history.filter((_, i) => i % 2 || i > MOST_KEPT - RECENT);
-    $('loss').textContent = loss < 1e-3 ? loss.toExponential(2) : loss.toPrecision(4);
-    $('speed').textContent = Number((1000 / ms).toPrecision(3)).toLocaleString('en');
-    training.show();
-    if (performance.now() - predictedAt > PREDICT_EVERY) await refresh();
   },
 };
 
+function beginRun() {
+  page.running = new AbortController();
+  say('Training…');
+  page.announce('running');
+  return page.running;
+}
+
+async function runPart(steps, every, signal) {
+  if (steps <= 0) return;
+  const options = { entry: trainer, steps, every, signal };
+  let last = performance.now();
+  for await (const report of page.model.fit(page.data.train, options)) {
+    await showReport(report);
+    last = await limitSpeed(last, signal);
+  }
+}
+/** Waits as long as the chosen speed asks for. */
+async function limitSpeed(last, signal) {
+  const perSecond = Number($('speed-limit').value);
+  const rest = perSecond ? 1000 / perSecond - (performance.now() - last) : 0;
+  if (rest > 0) await new Promise(done => setTimeout(done, rest));
+  signal.throwIfAborted();
+  return performance.now();
+}
+
+async function showReport({ step, outputs, ms }) {
+  training.ms = ms;
+  curves.add('training', step, outputs);
+  const now = performance.now();
+  const pause = Math.max(MEASURE_EVERY, training.measureTook / MEASURE_SHARE);
+  if (now - training.measuredAt > pause) await measure();
+  $('speed').textContent = Number((1000 / ms).toPrecision(3)).toLocaleString('en');
+  showProgress();
+  if (now - training.predictedAt > PREDICT_EVERY) {
+    await page.announce('learned');
+    training.predictedAt = performance.now();
+  }
+}
+async function measure() {
+  const held = page.data?.heldOut;
+  if (!held || heldOut.reason(held)) return;
+  const started = performance.now();
+  curves.add('heldOut', page.step, await heldOut.measure(held));
+  training.measuredAt = performance.now();
+  training.measureTook = training.measuredAt - started;
+}
+
+/** Steps that the target asks for. */
+function targetSteps() {
+  const count = Math.max(1, Math.floor(Number($('target').value) || 1));
+  return $('target-unit').value === 'epochs' ? count * stepsPerEpoch() : count;
+}
+function stepsPerEpoch() {
+  const rows = rowCount(trainer, page.data.train.arrays ?? page.data.train);
+  return Math.max(1, Math.floor(rows / (plan.entries[trainer].rows?.count ?? 1)));
+}
+
+function showProgress() {
+  $('step').textContent = page.step;
+  const { from, until } = training;
+  const done = page.step - from;
+  $('progress').value = until > from ? Math.min(1, done / (until - from)) : 0;
+  const seconds = (training.ms * (until - page.step)) / 1000;
+  $('left').textContent = page.running && seconds > 1 ? `about ${timeWords(seconds)} left` : '';
+  curves.show();
+}
+const timeWords = seconds =>
+  seconds < 90 ? countOf(Math.ceil(seconds), 'second') : countOf(Math.ceil(seconds / 60), 'minute');
+
+/** Train is off without data. */
+function showControls() {
+  $('start').textContent = page.running ? 'Stop' : 'Train';
+  $('start').disabled = !page.data;
+  const { label, isInvented } = page.data ?? {};
+  $('trains-on').textContent = page.data
+    ? `Learns from ${isInvented ? 'invented data: choose your own above' : label}.`
+    : 'There is no data: choose some first.';
+  $('no-held-out').textContent = heldOut.reason(page.data?.heldOut);
+}
+
 page.when('loaded', () => {
   $('train').hidden = !trainer;
+  if (trainer) makeCurves();
+  showProgress();
 });
-page.when('values', () => training.show());
-$('start').onclick = guarded(() => (page.running ? page.stop() : training.run()));
-$('reset').onclick = guarded(() => {
-  training.history = [];
-  return page.reset($('seed').value ? +$('seed').value : undefined);
+page.when('data', () => {
+  curves.heldOut = {};
+  showControls();
+  showProgress();
+});
+page.when('running', showControls);
+page.when('values', () => {
+  curves.cut();
+  showProgress();
+});
+page.when('reset', () => {
+  curves.clear();
+  training.from = training.until = 0;
+});
+$('start').onclick = guarded(() => {
+  if (page.running) return page.stop();
+  const run = training.run();
+  page.ended = run.catch(() => {});
+  return run;
+});
+$('reset').onclick = guarded(async () => {
+  const seed = $('seed').value;
+  await page.reset(seed ? +seed : undefined);
+  say(seed ? `Starts again, from seed ${seed}.` : 'Starts again.');
 });
 const redraw = () => {
-  if (page.model) training.show();
+  if (page.model && trainer) curves.show();
 };
 matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
 window.onresize = redraw;
