@@ -30,6 +30,7 @@ ROWS = (
     ("schedule",),
     ("wasm",),
     ("bundle",),
+    ("access",),
     ("compiler", "importing"),
     ("cli",),
 )

@@ -275,6 +275,7 @@ def test_bench(bundle: Path, adapter: str) -> None:
     rows = found["kernels"][0]["rows"]
     assert [row["kernel"] for row in rows][1:] == ["gradient", "update"]
     assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert all(row["predicted_ms"] is None for row in rows)  # software is like no GPU
     result = wgcc("bench", bundle, "--entry", "train", *options)
     assert result.exit_code == 0, result.stderr
     assert "line.wg:2" in result.stdout and "GFLOP/s" in result.stdout

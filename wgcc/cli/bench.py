@@ -127,16 +127,35 @@ class Subject:
         """Rates count each bound byte once, so they are a lower bound of the memory traffic."""
         profile = self._model.profile(name)
         total = profile.total_ms or 1.0
+        like, predicted = self._predicted(name)
         rows = [
             {
                 **asdict(row),
+                "predicted_ms": predicted[i] * row.times if predicted else None,
                 "share": row.ms / total,
                 "gbytes_per_s": row.bytes / row.ms / 1e6 if row.ms else None,
                 "gflops": row.flops / row.ms / 1e6 if row.ms and row.flops else None,
             }
-            for row in profile.rows
+            for i, row in enumerate(profile.rows)
         ]
-        return {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
+        facts = {"entry": name, "method": profile.method, "ms": profile.total_ms, "rows": rows}
+        return {**facts, "predicted_for": like} if predicted else facts
+
+    def _predicted(self, name: str) -> tuple[str, list[float]]:
+        """The device the adapter is most like, and the least milliseconds of each dispatch there.
+
+        Software adapters are like no GPU.
+        """
+        from wgcc.access.devices import device_like
+        from wgcc.cli.predictions import predicted_ms
+        from wgcc_runtime.device import is_software
+
+        model = self._model
+        if model.is_twin or is_software(model.device_name, ""):
+            return "", []
+        device = device_like(model.device_name)
+        dispatches = model.plan.dispatches(name, model.profile_name)
+        return device.name, predicted_ms(self._path, model.plan, dispatches, device)
 
 
 def _measure(subjects: list[Subject], seconds: float) -> None:

@@ -50,13 +50,17 @@ def _entries(first: Facts, second: Facts | None) -> str:
 
 
 def _kernels(profile: Facts) -> str:
-    lines = [["ms", "share", "GFLOP/s", "GB/s", "kernel", "line"]]
+    """With what the access model predicts, on real GPUs."""
+    like = profile.get("predicted_for")
+    extra = [f"least on {like}"] if like else []
+    lines = [["ms", *extra, "share", "GFLOP/s", "GB/s", "kernel", "line"]]
     for row in sorted(profile["rows"], key=lambda row: -row["ms"]):
         rates = ["-" if row[key] is None else f"{row[key]:.2f}" for key in RATES]
         share = f"{row['share']:.1%}"
-        lines.append([f"{row['ms']:.4f}", share, *rates, row["kernel"], row["at"]])
+        predicted = [f"{row['predicted_ms']:.4f}"] if like else []
+        lines.append([f"{row['ms']:.4f}", *predicted, share, *rates, row["kernel"], row["at"]])
     title = f"{profile['entry']}: {profile['ms']:.3f} ms ({profile['method']})"
-    return f"{title}\n{table(lines, right=range(4))}"
+    return f"{title}\n{table(lines, right=range(4 + len(extra)))}"
 
 
 RATES = ("gflops", "gbytes_per_s")

@@ -1,15 +1,18 @@
 """Static figures of a kernel: threads, memory, registers, operations per byte.
 
-They are read from the plan and the WGSL alone, so a bundle shows as much as its model file.
+They are read from the plan and the WGSL alone, so a bundle shows as much as its model file. What
+it does to a GPU says `wgcc.access`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
+from wgcc.access.devices import DEVICES
+from wgcc.access.model import Access, access_or_none
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
 from wgcc.schedule.kernel import GPU
@@ -40,6 +43,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
         "operations_per_load": None,
         "dispatches": _dispatches(plan, number),
     }
+    _add_access(facts, text)
     if {"TM", "TN"} <= set(constants):
         facts["operations_per_load"] = _operations_per_load(constants)
     return facts
@@ -51,7 +55,7 @@ def facts_comment(facts: Facts) -> str:
     lines = [
         f"workgroup: {workgroup} = {facts['threads']} threads",
         f"workgroup memory: {size(facts['workgroup_bytes'])}",
-        f"accumulators: {facts['accumulators']} registers per thread",
+        f"registers: {facts['registers']} per thread, {facts['accumulators']} of them accumulate",
     ]
     if facts["operations_per_load"]:
         lines.append(f"operations per operand loaded: {facts['operations_per_load']:.1f}")
@@ -63,30 +67,87 @@ def facts_comment(facts: Facts) -> str:
             f"{item['entry']} {item['at']} ({item['profile']}): {grid} workgroups, "
             f"{work}{size(item['bytes'])} moved at least{intensity}"
         )
+        lines += _access_lines(item)
     return "".join(f"// {line}\n" for line in lines)
 
 
 def facts_table(kernels: list[Facts]) -> str:
-    """All kernels of a bundle, each with the one of its dispatches that moves most bytes."""
+    """All kernels of a bundle, each with the one of its dispatches that moves most bytes.
+
+    Moved: bytes that go through caches; sectors: 32-byte pieces of memory touched, in units of the
+    least possible; banks: how many lanes wait for one bank of workgroup memory; useful: the share
+    of the arithmetic that is no padding; then the least microseconds on some GPUs.
+    """
+    times = [f"{device.short} us" for device in DEVICES]
     lines = [
-        ["kernel", "profile", "workgroup", "shared", "registers", "ops/load", "workgroups",
-         "operations", "bytes", "ops/byte", "line"]
+        ["kernel", "workgroup", "shared", "registers", "workgroups", "operations", "bytes",
+         "moved", "sectors", "banks", "useful", *times, "line"]
     ]  # fmt: skip
     for facts in kernels:
         largest = max(facts["dispatches"], key=lambda item: int(item["bytes"]), default=None)
         if not largest:
             continue
-        per_load = facts["operations_per_load"]
         lines.append([
-            facts["kernel"], largest["profile"], "x".join(map(str, facts["workgroup"])),
+            facts["kernel"], "x".join(map(str, facts["workgroup"])),
             size(facts["workgroup_bytes"]) if facts["workgroup_bytes"] else "-",
-            str(facts["accumulators"]), f"{per_load:.1f}" if per_load else "-",
-            "x".join(map(str, largest["grid"])),
+            _cell(facts["registers"], str), "x".join(map(str, largest["grid"])),
             thousands(largest["flops"]) if largest["flops"] else "-",
-            size(largest["bytes"]),
-            f"{largest['intensity']:.1f}" if largest["flops"] else "-", largest["at"],
+            size(largest["bytes"]), *_access_cells(largest.get("access")), largest["at"],
         ])  # fmt: skip
-    return table(lines, right=range(2, 10))
+    return table(lines, right=range(1, len(lines[0]) - 1))
+
+
+def access_facts(access: Access) -> Facts:
+    """What the access model says of a dispatch."""
+    return {
+        "sectors": access.sector_ratio,
+        "sectors_64": access.sector_ratio_64,
+        "bank_conflicts": access.bank_conflicts,
+        "useful": access.useful,
+        "moved": round(access.traffic),
+        "us": {name: 1e6 * time for name, time in access.seconds.items()},
+    }
+
+
+def _add_access(facts: Facts, text: str) -> None:
+    """`registers`, and what each dispatch does; equal dispatches are modelled once."""
+    known: dict[tuple[Any, ...], Access | None] = {}
+    for item in facts["dispatches"]:
+        work = [item[name] // item["times"] for name in ("flops", "bytes")]
+        key = (*item["grid"], *work)
+        if key not in known:
+            known[key] = access_or_none(text, tuple(item["grid"]), *work)
+        found = known[key]
+        item["access"] = access_facts(found) if found else None
+    found = next((access for access in known.values() if access), None)
+    facts["registers"] = found.registers if found else None
+
+
+def _access_lines(item: Facts) -> list[str]:
+    access = item["access"]
+    if not access:
+        return []
+    useful = f", {access['useful']:.0%} of the arithmetic is useful" if access["useful"] else ""
+    times = ", ".join(f"{name} {us:.1f} us" for name, us in access["us"].items())
+    return [
+        f"  {access['sectors']:.2f} x the least sectors ({access['sectors_64']:.2f} in subgroups "
+        f"of 64), {access['bank_conflicts']}-way bank conflicts{useful}, "
+        f"{size(access['moved'])} through caches",
+        f"  at least: {times}",
+    ]
+
+
+def _access_cells(access: Facts | None) -> list[str]:
+    if not access:
+        return ["-"] * (4 + len(DEVICES))
+    return [
+        size(access["moved"]), f"{access['sectors']:.2f}", str(access["bank_conflicts"]),
+        _cell(access["useful"], "{:.0%}".format), *(f"{us:.1f}" for us in access["us"].values()),
+    ]  # fmt: skip
+
+
+def _cell(value: Any, form: Callable[[Any], str]) -> str:
+    return "-" if value is None else form(value)
 
 
 def _operations_per_load(constants: Mapping[str, int]) -> float:
@@ -111,7 +172,7 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
                 flops = times[i] * dispatch.get("flops", 0)
                 found[name, i] = {
                     "entry": name, "profile": profile, "at": dispatch.get("at", ""),
-                    "grid": launch["grid"], "flops": flops, "bytes": moved,
+                    "grid": launch["grid"], "times": times[i], "flops": flops, "bytes": moved,
                     "intensity": flops / moved if moved else 0.0,
                 }  # fmt: skip
     return list(found.values())

@@ -36,7 +36,12 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     is_flag=True,
     help="With --kernel: print what it is on machines without a GPU, as WebAssembly text.",
 )
-@click.option("--kernels", is_flag=True, help="Print these figures of all kernels as a table.")
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="Print these figures of all kernels as a table: what they do to memory and caches, and "
+    "the least time they can take on five GPUs, by a model that needs none.",
+)
 @click.option("--memory", is_flag=True, help="Print what GPU memory holds, and when.")
 @click.option(
     "--graph",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 
 from wgcc.wasm.wgsl.wgsl_tree import (
@@ -17,6 +18,8 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Literal,
     Loop,
     Member,
+    Module,
+    ModuleVariable,
     Name,
     Return,
     Run,
@@ -56,6 +59,12 @@ def parse_functions(text: str) -> dict[str, FunctionDef]:
     return found
 
 
+@cache
+def parse_module(text: str) -> Module:
+    """A whole kernel: what it declares, then its functions, `main` among them."""
+    return _Parser(text).module()
+
+
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* |
     (?P<number>0[xX][0-9a-fA-F]+[iu]? | (?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[fiuh]?) |
@@ -73,9 +82,9 @@ _PRECEDENCE = {
     for op in ops.split()
 }
 _COMPOUND = {f"{op}=": op for op in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")}
-_GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast")
-_SHORT = {f"vec{n}{kind[0]}": f"vec{n}<{kind}>" for n in "234" for kind in ("f32", "i32", "u32")}
+_GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast", "atomic", "var")
 _SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
+_SHORT = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in _SUFFIXES.items()}
 
 
 class _Parser:
@@ -140,7 +149,7 @@ class _Parser:
         return left
 
     def _unary(self) -> Expr:
-        if self.token in ("-", "!", "~"):
+        if self.token in ("-", "!", "~", "&"):
             op = self._next()
             return Unary(op, self._unary())
         return self._postfix(self._primary())
@@ -184,9 +193,65 @@ class _Parser:
         self._take("<")
         inner = [self._type_or_name()]
         if self._accept(","):
-            inner.append(self._next())
+            inner.append(self._length())
         self._take(">")
         return f"{name}<{', '.join(inner)}>"
+
+    def _length(self) -> str:
+        """Of an array: a number, or constants that are multiplied."""
+        found = [self._next()]
+        while self.token in ("*", "/", "+"):
+            found += [self._next(), self._next()]
+        return " ".join(found)
+
+    def module(self) -> Module:
+        found = Module({}, {}, {}, {}, ())
+        workgroup: tuple[Expr, ...] = ()
+        while self.token:
+            if self._accept("enable"):
+                self._name()
+                self._take(";")
+            elif self._accept("const"):
+                name = self._name()
+                self._take("=")
+                found.constants[name] = self.expression()
+                self._take(";")
+            elif self.token == "struct":
+                self._struct(found.structs)
+            elif self.token == "fn":
+                function = self.function()
+                found.functions[function.name] = function
+            elif self.token == "var":
+                self._module_variable(found.variables)
+            else:
+                workgroup = self._attribute().get("workgroup_size", workgroup)
+        return replace(found, workgroup=workgroup)
+
+    def _attribute(self) -> dict[str, tuple[Expr, ...]]:
+        self._take("@")
+        return {self._name(): self._args() if self.token == "(" else ()}
+
+    def _struct(self, structs: dict[str, tuple[str, ...]]) -> None:
+        self._take("struct")
+        name = self._name()
+        self._take("{")
+        fields = []
+        while self.token != "}":
+            fields.append(self._name())
+            self._take(":")
+            self._type_or_name()
+            if not self._accept(","):
+                break
+        self._take("}")
+        structs[name] = tuple(fields)
+
+    def _module_variable(self, variables: dict[str, ModuleVariable]) -> None:
+        """`var<storage, read> x0: array<f32, 8>;`"""
+        space = self._type_or_name().removeprefix("var<").removesuffix(">").split(", ")[0]
+        name = self._name()
+        self._take(":")
+        variables[name] = ModuleVariable(space, self._type_or_name())
+        self._take(";")
 
     def function(self) -> FunctionDef:
         self._take("fn")
@@ -194,9 +259,11 @@ class _Parser:
         self._take("(")
         params = []
         while self.token != ")":
+            builtin = self._attribute().get("builtin") if self.token == "@" else None
             param = self._name()
             self._take(":")
-            params.append((param, self._type_or_name()))
+            kind = self._type_or_name()
+            params.append((param, f"@{_named(builtin)}" if builtin else kind))
             if not self._accept(","):
                 break
         self._take(")")
@@ -270,6 +337,13 @@ class _Parser:
             return Let(name, kind, None, mutable)
         self._take("=")
         return Let(name, kind, self.expression(), mutable)
+
+
+def _named(args: tuple[Expr, ...]) -> str:
+    """The only argument of an attribute, which is a name."""
+    (arg,) = args
+    assert isinstance(arg, Name)
+    return arg.name
 
 
 def _number(text: str) -> Literal:

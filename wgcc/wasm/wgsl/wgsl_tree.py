@@ -112,3 +112,22 @@ class FunctionDef:
     params: tuple[tuple[str, str], ...]
     result: str | None
     body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleVariable:
+    """A binding (`storage`, `uniform`) or a variable in workgroup memory (`workgroup`)."""
+
+    space: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A kernel. A parameter of `main` has its built-in as its type: `@workgroup_id`."""
+
+    constants: dict[str, Expr]
+    variables: dict[str, ModuleVariable]
+    structs: dict[str, tuple[str, ...]]
+    functions: dict[str, FunctionDef]
+    workgroup: tuple[Expr, ...]

@@ -1,0 +1,133 @@
+"""What one dispatch of a kernel does to a GPU: its text and its grid say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from wgcc.access.devices import DEVICES, seconds
+from wgcc.access.expressions import Counts, Machine
+from wgcc.access.registers import live_registers
+from wgcc.access.run import run_workgroup
+from wgcc.access.traffic import SECTOR, SharedSite, Site
+from wgcc.wasm.wgsl.parse import WgslError, parse_module
+from wgcc.wasm.wgsl.wgsl_tree import Module
+
+Size = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Figures of a dispatch. `sites` and `shared` are sums over all workgroups.
+
+    `flops`: what the plan says it computes, 0 if that is nothing in particular; `least_bytes`: each
+    byte that it binds once.
+    """
+
+    workgroups: int
+    threads: int
+    registers: int
+    sites: tuple[Site, ...]
+    shared: tuple[SharedSite, ...]
+    counts: Counts
+    flops: int
+    least_bytes: int
+
+    @property
+    def sectors(self) -> float:
+        return sum(site.sectors for site in self.sites)
+
+    @property
+    def sector_ratio(self) -> float:
+        """Sectors of 32 bytes that loads and stores touch, in units of the least possible."""
+        ideal = sum(site.ideal for site in self.sites)
+        return self.sectors / ideal if ideal else 1.0
+
+    @property
+    def sector_ratio_64(self) -> float:
+        """The same in subgroups of 64."""
+        ideal = sum(site.ideal_64 for site in self.sites)
+        return sum(site.sectors_64 for site in self.sites) / ideal if ideal else 1.0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """How many lanes of a subgroup wait for one bank of workgroup memory, at most."""
+        return max((site.ways for site in self.shared), default=1)
+
+    @property
+    def traffic(self) -> float:
+        """Bytes that go through the caches."""
+        return SECTOR * self.sectors
+
+    @property
+    def useful(self) -> float | None:
+        """Which share of the multiply-adds the results need; the rest is padding of tiles."""
+        made = 2 * 32 * self.counts.fma
+        return min(self.flops / made, 1.0) if self.flops and made else None
+
+    @property
+    def instructions(self) -> float:
+        counts = self.counts
+        accesses = sum(s.accesses for s in self.sites) + sum(s.accesses for s in self.shared)
+        return counts.fma + counts.floats + counts.integers + accesses
+
+    def shared_cycles(self, per_cycle: int) -> float:
+        return sum(s.slow_cycles if per_cycle < 128 else s.cycles for s in self.shared)
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """The roofline time on each device."""
+        return {device.name: seconds(self, device) for device in DEVICES}
+
+    @cached_property
+    def peak_share(self) -> dict[str, float]:
+        """Which share of a device's f32 peak the products can reach."""
+        times = self.seconds
+        return {d.name: self.flops / times[d.name] / d.tflops / 1e12 for d in DEVICES}
+
+
+def access_of(text: str, grid: Size, flops: int = 0, least_bytes: int = 0) -> Access:
+    """The model of a dispatch of `grid` workgroups of the kernel with this WGSL text."""
+    module = parse_module(text)
+    size = workgroup_size(module)
+    machine = Machine(module, prod(size))
+    groups = _sampled(grid)
+    for group, weight in groups.items():
+        machine.weight = weight
+        run_workgroup(machine, size, group)
+    return Access(
+        prod(grid),
+        prod(size),
+        live_registers(module, machine.registers),
+        tuple(machine.traffic.sites.values()),
+        tuple(machine.traffic.shared.values()),
+        machine.counts,
+        flops,
+        least_bytes,
+    )
+
+
+def access_or_none(text: str, grid: Size, flops: int, least_bytes: int) -> Access | None:
+    """None for a kernel that somebody has changed into something beyond what wgcc writes."""
+    try:
+        return access_of(text, grid, flops, least_bytes)
+    except (WgslError, LookupError, TypeError, ValueError, AssertionError, AttributeError):
+        return None
+
+
+def workgroup_size(module: Module) -> Size:
+    machine = Machine(module, 1)
+    x, y, z = (*(int(machine.value(expr)) for expr in module.workgroup), 1, 1)[:3]
+    return x, y, z
+
+
+def _sampled(grid: Size) -> dict[Size, float]:
+    """The first, the last and one in the middle, which stands for all others."""
+    count = prod(grid)
+    numbers = {0: 1.0, count // 2: max(count - 2.0, 1.0), count - 1: 1.0}
+    total = sum(numbers.values())
+    x, y, _ = grid
+    return {
+        (n % x, n // x % y, n // (x * y)): weight * count / total for n, weight in numbers.items()
+    }
