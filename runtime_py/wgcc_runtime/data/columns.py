@@ -1,0 +1,109 @@
+"""Records as columns with names and kinds: header, numbers or names, empty and index columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from wgcc_runtime.data.csv_records import Record
+from wgcc_runtime.data.numbers import MISSING, Parse, are_numbers
+from wgcc_runtime.data.source import Source
+
+NUMBERS, NAMES, EMPTY, INDEX = "numbers", "names", "empty", "index"
+INDEX_NAMES = frozenset(("", "id", "index", "#", "no", "nr", "row", "unnamed: 0"))
+
+
+@dataclass(slots=True)
+class Column:
+    """`number` counts from 1. `values` are the numbers of a number column, None where none is."""
+
+    name: str
+    number: int
+    cells: list[str]
+    kind: str
+    values: list[float | None]
+
+    def is_missing(self, row: int) -> bool:
+        return self.cells[row] in MISSING
+
+    def present(self) -> list[str]:
+        return [cell for cell in self.cells if cell not in MISSING]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`lines` has the line (or row) of each row of the columns."""
+
+    source: Source
+    columns: list[Column]
+    lines: list[int]
+    has_header: bool
+
+
+def make_table(
+    records: list[Record], parse: Parse, source: Source, asked: Collection[str], header: bool | None
+) -> Table:
+    """`asked` are names of columns that are no index; `header`: whether there is one, if known."""
+    has_header = find_header(records, parse) if header is None else header
+    body = records[1:] if has_header else records
+    if has_header:
+        names = _names(records[0], source)
+    else:
+        names = [f"column {number + 1}" for number in range(len(records[0].cells))]
+        source.note(
+            "The file has no header; its columns are called `column 1`, `column 2` and so on."
+        )
+    if not body:
+        raise source.refuse("there are no rows under the header")
+    columns = [
+        _column(name, number, [record.cells[number] for record in body], parse)
+        for number, name in enumerate(names)
+    ]
+    for column in columns:
+        if column.kind == EMPTY:
+            source.note(f"`{column.name}` has no values and is left out.")
+    first = records[0].cells[0].lower() if has_header else "data"
+    if first in INDEX_NAMES and columns[0].name not in asked and _is_index(columns[0]):
+        columns[0].kind = INDEX
+        source.note(f"`{columns[0].name}` numbers the rows and is left out.")
+    return Table(source, columns, [record.line for record in body], has_header)
+
+
+def find_header(records: list[Record], parse: Parse) -> bool:
+    first, body = records[0].cells, records[1:]
+    below = [[record.cells[number] for record in body] for number in range(len(first))]
+    texts = [cell not in MISSING and parse(cell) is None for cell in first]
+    if any(text and are_numbers(cells, parse) for text, cells in zip(texts, below, strict=True)):
+        return True
+    names = first[1:] if first[0] == "" else first
+    all_text = bool(names) and all(texts[-len(names) :])
+    repeated = any(cell in cells for cell, cells in zip(first, below, strict=True) if cell)
+    return all_text and len(set(names)) == len(names) and not repeated
+
+
+def _names(header: Record, source: Source) -> list[str]:
+    names = [cell or f"column {number + 1}" for number, cell in enumerate(header.cells)]
+    first: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        if name in first:
+            text = f"columns {first[name]} and {number} are both called `{name}`"
+            raise source.refuse(text, header.line)
+        first[name] = number
+    return names
+
+
+def _column(name: str, number: int, cells: list[str], parse: Parse) -> Column:
+    if all(cell in MISSING for cell in cells):
+        kind = EMPTY
+    else:
+        kind = NUMBERS if are_numbers(cells, parse) else NAMES
+    values = [parse(cell) for cell in cells] if kind == NUMBERS else []
+    return Column(name, number + 1, cells, kind, values)
+
+
+def _is_index(column: Column) -> bool:
+    if column.kind == NAMES:
+        return len(set(column.present())) == len(column.cells)
+    values = [value for value in column.values if value is not None and value == value // 1]
+    is_whole = len(values) == len(column.cells) and len(set(values)) == len(values)
+    return is_whole and max(values) - min(values) == len(values) - 1

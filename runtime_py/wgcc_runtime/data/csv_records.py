@@ -1,0 +1,147 @@
+"""Delimited text as records of cells, each with the line where it starts (RFC 4180)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from wgcc_runtime.data.source import BLANKS, Source
+
+DELIMITERS = "\t;,|"
+# The delimiter is chosen by the first records.
+LOOKED_AT = 100
+# The share of them that must have the same number of fields.
+MOST = 0.5
+_SEP_LINE = re.compile(r"sep=(.)(?:\r\n|\r|\n|$)", re.IGNORECASE)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The trimmed cells of a record, and the number of its first line."""
+
+    line: int
+    cells: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """Records and their delimiter; a single column has none ("")."""
+
+    records: list[Record]
+    delimiter: str
+
+
+def read_records(text: str, source: Source) -> Delimited:
+    """All records; every one has as many cells as the first."""
+    first = _SEP_LINE.match(text)
+    lines = _LINE_END.split(text)
+    if first:
+        delimiter, skipped = first[1], 1
+    else:
+        delimiter, skipped = find_delimiter(lines), 0
+    records = list(_records(lines, skipped, delimiter, source))
+    if not records:
+        raise source.refuse("the file is empty")
+    width = len(records[0].cells)
+    return Delimited([_of_width(record, width, source) for record in records], delimiter)
+
+
+def find_delimiter(lines: list[str]) -> str:
+    """The one that gives most of the first records the same number of fields; "" for none."""
+    best, best_share = "", 0.0
+    for delimiter in DELIMITERS:
+        counts: Counter[int] = Counter()
+        for record in _records(lines, 0, delimiter, None):
+            counts[len(record.cells)] += 1
+            if counts.total() == LOOKED_AT:
+                break
+        total = counts.total()
+        share = max((n / total for width, n in counts.items() if width > 1), default=0.0)
+        if share >= MOST and share > best_share:
+            best, best_share = delimiter, share
+    return best
+
+
+def _of_width(record: Record, width: int, source: Source) -> Record:
+    cells = record.cells
+    if len(cells) > width and not any(cells[width:]):
+        return Record(record.line, cells[:width])
+    if len(cells) != width:
+        fields = "field" if len(cells) == 1 else "fields"
+        text = f"{len(cells)} {fields}, but the first {source.unit} has {width}"
+        raise source.refuse(text, record.line)
+    return record
+
+
+def _records(
+    lines: list[str], skipped: int, delimiter: str, source: Source | None
+) -> Iterator[Record]:
+    """Without a source, an unclosed quote ends with the text."""
+    at = skipped
+    while at < len(lines):
+        line, start = lines[at], at + 1
+        at += 1
+        if not line.strip(BLANKS):
+            continue
+        if '"' not in line:
+            cells = line.split(delimiter) if delimiter else [line]
+            yield Record(start, [cell.strip(BLANKS) for cell in cells])
+            continue
+        fields = _Quoted(delimiter, start)
+        while fields.add(line) and at < len(lines):
+            line = "\n" + lines[at]
+            at += 1
+        if fields.opened and source:
+            raise source.refuse("the quote that opens here is never closed", *fields.opened)
+        yield Record(start, fields.cells())
+
+
+class _Quoted:
+    """The fields of a record with quotes, which may go on over several lines."""
+
+    def __init__(self, delimiter: str, line: int) -> None:
+        self._delimiter, self._line = delimiter, line
+        self._done: list[str] = []
+        self._field: list[str] = []
+        # Line and column of the quote that is open.
+        self.opened: tuple[int, int] | None = None
+
+    def add(self, text: str) -> bool:
+        """Whether a quote is still open at the end of this line."""
+        if text.startswith("\n"):
+            self._line += 1
+        at = 0
+        while at < len(text):
+            at = self._inside(text, at) if self.opened else self._outside(text, at)
+        return self.opened is not None
+
+    def cells(self) -> list[str]:
+        return [field.strip(BLANKS) for field in (*self._done, "".join(self._field))]
+
+    def _inside(self, text: str, at: int) -> int:
+        """Takes text up to the next quote, which closes the field or is one of a doubled pair."""
+        end = text.find('"', at)
+        if end < 0:
+            self._field.append(text[at:])
+            return len(text)
+        self._field.append(text[at:end])
+        if text[end + 1 : end + 2] == '"':
+            self._field.append('"')
+            return end + 2
+        self.opened = None
+        return end + 1
+
+    def _outside(self, text: str, at: int) -> int:
+        letter = text[at]
+        if letter == self._delimiter:
+            self._done.append("".join(self._field))
+            self._field = []
+        elif letter == '"' and not "".join(self._field).strip(BLANKS):
+            self._field = []
+            self.opened = self._line, len(self._done) + 1
+        else:
+            self._field.append(letter)
+        return at + 1

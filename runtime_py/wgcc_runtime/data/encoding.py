@@ -1,0 +1,35 @@
+"""Bytes of a file as text: byte order marks, UTF-8, else Windows-1252."""
+
+from __future__ import annotations
+
+from wgcc_runtime.data.source import Source
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+def decode(data: bytes, source: Source) -> str:
+    """The text of a file, without its byte order mark."""
+    if data.startswith(b"PK\x03\x04"):
+        what = "an .xlsx workbook or another zip file"
+        raise source.refuse(f"this is {what}, not text: save it as CSV")
+    if data.startswith(b"%PDF"):
+        raise source.refuse("this is a PDF, not text: export its table as CSV")
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            # As in browsers, what is no character of the encoding becomes U+FFFD.
+            return data[len(mark) :].decode(encoding, errors="replace")
+    if b"\0" in data:
+        raise source.refuse("this is not text: it has bytes of value 0")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        source.note("The file is not UTF-8; it was read as Windows-1252.")
+        return "".join(map(_WINDOWS.__getitem__, data))
+
+
+def _windows_letter(byte: int) -> str:
+    """As browsers read it: the five bytes that Windows-1252 leaves open are control characters."""
+    return bytes([byte]).decode("cp1252", errors="ignore") or chr(byte)
+
+
+_WINDOWS = [_windows_letter(byte) for byte in range(256)]

@@ -1,0 +1,122 @@
+"""JSON as a table: a list of objects, a list of lists, an object of lists; or as arrays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.csv_records import Delimited, Record
+from wgcc_runtime.data.json_place import broken_at
+from wgcc_runtime.data.source import BLANKS, Source
+
+_FORMS = "a list of objects, a list of lists, or an object of lists"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTable:
+    """`header`: whether the first record is one; None where the rules of tables decide."""
+
+    table: Delimited
+    header: bool | None
+
+
+def read_json(text: str, source: Source) -> JsonTable | dict[str, Array]:
+    value = _parse(text, source)
+    source.unit = "row"
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return _objects(value, source)
+    if isinstance(value, list) and value and all(isinstance(item, list) for item in value):
+        return _lists(value, source)
+    if isinstance(value, dict) and value and all(isinstance(v, list) for v in value.values()):
+        nested = any(isinstance(item, list) for items in value.values() for item in items)
+        return _arrays(value, source) if nested else _columns(value, source)
+    if value in ([], {}):
+        raise source.refuse("the file is empty")
+    raise source.refuse(f"a table in JSON is {_FORMS}")
+
+
+def _parse(text: str, source: Source) -> Any:
+    try:
+        # Numbers stay as they are written: `1` and `1.0` are cells like those of a CSV file.
+        return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        line, column = broken_at(text)
+        raise source.refuse("this is not valid JSON", line, column) from None
+
+
+class _Number(str):
+    """The text of a number."""
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _objects(items: list[dict[str, Any]], source: Source) -> JsonTable:
+    names = list(dict.fromkeys(name for item in items for name in item))
+    records = [Record(0, [name.strip(BLANKS) for name in names])]
+    for row, item in enumerate(items, 1):
+        cells = [_cell(item.get(name), row, at, source) for at, name in enumerate(names, 1)]
+        records.append(Record(row, cells))
+    return JsonTable(Delimited(records, ""), header=True)
+
+
+def _lists(items: list[list[Any]], source: Source) -> JsonTable:
+    width = len(items[0])
+    records = []
+    for row, item in enumerate(items, 1):
+        cells = [_cell(value, row, at, source) for at, value in enumerate(item, 1)]
+        if len(cells) != width:
+            fields = "field" if len(cells) == 1 else "fields"
+            raise source.refuse(f"{len(cells)} {fields}, but the first row has {width}", row)
+        records.append(Record(row, cells))
+    if not width:
+        raise source.refuse("the file is empty")
+    return JsonTable(Delimited(records, ""), header=None)
+
+
+def _columns(value: dict[str, list[Any]], source: Source) -> JsonTable:
+    (first, items), *others = value.items()
+    for name, other in others:
+        if len(other) != len(items):
+            text = f"`{first}` has {len(items)} values, but `{name}` has {len(other)}"
+            raise source.refuse(text)
+    records = [Record(0, [name.strip(BLANKS) for name in value])]
+    for row in range(len(items)):
+        cells = [_cell(v[row], row + 1, at, source) for at, v in enumerate(value.values(), 1)]
+        records.append(Record(row + 1, cells))
+    return JsonTable(Delimited(records, ""), header=True)
+
+
+def _cell(value: Any, row: int, column: int, source: Source) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value.strip(BLANKS)
+    raise source.refuse("a list or an object where a single value is expected", row, column)
+
+
+def _arrays(value: dict[str, list[Any]], source: Source) -> dict[str, Array]:
+    found = {}
+    for name, items in value.items():
+        try:
+            numbers = _numbers(items)
+            found[name] = np.array(numbers)
+        except ValueError:
+            text = f"`{name}` is not an array of numbers with rows of equal length"
+            raise source.refuse(text) from None
+    return found
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    if not isinstance(value, _Number):
+        raise ValueError(value)
+    return float(value) if set(value) & set(".eE") else int(value)

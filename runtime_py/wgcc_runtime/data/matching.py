@@ -1,0 +1,230 @@
+"""Which columns of a table feed which input of an entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
+from wgcc_runtime.data.form import EntryForm, Port
+from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.source import listed
+
+TARGET_NAMES = frozenset(("target", "label", "class", "y", "species", "category"))
+
+
+@dataclass(slots=True)
+class Matching:
+    """Columns by input, and the input that is the target, if the entry has one."""
+
+    target: str | None
+    columns: dict[str, list[Column]] = field(default_factory=dict)
+
+    def used(self) -> list[Column]:
+        """In file order."""
+        found = {column.number: column for some in self.columns.values() for column in some}
+        return [found[number] for number in sorted(found)]
+
+
+def match_columns(table: Table, entry: EntryForm, target: str | None, options: Options) -> Matching:
+    """In this order: what the options say, names of inputs, the target, the rest."""
+    matcher = _Matcher(table, entry, target, options)
+    matcher.by_options()
+    matcher.by_name()
+    matcher.by_target()
+    matcher.the_rest()
+    matcher.note_unused()
+    return matcher.found
+
+
+class _Matcher:
+    def __init__(
+        self, table: Table, entry: EntryForm, target: str | None, options: Options
+    ) -> None:
+        self._table, self._entry, self._options = table, entry, options
+        self._source = table.source
+        self._left = [c for c in table.columns if c.kind not in (EMPTY, INDEX)]
+        self.found = Matching(target if target in entry.rows else None)
+
+    def by_options(self) -> None:
+        target, columns = self.found.target, self._options.columns
+        if self._options.target is not None:
+            if target is None:
+                text = f"`target` is given, but `{self._entry.name}` has no input to learn"
+                raise self._source.refuse(text)
+            self._assign(target, [self._named(self._options.target)])
+        if isinstance(columns, Mapping):
+            for name, names in columns.items():
+                if name not in self._entry.rows:
+                    text = f"`{self._entry.name}` has no input `{name}` with rows"
+                    raise self._source.refuse(f"{text}; there are: {listed(self._entry.rows)}")
+                self._assign(name, [self._named(column) for column in names])
+        elif columns is not None:
+            chosen = [self._named(column) for column in columns]
+            self._assign(self._one_left([n for n in self._open() if n != target]), chosen)
+
+    def by_name(self) -> None:
+        for name in self._open():
+            port = self._entry.inputs[name]
+            columns = self._called(name)
+            if columns and _fill(columns, port):
+                self._assign(name, columns)
+
+    def by_target(self) -> None:
+        target = self.found.target
+        if target is None or target in self.found.columns or not self._left:
+            return
+        port = self._entry.inputs[target]
+        called = {*TARGET_NAMES, target.lower()}
+        named = [column for column in self._left if column.name.lower() in called]
+        if len(named) == 1 and _fill(named, port):
+            self._assign(target, named)
+            return
+        columns, where = self._by_place(port)
+        names = listed(f"`{column.name}`" for column in columns)
+        self._source.note(f"`{target}` is taken from the {where}, {names}.")
+        self._assign(target, columns)
+
+    def the_rest(self) -> None:
+        if not self._open():
+            return
+        name = self._one_left(self._open())
+        port, columns = self._entry.inputs[name], list(self._left)
+        if _fill(columns, port):
+            self._assign(name, columns)
+            return
+        self._check_numbers(name, columns)
+        wanted = f"{port.row_size} column" + ("" if port.row_size == 1 else "s")
+        if not columns:
+            raise self._source.refuse(f"`{name}` takes {wanted}, but none is left for it")
+        are = "1 is" if len(columns) == 1 else f"{len(columns)} are"
+        raise self._source.refuse(
+            f"`{name}` takes {wanted}, but {are} left for it: "
+            f"{listed(column.name for column in columns)}. Choose them with --columns"
+        )
+
+    def note_unused(self) -> None:
+        if self._left:
+            names = listed(f"`{column.name}`" for column in self._left)
+            self._source.note(f"Columns that are not used: {names}.")
+
+    def _open(self) -> list[str]:
+        """Inputs that have no columns yet."""
+        return [name for name in self._entry.rows if name not in self.found.columns]
+
+    def _assign(self, name: str, columns: list[Column]) -> None:
+        self.found.columns[name] = columns
+        self._left = [column for column in self._left if column not in columns]
+        port = self._entry.inputs[name]
+        if _fill(columns, port):
+            return
+        self._check_numbers(name, columns)
+        wanted = f"{port.row_size} column" + ("" if port.row_size == 1 else "s")
+        names = listed(column.name for column in columns)
+        raise self._source.refuse(f"`{name}` takes {wanted}, not {len(columns)}: {names}")
+
+    def _check_numbers(self, name: str, columns: list[Column]) -> None:
+        """Refuses names where the input takes numbers."""
+        port = self._entry.inputs[name]
+        odd = next((column for column in columns if column.kind == NAMES), None)
+        if odd is None or port.takes_classes:
+            return
+        if len(columns) == 1 and name == self.found.target and port.is_float and port.row_size > 1:
+            self._refuse_classes(odd, name, port.row_size)
+        row = next(row for row in range(len(odd.cells)) if not odd.is_missing(row))
+        others = [column.name for column in columns if column.kind == NUMBERS]
+        if name == self.found.target:
+            advice = "choose another column with --target NAME"
+        else:
+            advice = f"choose its columns with --columns {','.join(others) or 'NAMES'}"
+        text = f"`{odd.name}` holds names ('{odd.cells[row]}'), but `{name}` takes numbers"
+        raise self._source.refuse(f"{text}: {advice}", self._table.lines[row], odd.number)
+
+    def _refuse_classes(self, column: Column, name: str, count: int) -> None:
+        classes = sorted(set(column.present()))
+        text = f"`{column.name}` has {len(classes)} classes ({listed(classes)}), but `{name}` has"
+        raise self._source.refuse(f"{text} {count}")
+
+    def _by_place(self, port: Port) -> tuple[list[Column], str]:
+        """The first or last column, whichever alone fits; else the last ones."""
+        first, last = self._left[0], self._left[-1]
+        fitting = [column for column in (first, last) if _fits_classes(column, port)]
+        if len(fitting) == 2 and first is not last:
+            names = listed(column.name for column in self._left)
+            text = f"which column is `{port.name}`? Give --target NAME; there are: {names}"
+            raise self._source.refuse(text)
+        if fitting:
+            return fitting[:1], "first column" if fitting[0] is not last else "last column"
+        columns = self._left[-port.row_size :] if port.is_float else [last]
+        return columns, "last column" if len(columns) == 1 else "last columns"
+
+    def _named(self, name: str) -> Column:
+        for column in self._table.columns:
+            if column.name == name:
+                if column.kind == EMPTY:
+                    raise self._source.refuse(f"`{name}` has no values")
+                return column
+        known = listed(column.name for column in self._table.columns)
+        raise self._source.refuse(f"there is no column `{name}`; there are: {known}")
+
+    def _called(self, name: str) -> list[Column]:
+        """The column `x`, or `x0`, `x1`, … by their numbers (also x.0, x_0, x[0])."""
+        exact = [column for column in self._left if column.name == name]
+        if exact:
+            return exact
+        pattern = re.compile(rf"{re.escape(name)}(?:[._]?([0-9]+)|\[([0-9]+)\])")
+        numbered = [
+            (int(found[1] or found[2]), column)
+            for column in self._left
+            if (found := pattern.fullmatch(column.name))
+        ]
+        return [column for _, column in sorted(numbered, key=lambda item: item[0])]
+
+    def _one_left(self, names: Sequence[str]) -> str:
+        if len(names) == 1:
+            return names[0]
+        if not names:
+            raise self._source.refuse("`columns` is given, but no input is left for it")
+        inputs = listed(f"`{name}`" for name in names)
+        raise self._source.refuse(
+            f"which columns are {inputs}? Name the columns like the inputs; there are: "
+            f"{listed(column.name for column in self._left)}"
+        )
+
+
+def _fill(columns: list[Column], port: Port) -> bool:
+    """Whether the columns hold what a row of the input takes."""
+    if len(columns) == 1 and is_one_hot(columns[0], port):
+        return True
+    if len(columns) != port.row_size:
+        return False
+    return port.takes_classes or all(column.kind != NAMES for column in columns)
+
+
+def is_one_hot(column: Column, port: Port) -> bool:
+    """A column of C names for a float input with rows of C numbers."""
+    if not port.is_float or column.kind != NAMES or len(port.row_shape) != 1:
+        return False
+    return port.row_size > 1 and len(set(column.present())) == port.row_size
+
+
+def _fits_classes(column: Column, port: Port) -> bool:
+    if port.is_float:
+        return is_one_hot(column, port)
+    if not port.takes_classes:
+        return False
+    most = port.class_count
+    if column.kind == NAMES:
+        return most is None or len(set(column.present())) <= most
+    values = [value for value in column.values if value is not None]
+    if any(value % 1 for value in values):
+        return False
+    different = len(set(values))
+    inside = port.allowed is not None and all(_is_within(value, port) for value in values)
+    return (most is None or different <= most) and (inside or different < len(values))
+
+
+def _is_within(value: float, port: Port) -> bool:
+    assert port.allowed is not None
+    return port.allowed.low <= value <= port.allowed.high or value == port.allowed.ignore

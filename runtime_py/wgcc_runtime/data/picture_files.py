@@ -1,0 +1,84 @@
+"""Which picture files a source has, which class each belongs to, and their pixels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.source import Source, counted
+from wgcc_runtime.errors import WgccError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFile:
+    """`label` is the name of its class, or "" if nothing says it."""
+
+    path: Path
+    label: str
+
+
+def is_picture(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
+
+
+def find_pictures(places: Sequence[Path], source: Source) -> list[PictureFile]:
+    """Files of a folder, of its folders, or as given; sorted, without hidden ones."""
+    if len(places) == 1 and places[0].is_dir():
+        files = _in_folder(places[0], source)
+    else:
+        files = [PictureFile(path, _label(path)) for path in sorted(places)]
+    if not files:
+        raise source.refuse("there are no pictures (.png, .jpg, .gif, .webp or .bmp)")
+    return files
+
+
+def _in_folder(folder: Path, source: Source) -> list[PictureFile]:
+    inside = _visible(folder)
+    folders = [path for path in inside if path.is_dir() and any(map(is_picture, _visible(path)))]
+    if folders:
+        found = [(path, inner.name) for inner in folders for path in _visible(inner)]
+    else:
+        found = [(path, _label(path)) for path in inside if path.is_file()]
+    pictures = [PictureFile(path, label) for path, label in found if is_picture(path)]
+    others = len(found) - len(pictures)
+    if others:
+        verb = "is" if others == 1 else "are"
+        what = counted(others, f"file that {verb} no picture", f"files that {verb} no pictures")
+        source.note(f"{what} {verb} left out.")
+    return pictures
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _label(path: Path) -> str:
+    """The letters that the file's name begins with."""
+    found = _LETTERS.match(path.name)
+    return found[0] if found else ""
+
+
+def read_pixels(path: Path) -> Array:
+    """Height x width x RGBA, as float64 from 0 to 255, turned as the camera says."""
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError:
+        text = "reading pictures needs Pillow: pip install 'wgcc-runtime[images]'"
+        raise WgccError("data", text, str(path)) from None
+    broken = (OSError, ValueError, SyntaxError, UnidentifiedImageError)
+    try:
+        with Image.open(path) as opened:
+            image = ImageOps.exif_transpose(opened)
+            if image.mode.startswith("I;16"):
+                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+            return np.asarray(image.convert("RGBA"), np.float64)
+    except (*broken, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise WgccError("data", f"{path}: this picture cannot be read", str(path)) from None

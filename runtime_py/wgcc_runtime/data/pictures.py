@@ -1,0 +1,89 @@
+"""Pictures as data: one row per file, and classes from the names of folders or files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import CALLER_TYPES, Array
+from wgcc_runtime.data.form import EntryForm, Port
+from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.picture_files import PictureFile, find_pictures, read_pixels
+from wgcc_runtime.data.resize import Layout, layout_of, picture_row
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.rows_left import check_rows, other_inputs
+from wgcc_runtime.data.source import Source, listed
+
+
+def read_pictures(
+    places: Sequence[Path], source: Source, entry: EntryForm, options: Options
+) -> Data:
+    others = other_inputs(entry, options.values, source)
+    image, labels = _inputs(entry, source)
+    files = find_pictures(places, source)
+    check_rows(source, entry, len(files))
+    specs, arrays = {}, {}
+    for port, layout in image:
+        scale = 255 if port.is_float else 1
+        specs[port.name] = {"kind": "pictures", "layout": layout.order, "scale": scale}
+        arrays[port.name] = _rows(files, port, layout, scale)
+    for port in labels:
+        specs[port.name], arrays[port.name] = _classes(files, source, port, options)
+    preparation = options.preparation or {
+        "version": 1,
+        "inputs": {name: specs[name] for name in entry.rows},
+        "target": labels[0].name if labels else None,
+        "missing": options.missing,
+    }
+    found = {name: arrays[name] for name in entry.rows}
+    return Data({**found, **others}, preparation, len(files), entry.rows, source.notes)
+
+
+def _inputs(entry: EntryForm, source: Source) -> tuple[list[tuple[Port, Layout]], list[Port]]:
+    """The one input for pictures, and the one for their classes, if there is one."""
+    ports = [entry.inputs[name] for name in entry.rows]
+    image = [(port, layout) for port in ports if (layout := layout_of(port))]
+    others = [port for port in ports if not layout_of(port)]
+    labels = [port for port in others if port.takes_classes or len(port.row_shape) == 1]
+    if len(image) != 1 or len(labels) > 1 or len(labels) < len(others):
+        shapes = listed(f"`{port.name}` {port}" for port in ports) or "none"
+        raise source.refuse(
+            f"pictures need one input with rows of shape [C, H, W], [H, W, C] or [H, W], and at "
+            f"most one for classes; `{entry.name}` takes: {shapes}"
+        )
+    return image, labels
+
+
+def _rows(files: list[PictureFile], port: Port, layout: Layout, scale: float) -> Array:
+    rows = np.stack([picture_row(read_pixels(file.path), layout, scale) for file in files])
+    if not port.is_float:
+        rows = np.floor(rows + 0.5)
+    return rows.astype(CALLER_TYPES[port.dtype])
+
+
+def _classes(
+    files: list[PictureFile], source: Source, port: Port, options: Options
+) -> tuple[dict[str, Any], Array]:
+    for file in files:
+        if not file.label:
+            raise source.refuse(
+                f"nothing says the class of {file.path.name}: put the pictures of each class into "
+                "a folder with its name, or let their names begin with it"
+            )
+    known = (options.preparation or {"inputs": {}})["inputs"].get(port.name, {}).get("classes")
+    names = known or sorted({file.label for file in files})
+    most = port.row_size if port.is_float else port.class_count
+    if most is not None and len(names) > most:
+        text = f"{len(names)} classes ({listed(names)}), but `{port.name}` has {most}"
+        raise source.refuse(text)
+    for file in files:
+        if file.label not in names:
+            text = f"{file.path.name} is of `{file.label}`, a class that the model does not know"
+            raise source.refuse(f"{text}; it knows: {listed(names)}")
+    ids = np.array([names.index(file.label) for file in files], np.int32)
+    if port.is_float:
+        return {"kind": "one hot", "classes": names}, np.eye(port.row_size, dtype=np.float32)[ids]
+    return {"kind": "classes", "classes": names}, ids.reshape(len(ids), *port.row_shape)

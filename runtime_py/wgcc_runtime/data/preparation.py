@@ -1,0 +1,164 @@
+"""What was done to the data that a model was trained with, kept with the model.
+
+It turns new rows into what the model takes, and its outputs into what people read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.scaling import scaled, unscaled
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.strict_json import parse_json
+
+Preparation = dict[str, Any]
+VERSION = 1
+KEY = "preparation"
+KINDS = ("columns", "classes", "one hot", "pictures", "text")
+MAX_BYTES = 1 << 20
+# Decimal exponents between which JavaScript writes a number without one.
+_LEAST, _MOST = -7, 21
+
+
+def preparation_text(preparation: Preparation) -> str:
+    """Compact JSON with sorted keys and JavaScript's numbers: the same in both languages."""
+    return _text(preparation)
+
+
+def parse_preparation(text: str, what: str) -> Preparation:
+    """The preparation that a file's metadata holds; `what` names the file in errors."""
+    found = parse_json(text.encode(), what, MAX_BYTES, "weights")
+    if isinstance(found, dict) and found.get("version") not in (None, VERSION):
+        version = found["version"]
+        raise WgccError("version", f"{what} has a preparation of version {version!r}, not 1", what)
+    if not _is_preparation(found):
+        raise WgccError("weights", f"{what} has a preparation this runtime does not know", what)
+    result: Preparation = found
+    return result
+
+
+def prepared_inputs(preparation: Preparation | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Raw rows as the model takes them: columns that were scaled for training are scaled."""
+    specs = preparation["inputs"] if preparation else {}
+    return {name: _scale(value, specs.get(name)) for name, value in inputs.items()}
+
+
+def readable_outputs(
+    preparation: Preparation | None, outputs: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Outputs in the target's own units: the float output that stands for a scaled target."""
+    found = dict(outputs)
+    name = _scaled_output(preparation, outputs)
+    if name is not None and preparation is not None:
+        spec = preparation["inputs"][preparation["target"]]
+        values = found[name]
+        flat = values.reshape(len(values), -1)
+        rows = unscaled(flat, np.array(spec["mean"]), np.array(spec["deviation"]))
+        found[name] = rows.astype(values.dtype).reshape(values.shape)
+    return found
+
+
+def class_names(preparation: Preparation | None) -> list[str] | None:
+    """The names of the target's classes."""
+    if not preparation or preparation["target"] is None:
+        return None
+    names: list[str] | None = preparation["inputs"].get(preparation["target"], {}).get("classes")
+    return names
+
+
+def _scale(value: Any, spec: Mapping[str, Any] | None) -> Any:
+    if not spec or "mean" not in spec:
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu" or array.ndim == 0:
+        return value  # the check that follows reports it
+    width = len(spec["mean"])
+    if math.prod(array.shape[1:]) != width:
+        return value
+    rows = scaled(
+        array.reshape(len(array), width), np.array(spec["mean"]), np.array(spec["deviation"])
+    )
+    return rows.reshape(array.shape).astype(np.float32)
+
+
+def _scaled_output(preparation: Preparation | None, outputs: Mapping[str, Array]) -> str | None:
+    """The only float output with rows as those of the target."""
+    if not preparation or preparation["target"] is None:
+        return None
+    spec = preparation["inputs"].get(preparation["target"], {})
+    if "mean" not in spec:
+        return None
+    width = len(spec["mean"])
+    fitting = [
+        name
+        for name, array in outputs.items()
+        if array.dtype.kind == "f" and array.ndim and math.prod(array.shape[1:]) == width
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _is_preparation(found: Any) -> bool:
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        return False
+    inputs, target = found.get("inputs"), found.get("target")
+    if not isinstance(inputs, dict) or not (target is None or isinstance(target, str)):
+        return False
+    return found.get("missing") in ("drop", "mean") and all(map(_is_spec, inputs.values()))
+
+
+def _is_spec(spec: Any) -> bool:
+    if not isinstance(spec, dict) or spec.get("kind") not in KINDS:
+        return False
+    names = [spec.get("columns", []), spec.get("classes", [])]
+    if not all(isinstance(n, list) and all(isinstance(name, str) for name in n) for n in names):
+        return False
+    if ("mean" in spec) != ("deviation" in spec):
+        return False
+    scales = [spec.get("mean", []), spec.get("deviation", [])]
+    if not all(isinstance(s, list) and all(map(_is_number, s)) for s in scales):
+        return False
+    return "mean" not in spec or len(scales[0]) == len(scales[1]) == len(names[0])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        items = (f"{_text(key)}:{_text(value[key])}" for key in sorted(value))
+        return "{" + ",".join(items) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_text, value)) + "]"
+    if isinstance(value, float):
+        return number_text(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def number_text(value: float) -> str:
+    """The shortest decimal number that reads as `value`, as JavaScript's `String` writes it."""
+    mantissa, _, exponent = repr(float(value)).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    whole, _, part = mantissa.partition(".")
+    digits = (whole + ("" if part == "0" else part)).lstrip("0")
+    # The number is 0.DIGITS times ten to the power of `point`.
+    leading = len(whole + part) - len((whole + part).lstrip("0"))
+    point = len(whole) - leading + int(exponent or 0)
+    digits = digits.rstrip("0")
+    if not digits:
+        return "0"
+    if len(digits) <= point <= _MOST:
+        return sign + digits + "0" * (point - len(digits))
+    if 0 < point <= _MOST:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if _LEAST < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = point - 1
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{'+' if power > 0 else '-'}{abs(power)}"

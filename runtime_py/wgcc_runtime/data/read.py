@@ -1,0 +1,78 @@
+"""`read_data`: a file or folder as data for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.data import array_files
+from wgcc_runtime.data.csv_records import read_records
+from wgcc_runtime.data.encoding import decode
+from wgcc_runtime.data.form import EntryForm, ModelForm, form_of
+from wgcc_runtime.data.json_tables import JsonTable, read_json
+from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.picture_files import is_picture
+from wgcc_runtime.data.pictures import read_pictures
+from wgcc_runtime.data.preparation import Preparation
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.source import Source, counted
+from wgcc_runtime.data.tables import read_table
+from wgcc_runtime.data.text_windows import read_text, reads_text
+from wgcc_runtime.errors import WgccError
+
+TABLES = (".csv", ".tsv", ".tab", ".json")
+
+
+def read_data(
+    source: str | Path | Sequence[str | Path],
+    model: Any,
+    *,
+    entry: str = "train",
+    target: str | None = None,
+    columns: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    scale: bool = False,
+    missing: str = "drop",
+    decimal: str | None = None,
+    unknown: str | None = None,
+    values: Mapping[str, Any] | None = None,
+    preparation: Preparation | None = None,
+) -> Data:
+    """A table, arrays, pictures or text as arrays for the inputs of an entry.
+
+    `source` is a file or folder, or a list of picture files; `model` a model or its plan. The
+    rules, and what the options mean, are in wgcc/DATA.md. With a `preparation`, such as that of a
+    trained model, columns, classes and scaling are the same as there.
+    """
+    options = Options(target, columns, scale, missing, decimal, unknown, values or {}, preparation)
+    form = form_of(model)
+    if not isinstance(source, str | Path):
+        places = [Path(place) for place in source]
+        name = counted(len(places), "picture", "pictures")
+        return read_pictures(places, Source(name), form.entry(entry), options)
+    return _read(Path(source), Source(str(source)), form, form.entry(entry), options)
+
+
+def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options: Options) -> Data:
+    suffix = path.suffix.lower()
+    if (path.is_dir() and any(path.glob("*.npy"))) or suffix in array_files.SUFFIXES:
+        return array_files.data_of_arrays(array_files.read_arrays(path), source, entry)
+    if path.is_dir() or is_picture(path):
+        return read_pictures([path], source, entry, options)
+    text = decode(_bytes(path, source), source)
+    if suffix not in TABLES and reads_text(form, entry):
+        return read_text(text, source, form, entry, options)
+    if suffix != ".json":
+        return read_table(read_records(text, source), source, form, entry, options)
+    found = read_json(text, source)
+    if isinstance(found, JsonTable):
+        return read_table(found.table, source, form, entry, options, found.header)
+    return array_files.data_of_arrays(found, source, entry)
+
+
+def _bytes(path: Path, source: Source) -> bytes:
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise WgccError("data", f"cannot read {path}: {reason}", source.name) from None

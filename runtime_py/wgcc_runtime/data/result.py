@@ -1,0 +1,46 @@
+"""What reading data gives: arrays for `fit`, and everything that people should know about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.preparation import Preparation
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.threefry import random_words
+
+
+@dataclass(slots=True)
+class Data:
+    """Made by `read_data`; `fit` takes it and keeps its preparation with the model.
+
+    `arrays` by input; those named in `with_rows` have one row per example. `dropped` has for each
+    reason the number of rows and the first line; `columns` the columns of a table with their kinds
+    and inputs; `needs_scaling` the columns that should be scaled but were not asked to be.
+    """
+
+    arrays: dict[str, Array]
+    preparation: Preparation | None
+    rows: int
+    with_rows: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    columns: list[dict[str, Any]] = field(default_factory=list)
+    needs_scaling: list[str] = field(default_factory=list)
+
+    def split(self, share: float, seed: int = 0) -> tuple[Data, Data]:
+        """Rows to train with, and a `share` of them to judge with, chosen by `seed`."""
+        if not 0 < share < 1:
+            raise WgccError("range", f"a held-out share is between 0 and 1, not {share!r}", "share")
+        order = np.argsort(random_words(seed, "held out", self.rows, 0), kind="stable")
+        count = min(max(1, int(share * self.rows + 0.5)), self.rows - 1)
+        if count < 1:
+            raise WgccError("data", "a single row cannot be split into two parts", "share")
+        return self._of(np.sort(order[count:])), self._of(np.sort(order[:count]))
+
+    def _of(self, rows: Array) -> Data:
+        arrays = {n: a[rows] if n in self.with_rows else a for n, a in self.arrays.items()}
+        return replace(self, arrays=arrays, rows=len(rows))

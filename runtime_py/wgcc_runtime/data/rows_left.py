@@ -1,0 +1,44 @@
+"""Whether there are enough rows, and numbers for the inputs that are no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.form import EntryForm
+from wgcc_runtime.data.source import Source, counted
+
+
+def check_rows(
+    source: Source, entry: EntryForm, rows: int, dropped: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    if not rows:
+        reasons = ", ".join(
+            f"{found['count']} {'has' if found['count'] == 1 else 'have'} {found['reason']}"
+            for found in dropped
+        )
+        raise source.refuse(f"no row is left: {reasons}" if reasons else "there are no rows")
+    if rows < entry.batch and not entry.any_rows:
+        what = "trains on" if entry.training else "takes"
+        text = f"{counted(rows, 'row', 'rows')}, but the model {what} batches of {entry.batch}"
+        advice = f"rebuild with --set {entry.dim}={rows}" if entry.dim else "change the model"
+        raise source.refuse(f"{text}: {advice}")
+
+
+def other_inputs(entry: EntryForm, values: Mapping[str, Any], source: Source) -> dict[str, Array]:
+    """Arrays for the inputs that a table has no columns for."""
+    found: dict[str, Array] = {}
+    for name in values:
+        if name not in entry.inputs:
+            raise source.refuse(f"`{entry.name}` has no input `{name}`")
+    for name, port in entry.inputs.items():
+        if name in values:
+            found[name] = np.asarray(values[name], np.float32 if port.is_float else np.int32)
+        elif name not in entry.rows:
+            what = "a single number" if not port.shape else str(port)
+            text = f"a table has no column for `{name}`, {what}: give --value {name}=NUMBER"
+            raise source.refuse(text)
+    return found

@@ -1,0 +1,211 @@
+"""A table as arrays for the inputs of an entry: matching, missing cells, classes, scaling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import CALLER_TYPES, Array
+from wgcc_runtime.data.classes import read_classes
+from wgcc_runtime.data.columns import NUMBERS, Column, Table, make_table
+from wgcc_runtime.data.csv_records import Delimited
+from wgcc_runtime.data.form import EntryForm, ModelForm, Port
+from wgcc_runtime.data.matching import Matching, is_one_hot, match_columns
+from wgcc_runtime.data.numbers import number_parser
+from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.prepared_columns import find_prepared
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.rows_left import check_rows, other_inputs
+from wgcc_runtime.data.scaling import deviation_of, mean_of, needs_scaling, scaled
+from wgcc_runtime.data.source import Source, counted, shown
+
+COLUMNS, CLASSES, ONE_HOT = "columns", "classes", "one hot"
+
+
+def read_table(
+    delimited: Delimited,
+    source: Source,
+    form: ModelForm,
+    entry: EntryForm,
+    options: Options,
+    header: bool | None = None,
+) -> Data:
+    """Reads records for an entry. `header`: whether the first record is one, if that is known."""
+    others = other_inputs(entry, options.values, source)
+    parse = number_parser(delimited.records, delimited.delimiter, options.decimal, source)
+    asked = {*options.asked(), *entry.inputs, *_prepared_names(options)}
+    table = make_table(delimited.records, parse, source, asked, header)
+    if options.preparation:
+        matching = find_prepared(table, entry, options)
+    else:
+        matching = match_columns(table, entry, form.target(entry), options)
+    return _Reading(table, entry, matching, options).data(others)
+
+
+def _prepared_names(options: Options) -> set[str]:
+    specs = options.preparation["inputs"].values() if options.preparation else ()
+    return {name for spec in specs for name in spec.get("columns", ())}
+
+
+class _Reading:
+    """The steps from matched columns to arrays."""
+
+    def __init__(
+        self, table: Table, entry: EntryForm, matching: Matching, options: Options
+    ) -> None:
+        self._table, self._entry = table, entry
+        self._matching, self._options = matching, options
+        self._source = table.source
+        self._kinds = {name: self._kind(name) for name in matching.columns}
+        self._needs: list[Column] = []
+
+    def data(self, others: dict[str, Array]) -> Data:
+        self._refuse_odd_cells()
+        rows, dropped = self._kept_rows()
+        check_rows(self._source, self._entry, len(rows), dropped)
+        specs, arrays = {}, {}
+        for name in self._entry.rows:
+            specs[name], arrays[name] = self._input(name, rows)
+        preparation = self._options.preparation or {
+            "version": 1,
+            "inputs": specs,
+            "target": self._matching.target,
+            "missing": self._options.missing,
+        }
+        return Data(
+            arrays={**arrays, **others},
+            preparation=preparation,
+            rows=len(rows),
+            with_rows=tuple(arrays),
+            notes=self._source.notes,
+            dropped=dropped,
+            columns=self._described(),
+            needs_scaling=[c.name for c in sorted(self._needs, key=lambda c: c.number)],
+        )
+
+    def _kind(self, name: str) -> str:
+        known = self._known(name)
+        if known is not None:
+            return str(known["kind"])
+        port, columns = self._entry.inputs[name], self._matching.columns[name]
+        if port.takes_classes:
+            return CLASSES
+        return ONE_HOT if len(columns) == 1 and is_one_hot(columns[0], port) else COLUMNS
+
+    def _known(self, name: str) -> dict[str, Any] | None:
+        """What the preparation that was given says of an input."""
+        if not self._options.preparation:
+            return None
+        spec: dict[str, Any] | None = self._options.preparation["inputs"].get(name)
+        return spec
+
+    def _refuse_odd_cells(self) -> None:
+        used = [column for column in self._matching.used() if column.kind == NUMBERS]
+        for row, line in enumerate(self._table.lines):
+            for column in used:
+                if column.values[row] is None and not column.is_missing(row):
+                    cell = shown(column.cells[row])
+                    text = f"`{column.name}` is {cell}; its other cells are numbers"
+                    raise self._source.refuse(text, line, column.number)
+
+    def _kept_rows(self) -> tuple[list[int], list[dict[str, Any]]]:
+        filled = self._filled()
+        needed = [column for column in self._matching.used() if column.number not in filled]
+        rows: list[int] = []
+        dropped: dict[str, dict[str, Any]] = {}
+        for row, line in enumerate(self._table.lines):
+            missing = next((column for column in needed if column.is_missing(row)), None)
+            if missing is None:
+                rows.append(row)
+                continue
+            reason = f"no value in `{missing.name}`"
+            found = dropped.setdefault(reason, {"reason": reason, "count": 0, "first": line})
+            found["count"] += 1
+        return rows, list(dropped.values())
+
+    def _filled(self) -> set[int]:
+        """Numbers of the columns whose missing cells become the mean."""
+        if self._options.missing != "mean":
+            return set()
+        return {
+            column.number
+            for name, columns in self._matching.columns.items()
+            if self._entry.inputs[name].is_float and self._kinds[name] == COLUMNS
+            for column in columns
+        }
+
+    def _input(self, name: str, rows: Sequence[int]) -> tuple[dict[str, Any], Array]:
+        columns, port = self._matching.columns[name], self._entry.inputs[name]
+        kind = self._kinds[name]
+        spec: dict[str, Any] = {"kind": kind, "columns": [column.name for column in columns]}
+        shape = (len(rows), *port.row_shape)
+        if kind == COLUMNS:
+            more, numbers = self._numbers(name, columns, rows, port)
+            return {**spec, **more}, numbers.reshape(shape)
+        known = self._known(name)
+        names = known["classes"] if known else None
+        classes = read_classes(self._table, columns[0], rows, port, names)
+        if classes.names is None:
+            return {**spec, "kind": COLUMNS}, _integers(classes.ids, port).reshape(shape)
+        spec["classes"] = classes.names
+        if kind == ONE_HOT:
+            return spec, np.eye(port.row_size, dtype=np.float32)[classes.ids]
+        return spec, _integers(classes.ids, port).reshape(shape)
+
+    def _numbers(
+        self, name: str, columns: list[Column], rows: Sequence[int], port: Port
+    ) -> tuple[dict[str, Any], Array]:
+        if not port.is_float:
+            whole = [read_classes(self._table, c, rows, _plain(port), None).ids for c in columns]
+            return {}, _integers(np.stack(whole, axis=1), port)
+        values = np.stack([self._filled_column(column, rows) for column in columns], axis=1)
+        known = self._known(name)
+        if known is not None:
+            # Entries that do not train get raw numbers: calling them scales.
+            if not self._entry.training or "mean" not in known:
+                return {}, values if not self._entry.training else _floats(values, port)
+            means, deviations = np.array(known["mean"]), np.array(known["deviation"])
+            return {}, _floats(scaled(values, means, deviations), port)
+        self._needs += [c for c, v in zip(columns, values.T, strict=True) if needs_scaling(v)]
+        if not self._options.scale:
+            return {}, _floats(values, port)
+        mean = [mean_of(column) for column in values.T]
+        deviation = [deviation_of(v, m) for v, m in zip(values.T, mean, strict=True)]
+        numbers = scaled(values, np.array(mean), np.array(deviation))
+        return {"mean": mean, "deviation": deviation}, _floats(numbers, port)
+
+    def _filled_column(self, column: Column, rows: Sequence[int]) -> Array:
+        values = [column.values[row] for row in rows]
+        present = np.array([value for value in values if value is not None], np.float64)
+        missing = len(values) - len(present)
+        if not missing:
+            return present
+        if not len(present):
+            raise self._source.refuse(f"`{column.name}` has no values in the rows that are left")
+        mean = mean_of(present)
+        cells = counted(missing, "missing cell", "missing cells")
+        verb = "is" if missing == 1 else "are"
+        self._source.note(f"{cells} of `{column.name}` {verb} filled with the mean of the column.")
+        return np.array([mean if value is None else value for value in values])
+
+    def _described(self) -> list[dict[str, Any]]:
+        inputs = {c.number: name for name, some in self._matching.columns.items() for c in some}
+        return [
+            {"name": c.name, "kind": c.kind, "input": inputs.get(c.number)}
+            for c in self._table.columns
+        ]
+
+
+def _plain(port: Port) -> Port:
+    """As whole numbers, whatever their range: `fit` checks that."""
+    return Port(port.name, port.dtype, port.shape)
+
+
+def _integers(values: Array, port: Port) -> Array:
+    return np.asarray(values, np.bool_ if port.dtype == "bool" else np.int32)
+
+
+def _floats(values: Array, port: Port) -> Array:
+    return values.astype(CALLER_TYPES[port.dtype])

@@ -1,0 +1,79 @@
+"""Text as windows of character ids, for models with a `vocab`."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.form import EntryForm, ModelForm
+from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.data.rows_left import check_rows, other_inputs
+from wgcc_runtime.data.source import Source, counted, shown
+
+
+def reads_text(form: ModelForm, entry: EntryForm) -> bool:
+    """Whether the entry's rows are ids of characters, in one input or two of equal shape."""
+    ports = [entry.inputs[name] for name in entry.rows]
+    if not form.vocab or not 1 <= len(ports) <= 2:
+        return False
+    return all(not p.is_float and len(p.shape) == 2 and p.shape == ports[0].shape for p in ports)
+
+
+def read_text(
+    text: str, source: Source, form: ModelForm, entry: EntryForm, options: Options
+) -> Data:
+    others = other_inputs(entry, options.values, source)
+    ids = _ids(re.sub(r"\r\n?", "\n", text), form.vocab, source, options)
+    first, *second = entry.rows
+    length = entry.inputs[first].row_size + len(second)
+    if len(ids) < length:
+        text = f"{counted(len(ids), 'character is', 'characters are')} fewer than the {length}"
+        raise source.refuse(f"{text} of one window")
+    windows = _windows(ids, length)
+    check_rows(source, entry, len(windows))
+    arrays = {first: windows[:, :-1] if second else windows}
+    if second:
+        arrays[second[0]] = windows[:, 1:]
+    preparation = {
+        "version": 1,
+        "inputs": {name: {"kind": "text"} for name in entry.rows},
+        "target": second[0] if second else None,
+        "missing": options.missing,
+    }
+    found = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return Data({**found, **others}, preparation, len(windows), entry.rows, source.notes)
+
+
+def _ids(text: str, vocab: str, source: Source, options: Options) -> Array:
+    known = {letter: number for number, letter in enumerate(vocab)}
+    unknown = [at for at, letter in enumerate(text) if letter not in known]
+    if unknown and options.unknown != "drop":
+        before = text[: unknown[0]].split("\n")
+        raise source.refuse(
+            f"{shown(text[unknown[0]])} is not in the model's vocabulary "
+            f"({_unknown(len(unknown), 'is not', 'are not')}): leave them out with --unknown drop",
+            len(before),
+            len(before[-1]) + 1,
+        )
+    if unknown:
+        what = "character that is", "characters that are"
+        verb = "is" if len(unknown) == 1 else "are"
+        number = counted(len(unknown), *what)
+        source.note(f"{number} not in the model's vocabulary {verb} left out.")
+    return np.array([known[letter] for letter in text if letter in known], np.int32)
+
+
+def _unknown(count: int, one: str, many: str) -> str:
+    return f"{counted(count, 'character', 'characters')} {one if count == 1 else many}"
+
+
+def _windows(ids: Array, length: int) -> Array:
+    """Each starts with the last id of the one before; the last one ends with the text."""
+    last = len(ids) - length
+    starts = list(range(0, last + 1, length - 1))
+    if starts[-1] != last:
+        starts.append(last)
+    return np.stack([ids[start : start + length] for start in starts])
