@@ -15,7 +15,7 @@ let tested = [];
 let running = null;
 let writing = 0; // the sample that is being written; a newer one ends it
 
-load().then(
+load({ entries: ['forget', 'decode'] }).then(
   async loaded => {
     model = loaded;
     $('work').hidden = false;

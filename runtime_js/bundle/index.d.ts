@@ -55,6 +55,8 @@ export interface LoadOptions {
   seed?: number;
   /** Which WebGPU kernels to run. Default: those tuned for the adapter, else `'gpu'`. */
   profile?: 'gpu' | (string & {});
+  /** Entries to compile while loading; others are compiled at their first call. */
+  entries?: readonly (keyof Inputs)[];
   /** Of WebAssembly, where they can share memory. Default: up to 4, 1 for small models. The results are the same. */
   threads?: number;
   /** GPU memory the bundle may take. Default: 8 GiB. */

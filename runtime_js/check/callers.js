@@ -24,6 +24,14 @@ export function refuseInputs(plan, entryName, batch) {
   return fail('data', entryName, 'does not take these inputs');
 }
 
+/** The entries that `load` compiles. @param {Plan} plan @param {any} names @returns {never} */
+export function refuseEntries({ entries }, names) {
+  const there = `there are: ${Object.keys(entries)}`;
+  if (!Array.isArray(names)) fail('name', 'entries', `is a list of names; ${there}`);
+  const unknown = names.find((/** @type {any} */ name) => !Object.hasOwn(entries, name));
+  return fail('name', `${unknown}`, `is not an entry; ${there}`);
+}
+
 /**
  * A value for a tensor by name: its type, its shape, or one of its numbers is wrong.
  * @param {any} value @param {Tensor} tensor @param {string} name @returns {never}

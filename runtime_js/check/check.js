@@ -4,5 +4,12 @@
 
 export { refuseAdapter, refuseDevice, refuseMemory, refuseProfile } from './adapter.js';
 export { checkBundle, checkKernelTexts, checkPlan } from './bundle.js';
-export { refuseCounts, refuseFit, refuseInputs, refuseRows, refuseValue } from './callers.js';
+export {
+  refuseCounts,
+  refuseEntries,
+  refuseFit,
+  refuseInputs,
+  refuseRows,
+  refuseValue,
+} from './callers.js';
 export { sha256 } from './sha256.js';

@@ -126,13 +126,16 @@ class Training {
 
   /** @param {NamedWords[]} batches @returns {Promise<Report | undefined>} where one is due */
   async submit(batches) {
+    const { session, entryName } = this;
     try {
-      if (this.#isSnapshotDue()) await this.session.locked(() => this.session.takeSnapshot());
+      // First, so that the times of steps have no compiling in them.
+      await session.locked(() => session.machine.compile([entryName]));
+      if (this.#isSnapshotDue()) await session.locked(() => session.takeSnapshot());
       return await this.#submit(batches);
     } catch (error) {
       if (!this.#canRecover(error)) throw error;
       this.#lostAtStep = this.#step;
-      await this.session.locked(() => this.session.recover());
+      await session.locked(() => session.recover());
       await this.#openData();
     }
   }

@@ -22,6 +22,7 @@ import { StartValues } from './values.js';
  * @property {any} [weights]
  * @property {number} [seed]
  * @property {string} [profile]
+ * @property {string[]} [entries] that are compiled at once
  * @property {AbortSignal} [signal]
  * @property {number} [maxBytes]
  * @property {boolean} [verify]
@@ -34,18 +35,22 @@ const MAX_BYTES = 2 ** 33;
 
 /** @param {Bundle} bundle @param {LoadOptions} [options] @returns {Promise<any>} */
 export async function open(bundle, options = {}) {
-  const { signal, maxBytes = MAX_BYTES, device = globalThis.navigator?.gpu ?? 'wasm' } = options;
+  const { signal, maxBytes = MAX_BYTES, entries = [] } = options;
+  const { device = globalThis.navigator?.gpu ?? 'wasm' } = options;
   // It comes while the weights do.
   if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
   const isSealed = await isBundleSealed(bundle);
   if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan);
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
+  if (!Array.isArray(entries) || !entries.every(name => Object.hasOwn(bundle.plan.entries, name)))
+    (await loadCheck()).refuseEntries(bundle.plan, entries);
   const values = await StartValues.load(bundle, isSealed, options);
   options.onProgress?.({ stage: 'weights', done: 1, total: 1 });
   signal?.throwIfAborted();
   const session = new Session(bundle, options, values);
   try {
     await session.connect(options.device);
+    await session.machine.compile(entries);
     signal?.throwIfAborted();
     const model = createModel(session);
     await model.reset();

@@ -1,4 +1,5 @@
-// The GPU side of a bundle: its buffers, pipelines and bind groups on one device, each made once.
+// The GPU side of a bundle: its buffers, pipelines and bind groups on one device, each made once,
+// those of an entry when it is first needed.
 // Knows tensors as regions of words; other modules know values, names and files.
 
 import { fail } from './errors.js';
@@ -31,18 +32,27 @@ const READ_BYTES = 2 ** 24;
 export class Machine {
   /** In the plan's order. @type {GPUBuffer[]} */
   buffers = [];
-  /** What each entry runs, and what tests the values it wrote. @type {Record<string, Command[]>} */
+  /**
+   * What each compiled entry runs, and what tests the values it wrote.
+   * @type {Record<string, Command[]>}
+   */
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
-  /** One command for each dispatch of each entry. @type {Record<string, Command[]>} */
+  /** One command for each dispatch of each compiled entry. @type {Record<string, Command[]>} */
   #each = {};
+  /** By kernel, as far as they were needed. @type {GPUComputePipeline[]} */
+  #pipelines = [];
   /** Every buffer to be destroyed with the machine. @type {Set<GPUBuffer>} */
   #allocated = new Set();
   /** Buffers for one purpose each, used again. @type {Map<string, GPUBuffer>} */
   #reused = new Map();
   /** Which kernels run. @type {Profile} */
   #profile = {};
+  /** Texts by file. @type {Record<string, string>} */
+  #kernels = {};
+  /** @type {CompileProgress} */
+  #onProgress = () => {};
 
   /** @param {Device} device @param {Waiter} waiter @param {Plan} plan */
   constructor(device, waiter, plan) {
@@ -56,17 +66,40 @@ export class Machine {
   }
 
   /**
+   * Allocates memory; entries are compiled when they are first needed.
    * @param {Profile} profile @param {Record<string, string>} kernels their texts by file
    * @param {CompileProgress} onProgress
    */
   async prepare(profile, kernels, onProgress) {
     this.#profile = profile;
+    this.#kernels = kernels;
+    this.#onProgress = onProgress;
     await this.scoped(`${this.plan.memory.peak} bytes`, () => {
       this.buffers = this.plan.buffers.map(({ bytes, role }) =>
         this.storage(bytes, role === 'counter' ? BOUND | UNIFORM : BOUND),
       );
     });
-    await this.scoped('the kernels', () => this.#compile(kernels, onProgress));
+  }
+
+  /** Compiles what entries run, unless that was done before. @param {string[]} entryNames */
+  async compile(entryNames) {
+    const missing = entryNames.filter(name => !Object.hasOwn(this.commands, name));
+    if (!missing.length) return;
+    const each = Object.fromEntries(missing.map(name => [name, this.dispatches(name)]));
+    const guards = mapRecord(each, (_, name) => this.plan.entries[name].guard?.dispatches ?? []);
+    const commandsOf = (/** @type {Dispatch[]} */ list) => list.map(one => this.#command(one));
+    const [made, guardCommands] = await this.scoped('the kernels', async () => {
+      await this.#compileKernels([...Object.values(each), ...Object.values(guards)].flat());
+      return [each, guards].map(lists => mapRecord(lists, commandsOf));
+    });
+    // Only now, because the error scopes may report what failed.
+    Object.assign(this.#each, made);
+    Object.assign(this.guardCommands, guardCommands);
+    for (const name of missing)
+      this.commands[name] = Array.from(
+        runOrder(this.plan.entries[name]),
+        ([number]) => made[name][number],
+      );
   }
 
   /** Frees the GPU memory. */
@@ -202,39 +235,31 @@ export class Machine {
     return buffer;
   }
 
-  /**
-   * Pipelines compile in parallel.
-   * @param {Record<string, string>} kernels @param {CompileProgress} onProgress
-   */
-  async #compile(kernels, onProgress) {
-    const { entries } = this.plan;
-    const dispatches = mapRecord(entries, (_, name) => this.dispatches(name));
-    const guards = mapRecord(entries, ({ guard }) => guard?.dispatches ?? []);
-    const lists = [...Object.values(dispatches), ...Object.values(guards)];
-    const used = [...new Set(lists.flat().map(({ kernel }) => kernel))];
-    /** @type {GPUComputePipeline[]} */
-    const pipelines = [];
+  /** Pipelines compile in parallel, long kernels first. @param {Dispatch[]} dispatches */
+  async #compileKernels(dispatches) {
+    const used = new Set(dispatches.map(({ kernel }) => kernel));
+    const missing = [...used].filter(kernel => !this.#pipelines[kernel]);
+    const length = (/** @type {number} */ kernel) => this.#text(kernel).length;
+    missing.sort((a, b) => length(b) - length(a));
     let done = 0;
     await Promise.all(
-      used.map(async kernel => {
-        pipelines[kernel] = await this.#pipeline(kernel, kernels);
-        onProgress(++done, used.length);
+      missing.map(async kernel => {
+        this.#pipelines[kernel] = await this.#pipeline(kernel);
+        this.#onProgress(++done, missing.length);
       }),
     );
-    const commandsOf = (/** @type {Dispatch[]} */ list) =>
-      list.map(dispatch => this.#command(pipelines[dispatch.kernel], dispatch));
-    this.#each = mapRecord(dispatches, commandsOf);
-    this.commands = mapRecord(entries, (entry, name) =>
-      Array.from(runOrder(entry), ([number]) => this.#each[name][number]),
-    );
-    this.guardCommands = mapRecord(guards, commandsOf);
   }
 
-  /** @param {number} index @param {Record<string, string>} kernels */
-  async #pipeline(index, kernels) {
-    const { name: label, file, entry: entryPoint } = this.plan.kernels[index];
+  /** @param {number} kernel */
+  #text(kernel) {
+    return this.#kernels[this.plan.kernels[kernel].file];
+  }
+
+  /** @param {number} kernel */
+  async #pipeline(kernel) {
+    const { name: label, entry: entryPoint } = this.plan.kernels[kernel];
     const { gpu } = this;
-    const module = gpu.createShaderModule({ code: kernels[file] });
+    const module = gpu.createShaderModule({ code: this.#text(kernel) });
     try {
       // The compiler's kernels use all their bindings, so the derived layout has them all.
       const description = {
@@ -248,8 +273,9 @@ export class Machine {
     }
   }
 
-  /** @param {GPUComputePipeline} pipeline @param {Dispatch} dispatch @returns {Command} */
-  #command(pipeline, { bindings, grid }) {
+  /** @param {Dispatch} dispatch of a compiled kernel @returns {Command} */
+  #command({ kernel, bindings, grid }) {
+    const pipeline = this.#pipelines[kernel];
     const layout = pipeline.getBindGroupLayout(0);
     const entries = bindings.map(({ buffer, offset, size }, binding) => ({
       binding,

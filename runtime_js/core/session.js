@@ -267,6 +267,7 @@ export class Session {
    * @returns {Promise<Record<string, Values>[]>}
    */
   async run(entryName, batches, ports, onKept) {
+    await this.machine.compile([entryName]);
     const guard = await this.#guard(entryName);
     const runner = new Runner(this.machine, entryName, ports, guard);
     const outcome = await runner.run(batches);

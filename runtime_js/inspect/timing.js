@@ -21,6 +21,7 @@ export async function profile(session, entryName = 'train', repeat = 5) {
   const { plan, machine } = session;
   if (!Object.hasOwn(plan.entries, entryName))
     fail('name', entryName, `is not an entry; there are: ${Object.keys(plan.entries)}`);
+  await machine.compile([entryName]);
   const words = await session.readAll();
   const method = methodFor(machine);
   const ms = await METHODS[method](machine, machine.eachOf(entryName), repeat);

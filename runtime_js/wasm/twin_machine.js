@@ -115,6 +115,9 @@ class TwinMachine {
     this.guardCommands = mapRecord(entries, ({ guard }, name) => (guard ? [`${name}/guard`] : []));
   }
 
+  /** The module has all entries; engines compile a function when it is first called. */
+  async compile() {}
+
   /** Ends the threads, which frees their memory. */
   dispose() {
     this.#threads.end();

@@ -1,5 +1,6 @@
 """A bundle on WebGPU: its buffers, pipelines and bind groups, each made once.
 
+Those of an entry are made when it is first needed.
 Knows tensors as regions of words; other modules know values, names and files.
 """
 
@@ -37,23 +38,25 @@ class GpuMachine:
         self._pipelines: dict[int, Any] = {}
         self._groups: dict[tuple[tuple[str, ...], tuple[Binding, ...]], Any] = {}
         self.buffers = [self.storage(b.bytes, b.name, b.role == "counter") for b in plan.buffers]
-        started = time.perf_counter()
-        self._commands = {
-            name: [self.command(item) for item in plan.dispatches(name, profile)]
-            for name in plan.entries
-        }
-        self._runs = {
-            name: [self._commands[name][number] for number, _ in run_order(entry)]
-            for name, entry in plan.entries.items()
-        }
-        self._guards = {
-            name: [self.command(item) for item in entry.guard.dispatches]
-            for name, entry in plan.entries.items()
-            if entry.guard
-        }
-        self.compile_ms = 1000 * (time.perf_counter() - started)
+        # By compiled entry.
+        self._commands: dict[str, list[Command]] = {}
+        self._runs: dict[str, list[Command]] = {}
+        self._guards: dict[str, list[Command]] = {}
+        self.compile_ms = 0.0
         self._readback: Readback | None = None
         self._is_open = True
+
+    def prepare(self, entry: str) -> None:
+        if entry in self._commands:
+            return
+        started = time.perf_counter()
+        spec = self.plan.entries[entry]
+        guard = spec.guard.dispatches if spec.guard else ()
+        commands = [self.command(item) for item in self.plan.dispatches(entry, self.profile)]
+        self._guards[entry] = [self.command(item) for item in guard]
+        self._runs[entry] = [commands[number] for number, _ in run_order(spec)]
+        self._commands[entry] = commands
+        self.compile_ms += 1000 * (time.perf_counter() - started)
 
     def storage(self, size: int, label: str, uniform: bool = False) -> Any:
         """A new zeroed buffer that kernels can bind and copies can fill or read."""
@@ -92,10 +95,11 @@ class GpuMachine:
 
     def commands(self, entry: str) -> list[Command]:
         """(pipeline, bind group, grid) of each dispatch; `run` repeats those of loops."""
+        self.prepare(entry)
         return self._commands[entry]
 
     def run_guard(self, encoder: Any, entry: str) -> None:
-        if entry in self._guards:
+        if self._guards[entry]:
             record_pass(encoder, self._guards[entry])
 
     def run_dispatch(self, encoder: Any, entry: str, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def load(
     verify: bool = False,
     max_bytes: int = MAX_BYTES,
     threads: int | None = None,
+    entries: Iterable[str] = (),
 ) -> Model:
     """A bundle (folder or .zip), ready to train and predict.
 
@@ -44,6 +46,7 @@ def load(
     `profile`: which kernels; default: those tuned for the adapter, else `gpu`.
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     `threads`: of the twin; default: $WGCC_THREADS, or as many as are worth it, at most 4.
+    `entries`: are compiled for the GPU at once; others at their first call.
     """
     check_process()
     seed = checked_seed(seed)
@@ -57,6 +60,8 @@ def load(
     else:
         machine = _gpu_machine(read, plan, max_bytes, chosen, profile)
     model = Model(machine, values, seed)
+    for entry in entries:
+        machine.prepare(model.entry(entry).name)
     if verify:
         _verify(model)
     return model

@@ -59,6 +59,9 @@ class Machine(Protocol):
     @property
     def device(self) -> Device: ...
 
+    def prepare(self, entry: str) -> None:
+        """Compiles what an entry runs, unless that was done before."""
+
     def errors(self, doing: str) -> AbstractContextManager[None]:
         """Within this, errors of the device become `WgccError`s and signals are deferred."""
 

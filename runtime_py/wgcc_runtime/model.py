@@ -155,7 +155,7 @@ class Model:
 
     @property
     def compile_ms(self) -> float:
-        """How long the driver took to make the pipelines; some compile more at the first call."""
+        """How long the driver made pipelines so far; some compile more at the first call."""
         return self._machine.compile_ms
 
     @property

@@ -26,6 +26,7 @@ class Runner:
     def __init__(
         self, machine: Machine, entry: str, outputs: Iterable[str], guard: Guard | None
     ) -> None:
+        machine.prepare(entry)
         self._machine = machine
         self._guard = guard
         self._flag = guard.flag if guard else None

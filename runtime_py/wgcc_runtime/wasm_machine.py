@@ -63,6 +63,9 @@ class WasmMachine:
         self._failure: WgccError | None = None
         self._is_open = True
 
+    def prepare(self, entry: str) -> None:
+        """The module has all entries, and was compiled as a whole."""
+
     def storage(self, size: int, label: str) -> Array:
         with wasm_errors(f"a buffer of {size:,} bytes"):
             return _zeros(size)

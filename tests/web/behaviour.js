@@ -40,19 +40,27 @@ export default async function behaviour(bundle) {
 }
 
 async function loading({ load, meta, device }) {
-  const stages = new Set();
-  let progress;
+  const stages = [];
   const model = await load({
     device,
+    entries: ['predict'],
     onProgress: ({ stage, done, total }) => {
-      stages.add(stage);
-      progress = `${done}/${total}`;
+      if (done === total) stages.push(stage);
     },
   });
+  stages.push('loaded');
+  // What was compiled while loading, or at the first call, is not compiled again.
+  for (let i = 0; i < 2; i++) await model.predict({ x: x() });
+  stages.push('predicted');
+  for (let i = 0; i < 2; i++) await list(model.fit(() => batch, { steps: 2 }));
+  await model.reset();
+  const wrong = [['predict', 'toString'], 'predict'].map(entries =>
+    codeOf(load({ device, entries })),
+  );
   return {
     model,
-    progress,
-    stages: [...stages].sort(),
+    stages: [...stages],
+    wrongEntries: await Promise.all(wrong),
     meta: [meta.name, meta.entries.train.inputs.x.shape, meta.params['l1.w'].dtype],
   };
 }

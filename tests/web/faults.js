@@ -75,6 +75,9 @@ function watched(gpu, before) {
 
 // ---- single calls
 
+const COMPILING = 'compiling while loading';
+const CALLS = { memory: 'createBuffer', [COMPILING]: 'createComputePipelineAsync' };
+
 async function failEveryCall(load, gpu) {
   const steps = 3;
   const model = await load({ device: gpu });
@@ -89,13 +92,16 @@ async function failEveryCall(load, gpu) {
     'createBuffer',
     'memory',
     'createComputePipelineAsync',
+    COMPILING,
     'mapAsync',
     'submit',
   ]) {
     seen[kind] = {};
     for (let n = 1; ; n++) {
       const fault = failing(kind, n);
-      const found = await attempt(load, watched(gpu, fault.before), fault, steps, states);
+      const device = watched(gpu, fault.before);
+      const entries = kind === COMPILING ? ['train', 'predict'] : undefined;
+      const found = await attempt(load, { device, entries }, fault, steps, states);
       if (!fault.happened) break;
       seen[kind][found] = (seen[kind][found] ?? 0) + 1;
     }
@@ -105,11 +111,12 @@ async function failEveryCall(load, gpu) {
 
 /** Makes the n-th call of a kind fail; `memory`: the n-th buffer, for which there is no memory. */
 function failing(kind, n) {
-  const call = kind === 'memory' ? 'createBuffer' : kind;
+  const call = CALLS[kind] ?? kind;
   const scopes = [];
   let isFull = false;
   let left = n;
   const fault = {
+    call,
     happened: false,
     isOver: false,
     before(name, _, argument) {
@@ -134,17 +141,20 @@ function failing(kind, n) {
   }
 }
 
-async function attempt(load, device, fault, steps, states) {
+async function attempt(load, options, fault, steps, states) {
   let model;
-  const loaded = await codeOf(async () => (model = await load({ device })));
+  const loaded = await codeOf(async () => (model = await load(options)));
   if (!model) return `load: ${loaded}`;
   const code = await train(model, { steps, every: 1 });
   const done = model.progress.steps.train ?? 0;
   fault.isOver = true;
   const values = await everything(model);
+  // A kernel that was not compiled is compiled at the next call.
+  const isUncompiled = code === 'gpu' && !done && fault.call === CALLS[COMPILING];
+  const next = isUncompiled ? `, then ${await train(model, { steps: 1 })}` : '';
   model.dispose();
   const early = code === 'done' && done !== steps ? ' too early' : '';
-  return `fit: ${code}${early}${values === states[done] ? '' : ', wrong values'}`;
+  return `fit: ${code}${early}${values === states[done] ? '' : ', wrong values'}${next}`;
 }
 
 // ---- the device

@@ -80,16 +80,17 @@ class Subject:
         profile: str | None,
     ) -> None:
         import wgcc_runtime
+        from wgcc_runtime.loader import load_plan
 
-        started = time.perf_counter()
         self._path = path
+        self.names = list(entries or load_plan(path).entries)
+        started = time.perf_counter()
         self._model: Model = stack.enter_context(
-            wgcc_runtime.load(path, device=device, profile=profile)
+            wgcc_runtime.load(path, device=device, profile=profile, entries=self.names)
         )
         self._load_ms = 1000 * (time.perf_counter() - started)
         model = self._model
         say(f"measuring {path} on {model.device_name} ({model.profile_name} kernels) ...")
-        self.names = [model.entry(name).name for name in entries] or list(model.plan.entries)
         self.watches: dict[str, Stopwatch] = {}
 
     def start(self, name: str) -> Stopwatch:
