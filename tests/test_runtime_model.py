@@ -74,24 +74,6 @@ def test_entry_without_inputs_and_outputs(model: Model) -> None:
     assert not model.state()["opt/opt/momentum/w"].any()
 
 
-def test_entries_are_compiled_when_they_are_needed(bundle: Path, adapter: str) -> None:
-    with wgcc_runtime.load(bundle, device=adapter) as model:
-        assert model.compile_ms == 0
-        model.predict(x=batch()["x"])
-        once = model.compile_ms
-        assert once > 0
-        model.predict(x=batch()["x"])
-        assert model.compile_ms == once
-        model.train(**batch())
-        assert model.compile_ms > once
-    with wgcc_runtime.load(bundle, device=adapter, entries=["train"]) as model:
-        early = model.compile_ms
-        model.train(**batch())
-        assert model.compile_ms == early > 0
-    with refused("name", "has no entry `predicts`"):
-        wgcc_runtime.load(bundle, device=adapter, entries=["predicts"])
-
-
 def test_profiles_agree(bundle: Path, adapter: str) -> None:
     losses = []
     for profile in ("gpu", "candidate_0"):
