@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from wgcc_runtime.data.read import read_data
+    from wgcc_runtime.data.result import Data
     from wgcc_runtime.errors import WgccError, WgccWarning
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.loader import load, load_plan
@@ -21,6 +23,7 @@ __version__ = "0.1.0"
 
 # Imported at first use, so that the compiler can import `wgcc_runtime.initial` alone.
 _MODULES = {
+    "Data": "data.result",
     "History": "history",
     "Model": "model",
     "Report": "history",
@@ -28,12 +31,13 @@ _MODULES = {
     "WgccWarning": "errors",
     "load": "loader",
     "load_plan": "loader",
+    "read_data": "data.read",
     "run_selftest": "selftest",
     "write": "writing",
 }
 __all__ = [
-    "History", "Model", "Report", "WgccError", "WgccWarning", "load", "load_plan", "run_selftest",
-    "write",
+    "Data", "History", "Model", "Report", "WgccError", "WgccWarning", "load", "load_plan",
+    "read_data", "run_selftest", "write",
 ]  # fmt: skip
 
 

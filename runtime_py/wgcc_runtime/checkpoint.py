@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.averages import with_averages
+from wgcc_runtime.data.preparation import KEY as PREPARATION
+from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
@@ -50,6 +52,7 @@ class Checkpoint:
     words: Words
     progress: Progress
     notes: tuple[str, ...] = ()
+    preparation: Preparation | None = None
 
 
 def save_checkpoint(
@@ -58,6 +61,7 @@ def save_checkpoint(
     arrays: Mapping[str, Array],
     progress: Progress,
     keep_previous: bool = False,
+    preparation: Preparation | None = None,
 ) -> None:
     """Without state of optimizers in `arrays` it is a weights file, and no step is recorded."""
     facts: Facts = {"model": plan.model, "source": plan.text}
@@ -65,6 +69,7 @@ def save_checkpoint(
         facts["optimizer"] = _kinds(plan)
         facts["steps"] = progress.steps
         facts["data"] = {"position": progress.position, "seed": progress.seed}
+    facts[PREPARATION] = preparation
     save_weights(path, arrays, facts, keep_previous)
 
 
@@ -95,7 +100,7 @@ def resume_checkpoint(
             raise
         found = load_checkpoint(older, plan, start, weights_only, weights)
         note = f"{damage.message}; used {older} instead, {_age(found.progress)}"
-        return Checkpoint(older, found.words, found.progress, (note, *found.notes))
+        return replace(found, notes=(note, *found.notes))
     return _checkpoint(Path(path), content, plan, start, weights_only, weights)
 
 
@@ -113,14 +118,15 @@ def _checkpoint(
     if not weights_only:
         _check_identity(path, facts, plan)
     words = words_of(without_moments(arrays), plan, str(path))
+    preparation = facts.get(PREPARATION)
     _check_complete(path, words, plan)
     if weights_only:
         copies = _copies({**start, **words}, plan)
-        return Checkpoint(path, {**start, **copies, **words}, Progress())
+        return Checkpoint(path, {**start, **copies, **words}, Progress(), (), preparation)
     _check_moments(path, arrays, facts, plan)
     words |= words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
-    return Checkpoint(path, {**start, **words}, _progress(facts), notes)
+    return Checkpoint(path, {**start, **words}, _progress(facts), notes, preparation)
 
 
 def _copies(words: Words, plan: Plan) -> Words:

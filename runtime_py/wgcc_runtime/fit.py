@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import Batch, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
+from wgcc_runtime.data.result import Data
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Pace, Report
@@ -57,11 +58,12 @@ def fit(
 ) -> History:
     """Trains an entry and returns what was reported.
 
-    `batches`: a dict of arrays (rows are shuffled by `seed` and cut into batches), an iterable of
-    dicts (started over at its end if it can be), or a function of the step's number.
+    `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed` and cut into
+    batches), an iterable of dicts (started over at its end if it can be), or a function of the
+    step's number.
     `steps`: how many more; with `resume`, how many in all. None: until the data ends.
     `every`: steps between reports; the loss is read no more often.
-    `eval`: a function of the model, or a dict of arrays for the entry `eval`; each `eval_every`.
+    `eval`: a function of the model, or data for the entry `eval`; each `eval_every`.
     `callbacks`: called with each `Report`; returning "stop" ends the training.
     `checkpoint`: where to save, from time to time and at the end; `resume` continues from there (or
     from the file it names) if it exists. `stop` is called after each submit.
@@ -70,10 +72,14 @@ def fit(
     """
     spec, seed = _training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
+    data = batches if isinstance(batches, Data) else None
+    batches = data.arrays if data else batches
     if isinstance(batches, Mapping) and steps is None:
         raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
     _check_places(checkpoint, log, resume)
     found = _resume(model, checkpoint, resume)
+    if data:
+        _keep_preparation(model, data, found)
     done = _start(model, entry, found, seed)
     loop = _Loop(
         model=model,
@@ -132,6 +138,17 @@ def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> Che
     if resume is True and not Path(path).exists():
         return None
     return model.load(path, or_previous=True)
+
+
+def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
+    """What the data was prepared by belongs to the model; a resumed training must go on with it."""
+    if resumed and resumed.preparation not in (None, data.preparation):
+        raise WgccError(
+            "data",
+            f"{resumed.path} was trained with data that was prepared in another way (its columns, "
+            "classes or scaling differ): continue with the same data and options, or start anew",
+        )
+    model.preparation = data.preparation
 
 
 def _recovery(model: Model, batches: Any) -> Recovery | None:

@@ -23,6 +23,7 @@ from wgcc_runtime.checkpoint import (
     save_checkpoint,
 )
 from wgcc_runtime.choice import WASM
+from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
 from wgcc_runtime.exclusive import Exclusive
 from wgcc_runtime.flight import Flight, Launcher
@@ -59,6 +60,8 @@ class Model:
         self._flight: Flight | None = None
         self._fitting: threading.Thread | None = None
         self._progress = Progress()
+        # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
+        self.preparation: prepare.Preparation | None = values.preparation
         self._seed = seed
         self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
@@ -68,7 +71,12 @@ class Model:
         """Runs an entry: arrays (or numbers) in, numpy arrays out.
 
         An entry that computes each row alone takes any number of rows; it runs as often as needed.
+        With a `preparation`, entries that do not train take and give numbers as the data has them.
         """
+        return self._with_raw_numbers(self.entry(entry), inputs, self.call_prepared)
+
+    def call_prepared(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
+        """A call with inputs as the model was trained with, whatever the preparation."""
         check_process()
         spec = self.entry(entry)
         try:
@@ -102,9 +110,21 @@ class Model:
 
         Of those, outputs with the batch as first axis are joined, other floats averaged.
         """
+        return self._with_raw_numbers(self.entry(entry), inputs, self.map_prepared)
+
+    def map_prepared(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
+        """As `map`, with inputs as the model was trained with."""
         from wgcc_runtime.rows import map_rows
 
         return map_rows(self, self.entry(entry), inputs)
+
+    def _with_raw_numbers(
+        self, entry: Entry, inputs: dict[str, Any], run: Callable[..., dict[str, Array]]
+    ) -> dict[str, Array]:
+        if self.preparation is None or entry.training:
+            return run(entry.name, **inputs)
+        outputs = run(entry.name, **prepare.prepared_inputs(self.preparation, inputs))
+        return prepare.readable_outputs(self.preparation, self.plan, entry, outputs)
 
     def fit(self, batches: Any, **options: Any) -> History:
         """Trains; see `wgcc_runtime.fit.fit` for the options."""
@@ -139,6 +159,11 @@ class Model:
     @property
     def plan(self) -> Plan:
         return self._machine.plan
+
+    @property
+    def classes(self) -> list[str] | None:
+        """The names of the classes that the model predicts, by their ids."""
+        return prepare.class_names(self.preparation)
 
     @property
     def device_name(self) -> str:
@@ -211,7 +236,7 @@ class Model:
         with self._use():
             progress = self._progress.copy()
             arrays = self._read((tensors if optimizer else without_moments(tensors)).values())
-        save_checkpoint(path, self.plan, arrays, progress, keep_previous)
+        save_checkpoint(path, self.plan, arrays, progress, keep_previous, self.preparation)
 
     def load(
         self,
@@ -232,6 +257,7 @@ class Model:
         start = self._values.words(self._seed)
         found = restore(path, self.plan, start, weights_only, weights)
         self._write(found.words, found.progress)
+        self.preparation = found.preparation
         for note in found.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)
         return found

@@ -44,15 +44,15 @@ def map_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs:
     rows = entry.rows
     check_names(inputs, entry)
     if rows is None or rows.outputs:
-        return model.call(entry.name, **inputs)
+        return model.call_prepared(entry.name, **inputs)
     arrays = {name: as_array(value, f"{entry.name}: `{name}`") for name, value in inputs.items()}
     count = row_count(entry, arrays, whole_batches=True)
     if count is None:
-        return model.call(entry.name, **arrays)
+        return model.call_prepared(entry.name, **arrays)
     results = []
     for start in range(0, count, rows.count):
         part = {n: a[start : start + rows.count] for n, a in arrays.items() if n in rows.inputs}
-        results.append(model.call(entry.name, **{**arrays, **part}))
+        results.append(model.call_prepared(entry.name, **{**arrays, **part}))
     return {name: _together(entry, name, results, rows.count) for name in entry.outputs}
 
 
@@ -115,7 +115,7 @@ class _Parts:
 
     def _call(self, rows: Array) -> Outputs:
         chosen = {name: self._arrays[name][rows] for name in self._rows.inputs}
-        return self._model.call(self._entry.name, **{**self._arrays, **chosen})
+        return self._model.call_prepared(self._entry.name, **{**self._arrays, **chosen})
 
     def _repeated(self, some: int) -> Array:
         """The first `some` rows of the last part, repeated until there are enough."""

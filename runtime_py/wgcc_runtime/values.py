@@ -10,10 +10,12 @@ from typing import Any
 from wgcc_runtime.arrays import Array, as_array, convert
 from wgcc_runtime.averages import names_averages, with_averages
 from wgcc_runtime.bundle_files import Read
+from wgcc_runtime.data.bundle_data import bundle_preparation
+from wgcc_runtime.data.preparation import KEY, Preparation
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import Plan, Tensor
-from wgcc_runtime.weights import load_weights
+from wgcc_runtime.weights import Facts, load_weights
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
@@ -30,14 +32,17 @@ class StartValues:
 
     def __init__(self, plan: Plan, read: Read, weights: Any) -> None:
         self._plan, self._read = plan, read
-        self.constants = _file(plan, read, "constants.safetensors", ("constant",))
-        own = _file(plan, read, WEIGHTS, ("param", "state"))
+        self.constants, _ = _file(plan, read, "constants.safetensors", ("constant",))
+        own, facts = _file(plan, read, WEIGHTS, ("param", "state"))
         # Moments without the step count that belongs to them would give steps of the wrong size.
         self._own = without_moments(own)
         if names_averages(weights):
             self._given = without_moments(with_averages(own, weights, WEIGHTS))
         else:
-            self._given = _given_weights(plan, weights)
+            self._given, given_facts = _given_weights(plan, weights)
+            facts = {**facts, **given_facts}
+        # How the data was made that the weights were trained with.
+        self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
         _check_complete(plan, self.constants, self._own, self._given)
 
     def words(self, seed: int | None, own: bool = False) -> Words:
@@ -122,15 +127,15 @@ def _fit(value: Any, tensor: Tensor, what: str) -> Array:
     return convert(array, tensor.dtype, where)
 
 
-def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> Words:
+def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> tuple[Words, Facts]:
     wanted = {n: t for n, t in plan.tensors.items() if t.role in roles}
     data = read(name, _largest(wanted.values()))
     if data is None:
-        return {}
-    arrays, _ = load_weights(data)
+        return {}, {}
+    arrays, facts = load_weights(data)
     for extra in arrays.keys() - wanted.keys():
         raise WgccError("weights", f"{name} holds `{extra}`, which plan.json does not know", extra)
-    return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}
+    return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}, facts
 
 
 def _largest(tensors: Iterable[Tensor]) -> int:
@@ -138,14 +143,15 @@ def _largest(tensors: Iterable[Tensor]) -> int:
     return WIDEST * sum(tensor.size for tensor in tensors) + FILE_EXTRA
 
 
-def _given_weights(plan: Plan, weights: Any) -> Words:
+def _given_weights(plan: Plan, weights: Any) -> tuple[Words, Facts]:
     if weights is None:
-        return {}
+        return {}, {}
     if isinstance(weights, Mapping):
-        return words_of(weights, plan, "weights")
+        return words_of(weights, plan, "weights"), {}
     if isinstance(weights, (str, Path, bytes)):
         what = "weights" if isinstance(weights, bytes) else str(weights)
-        return words_of(without_moments(load_weights(weights)[0]), plan, what)
+        arrays, facts = load_weights(weights)
+        return words_of(without_moments(arrays), plan, what), facts
     kind = type(weights).__name__
     raise WgccError("weights", f"weights are a path, bytes or a dict of arrays, not {kind}")
 

@@ -1,8 +1,9 @@
 """Reads and writes safetensors files, with checksums, and never leaves an incomplete file.
 
 A checkpoint is an ordinary safetensors file: one tensor per parameter and state, and in the
-metadata one key, `wgcc`, with JSON: format, version, CRC-32, the model's name, the SHA-256 of its
-source, the kind of each optimizer, steps per entry, data position.
+metadata the key `wgcc`, with JSON: format, version, CRC-32, the model's name, the SHA-256 of its
+source, the kind of each optimizer, steps per entry, data position. A model that was trained with
+people's data has its preparation under a second key, `preparation`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import safetensors
 from safetensors import numpy as safetensors_numpy
 
 from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.preparation import KEY as PREPARATION
+from wgcc_runtime.data.preparation import Preparation, parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
 from wgcc_runtime.strict_json import parse_json
@@ -39,12 +42,33 @@ def save_weights(
 ) -> None:
     """Writes atomically: at every moment `path` is either the old file or the complete new one."""
     ordered = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
+    preparation = facts.get(PREPARATION)
     facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(ordered)}
-    text = json.dumps(facts, sort_keys=True)
+    facts.pop(PREPARATION, None)
+    data = safetensors_numpy.save(ordered, {"wgcc": json.dumps(facts, sort_keys=True)})
     try:
-        replace_file(Path(path), safetensors_numpy.save(ordered, {"wgcc": text}), keep_previous)
+        replace_file(Path(path), with_preparation(data, preparation), keep_previous)
     except (OSError, ValueError) as error:
         raise cannot_write("weights", path, error) from None
+
+
+def with_preparation(data: bytes, preparation: Preparation | None) -> bytes:
+    """A safetensors file with this as the first key of its metadata.
+
+    The library writes keys in an order that changes from run to run, so this one is put in here.
+    """
+    if preparation is None:
+        return data
+    length = int.from_bytes(data[:8], "little")
+    header, start = data[8 : 8 + length].rstrip(b" "), b'{"__metadata__":{'
+    text = json.dumps(preparation_text(preparation), ensure_ascii=False)
+    entry = f'"{PREPARATION}":{text}'.encode()
+    if header.startswith(start):
+        header = start + entry + b"," + header[len(start) :]
+    else:
+        header = start + entry + b"}," + header[1:]
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
@@ -100,9 +124,14 @@ def _facts(data: bytes, what: str) -> Facts:
     length = int.from_bytes(data[:8], "little")
     header = parse_json(data[8 : 8 + length], what, length, "weights")
     metadata = header.get("__metadata__", {})
-    text = metadata.get("wgcc") if isinstance(metadata, dict) else None
-    if text is None:
+    if not isinstance(metadata, dict):
         return {}
+    prepared: Facts = {}
+    if PREPARATION in metadata:
+        prepared[PREPARATION] = parse_preparation(str(metadata[PREPARATION]), what)
+    text = metadata.get("wgcc")
+    if text is None:
+        return prepared
     facts = parse_json(str(text).encode(), what, 1 << 20, "weights")
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise WgccError("weights", f"{what} has metadata this runtime does not know", what)
@@ -110,7 +139,7 @@ def _facts(data: bytes, what: str) -> Facts:
         version = facts.get("version")
         raise WgccError("version", f"{what} is a checkpoint of version {version!r}, not 1", what)
     _check_facts(facts, what)
-    return facts
+    return {**facts, **prepared}
 
 
 def _check_facts(facts: Facts, what: str) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.scaling import scaled, unscaled
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.strict_json import parse_json
 
 Preparation = dict[str, Any]
@@ -23,7 +24,7 @@ KEY = "preparation"
 KINDS = ("columns", "classes", "one hot", "pictures", "text")
 MAX_BYTES = 1 << 20
 # Decimal exponents between which JavaScript writes a number without one.
-_LEAST, _MOST = -7, 21
+_LEAST, _MOST = -6, 21
 
 
 def preparation_text(preparation: Preparation) -> str:
@@ -43,30 +44,28 @@ def parse_preparation(text: str, what: str) -> Preparation:
     return result
 
 
-def prepared_inputs(preparation: Preparation | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def prepared_inputs(preparation: Preparation, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Raw rows as the model takes them: columns that were scaled for training are scaled."""
-    specs = preparation["inputs"] if preparation else {}
+    specs = preparation["inputs"]
     return {name: _scale(value, specs.get(name)) for name, value in inputs.items()}
 
 
 def readable_outputs(
-    preparation: Preparation | None, outputs: Mapping[str, Array]
+    preparation: Preparation, plan: Plan, entry: Entry, outputs: dict[str, Array]
 ) -> dict[str, Array]:
     """Outputs in the target's own units: the float output that stands for a scaled target."""
-    found = dict(outputs)
-    name = _scaled_output(preparation, outputs)
-    if name is not None and preparation is not None:
-        spec = preparation["inputs"][preparation["target"]]
-        values = found[name]
-        flat = values.reshape(len(values), -1)
-        rows = unscaled(flat, np.array(spec["mean"]), np.array(spec["deviation"]))
-        found[name] = rows.astype(values.dtype).reshape(values.shape)
-    return found
+    name = _predicted(preparation, plan, entry)
+    if name is None:
+        return outputs
+    spec, values = preparation["inputs"][preparation["target"]], outputs[name]
+    flat = values.reshape(-1, len(spec["mean"]))
+    rows = unscaled(flat, np.array(spec["mean"]), np.array(spec["deviation"]))
+    return {**outputs, name: rows.astype(values.dtype).reshape(values.shape)}
 
 
 def class_names(preparation: Preparation | None) -> list[str] | None:
     """The names of the target's classes."""
-    if not preparation or preparation["target"] is None:
+    if not preparation:
         return None
     names: list[str] | None = preparation["inputs"].get(preparation["target"], {}).get("classes")
     return names
@@ -87,18 +86,20 @@ def _scale(value: Any, spec: Mapping[str, Any] | None) -> Any:
     return rows.reshape(array.shape).astype(np.float32)
 
 
-def _scaled_output(preparation: Preparation | None, outputs: Mapping[str, Array]) -> str | None:
-    """The only float output with rows as those of the target."""
-    if not preparation or preparation["target"] is None:
+def _predicted(preparation: Preparation, plan: Plan, entry: Entry) -> str | None:
+    """The only float output of an entry with rows like those of the target, if that is scaled."""
+    target = preparation["target"]
+    if "mean" not in preparation["inputs"].get(target, {}):
         return None
-    spec = preparation["inputs"].get(preparation["target"], {})
-    if "mean" not in spec:
-        return None
-    width = len(spec["mean"])
+    rows = {
+        e.inputs[target].shape[1:]
+        for e in plan.entries.values()
+        if e.training and target in e.inputs
+    }
     fitting = [
         name
-        for name, array in outputs.items()
-        if array.dtype.kind == "f" and array.ndim and math.prod(array.shape[1:]) == width
+        for name, tensor in entry.outputs.items()
+        if tensor.is_float and tensor.shape and tensor.shape[1:] in rows
     ]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -109,7 +110,7 @@ def _is_preparation(found: Any) -> bool:
     inputs, target = found.get("inputs"), found.get("target")
     if not isinstance(inputs, dict) or not (target is None or isinstance(target, str)):
         return False
-    return found.get("missing") in ("drop", "mean") and all(map(_is_spec, inputs.values()))
+    return found.get("missing", "drop") in ("drop", "mean") and all(map(_is_spec, inputs.values()))
 
 
 def _is_spec(spec: Any) -> bool:
