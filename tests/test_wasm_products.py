@@ -94,6 +94,15 @@ def test_operands_are_packed_however_they_are_stored(left: str, right: str) -> N
         )
 
 
+@pytest.mark.parametrize("left", LEFTS)
+def test_long_rows_are_packed_part_by_part(left: str) -> None:
+    # 33, 66 and 131 vectors, which is prime; and some elements more
+    for sizes in ((1, 6, 9, 132), (2, 5, 8, 265), (1, 4, 16, 527)):
+        built = product(sizes, left, "rows", PLAIN)
+        a, b = operands(built, left, "rows")
+        np.testing.assert_allclose(built.run()["y"], a @ b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.usefixtures("any_size")
 @pytest.mark.parametrize(("left", "right"), [("rows", "transposed"), ("columns", "rows")])
 def test_what_is_computed_on_operands_and_results(left: str, right: str) -> None:

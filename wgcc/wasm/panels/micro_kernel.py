@@ -2,7 +2,10 @@
 
 The right operand is packed into panels of 8 columns, `[k][8]`, the left operand into panels of four
 rows, `[k][4][4]` with each element four times: that costs engines no instruction for splats. Each
-result is a sum in the order of `k`. Engines spill registers if steps along `k` are written out.
+result is a sum in the order of `k`.
+
+Several steps along `k` are written out, because engines check for interrupts in each iteration of a
+loop. Between steps there is a branch: within one block, V8 loads first and then spills registers.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from wgcc.wasm.kernels.body import Body
 ROWS, COLUMNS = 4, 8
 # Words of a panel of the left operand for each `k`.
 SPREAD = 16
+# Steps along `k` that are written out.
+UNROLLED = 8
 _VECTOR, _WORD = 16, 4
 
 
@@ -45,7 +50,7 @@ def write_micro_kernel() -> Function:
     names = ("left", "right", "out", "stride", "panels", "depth", "skip")
     f = Function("multiply_panels", [(name, I32) for name in names])
     left, right, out, _, panels, depth, skip = range(len(names))
-    at, steps = f.local("at", I32), f.local("steps", I32)
+    at, end = f.local("at", I32), f.local("end", I32)
     sums = [f.local(f"sum{i}", V128) for i in range(2 * ROWS)]
     f.get(panels)
     f.if_()
@@ -53,12 +58,8 @@ def write_micro_kernel() -> Function:
     f.get(left).set(at)
     for total in sums:
         f.v128(bytes(16)).set(total)
-    f.get(depth).tee(steps)
-    f.if_()
-    next_step = f.loop()
-    _multiply(f, at, sums)
-    f.get(steps).i32(1).emit("i32.sub").tee(steps).br_if(next_step).end()
-    f.end()
+    f.get(right).get(depth).i32(COLUMNS * _WORD).emit("i32.mul").emit("i32.add").set(end)
+    _multiply(f, (at, right, end), sums)
     _store(f, sums)
     f.get(out).i32(COLUMNS * _WORD).emit("i32.add").set(out)
     f.get(right).get(skip).emit("i32.add").set(right)
@@ -66,9 +67,25 @@ def write_micro_kernel() -> Function:
     return f
 
 
-def _multiply(f: Function, at: int, sums: list[int]) -> None:
-    """One step along `k`."""
-    right, halves, a = 1, [f.local(f"b{i}", V128) for i in range(2)], f.local("a", V128)
+def _multiply(f: Function, places: tuple[int, int, int], sums: list[int]) -> None:
+    """All steps along `k`: until `right` is at the end of its panel."""
+    _, right, end = places
+    done = f.block()
+    f.get(right).get(end).emit("i32.eq").br_if(done)
+    next_steps = f.loop()
+    for step in range(UNROLLED):
+        _multiply_step(f, places, sums)
+        f.get(right).get(end)
+        if step < UNROLLED - 1:
+            f.emit("i32.eq").br_if(done)
+        else:
+            f.emit("i32.ne").br_if(next_steps)
+    f.end().end()
+
+
+def _multiply_step(f: Function, places: tuple[int, int, int], sums: list[int]) -> None:
+    at, right, _ = places
+    halves, a = [f.local(f"b{i}", V128) for i in range(2)], f.local("a", V128)
     for half, b in enumerate(halves):
         f.get(right).emit("v128.load", offset=half * _VECTOR).set(b)
     for row in range(ROWS):

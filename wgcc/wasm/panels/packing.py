@@ -21,6 +21,8 @@ from wgcc.wasm.wgsl.wgsl_tree import Assign, Element, Name
 
 # What transposing costs per vector, in instructions.
 TRANSPOSE = 2.0
+# Vectors of a row that are packed at a time.
+MIN_VECTORS, MOST_VECTORS = 8, 32
 # Which words of two vectors: pairs of the lower halves, of the upper ones; then pairs of those.
 _LOW, _HIGH, _FIRST, _SECOND = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
 
@@ -34,13 +36,28 @@ class LeftPacking:
 
     def along_k(self, env: Env, row_of: Callable[[Env], Index]) -> None:
         """One row after the other; `row_of` gives the number of one."""
-        body = self._body
+        body, vectors = self._body, self._depth // LANES
+        size = _part_of(vectors)
 
-        def row(inner: Env) -> None:
-            body.bind(inner, "m", row_of(inner))
-            along_k(body, self._depth, self._row_element, inner)
+        def rows(of_one: WithEnv, outer: Env) -> None:
+            def row(inner: Env) -> None:
+                body.bind(inner, "m", row_of(inner))
+                of_one(inner)
 
-        body.count("row", fixed(ROWS), row, env)
+            body.count("row", fixed(ROWS), row, outer)
+
+        def part(inner: Env) -> None:
+            start = body.index_of(inner, "part") * size
+            span = Span(start, start + size, guess=size)
+            rows(lambda one: vectors_along_k(body, span, self._row_element, one), inner)
+
+        if size == vectors:
+            rows(lambda one: along_k(body, self._depth, self._row_element, one), env)
+            return
+        body.count("part", fixed(vectors // size), part, env)
+        if self._depth % LANES:
+            span = last_steps(self._depth)
+            rows(lambda one: body.count("k", span, self._row_element, one), env)
 
     def part_along_k(self, env: Env, vectors: Span) -> None:
         """Only some vectors of each row; what is beyond the last element must be there, too."""
@@ -79,6 +96,17 @@ class LeftPacking:
         for lane in range(count):
             offset = body.positions.address(body.scratch.local, start + lane * step)
             f.get(local).get(local).shuffle(*[lane] * LANES).emit("v128.store", offset=offset)
+
+
+def _part_of(vectors: int) -> int:
+    """How many vectors of a row are packed before those of the next row; all of them, if need be.
+
+    Rows are packed into the same cache lines, which should still be in the first cache.
+    """
+    if vectors <= MOST_VECTORS:
+        return vectors
+    fitting = (size for size in range(MOST_VECTORS, MIN_VECTORS - 1, -1) if vectors % size == 0)
+    return next(fitting, vectors)
 
 
 class RightPacking:
