@@ -253,6 +253,7 @@ MAY_IMPORT = {
     "core": (),
     "check": ("core",),
     "files": ("core",),
+    "fit": ("core",),
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
     "rows": ("core",),

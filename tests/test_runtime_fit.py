@@ -86,6 +86,22 @@ def test_list_repeats_and_generator_ends(model: Model) -> None:
     assert (history.stopped, model.steps_done) == ("data", 21)
 
 
+def test_epochs(model: Model) -> None:
+    """Passes over the data, of arrays as of lists; with `resume`, in all."""
+    rows = {name: value[: 5 * ROWS + 1] for name, value in data().items()}
+    history = model.fit(rows, epochs=2, every=4)
+    assert (history.steps, history.stopped) == ([4, 8, 10], "steps")
+    history = model.fit(batches(3), epochs=2)
+    assert (history.steps, model.steps_done) == ([16], 16)
+    assert model.fit(iter(batches(3)), epochs=1).steps == [19]
+
+
+def test_training_ends_with_a_report(model: Model) -> None:
+    history = model.fit(batches(7), every=5, eval=lambda _: 1)
+    assert (history.steps, history.stopped) == ([5, 7], "data")
+    assert history.reports[-1].eval == {"value": 1.0}
+
+
 def test_function_gets_the_step(model: Model) -> None:
     items, asked = batches(6), []
 
@@ -150,7 +166,11 @@ def test_empty_data(model: Model) -> None:
 
 
 WRONG: list[tuple[str, Any, dict[str, Any], str, str]] = [
-    ("no steps", data(), {}, "data", "needs `steps`"),
+    ("no steps", data(), {}, "data", "needs `steps` or `epochs`"),
+    ("both", data(), {"steps": 1, "epochs": 1}, "data", "exclude each other"),
+    ("no epochs", data(), {"epochs": 0}, "range", "`epochs` is a whole number above 0"),
+    ("endless", lambda _: None, {"epochs": 1}, "data", "a function gives batches without end"),
+    ("unknown", data(), {"step": 1}, "name", "`step` is not an option; did you mean `steps`?"),
     ("zero steps", data(), {"steps": 0}, "range", "steps"),
     ("half a step", data(), {"steps": 2.5}, "range", "steps"),
     ("true steps", data(), {"steps": True}, "range", "steps"),

@@ -5,6 +5,7 @@ import { convert, hasShape, listOf, rangeOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
 import { elementCount, isFloat } from '../core/plan.js';
 import { ownOf } from '../core/records.js';
+import { didYouMean } from './spelling.js';
 
 /** @import { Plan, Range, Rows, Tensor } from '../core/plan.js' */
 /** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
@@ -97,17 +98,37 @@ function advice(rows, count) {
   return rows?.dim ? `wgcc build MODEL --set ${rows.dim}=${count}` : 'change the model';
 }
 
+/** What `fit` takes beside the data. */
+// biome-ignore format: as many as fit into a line
+const FIT_OPTIONS = [
+  'steps', 'epochs', 'every', 'entry', 'seed', 'resume', 'validation', 'validationEntry',
+  'validationEvery', 'signal', 'snapshot', 'recover',
+];
+
 /**
- * @param {Plan} plan @param {string} entryName
- * @param {{steps?: any, every: any, seed: any}} numbers @returns {never}
+ * @param {Plan} plan @param {string} entryName @param {Record<string, any>} options of `fit`
+ * @param {object} unknown those of them that do not exist
+ * @returns {never}
  */
-export function refuseFit({ entries }, entryName, { steps = 1, every, seed }) {
+export function refuseFit({ entries }, entryName, options, unknown) {
+  refuseOptions('fit', unknown, FIT_OPTIONS);
   checkEntryName(entries, entryName);
-  for (const [name, count] of Object.entries({ steps, every }))
+  for (const name of ['steps', 'epochs', 'every', 'validationEvery']) {
+    const count = options[name] ?? 1;
     if (!(Number.isInteger(count) && count > 0))
       fail('range', name, `is a whole number above 0, not ${count}`);
+  }
+  const { seed = 0, steps, epochs } = options;
   if (seed >>> 0 !== seed)
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
+  if (epochs != null)
+    fail(
+      'data',
+      'epochs',
+      steps == null
+        ? 'has no meaning: a function gives batches without end, so give `steps`'
+        : 'and `steps` exclude each other',
+    );
   return fail(
     'name',
     entryName,
@@ -115,10 +136,29 @@ export function refuseFit({ entries }, entryName, { steps = 1, every, seed }) {
   );
 }
 
+/**
+ * An entry for the option `validation` that does not exist.
+ * @param {Plan} plan @param {string} entryName @returns {never}
+ */
+export function refuseValidation({ entries }, entryName) {
+  const known = Object.keys(entries).join(', ');
+  const text = `is not an entry; name one for the validation, \`validationEntry\`, of: ${known}`;
+  return fail('name', entryName, text);
+}
+
+/**
+ * @param {string} method @param {object} unknown options of it that do not exist
+ * @param {string[]} known those that do
+ */
+export function refuseOptions(method, unknown, known) {
+  for (const name of Object.keys(unknown))
+    fail('name', name, `is not an option of ${method}${didYouMean(name, known)}`);
+}
+
 /** @param {Plan['entries']} entries @param {string} entryName */
 function checkEntryName(entries, entryName) {
   if (!Object.hasOwn(entries, entryName))
-    fail('name', entryName, `is not an entry; there are: ${Object.keys(entries)}`);
+    fail('name', entryName, `is not an entry${didYouMean(entryName, Object.keys(entries))}`);
 }
 
 /**
@@ -131,7 +171,7 @@ function checkNames({ entries }, entryName, batch) {
   if (Object(batch) !== batch) fail('data', entryName, 'takes an object of arrays');
   for (const port of Object.keys(batch))
     if (!Object.hasOwn(inputs, port))
-      fail('name', port, `is not an input of ${entryName}; there are: ${Object.keys(inputs)}`);
+      fail('name', port, `is not an input of ${entryName}${didYouMean(port, Object.keys(inputs))}`);
   for (const port of Object.keys(inputs))
     if (isMissing(batch, port)) fail('name', port, `is missing: ${entryName} needs it`);
 }

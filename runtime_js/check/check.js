@@ -9,7 +9,9 @@ export {
   refuseEntries,
   refuseFit,
   refuseInputs,
+  refuseOptions,
   refuseRows,
+  refuseValidation,
   refuseValue,
 } from './callers.js';
 export { sha256 } from './sha256.js';

@@ -4,7 +4,6 @@
 import { fit } from './fit.js';
 import { loadData, loadFiles, loadInspect } from './parts.js';
 
-/** @import { FitOptions } from './fit.js' */
 /** @import { Session } from './session.js' */
 
 /** Methods that are functions of files/files.js, run one at a time. */
@@ -45,8 +44,8 @@ export function createModel(session) {
       session.preparation
         ? (await loadData()).callPrepared(session, entryName, inputs)
         : session.call(entryName, inputs),
-    fit: (/** @type {any} */ data, /** @type {FitOptions} */ options) =>
-      fit(session, data, options),
+    fit: (/** @type {any} */ data, /** @type {any} */ options) =>
+      fit(session, model, data, options),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>
       session.locked(() => session.reset(seed, own)),
     snapshot: () => session.locked(() => session.takeSnapshot()),

@@ -6,12 +6,14 @@ import { fail } from './errors.js';
 export const loadCheck = () => part(import('../check/check.js'));
 /** Weights other than the bundle's own, checkpoints. */
 export const loadFiles = () => part(import('../files/files.js'));
+/** Training. */
+export const loadFit = () => part(import('../fit/fit.js'));
 /** Initial values drawn from a seed. */
 export const loadDraw = () => part(import('../draw/draw.js'));
 /** The self-test, where a NaN came from, times per kernel. */
 export const loadInspect = () => part(import('../inspect/inspect.js'));
-/** Calls with another number of rows than their entry. */
-export const loadRows = () => part(import('../rows/rows.js'));
+/** Calls with another number of rows than their entry, and validation. */
+export const loadRows = () => part(import('../rows/calls.js'));
 /** What people's data needs: scaling, names of classes. */
 export const loadData = () => part(import('../data/data.js'));
 /** The WebAssembly twin. */

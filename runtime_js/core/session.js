@@ -46,6 +46,8 @@ export class Session {
   /** Set by `connect`. */
   machine = /** @type {Machine} */ (/** @type {unknown} */ (undefined));
   profileName = '';
+  /** The `fit` that runs. @type {{options: {signal?: AbortSignal}} | undefined} */
+  training;
   /** Of the machine that is there, or being made. */
   #waiter = new Waiter();
   /** By entry, and whether values must be finite. @type {Map<string, Guard>} */

@@ -9,3 +9,4 @@ export { open } from './loader.js';
 export { elementCount, isFloat } from './plan.js';
 export { ownOf } from './records.js';
 export { decodeBase64 } from './seal.js';
+export { randomWords } from './threefry.js';

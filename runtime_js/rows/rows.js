@@ -1,5 +1,5 @@
-// Loaded if the inputs of a call are not what its entry takes. If only the number of rows differs,
-// the entry runs in parts of as many rows as it takes. Mirrors rows.py.
+// Calls whose inputs are not what their entry takes. If only the number of rows differs, the entry
+// runs in parts of as many rows as it takes. Mirrors rows.py.
 //
 // A last part with fewer rows is filled up with its own rows, again and again. Outputs per row are
 // cut to size. Sums over rows then have each row of that part the same number of times, and a few of
@@ -15,6 +15,7 @@ import { filterRecord, mapRecord, ownOf } from '../core/records.js';
 /** @import { Session } from '../core/session.js' */
 /** @typedef {Record<string, Values>} Outputs of one call */
 /** @typedef {Record<string, Float64Array<ArrayBuffer>>} Sums over rows */
+/** @typedef {Pick<Session, 'plan' | 'call'>} Caller */
 
 /**
  * The outputs of a call whose inputs are not what the entry takes.
@@ -22,18 +23,41 @@ import { filterRecord, mapRecord, ownOf } from '../core/records.js';
  * @returns {Promise<Outputs>}
  */
 export async function run(session, entryName, inputs) {
-  const { plan } = session;
-  const rows = ownOf(plan.entries, entryName)?.rows;
-  if (!rows) return (await loadCheck()).refuseInputs(plan, entryName, inputs);
+  const count = await rowCount(session.plan, entryName, inputs);
+  const rows = /** @type {Rows} */ (session.plan.entries[entryName].rows);
+  return new Parts(session, entryName, rows, inputs, count).outputs();
+}
+
+/**
+ * How many rows are given, if that is not the entry's number; any other fault is an error.
+ * @param {Plan} plan @param {string} entryName @param {any} inputs
+ * @param {boolean} [inBatches] whether rows may mix, if they fill whole batches
+ * @returns {Promise<number>}
+ */
+export async function rowCount(plan, entryName, inputs, inBatches) {
+  const { rows, inputs: ports = {} } = ownOf(plan.entries, entryName) ?? {};
+  const areKnown = Object.keys(Object(inputs)).every(port => Object.hasOwn(ports, port));
+  if (!rows || !areKnown) return (await loadCheck()).refuseInputs(plan, entryName, inputs);
   const counts = rows.inputs.map(port => rowsIn(plan, entryName, port, inputs?.[port]));
   const [count] = counts;
   if (!counts.every(Number.isInteger) || counts.every(found => found === rows.count))
     return (await loadCheck()).refuseInputs(plan, entryName, inputs);
-  if (!count || !counts.every(found => found === count) || !rows.outputs)
+  const canRun = rows.outputs || (inBatches && count % rows.count === 0);
+  if (!count || !counts.every(found => found === count) || !canRun)
     return (await loadCheck()).refuseCounts(entryName, rows, counts);
   if (!rows.inputs.every(port => isAllowed(plan, entryName, port, inputs[port])))
     return (await loadCheck()).refuseRows(plan, entryName, inputs, true);
-  return new Parts(session, entryName, rows, inputs, count).outputs();
+  return count;
+}
+
+/**
+ * The mean of every output over whole batches of an entry whose rows mix.
+ * @param {Caller} session @param {string} entryName @param {any} inputs @param {number} count
+ * @returns {Promise<Sums>}
+ */
+export function meanOfBatches(session, entryName, inputs, count) {
+  const rows = /** @type {Rows} */ (session.plan.entries[entryName].rows);
+  return new Parts(session, entryName, rows, inputs, count).meanOfBatches();
 }
 
 /**
@@ -62,7 +86,7 @@ function isAllowed({ entries, tensors }, entryName, port, value) {
 /** The calls that all rows take. */
 class Parts {
   /**
-   * @param {Session} session @param {string} entryName @param {Rows} rows
+   * @param {Caller} session @param {string} entryName @param {Rows} rows
    * @param {Record<string, any>} inputs @param {number} count of rows in all
    */
   constructor(session, entryName, rows, inputs, count) {
@@ -90,6 +114,19 @@ class Parts {
       sums.push(await this.#sumsOfSome(last, left));
     }
     return mapRecord(this.forms, (_, port) => this.#together(port, parts, sums));
+  }
+
+  /** @returns {Promise<Sums>} */
+  async meanOfBatches() {
+    const size = this.rows.count;
+    const batches = this.count / size;
+    /** @type {Sums} */
+    let sums = {};
+    for (let start = 0; start < this.count; start += size)
+      sums = mapRecord(await this.#call(i => start + i), (values, port) =>
+        Float64Array.from(values, (number, i) => number / batches + (sums[port]?.[i] ?? 0)),
+      );
+    return sums;
   }
 
   /** @param {(i: number) => number} rowAt the row that is the i-th @returns {Promise<Outputs>} */

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,20 +40,32 @@ class Source(ABC):
     def _next(self) -> Batch | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Of a training: passes over the data, if given, and the step they are counted from.
+
+    With `cycle`, an iterable starts over at its end.
+    """
+
+    cycle: bool
+    epochs: int | None = None
+    first: int = 0
+
+
 def open_source(
-    data: Any, entry: Entry, seed: int, step: int, position: int, cycle: bool
+    data: Any, entry: Entry, seed: int, step: int, position: int, length: Length
 ) -> Source:
     """The source for what a caller passed as `batches`.
 
     Arrays and functions continue at `step` (the model's own count); an iterable starts over, after
-    skipping `position` batches that a resumed run has seen. With `cycle` it repeats if it can.
+    skipping `position` batches that a resumed run has seen.
     """
     if isinstance(data, Mapping):
-        return ArraySource(data, entry, seed, step)
+        return ArraySource(data, entry, seed, step, length)
     if callable(data):
         return FunctionSource(data, entry, step)
     if isinstance(data, Iterable):
-        return IterableSource(data, entry, position, cycle)
+        return IterableSource(data, entry, position, length)
     kind = type(data).__name__
     text = f"batches are a dict of arrays, an iterable of dicts or a function, not {kind}"
     raise WgccError("data", text)
@@ -87,7 +100,14 @@ class ArraySource(Source):
     batch of an epoch are left out; the next epoch has another order, so all rows are used in time.
     """
 
-    def __init__(self, data: Mapping[str, Any], entry: Entry, seed: int, step: int) -> None:
+    def __init__(
+        self,
+        data: Mapping[str, Any],
+        entry: Entry,
+        seed: int,
+        step: int,
+        length: Length = Length(cycle=True),  # noqa: B008
+    ) -> None:
         super().__init__(entry, step)
         check_names(data, entry)
         self._seed = seed
@@ -98,6 +118,7 @@ class ArraySource(Source):
             self._add(name, as_array(value, f"{entry.name}: `{name}`"))
         self.count, self.batch = self._sizes()
         self._epoch, self._order = -1, np.arange(self.count)
+        self._end = length.first + length.epochs * self.per_epoch if length.epochs else None
 
     @property
     def per_epoch(self) -> int:
@@ -147,7 +168,9 @@ class ArraySource(Source):
             f"(rows may be repeated), or make the batch smaller: {advice}"
         )
 
-    def _next(self) -> Batch:
+    def _next(self) -> Batch | None:
+        if self.position == self._end:
+            return None
         epoch, index = divmod(self.position, self.per_epoch)
         if self._rows and epoch != self._epoch:
             keys = random_words(self._seed, "shuffle", self.count, epoch)
@@ -163,11 +186,12 @@ class ArraySource(Source):
 class IterableSource(Source):
     """Any iterable of dicts. Lists and data loaders start over at their end; generators do not."""
 
-    def __init__(self, data: Iterable[Any], entry: Entry, position: int, cycle: bool) -> None:
+    def __init__(self, data: Iterable[Any], entry: Entry, position: int, length: Length) -> None:
         super().__init__(entry, 0)
         self._data = data
         self._iterator: Iterator[Any] = iter(data)
-        self._cycle = cycle and self._iterator is not data
+        self._cycle = length.cycle and self._iterator is not data
+        self._passes, self._epochs = 1, length.epochs
         while self.position < position:
             if self._raw() is None:
                 text = f"the data ended before batch {position}, where the training should continue"
@@ -181,7 +205,8 @@ class IterableSource(Source):
     def _raw(self) -> Any:
         for raw in self._iterator:
             return raw
-        if self._cycle and self.position:
+        if self._cycle and self.position and self._passes != self._epochs:
+            self._passes += 1
             self._iterator = iter(self._data)
             return next(self._iterator, None)
         return None

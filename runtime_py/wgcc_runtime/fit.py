@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.arrays import Array
-from wgcc_runtime.batches import Batch, Source, open_source
+from wgcc_runtime.batches import Batch, Length, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
 from wgcc_runtime.data.result import Data
-from wgcc_runtime.errors import WgccError
+from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable, previous
 from wgcc_runtime.runner import is_scalar
-from wgcc_runtime.schedule import Schedule, make_schedule
+from wgcc_runtime.schedule import Schedule, counted, make_schedule
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.weights import cannot_write
 
@@ -55,45 +56,65 @@ def fit(
     checkpoint_every: int | None = None,
     stop: Callable[[], bool] | None = None,
     recover: bool = False,
+    epochs: int | None = None,
 ) -> History:
     """Trains an entry and returns what was reported.
 
-    `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed` and cut into
-    batches), an iterable of dicts (started over at its end if it can be), or a function of the
-    step's number.
-    `steps`: how many more; with `resume`, how many in all. None: until the data ends.
-    `every`: steps between reports; the loss is read no more often.
+    `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed`), an iterable
+    of dicts (started over at its end if it can be), or a function of the step's number.
+    `steps`: how many more; with `resume`, how many in all. None: until the data ends. `epochs`:
+    instead, passes over the data (not for a function). `every`: steps between reports.
     `eval`: a function of the model, or data for the entry `eval`; each `eval_every`.
-    `callbacks`: called with each `Report`; returning "stop" ends the training.
+    `callbacks`: called with each `Report`; "stop" ends the training. `stop`: after each submit.
     `checkpoint`: where to save, from time to time and at the end; `resume` continues from there (or
-    from the file it names) if it exists. `stop` is called after each submit.
-    `recover`: after a lost device, open a new one and continue from a copy that is made from time
-    to time (not with an iterator: its batches cannot be read again).
+    from the file it names) if it exists.
+    `recover`: after a lost device, continue on a new one from a copy (not with an iterator).
     """
     spec, seed = _training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
-    data = batches if isinstance(batches, Data) else None
-    batches = data.arrays if data else batches
-    if isinstance(batches, Mapping) and steps is None:
-        raise WgccError("data", "fit needs `steps`: arrays have no end", "steps")
+    arrays = batches.arrays if isinstance(batches, Data) else batches
+    _check_length(arrays, steps, epochs)
     _check_places(checkpoint, log, resume)
     found = _resume(model, checkpoint, resume)
-    if data:
-        _keep_preparation(model, data, found)
+    _keep_preparation(model, batches, found)
     done = _start(model, entry, found, seed)
-    loop = _Loop(
+    length = Length(steps is not None or epochs is not None, epochs, 0 if resume else done)
+    return _Loop(
         model=model,
         entry=spec,
-        source=lambda: _source(model, spec, batches, steps is not None),
+        source=lambda: _source(model, spec, arrays, length),
         schedule=schedule if resume else schedule.after(done),
         evaluate=make_evaluation(model, eval),
         callbacks=callbacks,
         checkpoint=checkpoint,
         resumed=found,
         stop=stop or (lambda: False),
-        recovery=_recovery(model, batches) if recover else None,
-    )
-    return loop.run(None if log is None else Log(log, done if resume else 0))
+        recovery=_recovery(model, arrays) if recover else None,
+        epochs=epochs,
+    ).run(None if log is None else Log(log, done if resume else 0))
+
+
+def checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    """An option that `fit` does not have is an error."""
+    known = [*inspect.signature(fit).parameters][2:]
+    for name in options:
+        if name not in known:
+            text = f"fit: `{name}` is not an option{did_you_mean(name, known)}"
+            raise WgccError("name", text, name)
+    return options
+
+
+def _check_length(batches: Any, steps: Any, epochs: Any) -> None:
+    if epochs is not None:
+        counted("epochs", epochs)
+        if steps is not None:
+            raise WgccError("data", "fit: `epochs` and `steps` exclude each other", "epochs")
+        if callable(batches) and not isinstance(batches, Mapping):
+            text = "fit: `epochs` has no meaning: a function gives batches without end, so give"
+            raise WgccError("data", f"{text} `steps`", "epochs")
+    elif isinstance(batches, Mapping) and steps is None:
+        text = "fit needs `steps` or `epochs`: arrays have no end"
+        raise WgccError("data", text, "steps")
 
 
 def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
@@ -140,8 +161,10 @@ def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> Che
     return model.load(path, or_previous=True)
 
 
-def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
+def _keep_preparation(model: Model, data: Any, resumed: Checkpoint | None) -> None:
     """What the data was prepared by belongs to the model; a resumed training must go on with it."""
+    if not isinstance(data, Data):
+        return
     if resumed and resumed.preparation not in (None, data.preparation):
         raise WgccError(
             "data",
@@ -156,11 +179,11 @@ def _recovery(model: Model, batches: Any) -> Recovery | None:
     return None if isinstance(batches, Iterator) else Recovery(model)
 
 
-def _source(model: Model, entry: Entry, batches: Any, cycle: bool) -> Source:
+def _source(model: Model, entry: Entry, batches: Any, length: Length) -> Source:
     """The data from the model's current position."""
     progress = model.progress
     step = progress.step(entry.name)
-    return open_source(batches, entry, progress.seed, step, progress.position, cycle)
+    return open_source(batches, entry, progress.seed, step, progress.position, length)
 
 
 class _Loop:
@@ -176,9 +199,10 @@ class _Loop:
         resumed: Checkpoint | None,
         stop: Callable[[], bool],
         recovery: Recovery | None,
+        epochs: int | None,
     ) -> None:
         self._model, self._entry, self._open = model, entry, source
-        self._recovery = recovery
+        self._recovery, self._epochs = recovery, epochs
         self._schedule, self._evaluate, self._callbacks = schedule, evaluate, callbacks
         self._checkpoint, self._stop = checkpoint, stop
         self._watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
@@ -252,12 +276,13 @@ class _Loop:
             following = self._take(step + len(batches))
             outputs = self._launcher.finish(flight)
             self._adapt(len(batches), time.perf_counter() - started)
-            if self._after(outputs[-1]):
+            if self._after(outputs[-1], is_end=not following and not self._failure):
                 return
             batches = following
         if self._failure:
             raise self._failure
-        if self._schedule.last is None or self._step < self._schedule.last:
+        is_short = self._schedule.last is None or self._step < self._schedule.last
+        if is_short and not self._epochs:
             self._history.stopped = "data"
 
     def _take(self, step: int) -> list[Batch]:
@@ -286,12 +311,13 @@ class _Loop:
         grown = min(fitting, 4 * count, SUBMIT_STEPS, SUBMIT_BYTES // size)
         self._submit_steps = max(1, grown)
 
-    def _after(self, outputs: Mapping[str, Array]) -> bool:
+    def _after(self, outputs: Mapping[str, Array], is_end: bool) -> bool:
         """Reports, evaluates and saves if due; returns whether training should end."""
         schedule, step = self._schedule, self._step
         wants_stop = False
-        if schedule.is_due(schedule.every, step) or schedule.is_due(schedule.eval_every, step):
-            wants_stop = self._report(outputs)
+        due = any(schedule.is_due(period, step) for period in (schedule.every, schedule.eval_every))
+        if due or is_end:
+            wants_stop = self._report(outputs, is_end)
         if self._checkpoint and self._save_is_due():
             self._save()
         if self._recovery and schedule.is_due(schedule.every, step):
@@ -301,9 +327,9 @@ class _Loop:
             return True
         return False
 
-    def _report(self, outputs: Mapping[str, Array]) -> bool:
+    def _report(self, outputs: Mapping[str, Array], is_end: bool) -> bool:
         numbers = {name: float(value) for name, value in outputs.items()}
-        due = self._schedule.is_due(self._schedule.eval_every, self._step)
+        due = is_end or self._schedule.is_due(self._schedule.eval_every, self._step)
         results = self._evaluate() if due else {}
         report = Report(self._step, numbers[self._loss], numbers, results, self._pace.ms())
         self._history.reports.append(report)

@@ -128,10 +128,10 @@ class Model:
 
     def fit(self, batches: Any, **options: Any) -> History:
         """Trains; see `wgcc_runtime.fit.fit` for the options."""
-        from wgcc_runtime.fit import fit
+        from wgcc_runtime.fit import checked_options, fit
 
         with self._only_one_fit():
-            return fit(self, batches, **options)
+            return fit(self, batches, **checked_options(options))
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
         """Time per kernel of an entry, with inputs of zeros, on a separate device."""

@@ -38,16 +38,17 @@ class Schedule:
 
 def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any) -> Schedule:
     """The schedule from the arguments of `fit`."""
-    period = _count("every", every)
+    period = counted("every", every)
     return Schedule(
-        None if steps is None else _count("steps", steps),
+        None if steps is None else counted("steps", steps),
         period,
-        period if eval_every is None else _count("eval_every", eval_every),
-        None if checkpoint_every is None else _count("checkpoint_every", checkpoint_every),
+        period if eval_every is None else counted("eval_every", eval_every),
+        None if checkpoint_every is None else counted("checkpoint_every", checkpoint_every),
     )
 
 
-def _count(name: str, value: Any) -> int:
+def counted(name: str, value: Any) -> int:
+    """A count that `fit` was given."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < 1:
         raise WgccError("range", f"fit: `{name}` is a whole number above 0, not {value!r}", name)

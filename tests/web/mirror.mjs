@@ -4,10 +4,10 @@
 import { readFileSync } from 'node:fs';
 import { checkPlan } from '../../runtime_js/check/bundle.js';
 import { convert } from '../../runtime_js/core/arrays.js';
-import { shuffled } from '../../runtime_js/core/batches.js';
 import { initialValues } from '../../runtime_js/draw/initial.js';
 import { namedWords } from '../../runtime_js/draw/named_words.js';
 import { readTensors } from '../../runtime_js/files/safetensors.js';
+import { shuffled } from '../../runtime_js/fit/sources.js';
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {

@@ -1,7 +1,8 @@
 // What compiles against a bundle's index.d.ts, and what must not: every wrong line is marked as such.
-import { load, meta, tensor, WgccError, type Digits, type Params } from 'bundle';
+import { load, meta, tensor, WgccError, type Digits, type History, type Params } from 'bundle';
 
 const image = new Uint8Array(64 * 64), label = new Int32Array(64);
+const few = { image: tensor(new Uint8Array(5 * 64), [5, 8, 8]), label: tensor(new Int32Array(5), [5]) };
 
 export async function right(): Promise<void> {
   const model: Digits = await load({ seed: 1, profile: 'gpu', verify: true, onProgress: ({ stage, done }) => console.log(stage, done) });
@@ -10,13 +11,15 @@ export async function right(): Promise<void> {
   for await (const { step, loss, outputs } of model.fit({ image, label }, { steps: 10, every: 5, recover: true, signal: AbortSignal.timeout(10) })) console.log(step, loss, outputs.acc);
   for await (const report of model.fit(step => ({ image, label }), { entry: 'train' })) console.log(report.ms, first, shape);
   for await (const report of model.fit([{ image, label }])) console.log(report.step);
+  const history: History<'train'> = await model.fit({ image, label }, { epochs: 2, validation: { image, label }, validationEntry: 'eval', validationEvery: 5 });
+  const last: number = history.reports[0].outputs.acc + (history.reports[0].validation?.acc ?? 0) + (history.loss ?? 0), why: 'steps' | 'data' | 'stop' = history.stopped;
+  await model.fit({ image, label }, { steps: 1, validation: async other => ({ acc: (await other.call('eval', few)).acc[0] + last + why.length }) }).catch(console.error);
   const params: Params = await model.params(), weights: Float32Array = params['fc1.w'], classes: 10 = meta.params['fc2.b'].shape[0];
   await model.loadParams(params);
   await model.loadParams({ 'fc1.w': weights }, { strict: false });
   const bytes: Uint8Array = await model.save({ optimizer: true });
   await model.restore(bytes);
   console.log(await model.store(), await model.recall(), (await model.profile('eval')).rows[0].at, classes, (await model.call('eval', { image: new Uint8Array(360 * 64), label: new Int32Array(360) })).loss);
-  const few = { image: tensor(new Uint8Array(5 * 64), [5, 8, 8]), label: tensor(new Int32Array(5), [5]) };
   console.log((await model.eval(few)).acc.shape.length);
   await model.lost.then(info => info.reason);
   await model.recover();
@@ -61,6 +64,16 @@ export async function wrong(model: Digits): Promise<void> {
   model.fit({ image, label }, { steps: 1, entry: 'eval' });
   // @ts-expect-error a batch of a function
   model.fit(() => ({ image }), { steps: 1 });
+  // @ts-expect-error a report's output
+  (await model.fit({ image, label }, { steps: 1 })).reports[0].outputs.accuracy;
+  // @ts-expect-error an output that is no number
+  model.fit({ image, label }, { steps: 1 }).then(({ reports }) => reports[0].outputs.probs);
+  // @ts-expect-error an option of fit
+  model.fit({ image, label }, { step: 1 });
+  // @ts-expect-error what validates
+  model.fit({ image, label }, { steps: 1, validation: { images: image, label } });
+  // @ts-expect-error which entry validates
+  model.fit({ image, label }, { steps: 1, validation: { image, label }, validationEntry: 'test' });
   // @ts-expect-error an option's name
   await load({ seeds: 1 });
   // @ts-expect-error a dtype

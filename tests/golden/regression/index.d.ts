@@ -77,6 +77,8 @@ type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? I
 export interface FitOptions<E> {
   /** How many more steps; with `resume`, how many in all. Without: until the data ends. */
   steps?: number;
+  /** Instead of `steps`: passes over the data. Not for a function, which has no end. */
+  epochs?: number;
   /** Steps between reports; the loss is read no more often. Default 10. */
   every?: number;
   entry?: E;
@@ -84,7 +86,13 @@ export interface FitOptions<E> {
   seed?: number;
   /** Continue at the data position of a restored checkpoint. */
   resume?: boolean;
-  /** Aborting ends the training after the current submit; the loop throws the signal's reason. */
+  /** Arrays (any number of rows) for the entry `eval`, or a function that returns numbers: reports then have `validation`. */
+  validation?: Validation | ((model: Loaded) => Numbers | number | null | undefined | Promise<Numbers | number | null | undefined>);
+  /** Which entry evaluates the arrays. Default: `eval`. */
+  validationEntry?: keyof Inputs;
+  /** Steps between validations. Default: `every`. */
+  validationEvery?: number;
+  /** Aborting ends the training after the current submit, without waiting for data; `fit` throws the signal's reason. */
   signal?: AbortSignal;
   /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
   snapshot?: number;
@@ -92,13 +100,37 @@ export interface FitOptions<E> {
   recover?: boolean;
 }
 
-export interface Report {
+type Numbers = Readonly<Record<string, number>>;
+type Validation = { [E in keyof Inputs]: { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends number ? number : Sized<Inputs[E][K]> | Extract<Inputs[E][K], number> } }[keyof Inputs];
+/** The outputs that are one float each. */
+type Scalars<O> = { readonly [K in keyof O as O[K] extends Float32Array & { readonly shape: readonly 1[] } ? K : never]: number };
+
+export interface Report<E extends Training = Training> {
   readonly step: number;
   readonly loss: number;
   /** All scalar outputs of the step. */
-  readonly outputs: Readonly<Record<string, number>>;
+  readonly outputs: Scalars<Outputs[E]>;
+  /** Those of the validation, if there was one at this step. */
+  readonly validation?: Numbers;
   /** Milliseconds per step. */
   readonly ms: number;
+}
+
+/** What was reported. A loop's history has its last 10,000 reports. */
+export interface History<E extends Training = Training> {
+  readonly reports: readonly Report<E>[];
+  /** Why the training ended: `stop` if a loop was left. */
+  readonly stopped: 'steps' | 'data' | 'stop';
+  /** Of the reports. */
+  readonly steps: readonly number[];
+  readonly losses: readonly number[];
+  /** The last one reported. */
+  readonly loss: number | undefined;
+}
+
+/** A training, which begins when it is first awaited or read. Awaiting it takes the reports that no loop has read. */
+export interface Fit<E extends Training = Training> extends AsyncGenerator<Report<E>, void, void>, Promise<History<E>> {
+  readonly [Symbol.toStringTag]: string;
 }
 
 export interface LoadOptions {
@@ -165,8 +197,11 @@ export interface Loaded {
   /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
-  /** Trains: `for await (const { step, loss } of model.fit(data, { steps: 1000 })) …`. Leave the loop to stop. */
-  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): AsyncGenerator<Report, void, void>;
+  /**
+   * Trains: `const { loss } = await model.fit(data, { steps: 1000 })`, or report by report, `for await (const { step, loss } of
+   * model.fit(data, { steps: 1000 })) …`: leave the loop to stop. One at a time: else code `busy`.
+   */
+  fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): Fit<E>;
   params(): Promise<Params>;
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;

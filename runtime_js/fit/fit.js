@@ -1,0 +1,3 @@
+// Loaded when a model first trains.
+
+export { Run } from './run.js';

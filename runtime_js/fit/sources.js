@@ -1,0 +1,174 @@
+// Sources of training data: arrays (shuffled by seed), an iterable, a function of the step. Each
+// source returns batches as words, and can start at any position.
+
+import { convert, listOf } from '../core/arrays.js';
+import { batchOf, DATA, visitInputs } from '../core/batches.js';
+import { fail } from '../core/errors.js';
+import { loadCheck } from '../core/parts.js';
+import { elementBytes, elementCount, WORD_BYTES } from '../core/plan.js';
+import { mapRecord, ownOf } from '../core/records.js';
+import { takeWords } from '../core/spare_words.js';
+import { randomWords } from '../core/threefry.js';
+
+/** @import { NamedWords, Words } from '../core/arrays.js' */
+/** @import { Plan, Range, Tensor } from '../core/plan.js' */
+/** @import { Progress } from '../core/session.js' */
+/**
+ * @typedef {NamedWords | undefined} NextBatch nothing at the end of the data
+ * @typedef {() => NextBatch | Promise<NextBatch>} Source
+ * @typedef {{words: Words, rowBytes: number, rows: number, size?: number}} Column one input of a
+ *   whole data set: its rows, and how many of them the model takes at a time
+ * @typedef {{hasEnd: boolean, epochs?: number, first: number}} Length of a training: whether its
+ *   steps or epochs are given, and the step that its epochs are counted from
+ */
+
+/** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of initial values. */
+const SHUFFLE_KEY = 0x33fe5971;
+
+/**
+ * The source of batches for what a caller passed to `fit`. Arrays and functions continue at the
+ * entry's own step; an iterable starts over, without the batches that a resumed run has taken.
+ * @param {Plan} plan @param {string} entryName @param {any} data @param {Progress} progress
+ * @param {Length} length @returns {Promise<Source>}
+ */
+export async function openSource(plan, entryName, data, progress, length) {
+  if (data?.[DATA]) return openSource(plan, entryName, data.arrays, progress, length);
+  const step = ownOf(progress.steps, entryName) ?? 0;
+  const isFunction = typeof data === 'function';
+  if (!isFunction && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])
+    return openArrays(plan, entryName, data, progress.seed, step, length);
+  const batches = isFunction ? calls(data, step) : repeated(data, progress.position, length);
+  return async () => {
+    const { value } = await batches.next();
+    if (value)
+      return (
+        batchOf(plan, entryName, value) ?? (await loadCheck()).refuseInputs(plan, entryName, value)
+      );
+  };
+}
+
+/** What a function of the step gives. @param {(step: number) => any} data @param {number} step */
+async function* calls(data, step) {
+  for (let next = step; ; next++) yield data(next);
+}
+
+/**
+ * The batches of an iterable, which starts over at its end if it can.
+ * @param {any} data @param {number} position batches that were taken before training stopped
+ * @param {Length} length
+ */
+async function* repeated(data, position, { hasEnd, epochs = Infinity }) {
+  let skip = position;
+  let before;
+  let passes = 0;
+  do {
+    before = skip;
+    for await (const batch of data) if (skip-- < 1) yield batch;
+  } while (hasEnd && ++passes < epochs && skip < before && !data.next);
+  if (skip > 0) fail('data', '', 'ended before the batch where training continues');
+}
+
+/**
+ * Whole data sets: rows of the first axis, in an order that seed and epoch determine. Rows after the
+ * last full batch of an epoch are left out; the next epoch has another order.
+ * @param {Plan} plan @param {string} entryName @param {any} data
+ * @param {number} seed @param {number} position @param {Length} length
+ * @returns {Promise<Source>}
+ */
+async function openArrays(plan, entryName, data, seed, position, length) {
+  const columns = visitInputs(plan, entryName, data, columnOf);
+  const [batch, count] = rowCounts(Object.values(columns ?? {}));
+  if (!length.hasEnd || !columns || !isConsistent(Object.values(columns), batch, count))
+    return (await loadCheck()).refuseRows(plan, entryName, data, length.hasEnd);
+  return arraySource(columns, batch, count, seed, position, length);
+}
+
+/**
+ * @param {any} value @param {Tensor} tensor @param {Range | [number, number]} [allowed]
+ * @returns {Column | undefined}
+ */
+function columnOf(value, tensor, allowed) {
+  const list = listOf(value, tensor);
+  const words = list && convert(list, tensor.dtype, allowed);
+  if (!words) return;
+  const [size, ...row] = tensor.shape;
+  const rows = list.length / elementCount(row);
+  const rowBytes = elementBytes(tensor.dtype) * elementCount(row);
+  const isWhole = size === undefined ? rows === 1 : Number.isInteger(rows);
+  if (isWhole) return { words, rowBytes, rows, size };
+}
+
+/**
+ * The rows of a batch and of all data: those of an input with more rows than a batch. If there is
+ * none, the data is one batch.
+ * @param {Column[]} columns @returns {[number, number]}
+ */
+function rowCounts(columns) {
+  const longer = columns.findLast(({ rows, size }) => size !== undefined && rows !== size);
+  return longer?.size === undefined ? [0, 1] : [longer.size, longer.rows];
+}
+
+/**
+ * One batch of labels with a thousand rows of inputs is a mistake, not a constant.
+ * @param {Column[]} columns @param {number} batch @param {number} count
+ */
+function isConsistent(columns, batch, count) {
+  return (
+    count >= batch &&
+    columns.every(({ rows, size }) => rows === (size === batch ? count : (size ?? 1)))
+  );
+}
+
+/**
+ * @param {Record<string, Column>} columns @param {number} batch @param {number} count
+ * @param {number} seed @param {number} position @param {Length} length @returns {Source}
+ */
+function arraySource(columns, batch, count, seed, position, { epochs = Infinity, first }) {
+  const perEpoch = batch ? Math.floor(count / batch) : 1;
+  const end = first + epochs * perEpoch;
+  let next = position;
+  let orderedEpoch = -1;
+  let order = new Uint32Array();
+  return () => {
+    if (next >= end) return;
+    const epoch = Math.floor(next / perEpoch);
+    const start = (next % perEpoch) * batch;
+    next++;
+    if (epoch !== orderedEpoch) {
+      order = shuffled(seed, count, epoch);
+      orderedEpoch = epoch;
+    }
+    const chosen = order.subarray(start, start + batch);
+    return mapRecord(columns, ({ words, rowBytes, size }) =>
+      size === batch ? rowsAt(words, rowBytes, chosen) : words,
+    );
+  };
+}
+
+/** @param {Words} words @param {number} rowBytes @param {Uint32Array} rows */
+function rowsAt(words, rowBytes, rows) {
+  const bytes = new Uint8Array(words.buffer);
+  const found = takeWords(Math.ceil((rows.length * rowBytes) / WORD_BYTES));
+  found[found.length - 1] = 0;
+  const chosen = new Uint8Array(found.buffer);
+  rows.forEach((row, i) => {
+    chosen.set(bytes.subarray(row * rowBytes, (row + 1) * rowBytes), i * rowBytes);
+  });
+  return found;
+}
+
+/**
+ * The order of rows in an epoch.
+ * @param {number} seed @param {number} count @param {number} epoch
+ */
+export function shuffled(seed, count, epoch) {
+  const keys = randomWords(seed, SHUFFLE_KEY, count, epoch);
+  // Sorting is fastest with key and row in one number; the row is its low half, stored first.
+  const pairs = new Uint32Array(2 * count);
+  for (let row = 0; row < count; row++) {
+    pairs[2 * row] = row;
+    pairs[2 * row + 1] = keys[row];
+  }
+  new BigUint64Array(pairs.buffer).sort();
+  return pairs.filter((_, i) => i % 2 === 0);
+}

@@ -1,0 +1,271 @@
+// The training loop: several steps per submit, reports, and recovery from a lost device.
+
+import { DATA } from '../core/batches.js';
+import { fail } from '../core/errors.js';
+import { loadCheck, loadFiles, loadRows } from '../core/parts.js';
+import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
+import { mapRecord, ownOf } from '../core/records.js';
+import { leaveWords } from '../core/spare_words.js';
+import { openSource } from './sources.js';
+
+/** @import { NamedWords } from '../core/arrays.js' */
+/** @import { Session } from '../core/session.js' */
+/** @import { Source } from './sources.js' */
+/**
+ * @typedef {Record<string, number>} Numbers
+ * @typedef {object} Report
+ * @property {number} step
+ * @property {number} loss
+ * @property {Numbers} outputs
+ * @property {Numbers} [validation] where it was asked for and due
+ * @property {number} ms of a step
+ * @typedef {object} Settings `FitOptions` in index.d.ts of a bundle
+ * @property {number} [steps] how many more; with `resume`, how many in all
+ * @property {number} [epochs] instead of `steps`: passes over the data
+ * @property {number} [every] steps between reports
+ * @property {string} [entry]
+ * @property {number} [seed] of the shuffle
+ * @property {boolean} [resume] continue at the data position of a restored checkpoint
+ * @property {any} [validation] arrays, or a function
+ * @property {string} [validationEntry]
+ * @property {number} [validationEvery] steps
+ * @property {AbortSignal} [signal]
+ * @property {number} [snapshot] seconds between snapshots; 0: none
+ * @property {boolean} [recover] after a lost device, continue with a new one
+ */
+
+// One submit aims at this much time, which keeps a page smooth, and has at most this much work.
+const SUBMIT_MS = 40;
+const SUBMIT_STEPS = 64;
+const SUBMIT_BYTES = 2 ** 25;
+const SUBMIT_DISPATCHES = 2000;
+const SNAPSHOT_SECONDS = 15;
+
+/** One run of `fit`. */
+export class Training {
+  /** Why it ended. @type {'steps' | 'data'} */
+  stopped = 'steps';
+  /** Of the submit that follows; taken while the GPU works. @type {Promise<NamedWords[]>} */
+  #nextBatches = Promise.resolve([]);
+  /** @type {Source} */
+  #source = () => undefined;
+  #stepsPerSubmit = 1;
+  #lostAtStep = -1;
+  #firstStep = 0;
+  #lastStep = Infinity;
+  #isOver = false;
+  /** Outputs that are one number each. @type {string[]} */
+  #watched = [];
+  /** @type {() => Promise<Numbers> | undefined} */
+  #validate = () => undefined;
+
+  /** @param {Session} session @param {any} model @param {any} data @param {Settings} options */
+  constructor(session, model, data, options = {}) {
+    const { entry = 'train', every = 10, validationEvery = every } = options;
+    this.session = session;
+    this.model = model;
+    this.data = data;
+    this.options = options;
+    this.entryName = entry;
+    /** Steps between reports, and between those with a validation. */
+    this.periods = [every, validationEvery];
+  }
+
+  /** @returns {AsyncGenerator<Report, void, void>} */
+  async *reports() {
+    try {
+      await this.#begin();
+      for (;;) {
+        const batches = await this.#nextBatches;
+        if (!batches.length) break;
+        this.options.signal?.throwIfAborted();
+        const report = await this.#submitSafely(batches);
+        if (report) yield report;
+      }
+      if (!this.options.epochs && this.#step < this.#lastStep) this.stopped = 'data';
+    } finally {
+      this.#isOver = true;
+      if (this.session.training === this) this.session.training = undefined;
+    }
+  }
+
+  /** Checks everything, and prepares the model for training. */
+  async #begin() {
+    const { session, options } = this;
+    await this.#check();
+    await this.#claim();
+    // So that the result can be saved even if the network is gone by then.
+    loadFiles().catch(() => {});
+    if (this.data?.[DATA]) session.preparation = this.data.preparation;
+    session.progress.seed = options.seed ?? session.progress.seed;
+    if (!options.resume) session.progress.position = 0;
+    if (options.recover) session.snapshot.takenAt = -Infinity;
+    this.#firstStep = options.resume ? 0 : this.#step;
+    this.#lastStep = (options.steps ?? Infinity) + this.#firstStep;
+    if (options.validation)
+      this.#validate = await (await loadRows()).openValidation(session, this.model, options);
+    await this.#openData();
+  }
+
+  async #check() {
+    const { plan } = this.session;
+    // biome-ignore format: one name of an option after the other
+    const { steps, epochs, seed = 0, entry: _, every, resume, validation, validationEntry,
+      validationEvery, signal, snapshot, recover, ...unknown } = this.options;
+    const entry = ownOf(plan.entries, this.entryName);
+    this.#watched = Object.entries(entry?.outputs ?? {})
+      .filter(([, id]) => isScalar(plan.tensors[id]))
+      .map(([port]) => port);
+    const counts = [steps ?? epochs ?? 1, ...this.periods];
+    const areCounts = counts.every(count => Number.isInteger(count) && count > 0);
+    const canRepeat = epochs == null || (steps == null && typeof this.data !== 'function');
+    const isKnown = !Object.keys(unknown).length && seed >>> 0 === seed;
+    if (!entry?.training || !this.#watched.length || !areCounts || !canRepeat || !isKnown)
+      (await loadCheck()).refuseFit(plan, this.entryName, this.options, unknown);
+  }
+
+  /** One training at a time. */
+  async #claim() {
+    const { session } = this;
+    const other = session.training;
+    if (other && !other.options.signal?.aborted)
+      fail(
+        'busy',
+        'fit',
+        'runs on this model already: await it, leave its loop or abort its signal',
+      );
+    session.training = this;
+    // The last steps of one that was aborted are counted first.
+    await session.locked(async () => {});
+  }
+
+  /** Steps made so far. */
+  get #step() {
+    return this.session.stepsOf(this.entryName);
+  }
+
+  async #openData() {
+    const { plan, progress } = this.session;
+    const { steps, epochs } = this.options;
+    const length = { hasEnd: (steps ?? epochs) != null, epochs, first: this.#firstStep };
+    this.#source = await openSource(plan, this.entryName, this.data, progress, length);
+    this.#nextBatches = this.#take(this.#step);
+  }
+
+  /** The batches of the submit that follows `step` steps. @param {number} step */
+  #take(step) {
+    const untilReports = this.periods.map(period => period - (step % period));
+    const count = Math.min(this.#stepsPerSubmit, ...untilReports, this.#lastStep - step);
+    return unlessAborted(this.#takeSome(count), this.options.signal);
+  }
+
+  /** @param {number} count */
+  async #takeSome(count) {
+    /** @type {NamedWords[]} */
+    const batches = [];
+    while (batches.length < count && !this.#isOver) {
+      const batch = await this.#source();
+      if (!batch) break;
+      batches.push(batch);
+    }
+    return batches;
+  }
+
+  /** @param {NamedWords[]} batches @returns {Promise<Report | undefined>} where one is due */
+  async #submitSafely(batches) {
+    const { session, entryName } = this;
+    try {
+      // First, so that the times of steps have no compiling in them.
+      await session.locked(() => session.machine.compile([entryName]));
+      if (this.#isSnapshotDue()) await session.locked(() => session.takeSnapshot());
+      return await this.#submit(batches);
+    } catch (error) {
+      if (!this.#canRecover(error)) throw error;
+      this.#lostAtStep = this.#step;
+      await session.locked(() => session.recover());
+      await this.#openData();
+    }
+  }
+
+  /** @param {NamedWords[]} batches @returns {Promise<Report | undefined>} */
+  async #submit(batches) {
+    const { session, entryName } = this;
+    const started = performance.now();
+    const count = batches.length;
+    const running = session.locked(async () => {
+      const onKept = (/** @type {number} */ calls) => this.#count(calls);
+      const results = await session.run(entryName, batches, this.#watched, onKept);
+      this.#count(count);
+      leaveWords(batches);
+      return results[count - 1];
+    });
+    this.#nextBatches = this.#take(this.#step + count);
+    // An error in the data is kept until the steps before it are done and counted.
+    const [, next] = await Promise.allSettled([running, this.#nextBatches]);
+    const outputs = mapRecord(await running, ([number]) => number);
+    const ms = (performance.now() - started) / count;
+    this.#adapt(count, ms);
+    const isEnd = next.status === 'fulfilled' && !next.value.length;
+    return this.#report(outputs, ms, isEnd);
+  }
+
+  /** @param {Numbers} outputs @param {number} ms @param {boolean} isEnd */
+  async #report(outputs, ms, isEnd) {
+    const step = this.#step;
+    const [isDue, isValidationDue] = this.periods.map(period => isEnd || step % period === 0);
+    if (!isDue && !isValidationDue) return;
+    const loss = outputs.loss ?? outputs[this.#watched[0]];
+    const validation = isValidationDue ? await this.#validate() : undefined;
+    return { step, loss, outputs, ...(validation && { validation }), ms };
+  }
+
+  /** @param {number} calls that were made and count */
+  #count(calls) {
+    const { progress } = this.session;
+    progress.steps[this.entryName] = this.#step + calls;
+    progress.position += calls;
+  }
+
+  /** @param {number} count of steps in the last submit @param {number} ms of each */
+  #adapt(count, ms) {
+    const { plan, machine } = this.session;
+    const inputBytes = totalBytes(inputTensors(plan, this.entryName));
+    const fitting = Math.min(
+      SUBMIT_MS / ms,
+      // Grows slowly: the time of the first steps says little.
+      4 * count,
+      SUBMIT_STEPS,
+      SUBMIT_BYTES / (inputBytes + 1),
+      SUBMIT_DISPATCHES / machine.commands[this.entryName].length,
+    );
+    this.#stepsPerSubmit = Math.max(1, Math.floor(fitting));
+  }
+
+  #isSnapshotDue() {
+    const { snapshot: seconds = SNAPSHOT_SECONDS } = this.options;
+    const waited = performance.now() - this.session.snapshot.takenAt;
+    return waited >= 1000 * (seconds || Infinity);
+  }
+
+  /** @param {any} error */
+  #canRecover(error) {
+    // An iterator cannot be read again. Lost twice at one step: the step itself loses the device.
+    const isRepeatable = !this.data?.next && this.#lostAtStep !== this.#step;
+    return this.options.recover && error.code === 'device-lost' && isRepeatable;
+  }
+}
+
+/**
+ * The same promise, which an aborted signal rejects at once.
+ * @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>}
+ */
+function unlessAborted(promise, signal) {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort);
+    const forget = () => signal.removeEventListener('abort', abort);
+    promise.then(resolve, reject).then(forget);
+  });
+}

@@ -1,0 +1,94 @@
+"""`fit` in JavaScript: a promise of a history and a loop of reports; options; what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wgcc_runtime
+from test_rows_runtime import MODEL, data
+from web_stacks import as_lists, build_web, run_job
+
+# An entry that mixes rows and returns one number.
+SPREAD = "  entry spread(x: f32[B, 3]) -> (spread: f32) = mean(std(x, axis = 0))\n}\n"
+ROWS = 29
+HISTORY = {"isLoss": True, "losses": True}
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fit")
+    source = folder / "net.wg"
+    source.write_text(MODEL.rstrip().removesuffix("}") + SPREAD, encoding="utf-8")
+    return build_web(source, folder / "bundle")
+
+
+@pytest.fixture(scope="module", params=["node", "chrome"])
+def seen(request: pytest.FixtureRequest, bundle: Path) -> Any:
+    device = {"device": "wasm"} if request.param == "node" else {}
+    given = {"data": as_lists(data(ROWS)), "whole": data(24)["x"].ravel().tolist(), **device}
+    return run_job(request.param, bundle, "fitting", given)
+
+
+def test_histories(seen: Any) -> None:
+    assert seen["before"] == 0
+    assert seen["awaited"] == {"steps": [10, 20, 25], "stopped": "steps", **HISTORY}
+    assert seen["again"] is True
+    assert seen["read"] == [[step, ["loss"]] for step in (30, 40, 50, 55)]
+    assert seen["iterated"] == {"steps": [30, 40, 50, 55], "stopped": "steps", **HISTORY}
+    assert seen["left"] == {"steps": [60], "stopped": "stop", **HISTORY}
+    assert seen["rest"]["steps"][-1] - seen["rest"]["steps"][0] == 20 + 5 - 5
+    assert seen["never"] == {"steps": [], "stopped": "stop", **HISTORY}
+    assert (seen["unchanged"], seen["finally"], seen["caught"]) == (0, "steps", "range")
+
+
+def test_epochs(seen: Any) -> None:
+    assert seen["epochs"] == [
+        [[4, 6], "steps"],
+        [[15], "steps"],
+        [[16, 18], "steps"],
+        [[20, 21], "data"],
+    ]
+
+
+def test_validation(bundle: Path, seen: Any) -> None:
+    scalars = ["loss", "hits", "size"]
+    assert seen["validated"] == [[5, None], [10, scalars], [15, None], [20, scalars]]
+    assert seen["isEval"]
+    assert seen["own"] == [[True, True], ["number", "number"]]
+    assert seen["one"] == {"value": 3}
+    x = data(24)["x"]
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        wanted = float(model.map("spread", x=x)["spread"])
+    np.testing.assert_allclose(seen["spread"]["spread"], wanted, 1e-5)
+
+
+def test_refusals(seen: Any) -> None:
+    refused = seen["refused"]
+    texts = {name: found[2] for name, found in refused.items() if name != "made"}
+    assert refused["made"] == 0, refused
+    assert texts["unknown"] == "name: `step` is not an option of fit; did you mean `steps`?"
+    assert "there are: steps, epochs, every" in texts["strange"]
+    assert texts["both"] == "data: `epochs` and `steps` exclude each other"
+    assert "a function gives batches without end" in texts["endless"]
+    assert texts["fraction"] == "range: `epochs` is a whole number above 0, not 1.5"
+    assert "`test` is not an entry; name one for the validation" in texts["entry"]
+    assert "`labels` is not an input of eval; did you mean `label`?" in texts["name"]
+    assert "`validation` is an object of arrays, or a function" in texts["list"]
+    assert "has 3 rows, not 8, and spread cannot run" in texts["mixed"]
+
+
+def test_one_training_at_a_time(seen: Any) -> None:
+    second, first, free, after, aborted = seen["busy"]
+    assert second[:2] == ["busy", "fit"]
+    assert "abort its signal" in second[2]
+    assert (first, free, after) == ("steps", ["fine", "steps"], ["fine", "steps"])
+    assert aborted == "AbortError"
+
+
+def test_aborting_does_not_wait_for_data(seen: Any) -> None:
+    wanted = {"name": "AbortError", "made": 3, "asked": 4, "isCounted": True, "isQuick": True}
+    assert seen["aborted"] == wanted
