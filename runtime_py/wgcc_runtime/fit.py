@@ -72,11 +72,9 @@ def fit(
     """
     spec, seed = _training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
-    arrays = batches.arrays if isinstance(batches, Data) else batches
-    _check_length(arrays, steps, epochs)
+    arrays = _checked_data(batches, steps, epochs)
     _check_places(checkpoint, log, resume)
-    found = _resume(model, checkpoint, resume)
-    _keep_preparation(model, batches, found)
+    found = _resume(model, checkpoint, resume, batches)
     done = _start(model, entry, found, seed)
     length = Length(steps is not None or epochs is not None, epochs, 0 if resume else done)
     return _Loop(
@@ -104,7 +102,9 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _check_length(batches: Any, steps: Any, epochs: Any) -> None:
+def _checked_data(data: Any, steps: Any, epochs: Any) -> Any:
+    """The arrays, iterable or function in what a caller gave."""
+    batches = data.arrays if isinstance(data, Data) else data
     if epochs is not None:
         counted("epochs", epochs)
         if steps is not None:
@@ -115,6 +115,7 @@ def _check_length(batches: Any, steps: Any, epochs: Any) -> None:
     elif isinstance(batches, Mapping) and steps is None:
         text = "fit needs `steps` or `epochs`: arrays have no end"
         raise WgccError("data", text, "steps")
+    return batches
 
 
 def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
@@ -149,22 +150,28 @@ def _start(model: Model, entry: str, resumed: Checkpoint | None, seed: int | Non
     return progress.step(entry)
 
 
-def _resume(model: Model, checkpoint: Place | None, resume: bool | Place) -> Checkpoint | None:
-    """Loads the checkpoint to resume from, if there is one."""
+def _resume(
+    model: Model, checkpoint: Place | None, resume: bool | Place, data: Any
+) -> Checkpoint | None:
+    """Loads the checkpoint to resume from, if there is one; the model keeps the preparation."""
+    place = _resumed_place(checkpoint, resume)
+    found = None if place is None else model.load(place, or_previous=True)
+    if isinstance(data, Data):
+        _keep_preparation(model, data, found)
+    return found
+
+
+def _resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | None:
     if resume is False:
         return None
     path = checkpoint if resume is True else resume
     if path is None:
         raise WgccError("data", "fit: `resume` needs a checkpoint to continue from", "resume")
-    if resume is True and not Path(path).exists():
-        return None
-    return model.load(path, or_previous=True)
+    return None if resume is True and not Path(path).exists() else path
 
 
-def _keep_preparation(model: Model, data: Any, resumed: Checkpoint | None) -> None:
+def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
     """What the data was prepared by belongs to the model; a resumed training must go on with it."""
-    if not isinstance(data, Data):
-        return
     if resumed and resumed.preparation not in (None, data.preparation):
         raise WgccError(
             "data",
