@@ -140,12 +140,15 @@ def test_data_of_every_format_trains_alike(
 
 
 BAD_CSV = {
-    "empty": ("", "no rows"),
+    "empty": ("", "the file is empty"),
     "only a header": ("x0,x1,x2,x3,y\n", "no rows"),
-    "not a number": ("x0,x1,x2,x3,y\n1,2,3,4,5\n1,2,three,4,5\n", "line 3: `x2` is 'three'"),
-    "short row": ("x0,x1,x2,x3,y\n1,2\n", "line 2: `x2` is 'missing'"),
-    "other names": ("a,b\n1,2\n", "no `x` .* it has: a, b"),
-    "few columns": ("x0,x1,y\n" + "1,2,3\n" * 9, r"\[9, 2\]; the model takes \[8, 4\]"),
+    "not a number": (
+        "x0,x1,x2,x3,y\n1,2,3,4,5\n1,2,three,4,5\n",
+        "line 3, column 3: .*'three'",
+    ),
+    "short row": ("x0,x1,x2,x3,y\n1,2\n", "line 2: 2 fields, but the first line has 5"),
+    "other names": ("a,b\n1,2\n", "`x` takes 4 columns, but 1 is left for it: a"),
+    "few columns": ("x0,x1,y\n" + "1,2,3\n" * 9, "`x` takes 4 columns, but 2 are left"),
 }
 
 

@@ -1,105 +1,164 @@
-"""Reads arrays for an entry's inputs from .npz, .npy, .safetensors, .csv and folders of .npy."""
+"""Data of people on the command line: the options of reading, and what is said about a reading."""
 
 from __future__ import annotations
 
-import csv
-import re
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wgcc.lazy_numpy import Array, np
+import click
+
+from wgcc.cli.printing import plural, say
 
 if TYPE_CHECKING:
-    from wgcc_runtime.plan import Entry, Tensor
+    from wgcc_runtime.data.result import Data
 
-FORMATS = ".npz, .npy, .safetensors, .csv, or a folder of .npy files"
+Command = TypeVar("Command", bound=Callable[..., Any])
+# How many class or column names a line shows.
+MOST_NAMES = 12
 
 
-def read_inputs(path: Path, entry: Entry) -> dict[str, Array]:
-    """The arrays with the names of the entry's inputs; others in the file are ignored."""
-    from wgcc_runtime.errors import WgccError
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """How a file becomes inputs: see wgcc/DATA.md."""
 
-    arrays = _read_csv(path, entry) if path.suffix == ".csv" else read_arrays(path)
-    found = {name: arrays[name] for name in entry.inputs if name in arrays}
-    for name, tensor in entry.inputs.items():
-        if name not in found:
-            there = ", ".join(arrays) or "nothing"
-            text = (
-                f"{path} has no `{name}` ({tensor}) for the entry `{entry.name}`; it has: {there}"
-            )
-            raise WgccError("data", text, name)
+    target: str | None = None
+    columns: str | None = None
+    scale: bool = False
+    missing: str = "drop"
+    decimal: str | None = None
+    unknown: str | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def words(self) -> list[str]:
+        """The same options on a command line."""
+        words = [f"--value={name}={number!r}" for name, number in self.values.items()]
+        given = {"target": self.target, "columns": self.columns, "decimal": self.decimal}
+        given |= {"missing": None if self.missing == "drop" else self.missing}
+        given |= {"unknown": self.unknown}
+        words += [f"--{name}={value}" for name, value in given.items() if value is not None]
+        return [*words, "--scale"] if self.scale else words
+
+    def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
+        """Reads a file for a model or a plan."""
+        from wgcc_runtime.data.read import read_data
+
+        names = None if self.columns is None else _names(self.columns)
+        return read_data(
+            path,
+            model,
+            entry=entry,
+            target=self.target,
+            columns=names,
+            scale=self.scale,
+            missing=self.missing,
+            decimal=self.decimal,
+            unknown=self.unknown,
+            values=self.values,
+            **more,
+        )
+
+
+def data_options(command: Command) -> Command:
+    """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
+    names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
+
+    def with_reading(**given: Any) -> Any:
+        reading = DataOptions(**{name: given.pop(name) for name in names})
+        return command(reading=reading, **given)
+
+    wrapped: Any = with_reading
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])
+    for option in reversed(_options()):
+        wrapped = option(wrapped)
+    result: Command = wrapped
+    return result
+
+
+def _options() -> list[Callable[[Any], Any]]:
+    return [
+        click.option("--target", metavar="NAME", help="The column to learn."),
+        click.option("--columns", metavar="A,B,C", help="The columns to learn it from."),
+        click.option(
+            "--scale/--no-scale",
+            default=False,
+            help="Scale number columns to mean 0 and deviation 1, and predictions back.",
+        ),
+        click.option(
+            "--missing",
+            type=click.Choice(["drop", "mean"]),
+            default="drop",
+            show_default=True,
+            help="Rows with missing cells: leave them out, or use the mean of the column.",
+        ),
+        click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
+        click.option(
+            "--unknown",
+            type=click.Choice(["drop"]),
+            help="Leave out characters that are not in the model's vocabulary.",
+        ),
+        click.option(
+            "--value",
+            "values",
+            metavar="NAME=NUMBER",
+            multiple=True,
+            callback=_numbers,
+            help="A number for an input that is no column, such as a learning rate.",
+        ),
+    ]
+
+
+def say_reading(path: Path, data: Data, options: DataOptions) -> None:
+    """What was read, what was left out, and what may be a mistake."""
+    if data.preparation is None:
+        return
+    say(f"{path}: {plural(data.rows, 'row')}{_inputs(data)}")
+    for note in data.notes:
+        say(f"note: {note}")
+    for found in data.dropped:
+        rows = plural(found["count"], "row")
+        say(f"left out: {rows} with {found['reason']}, the first in line {found['first']}")
+    if data.needs_scaling and not options.scale:
+        names = _shown([f"`{name}`" for name in data.needs_scaling])
+        say(f"hint: --scale helps training: {names}: far from mean 0 and deviation 1")
+
+
+def _inputs(data: Data) -> str:
+    """`; x: length, width; y: species (setosa, virginica)`"""
+    assert data.preparation is not None
+    found = ""
+    for name, spec in data.preparation["inputs"].items():
+        columns = _shown(spec.get("columns", [])) or spec["kind"]
+        classes = f" ({_shown(spec['classes'])})" if "classes" in spec else ""
+        found += f"; {name}: {columns}{classes}" if name in data.with_rows else ""
     return found
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
-    """All arrays of a file or folder by name; a .npy file is named by its stem."""
-    from wgcc_runtime.errors import WgccError
-    from wgcc_runtime.weights import load_weights
-
-    try:
-        if path.is_dir():
-            return {file.stem: _load(file) for file in sorted(path.glob("*.npy"))}
-        if path.suffix == ".safetensors":
-            return load_weights(path)[0]
-        if path.suffix == ".npy":
-            return {path.stem: _load(path)}
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise WgccError("data", f"cannot read {path}: {error}", str(path)) from None
-    raise WgccError("data", f"{path} is not {FORMATS}", str(path))
+def _shown(names: list[str]) -> str:
+    more = ", …" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
-def _load(path: Path) -> Array:
-    array: Array = np.load(path, allow_pickle=False)
-    return array
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _read_csv(path: Path, entry: Entry) -> dict[str, Array]:
-    """One row per example. The columns of input `x` are `x`, or `x0`, `x1`, … (also x.0, x[0])."""
-    from wgcc_runtime.errors import WgccError
-
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as stream:
-            rows = [row for row in csv.reader(stream) if row]
-    except (OSError, ValueError, csv.Error) as error:
-        raise WgccError("data", f"cannot read {path}: {error}", str(path)) from None
-    if len(rows) < 2:
-        raise WgccError("data", f"{path} has no rows under its header", str(path))
-    header = [name.strip() for name in rows[0]]
-    found = {name: _column_numbers(header, name) for name in entry.inputs}
-    return {
-        name: _columns(path, rows[1:], header, columns, entry.inputs[name])
-        for name, columns in found.items()
-        if columns
-    } or {name: np.zeros(0) for name in header}
-
-
-def _column_numbers(header: list[str], name: str) -> list[int]:
-    if name in header:
-        return [header.index(name)]
-    pattern = re.compile(rf"{re.escape(name)}[._\[]?(\d+)\]?")
-    numbered = [(int(m[1]), i) for i, text in enumerate(header) if (m := pattern.fullmatch(text))]
-    return [i for _, i in sorted(numbered)]
-
-
-def _columns(
-    path: Path, rows: list[list[str]], header: list[str], columns: list[int], tensor: Tensor
-) -> Array:
-    from wgcc_runtime.errors import WgccError
-
-    convert = float if tensor.is_float else int
-    numbers = []
-    for line, row in enumerate(rows, 2):
-        for column in columns:
-            try:
-                numbers.append(convert(row[column]))
-            except (IndexError, ValueError):
-                cell = row[column] if column < len(row) else "missing"
-                text = f"{path}, line {line}: `{header[column]}` is {cell!r}, not {tensor.dtype}"
-                raise WgccError("data", text, header[column]) from None
-    array: Array = np.array(numbers)
-    shape = (len(rows), *tensor.shape[1:])
-    # If the columns do not fill the shape, the later shape error reports both shapes.
-    return array.reshape(shape if array.size == np.prod(shape) else (len(rows), len(columns)))
+def _numbers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float]:
+    """`("lr=0.1",)` → `{"lr": 0.1}`"""
+    found: dict[str, float] = {}
+    for value in values:
+        name, _, text = (part.strip() for part in value.partition("="))
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number):
+            text = f"'{value}' does not have the form NAME=NUMBER, such as lr=0.1."
+            raise click.BadParameter(text, ctx, param)
+        found[name] = int(number) if number.is_integer() else number
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import json
 import time
 import zipfile
 from pathlib import Path
@@ -12,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.class_names import named_classes, show_outputs
+from wgcc.cli.data import DataOptions
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
-from wgcc.cli.printing import say, show, show_json
+from wgcc.cli.printing import say, show_json
+from wgcc.cli.run_inputs import read_inputs
 from wgcc.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
-    from wgcc_runtime.plan import Entry
 
 # How many characters a language model writes by default.
 CHARACTERS = 200
@@ -30,6 +31,8 @@ CHARACTERS = 200
 @click.argument("entry")
 @click.option("-i", "--input", "inputs", multiple=True, help="FILE, NAME=FILE or NAME=NUMBER.")
 @click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
+@click.option("--columns", metavar="A,B,C", help="The columns of a table to use.")
+@click.option("--decimal", type=click.Choice([",", "."]), help="The mark in a table's numbers.")
 @click.option("--prompt", help="Text that a language model continues.")
 @click.option(
     "-n", "--count", type=click.IntRange(min=1), help="With --prompt: characters to write [200]."
@@ -47,6 +50,8 @@ def command(
     entry: str,
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
+    columns: str | None,
+    decimal: str | None,
     prompt: str | None,
     count: int | None,
     weights: Path | None,
@@ -56,10 +61,11 @@ def command(
 ) -> None:
     """Run ENTRY of BUNDLE and show or save its outputs.
 
-    Inputs are .npy files with the name of an input (-i x.npy), NAME=FILE, NAME=NUMBER, or .npz
-    and .safetensors files that hold several. An entry that computes each row alone takes any
-    number of rows. Outputs go to .npy (one output), .npz or .safetensors files; without -o they are
-    printed.
+    Inputs are .npy files with the name of an input (-i x.npy), NAME=FILE, NAME=NUMBER, .npz and
+    .safetensors files that hold several, or a table, pictures or a text (-i rows.csv), read as what
+    the model was trained with: by column names, with its scaling. An entry that computes each row
+    alone takes any number of rows. Outputs go to .npy (one output), .npz or .safetensors files;
+    without -o they are printed, with the names of classes.
 
     With --prompt, ENTRY must take the id of a character and return that of the next one, as
     `decode` in examples/chargpt does. It runs once per character; the prompt and the text that
@@ -71,19 +77,22 @@ def command(
         raise click.UsageError("-n needs --prompt")
     if prompt is not None and outputs:
         raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
+    reading = DataOptions(columns=columns, decimal=decimal)
     with failures():
         model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
         if prompt is not None:
-            values = _read_inputs(inputs, model.entry(entry))
+            values = read_inputs(inputs, model, model.entry(entry), reading)
             return _stream(model, entry, prompt, count or CHARACTERS, values, as_json)
-        results = model.map(entry, **_read_inputs(inputs, model.entry(entry)))
+        given = read_inputs(inputs, model, model.entry(entry), reading)
+        results = model.map(entry, **given)
     for target in outputs:
         _write(target, results)
     if as_json:
-        show_json({name: array.tolist() for name, array in results.items()})
+        named = named_classes(results, model.classes)
+        lists = {name: array.tolist() for name, array in results.items()}
+        show_json({**({"classes": named} if named else {}), **lists})
     elif not outputs:
-        for name, array in results.items():
-            show(f"{name} {array.dtype}{list(array.shape)}\n{array}")
+        show_outputs(results, model.classes)
 
 
 def _stream(
@@ -102,39 +111,6 @@ def _stream(
     click.echo()
     rate = (len(prompt) + count) / (time.perf_counter() - start)
     say(f"({rate:.0f} characters a second on {model.device_name})")
-
-
-def _read_inputs(items: tuple[str, ...], entry: Entry) -> dict[str, Any]:
-    from wgcc.cli.data import read_arrays
-
-    found: dict[str, Any] = {}
-    for item in items:
-        name, has_name, value = item.partition("=")
-        if has_name:
-            found[name] = _value(value)
-            continue
-        path = Path(item)
-        arrays = read_arrays(path)
-        if path.suffix == ".npy" and path.stem not in entry.inputs and len(entry.inputs) == 1:
-            arrays = {next(iter(entry.inputs)): arrays[path.stem]}
-        found.update(arrays)
-    return found
-
-
-def _value(text: str) -> Any:
-    from wgcc.cli.data import read_arrays
-
-    if Path(text).exists():
-        arrays = read_arrays(Path(text))
-        if len(arrays) != 1:
-            raise click.UsageError(
-                f"{text} holds {len(arrays)} arrays; give it without NAME=, as -i {text}"
-            )
-        return next(iter(arrays.values()))
-    try:
-        return json.loads(text)
-    except ValueError:
-        raise click.UsageError(f"{text} is neither a file nor a number") from None
 
 
 def _write(target: str, results: dict[str, Array]) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import shlex
 import signal
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import say, show_json
 
 if TYPE_CHECKING:
+    from wgcc_runtime.data.result import Data
     from wgcc_runtime.history import History
     from wgcc_runtime.model import Model
 
@@ -30,7 +32,8 @@ class Job:
     """The command line of one training."""
 
     bundle: Path
-    data: Path
+    data: Path | None
+    reading: DataOptions
     entry: str
     steps: int
     every: int
@@ -42,10 +45,13 @@ class Job:
     seed: int | None
     device: str | None
     resume: bool
+    held_out: float | None
 
     def resume_command(self) -> str:
-        words = ["wgcc", "train", str(self.bundle), str(self.data)]
+        words = ["wgcc", "train", str(self.bundle), *([str(self.data)] if self.data else [])]
+        words += self.reading.words()
         options = {
+            "--held-out": self.held_out,
             "--entry": None if self.entry == "train" else self.entry,
             "--steps": self.steps,
             "--every": self.every,
@@ -63,7 +69,14 @@ class Job:
 
 @click.command("train")
 @click.argument("bundle", type=EXISTING)
-@click.argument("data", type=EXISTING)
+@click.argument("data", type=EXISTING, required=False)
+@data_options
+@click.option(
+    "--held-out",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Train without this share of the rows, such as 0.2, and evaluate on it.",
+)
 @click.option("--entry", default="train", show_default=True, help="Entry to train.")
 @click.option(
     "--steps",
@@ -87,14 +100,23 @@ class Job:
 @device_option
 @json_option
 def command(
-    bundle: Path, data: Path, eval_data: Path | None, out: Path | None, as_json: bool, **rest: Any
+    bundle: Path,
+    data: Path | None,
+    eval_data: Path | None,
+    out: Path | None,
+    as_json: bool,
+    **rest: Any,
 ) -> None:
     """Train BUNDLE on DATA.
 
-    DATA is a .npz, .safetensors or .csv file, or a folder of .npy files, with one array per input
-    of the entry. Arrays with more rows than a batch are shuffled and cut into batches; rows after
-    the last full batch of an epoch are left out, and the next epoch has another order. Of the data
-    of --eval every row counts.
+    DATA is a table (.csv, .tsv, .json), a folder of pictures with one folder per class, a text for
+    a model with a vocabulary, or arrays named like the inputs (.npz, .safetensors, a folder of
+    .npy files); without DATA, what the bundle was built with. How files are read, what the options
+    mean, and what is refused: wgcc/DATA.md. What was read is kept with the weights, so that
+    `wgcc run` takes and predicts numbers and names as the file has them.
+
+    Rows are shuffled and cut into batches; rows after the last full batch of an epoch are left
+    out, and the next epoch has another order. Of the data of --eval every row counts.
 
     Ctrl-C finishes the step and saves a checkpoint; --resume continues from it and gives the same
     bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot
@@ -102,19 +124,20 @@ def command(
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
     job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
+    if eval_data and job.held_out:
+        raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
     with failures():
         run(job, as_json)
 
 
 def run(job: Job, as_json: bool) -> None:
     import wgcc_runtime
-    from wgcc.cli.data import read_inputs
     from wgcc.cli.progress import make_progress
 
     model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
-    data = read_inputs(job.data, model.entry(job.entry))
+    data = _read(model, job)
     _check_batch(model, job)
-    evaluation = read_inputs(job.eval, model.entry("eval")) if job.eval else None
+    data, evaluation = _evaluation(model, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
     started = time.perf_counter()
     with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
@@ -132,6 +155,36 @@ def run(job: Job, as_json: bool) -> None:
             stop=interruption.is_wanted,
         )
     _summary(model, job, history, time.perf_counter() - started, as_json)
+
+
+def _read(model: Model, job: Job) -> Data:
+    from wgcc_runtime.bundle_files import open_bundle
+    from wgcc_runtime.data.bundle_data import bundle_data
+    from wgcc_runtime.data.form import form_of
+    from wgcc_runtime.errors import WgccError
+
+    if job.data:
+        data = job.reading.read(job.data, model, job.entry)
+        say_reading(job.data, data, job.reading)
+        return data
+    found = bundle_data(open_bundle(job.bundle), form_of(model).entry(job.entry))
+    if found is None:
+        text = f"{job.bundle} holds no data for `{job.entry}`: give a file, or build it with --data"
+        raise WgccError("data", text)
+    return found
+
+
+def _evaluation(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
+    """The data to train with, and what to evaluate on."""
+    if job.eval:
+        more = {"preparation": data.preparation} if data.preparation else {}
+        return data, job.reading.read(job.eval, model, "eval", **more).arrays
+    if job.held_out is None:
+        return data, None
+    inputs = model.entry("eval").inputs
+    train, held = data.split(job.held_out)
+    say(f"{held.rows} of {data.rows} rows are held out; eval is on them")
+    return train, replace(held, arrays={n: a for n, a in held.arrays.items() if n in inputs})
 
 
 def _check_batch(model: Model, job: Job) -> None:

@@ -15,13 +15,17 @@ INDEX_NAMES = frozenset(("", "id", "index", "#", "no", "nr", "row", "unnamed: 0"
 
 @dataclass(slots=True)
 class Column:
-    """`number` counts from 1. `values` are the numbers of a number column, None where none is."""
+    """`number` counts from 1. `values` are the numbers of a number column, None where none is.
+
+    `first_name` is the first row with a cell that is neither number nor missing, or -1.
+    """
 
     name: str
     number: int
     cells: list[str]
     kind: str
     values: list[float | None]
+    first_name: int
 
     def is_missing(self, row: int) -> bool:
         return self.cells[row] in MISSING
@@ -97,8 +101,9 @@ def _column(name: str, number: int, cells: list[str], parse: Parse) -> Column:
         kind = EMPTY
     else:
         kind = NUMBERS if are_numbers(cells, parse) else NAMES
-    values = [parse(cell) for cell in cells] if kind == NUMBERS else []
-    return Column(name, number + 1, cells, kind, values)
+    values = [parse(cell) for cell in cells]
+    odd = (r for r, v in enumerate(values) if v is None and cells[r] not in MISSING)
+    return Column(name, number + 1, cells, kind, values if kind == NUMBERS else [], next(odd, -1))
 
 
 def _is_index(column: Column) -> bool:

@@ -103,7 +103,10 @@ def _planned(entry: Entry) -> EntryForm:
     outputs = {name: Port(name, t.dtype, t.shape) for name, t in entry.outputs.items()}
     rows = entry.rows
     if rows is None:
-        return _form(entry.name, entry.training, inputs, outputs, (), "", False)
+        # Bundles of earlier versions do not say it: inputs with the leading axis of the first.
+        heads = {name: port.shape[0] for name, port in inputs.items() if port.shape}
+        names = tuple(name for name in heads if heads[name] == next(iter(heads.values())))
+        return _form(entry.name, entry.training, inputs, outputs, names, "", False)
     any_rows = bool(rows.outputs)
     return _form(entry.name, entry.training, inputs, outputs, rows.inputs, rows.dim, any_rows)
 

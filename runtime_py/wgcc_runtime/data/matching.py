@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import listed
+from wgcc_runtime.data.source import listed, shown
 
 TARGET_NAMES = frozenset(("target", "label", "class", "y", "species", "category"))
 
@@ -132,13 +132,13 @@ class _Matcher:
             return
         if len(columns) == 1 and name == self.found.target and port.is_float and port.row_size > 1:
             self._refuse_classes(odd, name, port.row_size)
-        row = next(row for row in range(len(odd.cells)) if not odd.is_missing(row))
+        row = odd.first_name
         others = [column.name for column in columns if column.kind == NUMBERS]
         if name == self.found.target:
             advice = "choose another column with --target NAME"
         else:
             advice = f"choose its columns with --columns {','.join(others) or 'NAMES'}"
-        text = f"`{odd.name}` holds names ('{odd.cells[row]}'), but `{name}` takes numbers"
+        text = f"`{odd.name}` holds names ({shown(odd.cells[row])}), but `{name}` takes numbers"
         raise self._source.refuse(f"{text}: {advice}", self._table.lines[row], odd.number)
 
     def _refuse_classes(self, column: Column, name: str, count: int) -> None:

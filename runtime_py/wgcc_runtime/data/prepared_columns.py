@@ -6,7 +6,7 @@ from wgcc_runtime.data.columns import EMPTY, NAMES, Column, Table
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.matching import Matching
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import listed
+from wgcc_runtime.data.source import listed, shown
 
 
 def find_prepared(table: Table, entry: EntryForm, options: Options) -> Matching:
@@ -40,8 +40,7 @@ def _columns(table: Table, entry: EntryForm, names: list[str]) -> list[Column]:
 def _check_numbers(table: Table, name: str, columns: list[Column]) -> None:
     for column in columns:
         if column.kind == NAMES:
-            row = next(row for row in range(len(column.cells)) if not column.is_missing(row))
-            text = (
-                f"`{column.name}` holds names ('{column.cells[row]}'), but `{name}` takes numbers"
-            )
+            row = column.first_name
+            cell = shown(column.cells[row])
+            text = f"`{column.name}` holds names ({cell}), but `{name}` takes numbers"
             raise table.source.refuse(text, table.lines[row], column.number)

@@ -1,0 +1,245 @@
+"""`wgcc train` and `wgcc run` with files that people have: tables, pictures and texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from wgcc.cli.group import cli
+from wgcc_runtime.weights import load_weights
+
+FLOWERS = """
+dim B = 4
+dim Classes = 3
+model Flowers {
+  fc: Linear[2, Classes]
+  optimizer opt: adam { lr = 0.05 }
+  entry train(x: f32[B, 2], y: i32[B]) -> (loss: f32) {
+    loss = cross_entropy(fc(x), y)
+    minimize loss with opt
+    return loss
+  }
+  entry eval(x: f32[B, 2], y: i32[B]) -> (loss: f32) { return cross_entropy(fc(x), y) }
+  entry predict(x: f32[B, 2]) -> (p: f32[B, Classes]) { return softmax(fc(x), axis = -1) }
+}
+"""
+HOUSES = """
+dim B = 4
+model Houses {
+  fc: Linear[2, 1]
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(x: f32[B, 2], y: f32[B, 1]) -> (loss: f32) {
+    loss = mse(fc(x), y)
+    minimize loss with opt
+    return loss
+  }
+  entry predict(x: f32[B, 2]) -> (price: f32[B, 1]) { return fc(x) }
+}
+"""
+LETTERS = """
+dim B = 2
+dim T = 4
+model Letters {
+  vocab = "\\n abc"
+  table: Embedding[5, 5]
+  optimizer opt: sgd { lr = 0.1 }
+  entry train(ids: i32[B, T], next: i32[B, T]) -> (loss: f32) {
+    loss = cross_entropy(table(ids), next)
+    minimize loss with opt
+    return loss
+  }
+}
+"""
+PICTURES = """
+dim B = 2
+model Pictures {
+  fc: Linear[16, 2]
+  optimizer opt: adam { lr = 0.1 }
+  fn logits[N](image: f32[N, 1, 4, 4]) -> f32[N, 2] { return fc(reshape(image, [N, 16])) }
+  entry train(image: f32[B, 1, 4, 4], label: i32[B]) -> (loss: f32) {
+    loss = cross_entropy(logits(image), label)
+    minimize loss with opt
+    return loss
+  }
+  entry predict(image: f32[B, 1, 4, 4]) -> (p: f32[B, 2]) {
+    return softmax(logits(image), axis = -1)
+  }
+}
+"""
+
+
+def wgcc(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def built(folder: Path, source: str, *options: object) -> Path:
+    (folder / "model.wg").write_text(source)
+    result = wgcc("build", folder / "model.wg", "-o", folder / "bundle", *options)
+    assert result.exit_code == 0, result.stderr
+    return folder / "bundle"
+
+
+def train(bundle: Path, *options: object) -> Result:
+    return wgcc("train", bundle, *options, "--device", "wasm", "--steps", 60)
+
+
+def flowers_csv(folder: Path) -> Path:
+    rng = np.random.default_rng(0)
+    lines = ["id;size;weight;species"]
+    for number in range(30):
+        kind = number % 3
+        size, weight = rng.normal(kind * 4, 0.5), rng.normal(2 - kind * 3, 0.5)
+        cells = [
+            str(number + 1),
+            f"{size:.2f}".replace(".", ","),
+            f"{weight:.2f}".replace(".", ","),
+        ]
+        lines.append(";".join([*cells, ("rose", "tulip", "aster")[kind]]))
+    lines.append("31;;1,5;rose")
+    (folder / "flowers.csv").write_text("\n".join(lines))
+    return folder / "flowers.csv"
+
+
+def test_classes_from_a_table(tmp_path: Path) -> None:
+    bundle, table = built(tmp_path, FLOWERS), flowers_csv(tmp_path)
+    result = train(bundle, table, "--scale", "--held-out", 0.2, "--json")
+    assert result.exit_code == 0, result.stderr
+    said = result.stderr.splitlines()
+    assert said[:5] == [
+        f"{table}: 30 rows; x: size, weight; y: species (aster, rose, tulip)",
+        "note: Numbers are written with a decimal comma.",
+        "note: `id` numbers the rows and is left out.",
+        "left out: 1 row with no value in `size`, the first in line 32",
+        "6 of 30 rows are held out; eval is on them",
+    ]
+    assert json.loads(result.stdout)["eval_loss"] < 0.5
+    weights = tmp_path / "bundle-trained.safetensors"
+    assert load_weights(weights)[1]["preparation"]["target"] == "y"
+
+    rows = tmp_path / "rows.csv"
+    rows.write_text("weight;size\n2,1;0,2\n-1,0;4,0\n")
+    run = ("run", bundle, "predict", "-i", rows, "--weights", weights, "--device", "wasm")
+    result = wgcc(*run)
+    assert result.exit_code == 0, result.stderr
+    assert [line.split()[-1] for line in result.stdout.splitlines()[1:]] == [
+        "class", "rose", "tulip",
+    ]  # fmt: skip
+    found = json.loads(wgcc(*run, "--json").stdout)
+    assert found["classes"] == {"p": ["rose", "tulip"]}
+    assert np.array(found["p"]).shape == (2, 3)
+
+
+def test_predictions_of_prices_are_prices(tmp_path: Path) -> None:
+    bundle, table = built(tmp_path, HOUSES), tmp_path / "houses.csv"
+    rng = np.random.default_rng(1)
+    areas, ages = rng.uniform(20, 200, 40), rng.uniform(0, 50, 40)
+    lines = [f"{1000 * a - 500 * b},{a},{b},Oslo" for a, b in zip(areas, ages, strict=True)]
+    table.write_text("price,area,age,city\n" + "\n".join(lines))
+    result = train(bundle, table)
+    assert (result.exit_code, "holds names ('Oslo')" in result.stderr) == (1, True)
+    assert "--target NAME" in result.stderr and "Traceback" not in result.stderr
+    chosen = ("--target", "price", "--columns", "area,age")
+    hinted = train(bundle, table, *chosen, "--out", tmp_path / "other.safetensors")
+    assert "hint: --scale helps training: `price`, `area`, `age`" in hinted.stderr
+    result = train(bundle, table, *chosen, "--scale")
+    assert result.exit_code == 0, result.stderr
+    assert "note: Columns that are not used: `city`." in result.stderr
+    (tmp_path / "new.csv").write_text("age,area\n10,100\n")
+    result = wgcc(
+        "run", bundle, "predict", "-i", tmp_path / "new.csv", "--json", "--device", "wasm",
+        "--weights", tmp_path / "bundle-trained.safetensors",
+    )  # fmt: skip
+    assert json.loads(result.stdout)["price"][0][0] == pytest.approx(95_000, rel=0.1)
+
+
+def test_a_resumed_training_has_the_same_options(tmp_path: Path) -> None:
+    bundle, table = built(tmp_path, FLOWERS), flowers_csv(tmp_path)
+    straight, out = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    options = ("--scale", "--held-out", 0.2, "--device", "wasm")
+    assert wgcc("train", bundle, table, *options, "--steps", 20, "--out", straight).exit_code == 0
+    assert wgcc("train", bundle, table, *options, "--steps", 10, "--out", out).exit_code == 0
+    resume = ("train", bundle, table, "--steps", 20, "--out", out, "--resume", "--device", "wasm")
+    result = wgcc(*resume)
+    assert (result.exit_code, "prepared in another way" in result.stderr) == (1, True)
+    assert wgcc(*resume, *options).exit_code == 0
+    assert straight.read_bytes() == out.read_bytes()
+
+
+def test_the_command_to_resume_repeats_how_data_is_read() -> None:
+    from wgcc.cli.data import DataOptions
+    from wgcc.cli.train import Job
+
+    reading = DataOptions("price", "a b,c", True, "mean", ",", "drop", {"lr": 0.5})
+    job = Job(
+        Path("b"), Path("d.csv"), reading, "train", 9, 1, Path("o"), None, None, None, None, None,
+        None, True, 0.25,
+    )  # fmt: skip
+    assert job.resume_command() == (
+        "wgcc train b d.csv --value=lr=0.5 --target=price '--columns=a b,c' --decimal=, "
+        "--missing=mean --unknown=drop --scale --held-out 0.25 --steps 9 --every 1 --out o --resume"
+    )
+
+
+def test_text_trains_a_model_with_a_vocabulary(tmp_path: Path) -> None:
+    bundle, text = built(tmp_path, LETTERS), tmp_path / "book.txt"
+    text.write_text("abc abba\ncab caba abc")
+    result = train(bundle, text)
+    assert result.exit_code == 0, result.stderr
+    assert f"{text}: 5 rows; ids: text; next: text" in result.stderr
+    text.write_text("abc\nabé abé abc")
+    result = train(bundle, text)
+    assert result.exit_code == 1
+    assert f"error[data]: {text}, line 2, column 3: 'é' is not in the model's" in result.stderr
+    result = train(bundle, text, "--unknown", "drop")
+    assert (result.exit_code, "2 characters that are not" in result.stderr) == (0, True)
+
+
+def test_a_folder_of_pictures(tmp_path: Path) -> None:
+    bundle = built(tmp_path, PICTURES)
+    for name, shade in (("dark", 30), ("light", 220)):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(3):
+            image = Image.new("RGB", (9, 6), (shade + number, shade, shade))
+            image.save(tmp_path / "pictures" / name / f"{number}.png")
+    result = train(bundle, tmp_path / "pictures")
+    assert result.exit_code == 0, result.stderr
+    assert "6 rows; image: pictures; label: classes (dark, light)" in result.stderr
+    picture = tmp_path / "pictures" / "light" / "1.png"
+    result = wgcc(
+        "run", bundle, "predict", "-i", picture, "--json", "--device", "wasm",
+        "--weights", tmp_path / "bundle-trained.safetensors",
+    )  # fmt: skip
+    assert json.loads(result.stdout)["classes"] == {"p": ["light"]}
+    picture.write_bytes(b"\x89PNG broken")
+    result = train(bundle, tmp_path / "pictures")
+    assert (result.exit_code, "this picture cannot be read" in result.stderr) == (1, True)
+
+
+def test_without_pillow_there_is_a_clear_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = built(tmp_path, PICTURES, "--no-twin")
+    (tmp_path / "p").mkdir()
+    for name in ("a1.png", "b1.png"):
+        Image.new("L", (4, 4)).save(tmp_path / "p" / name)
+    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    result = wgcc("train", bundle, tmp_path / "p")
+    assert result.exit_code == 1
+    assert "needs Pillow: pip install 'wgcc-runtime[images]'" in result.stderr
+
+
+def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    bundle, table = built(tmp_path, FLOWERS), flowers_csv(tmp_path)
+    both = train(bundle, table, "--eval", table, "--held-out", 0.2)
+    assert (both.exit_code, "--eval and --held-out" in both.stderr) == (2, True)
+    none = wgcc("train", bundle)
+    assert (none.exit_code, "holds no data for `train`" in none.stderr) == (1, True)
+    value = train(bundle, table, "--value", "lr=fast")
+    assert (value.exit_code, "NAME=NUMBER" in value.stderr) == (2, True)
+    good = train(bundle, table, "--scale", "--eval", table, "--json")
+    assert (good.exit_code, json.loads(good.stdout)["eval_loss"] < 0.5) == (0, True), good.stderr
