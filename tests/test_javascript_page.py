@@ -146,7 +146,7 @@ def test_every_exported_name_is_described(app: Path) -> None:
         assert re.search(rf"\b{name}\b", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)), name
         assert re.search(rf"\b{name}\b", code), f"{name} has no example"
     module = (app / "bundle" / "index.js").read_text(encoding="utf-8")
-    there = re.findall(r"^export (?:const |\{ )(\w+)", module, re.MULTILINE)
+    there = re.findall(r"^export(?: const |\{)(\w+)", module, re.MULTILINE)
     assert sorted(there) == ["WgccError", "load", "meta", "tensor"] and set(there) <= set(exported)
 
 

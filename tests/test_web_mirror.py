@@ -21,7 +21,7 @@ from test_runtime_plan import MALFORMED, REMOVED, change
 from test_twin_plan import MALFORMED as MALFORMED_TWINS
 from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool
-from wgcc.bundle.runtime_js import runtime_files, runtime_modules
+from wgcc.bundle.runtime_js import readable_files, runtime_files, runtime_modules
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import read_plan
@@ -156,9 +156,9 @@ def minified(*files: Path) -> int:
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runtime as bundles ship it."""
+    """The runtime as bundles ship it, but with comments, which hold its types."""
     folder = tmp_path_factory.mktemp("runtime")
-    for name, text in runtime_files().items():
+    for name, text in readable_files().items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

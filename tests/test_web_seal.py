@@ -48,7 +48,7 @@ def test_a_sealed_bundle_trains_and_predicts_without_parts(
 
 
 def test_a_valid_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
-    edit(bundle, '"generator": "wgcc', '"generator": "a hand and wgcc')
+    edit(bundle, '"generator":"wgcc', '"generator":"a hand and wgcc')
     assert len(run_job("deno", bundle, "alone")["losses"]) == 2
     found = run_job("deno", without(bundle, "check.js"), "alone")
     assert found["code"] == "bundle"
@@ -56,7 +56,7 @@ def test_a_valid_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
 
 
 def test_a_wrong_change_is_reported_before_the_first_gpu_call(bundle: Path) -> None:
-    edit(bundle, '"version": 1,', '"version": 2,')
+    edit(bundle, '"version":1,', '"version":2,')
     assert run_job("deno", bundle, "alone")["code"] == "version"
 
 

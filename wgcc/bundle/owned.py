@@ -24,7 +24,7 @@ FIXED = (
     "index.html", "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
-_RUNTIME = re.compile(r"\w+\.js")
+_RUNTIME = re.compile(r"\w+\.(js|txt)")
 _KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
 
 OldPlan = Mapping[str, Any]

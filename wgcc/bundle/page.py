@@ -13,7 +13,8 @@ from typing import Any
 
 from wgcc.bundle.runtime_js import runtime_files
 from wgcc.bundle.seal import seal_text
-from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, template
+from wgcc.bundle.strip import strip_css, strip_javascript
+from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, plan_literal, template
 from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
@@ -38,14 +39,15 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = ""
             _runtime(plan, files, data, seal) if name == "runtime" else text_of(name)
             for name in match[1].split()
         ]
-        text = "\n".join(parts)
+        text = "\n".join(part.strip() for part in parts)
         if match[1].endswith(".css"):
             return f"<style>\n{text}\n</style>"
         return f'<script type="module">\n{_safe(text)}\n</script>'
 
     def text_of(name: str) -> str:
         own = html.parent / name
-        return own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
+        text = own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
+        return strip_css(text) if name.endswith(".css") else strip_javascript(text)
 
     text = html.read_text(encoding="utf-8").replace("__MODEL__", plan["model"]["name"])
     return re.sub(r"<!-- inline ([\w. ]+) -->", inlined, text)
@@ -53,32 +55,31 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = ""
 
 def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     source = files[plan["model"]["source"]].decode("utf-8")
-    loaded = [f"{json.dumps(name)}: decoded({bytes_literal(d)})" for name, d in data.items()]
+    loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
     bundle = fill(
-        template("page/bundle.js"),
-        PLAN=files["plan.json"].decode("utf-8").strip(),
+        strip_javascript(template("page/bundle.js")),
+        PLAN=plan_literal(files),
         KERNELS=kernels_literal(files),
         SOURCE=json.dumps(source, ensure_ascii=False),
         WEIGHTS=bytes_literal(files.get("weights.safetensors")),
         TWIN=bytes_literal(files.get("twin.wasm")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal or seal_text(files),
-        FILES=f"{{ {', '.join(loaded)} }}",
+        FILES=f"{{{','.join(loaded)}}}",
     )
     return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle])
 
 
 def _as_object(name: str, text: str) -> str:
-    """A file A.js of the runtime as the object `A_js`, whose members are its exports."""
+    """A file A.js of the runtime, below its first line, as the object `A_js` of its exports."""
     module = r"'[./]+(?:wgcc/)?(\w+)\.js'"
-    text = re.sub(
-        rf"^import \{{([^}}]*)\}} from {module};", r"const {\1} = \2_js;", text, flags=re.M
-    )
-    text = re.sub(rf"import\({module}\)", r"Promise.resolve().then(() => \1_js)", text)
+    text = text.partition("\n")[2]
+    text = re.sub(rf"^import(\{{[^}}]*\}})from{module};", r"const\1=\2_js;", text, flags=re.M)
+    text = re.sub(rf"import\({module}\)", r"Promise.resolve().then(()=>\1_js)", text)
     variable = f"{PurePosixPath(name).stem}_js"
     # The last line of a joined file says what it exports.
-    body = re.sub(r"^export (\{[^}]*\};)\n\Z", r"return \1", text, flags=re.M)
-    return f"const {variable} = (() => {{\n{body}\n}})();"
+    body = re.sub(r"^export(\{[^}]*\};)\n\Z", r"return\1", text, flags=re.M)
+    return f"const {variable}=(()=>{{\n{body.strip()}\n}})();"
 
 
 def _safe(script: str) -> str:

@@ -1,7 +1,8 @@
 """The JavaScript runtime as bundles ship it: the modules of runtime_js, joined into a few files.
 
 wgcc.js is all that a page loads to train and predict. The files in wgcc/ are loaded when they are
-first needed, so most pages never fetch them.
+first needed, so most pages never fetch them. All are without comments and blanks; wgcc/source.txt,
+which nothing loads, holds them as they were written.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from wgcc.bundle.join import join_modules
+from wgcc.bundle.strip import strip_javascript
 from wgcc.paths import data_dir
 
 # File -> the module that defines its exports; each file after those it imports statically.
@@ -24,11 +26,25 @@ FILES = {
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tune.js": "tune/tune.js",
 }
+SOURCE = "wgcc/source.txt"
+_BANNER = f"// The runtime of wgcc, MIT licence. {SOURCE} has it with comments.\n"
 
 
 @lru_cache(maxsize=1)
 def runtime_files() -> dict[str, str]:
-    """Texts by name: the same in every bundle of one wgcc version."""
+    """What pages load, by name: the same in every bundle of one wgcc version."""
+    return {name: _BANNER + strip_javascript(text) for name, text in readable_files().items()}
+
+
+@lru_cache(maxsize=1)
+def readable_text() -> str:
+    """The contents of `SOURCE`."""
+    return "\n".join(f"==== {name}\n\n{text}" for name, text in readable_files().items())
+
+
+@lru_cache(maxsize=1)
+def readable_files() -> dict[str, str]:
+    """The same files with comments, types and blanks."""
     # Only here, because it takes time to import.
     from wgcc_runtime.schema import SCHEMA_FILE
 

@@ -32,7 +32,7 @@ def seal_text(files: Files) -> str:
     weights = files.get("weights.safetensors")
     if weights and _is_complete(plan, weights):
         found["weights"] = _digest(weights)
-    return json.dumps(found)
+    return json.dumps(found, separators=(",", ":"))
 
 
 def _is_sound(files: Files) -> bool:

@@ -10,10 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.page import page_html
-from wgcc.bundle.runtime_js import runtime_files
+from wgcc.bundle.runtime_js import SOURCE, readable_text, runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
-from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, package_name, template
+from wgcc.bundle.web_text import (
+    bytes_literal,
+    fill,
+    kernels_literal,
+    package_name,
+    plan_literal,
+    script_template,
+)
 from wgcc.bundle.web_types import declarations
 
 Plan = Mapping[str, Any]
@@ -28,6 +35,7 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime_files(),
+        SOURCE: readable_text(),
         "package.json": _package(plan, files),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, seal),
@@ -38,15 +46,15 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
 def _index(plan: Plan, files: Files, seal: str) -> str:
     # Written out, because web bundlers look for exactly this expression.
     urls = {
-        name: f"() => new URL('./{name}', import.meta.url)" if name in files else "undefined"
+        name: f"()=>new URL('./{name}',import.meta.url)" if name in files else "undefined"
         for name in ("weights.safetensors", "twin.wasm")
     }
     return fill(
-        template("bundle/index.js"),
+        script_template("bundle/index.js"),
         MODEL=plan["model"]["name"],
         GENERATOR=plan["generator"],
         SOURCE=plan["model"]["source"],
-        PLAN=files["plan.json"].decode("utf-8").strip(),
+        PLAN=plan_literal(files),
         WEIGHTS=urls["weights.safetensors"],
         TWIN=urls["twin.wasm"],
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
@@ -56,7 +64,9 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
 
 def _kernels(plan: Plan, files: Files) -> str:
     return fill(
-        template("bundle/kernels.js"), MODEL=plan["model"]["name"], KERNELS=kernels_literal(files)
+        script_template("bundle/kernels.js"),
+        MODEL=plan["model"]["name"],
+        KERNELS=kernels_literal(files),
     )
 
 

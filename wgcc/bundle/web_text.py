@@ -6,15 +6,31 @@ import base64
 import re
 from collections.abc import Mapping
 
+from wgcc.bundle.strip import strip_javascript
 from wgcc.paths import data_dir
 from wgcc_runtime.wgsl_code import code_of
 
+# Blanks of a JSON text, or a string, which keeps its own.
+_JSON_BLANK = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 _PLACE = re.compile(r"__([A-Z][A-Z_]*[A-Z])__")
 
 
 def template(name: str) -> str:
     """A file of runtime_js, where templates and the runtime itself are stored."""
     return (data_dir("runtime_js") / name).read_text(encoding="utf-8")
+
+
+def script_template(name: str) -> str:
+    """A script of runtime_js as pages load it: its first line, then code without comments."""
+    text = template(name)
+    first = text.partition("\n")[0]
+    banner = f"{first}\n" if first.startswith("//") else ""
+    return banner + strip_javascript(text)
+
+
+def plan_literal(files: Mapping[str, bytes]) -> str:
+    """plan.json without blanks."""
+    return _JSON_BLANK.sub(r"\1", files["plan.json"].decode("utf-8"))
 
 
 def fill(text: str, **values: str) -> str:
@@ -38,7 +54,7 @@ def kernels_literal(files: Mapping[str, bytes]) -> str:
     lines = ["{"]
     for name, code in kernel_codes(files).items():
         text = re.sub(r"[\\`]|\$\{", r"\\\g<0>", code)
-        lines.append(f"  '{name}': `{text}`,")
+        lines.append(f"'{name}':`{text}`,")
     return "\n".join([*lines, "}"])
 
 
