@@ -43,7 +43,7 @@ SCHEDULE_ROWS = (
     ("updates",),
     ("layout",),
     ("fuse",),
-    ("memory",),
+    ("memory", "exchange"),
     ("expand_loops",),
     ("loop_lives",),
     ("plan_entry", "kernels"),

@@ -6,6 +6,7 @@ import { rangeOf } from '../core/arrays.js';
 import { bytesOf, elementCount, isFloat, isPersistent } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { checkDispatch, checkKernelUse, checkRepeats } from './dispatches.js';
+import { checkExchange } from './exchange.js';
 import { checkLimit } from './limits.js';
 import { refuse } from './schema.js';
 
@@ -188,6 +189,7 @@ function checkEntry(plan, name) {
   if (guard) checkGuard(plan, guard, `${field}.guard`);
   if (rangeGuard) checkRangeGuard(plan, rangeGuard, writes, `${field}.range_guard`);
   if (rows) checkRows(plan, name, rows);
+  checkExchange(plan, name);
 }
 
 /** @param {Plan} plan @param {string} name @param {Rows} rows */

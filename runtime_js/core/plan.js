@@ -21,10 +21,13 @@ import { ownOf } from './records.js';
  * @typedef {{count: number, inputs: string[], dim?: string, outputs?: Record<string, string>,
  *   why?: string}} Rows the leading axis that inputs share; with `outputs` (`rows`, `mean`, `sum` or
  *   `same`) each row is computed alone, otherwise `why` says what prevents that
+ * @typedef {{dispatch?: number, gradients?: Binding[], outputs?: string[], state?: string[],
+ *   why?: string}} Exchange what machines that train one model together average: `gradients`,
+ *   complete before a dispatch, and after the call `outputs` and `state`
  * @typedef {{inputs: Record<string, string>, outputs: Record<string, string>,
  *   ranges?: Record<string, Range | [number, number]>, dispatches: Dispatch[], writes: string[],
  *   training: boolean, guard?: EntryGuard, range_guard?: RangeGuard, repeats?: Repeat[],
- *   rows?: Rows}} Entry
+ *   rows?: Rows, exchange?: Exchange}} Entry
  * @typedef {{name: string, file: string, sha256: string, entry: string, workgroup: number[],
  *   access: string[]}} Kernel
  * @typedef {{dispatch: number, kernel: number, grid: Grid}} Replacement of one dispatch

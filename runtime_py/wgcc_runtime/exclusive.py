@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.forked import check_process
 from wgcc_runtime.interrupts import handle_now, held
 
@@ -30,3 +31,22 @@ class Exclusive:
                 yield
             finally:
                 self._lock.release()
+
+
+class OneFit:
+    """A callback may call `fit` again, but two threads would mix up the order of steps."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        check_process()
+        before, thread = self._thread, threading.current_thread()
+        if before not in (None, thread):
+            raise WgccError("busy", "the model is in `fit` already, in another thread")
+        self._thread = thread
+        try:
+            yield
+        finally:
+            self._thread = before

@@ -14,6 +14,7 @@ from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.device import Device, open_device
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, wgpu
+from wgcc_runtime.machine import GRADIENTS
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.readback import Readback
 from wgcc_runtime.repeats import run_order
@@ -92,6 +93,13 @@ class GpuMachine:
     def run(self, encoder: Any, entry: str) -> None:
         """Records one call of an entry: one compute pass."""
         record_pass(encoder, self._runs[entry])
+
+    def run_half(self, encoder: Any, entry: str, half: str) -> None:
+        spec = self.plan.entries[entry]
+        assert spec.exchange is not None
+        commands, cut = self._commands[entry], spec.exchange.dispatch
+        first = [commands[number] for number, _ in run_order(spec) if number < cut]
+        record_pass(encoder, first if half == GRADIENTS else self._runs[entry][len(first) :])
 
     def commands(self, entry: str) -> list[Command]:
         """(pipeline, bind group, grid) of each dispatch; `run` repeats those of loops."""

@@ -14,6 +14,8 @@ from wgcc_runtime.plan import Plan, Tensor
 
 # Memory of a machine: one of its buffers, or a result of `storage`. Only the machine looks inside.
 Memory = Any
+# The halves of an entry that trains, if its plan separates them.
+GRADIENTS, UPDATE = "gradients", "update"
 
 
 class Device(Protocol):
@@ -79,6 +81,9 @@ class Machine(Protocol):
 
     def run(self, encoder: Any, entry: str) -> None:
         """Records one call of an entry."""
+
+    def run_half(self, encoder: Any, entry: str, half: str) -> None:
+        """Records the dispatches before, or from, the one that `exchange` of the plan names."""
 
     def run_guard(self, encoder: Any, entry: str) -> None:
         """Records the test of what an entry wrote; nothing if the plan has none."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -25,10 +24,11 @@ from wgcc_runtime.checkpoint import (
 from wgcc_runtime.choice import WASM
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
-from wgcc_runtime.exclusive import Exclusive
+from wgcc_runtime.exclusive import Exclusive, OneFit
 from wgcc_runtime.flight import Flight, Launcher
 from wgcc_runtime.forked import check_process, is_child
 from wgcc_runtime.guard import Guard
+from wgcc_runtime.halves import HalfSteps, StepsInHalves
 from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import Runner
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.tune import Tuning, Watch
 
 
-class Model:
+class Model(StepsInHalves):
     """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
 
     Threads may share a model; their calls run one after the other. After Ctrl-C, or an exception in
@@ -58,7 +58,8 @@ class Model:
         self._guards: dict[tuple[str, bool], Guard] = {}
         self._exclusive = Exclusive()
         self._flight: Flight | None = None
-        self._fitting: threading.Thread | None = None
+        self._halves = HalfSteps()
+        self._fitting = OneFit()
         self._progress = Progress()
         # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
         self.preparation: prepare.Preparation | None = values.preparation
@@ -130,7 +131,7 @@ class Model:
         """Trains; see `wgcc_runtime.fit.fit` for the options."""
         from wgcc_runtime.fit import checked_options, fit
 
-        with self._only_one_fit():
+        with self._fitting.use():
             return fit(self, batches, **checked_options(options))
 
     def profile(self, entry: str = "train", repeat: int = 5) -> Profile:
@@ -274,7 +275,7 @@ class Model:
         machine = self._machine.on_new_device()
         with self._use():
             self._machine = machine
-            self._runners, self._guards = {}, {}
+            self._runners, self._guards, self._halves = {}, {}, HalfSteps()
             self._write(self._values.constants)
             words, progress = self._snapshot or (self._values.words(self._seed), Progress())
             self._write(words, progress.copy())
@@ -334,6 +335,7 @@ class Model:
                 self._progress.add(entry, made, from_data)
 
         with self._use():
+            self._halves.forget()
             runner = self._runner(entry, outputs)
             runner.submit(batches)
             first = self._progress.step(entry) + 1
@@ -344,19 +346,7 @@ class Model:
         if self._flight:
             self._flight.land()
             self._flight = None
-
-    @contextlib.contextmanager
-    def _only_one_fit(self) -> Iterator[None]:
-        """A callback may call `fit` again, but two threads would mix up the order of steps."""
-        check_process()
-        before, thread = self._fitting, threading.current_thread()
-        if before not in (None, thread):
-            raise WgccError("busy", "the model is in `fit` already, in another thread")
-        self._fitting = thread
-        try:
-            yield
-        finally:
-            self._fitting = before
+        self._halves.drop()
 
     def _runner(self, entry: str, outputs: tuple[str, ...]) -> Runner:
         key = entry, outputs, self.check_finite
@@ -395,6 +385,7 @@ class Model:
     def _write(self, words: Words, progress: Progress | None = None) -> None:
         """`progress`: the progress of training that belongs to these values, if it changes."""
         with self._use():
+            self._halves.forget()
             for name, value in words.items():
                 self._machine.write(self.plan.tensors[name], np.asarray(value, order="C"))
             self._progress = progress or self._progress

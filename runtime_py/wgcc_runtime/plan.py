@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan_exchange import Exchange, read_exchange
 from wgcc_runtime.schema import check_form, plan_schema
 from wgcc_runtime.strict_json import parse_json
 
@@ -179,6 +180,7 @@ class Entry:
     range_guard: RangeGuard | None = None
     repeats: tuple[Repeat, ...] = ()
     rows: Rows | None = None
+    exchange: Exchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,7 @@ def _entry(name: str, spec: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
         else None,
         repeats=tuple(Repeat(**item) for item in spec.get("repeats", ())),
         rows=_rows(spec["rows"]) if "rows" in spec else None,
+        exchange=read_exchange(spec["exchange"]) if "exchange" in spec else None,
     )
 
 

@@ -24,6 +24,7 @@ from wgcc_runtime.plan import (
     Tensor,
     Twin,
 )
+from wgcc_runtime.plan_exchange import check_exchange
 from wgcc_runtime.repeats import times_run
 
 MAX_DISPATCHES = 10_000
@@ -179,6 +180,7 @@ def _check_entry(plan: Plan, entry: Entry, limits: Mapping[str, int]) -> None:
         _check_range_guard(entry, entry.range_guard, f"{field}.range_guard")
     if entry.rows:
         _check_rows(entry, entry.rows, f"{field}.rows")
+    check_exchange(plan, entry, _refuse)
 
 
 def _check_rows(entry: Entry, rows: Rows, field: str) -> None:

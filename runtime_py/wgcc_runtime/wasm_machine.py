@@ -18,7 +18,8 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
-from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
+from wgcc_runtime.machine import GRADIENTS, UPDATE
+from wgcc_runtime.plan import PAGE, Entry, Plan, Tensor, Twin
 from wgcc_runtime.thread_count import Threads
 from wgcc_runtime.wasm_engine import SHARED, wasm_errors
 from wgcc_runtime.wasm_threads import Team
@@ -58,6 +59,8 @@ class WasmMachine:
                 self._team.check_export(name)
                 if entry.guard:
                     self._team.check_export(f"{name}/guard")
+                for half in _halves(entry):
+                    self._team.check_export(f"{name}/{half}")
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self.buffers = _buffers(plan, plan.twin, self._team.data)
         self._failure: WgccError | None = None
@@ -85,6 +88,9 @@ class WasmMachine:
 
     def run(self, encoder: WasmEncoder, entry: str) -> None:
         encoder.steps.append(partial(self._call, entry, entry))
+
+    def run_half(self, encoder: WasmEncoder, entry: str, half: str) -> None:
+        encoder.steps.append(partial(self._call, entry, f"{entry}/{half}"))
 
     def run_guard(self, encoder: WasmEncoder, entry: str) -> None:
         if self.plan.entries[entry].guard:
@@ -216,6 +222,10 @@ def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:
     after = dict(pairwise(starts))
     places = [twin.buffers[buffer.name] for buffer in plan.buffers]
     return [data[start : after[start]] for start in places]
+
+
+def _halves(entry: Entry) -> tuple[str, ...]:
+    return (GRADIENTS, UPDATE) if entry.exchange and not entry.exchange.why else ()
 
 
 def _zeros(size: int) -> Array:

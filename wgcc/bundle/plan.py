@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from wgcc.bundle.exchange import exchange
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
 from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, Rows, TensorType
@@ -210,6 +211,7 @@ def _entry(
         **({"guard": _guard(ports.flag, entry, numbers, buffers)} if entry.guard else {}),
         **_range_guard(ports.range_flag, graph.range_guard),
         **({"rows": _rows(graph.rows[0])} if graph.rows else {}),
+        **({"exchange": exchange(graph, entry.exchange, buffers)} if entry.exchange else {}),
     }
 
 

@@ -138,8 +138,9 @@ class Graph:
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
     program uses it as an index; `range_guard` checks the indices that this does not cover.
-    `trains`: it updates parameters from gradients. `rows` are what may be its rows; after
-    `mark_rows`, at most one of them.
+    `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
+    are all stored before an update uses one, if something does. `rows` are what may be its rows;
+    after `mark_rows`, at most one of them.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Graph:
     trains: bool = False
     range_guard: RangeGuard | None = None
     rows: tuple[Rows, ...] = ()
+    inseparable: str = ""
 
     @property
     def sources(self) -> tuple[Value, ...]:

@@ -15,7 +15,7 @@ from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import AVERAGE, STEP, OptimizerState
 from wgcc.ops.formula import Term
 from wgcc.ops.optimizers import OPTIMIZERS
-from wgcc.passes.optimizer_gradients import Gradients, prepare
+from wgcc.passes.optimizer_gradients import Gradients, one_by_one, prepare
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 from wgcc.passes.optimizer_update import Job, update_group
@@ -51,8 +51,13 @@ def _entry(graph: Graph) -> tuple[Graph, Mapping[str, Tensor]]:
         node = rewrite.updated(old)
         rewrite.replace(node, partial(_update, rewrite.builder, node, state, names))
     done = rewrite.finish()
-    writes = {**done.writes, **state.writes}
-    return prune(replace(done, state=tuple(state.values.values()), writes=writes)), state.tensors
+    done = replace(
+        done,
+        state=tuple(state.values.values()),
+        writes={**done.writes, **state.writes},
+        inseparable=next(filter(None, map(one_by_one, graph.nodes)), ""),
+    )
+    return prune(done), state.tensors
 
 
 def _update(b: Builder, node: Node, state: EntryState, names: dict[str, str]) -> Sequence[Value]:

@@ -8,15 +8,16 @@ from functools import reduce
 from operator import add
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Value
+from wgcc.ir.graph import Node, Value
 from wgcc.ir.state_names import CALLS, GRADIENT_SUM, OptimizerState
 from wgcc.ops.formula import Term
-from wgcc.ops.optimizers import OptimizerKind
+from wgcc.ops.optimizers import OPTIMIZERS, OptimizerKind
 from wgcc.passes.optimizer_settings import Settings
 from wgcc.passes.optimizer_state import COUNTER, EntryState
 
 # As in torch.nn.utils.clip_grad_norm_, where it avoids a division by a norm of 0.
 NORM_EPS = 1e-6
+CLIP_EACH = "clip_param_norm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,20 @@ class Gradients:
     @property
     def one_by_one(self) -> bool:
         """Whether nodes other than multi-tensor ops read them, so that they are not in an arena."""
-        clipped = self.settings.scalar("clip_param_norm") is not None
+        clipped = self.settings.scalar(CLIP_EACH) is not None
         return clipped or self.kind.tensor_rule is not None
+
+
+def one_by_one(node: Node) -> str:
+    """Why gradients are not all in an arena before something reads one; "" if they are."""
+    if node.op != "update":
+        return ""
+    optimizer, kind = node.attrs["optimizer"], node.attrs["kind"]
+    if CLIP_EACH in node.attrs["settings"] or CLIP_EACH in node.attrs["dynamic"]:
+        return f"`{CLIP_EACH}` of the optimizer `{optimizer}` reads gradients one by one"
+    if OPTIMIZERS[kind].tensor_rule is not None:
+        return f"the optimizer `{optimizer}` ({kind}) reads gradients one by one"
+    return ""
 
 
 def prepare(found: Gradients) -> Prepared:
@@ -63,7 +76,7 @@ def prepare(found: Gradients) -> Prepared:
     max_norm = settings.scalar("clip_norm")
     if max_norm is not None:
         scale = scale.apply("mul", _shrink(max_norm, norm), name=f"{found.optimizer}.scale")
-    limit = settings.scalar("clip_param_norm")
+    limit = settings.scalar(CLIP_EACH)
     if limit is not None:
         grads = [
             _limited(Term(found.b, g), _shrink(limit, square.apply("sqrt") * scale))

@@ -197,11 +197,24 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """Before dispatch number `dispatch`, all `gradients` are stored and nothing has used them.
+
+    Otherwise `why` says what prevents that.
+    """
+
+    dispatch: int = 0
+    gradients: tuple[Place, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class EntrySchedule:
     """`guard` runs after training steps and reports whether all that was `written` is finite.
 
     `range_flag` is where the dispatches of a range guard leave their result. `repeats` are the
-    loops among the dispatches: nested or disjoint, in order, outer before inner.
+    loops among the dispatches: nested or disjoint, in order, outer before inner. `exchange` is
+    where the gradients of an entry that trains are complete.
     """
 
     name: str
@@ -215,6 +228,7 @@ class EntrySchedule:
     trains: bool = False
     range_flag: Place | None = None
     repeats: tuple[Rounds, ...] = ()
+    exchange: Exchange | None = None
 
     @property
     def times(self) -> tuple[int, ...]:

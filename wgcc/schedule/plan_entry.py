@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Constant, Graph, Value
 from wgcc.schedule.codegen.bindings import SCALARS, Part
+from wgcc.schedule.exchange import (
+    NotSeparable,
+    check_separable,
+    gradients_of,
+    joined,
+    separate,
+)
 from wgcc.schedule.expand_loops import Expanded, LoopSpan, expand_loops
 from wgcc.schedule.fuse.fuse import Fused, fuse
-from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import Place
+from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
+from wgcc.schedule.kernel import Exchange, Place
 from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
 from wgcc.schedule.loop_lives import Accesses, Made
 from wgcc.schedule.memory.halves import halves_of
@@ -29,7 +36,7 @@ class PlannedEntry:
     """`order` has the groups of the entry and of the bodies of its `loops`.
 
     `graphs` are the entry's graph and these bodies; `parts` are values of one round that are stored
-    in tensors of all rounds.
+    in tensors of all rounds. `exchange`: see `EntrySchedule`.
     """
 
     graph: Graph
@@ -41,6 +48,7 @@ class PlannedEntry:
     graphs: list[Graph] = field(default_factory=list)
     loops: list[LoopSpan] = field(default_factory=list)
     parts: dict[str, Part] = field(default_factory=dict)
+    exchange: Exchange | None = None
 
     def is_stored(self, value: Value) -> bool:
         return value.name in self.places
@@ -121,8 +129,10 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     """Values read by another group than their own are kept; scalars among the scalars."""
     before = Memory(planned.fused, frozenset(planned.places))
     order = best_order(planned.order, before)[0]
+    order, behind = _halves_of(planned, order)
     packs = Packs(planned.places.keys(), slots.precision == "f16")
     expanded = _with_loops(planned, order, layout, packs)
+    planned.exchange = _exchange(planned, behind)
     accesses = Accesses(expanded)
     made = accesses.made()
     reads = accesses.reads(made)
@@ -150,6 +160,38 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
 
     planned.places |= slots.assign(planned.lives, succeeds, reuse)
     _place_names(planned, expanded)
+
+
+def _halves_of(planned: PlannedEntry, order: list[Group]) -> tuple[list[Group], list[Group] | str]:
+    """An order in which gradients are complete before one is used, and the groups from there on.
+
+    If there is none, the order as it is, and why.
+    """
+    gradients = gradients_of(planned.graph, planned.places)
+    try:
+        check_separable(planned.graph, gradients)
+        order, at = separate(order, gradients)
+    except NotSeparable as reason:
+        return order, str(reason)
+    return order, order[at:]
+
+
+def _exchange(planned: PlannedEntry, behind: list[Group] | str) -> Exchange | None:
+    if not planned.graph.trains:
+        return None
+    if isinstance(behind, str):
+        return Exchange(why=behind)
+    first = _position(planned, behind[0])
+    dispatch = sum(group.kind != FLAT for group in planned.order[:first])
+    gradients = gradients_of(planned.graph, planned.places)
+    return Exchange(dispatch, joined(gradients.values()))
+
+
+def _position(planned: PlannedEntry, group: Group) -> int:
+    """Of a group, or of what sets the counter of a loop, among the groups with loops."""
+    if group.kind != REPEAT:
+        return planned.order.index(group)
+    return next(x.first for x in planned.loops if x.loop.node is group.roots[0]) - 1
 
 
 def _with_loops(

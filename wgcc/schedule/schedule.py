@@ -14,7 +14,7 @@ from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.dataflow import moves
 from wgcc.schedule.expand_loops import COUNTER
-from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import (
     CANDIDATE,
     MAX_WORKGROUPS,
@@ -58,8 +58,6 @@ from wgcc.schedule.limits import check_limits, too_many_positions
 from wgcc.schedule.memory.slots import Slots
 from wgcc.schedule.plan_entry import PlannedEntry, constant_key, plan_entry
 
-# The kind of groups that are no dispatch: they read several tensors as one.
-FLAT = "flat"
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
     "attention": attention_code,
@@ -133,6 +131,7 @@ class _Writer:
             trains=graph.trains,
             range_flag=places[graph.range_guard.flag.name] if graph.range_guard else None,
             repeats=_repeats(planned),
+            exchange=planned.exchange,
         )
 
     def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:

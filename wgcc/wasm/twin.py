@@ -19,6 +19,8 @@ ALIGNED = 64
 RESERVED = 1024
 MOST_PAGES = 65_536
 _THREADS = (("thread", I32), ("threads", I32))
+# Exports of the halves of an entry that trains: `train/gradients`, `train/update`.
+GRADIENTS, UPDATE = "gradients", "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def write_twin(schedule: Schedule) -> Twin | None:
     module = Module((pages, MOST_PAGES))
     writer = _Writer(module, memory, scratch)
     for name, entry in schedule.entries.items():
-        writer.entry(name, entry.dispatches, entry.repeats)
+        halves = entry.exchange.dispatch if entry.exchange and not entry.exchange.why else None
+        writer.entry(name, entry.dispatches, entry.repeats, halves)
         if entry.guard:
             writer.entry(f"{name}/guard", entry.guard)
     code = module.encode()
@@ -105,11 +108,22 @@ class _Writer:
         self._kernels: dict[Kernel, int] = {}
 
     def entry(
-        self, name: str, dispatches: Sequence[Dispatch], repeats: Sequence[Rounds] = ()
+        self,
+        name: str,
+        dispatches: Sequence[Dispatch],
+        repeats: Sequence[Rounds] = (),
+        cut: int | None = None,
     ) -> None:
+        """With `cut`, the dispatches before that one and the others are also functions."""
         parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
         whole = Function(name, _THREADS)
-        self._run(whole, parts, range(len(parts)), repeats)
+        if cut is None:
+            self._run(whole, parts, range(len(parts)), repeats)
+        else:
+            for half, numbers in (GRADIENTS, range(cut)), (UPDATE, range(cut, len(parts))):
+                f = Function(f"{name}/{half}", _THREADS)
+                self._run(f, parts, numbers, [x for x in repeats if x.first in numbers])
+                whole.get(0).get(1).call(self._module.add(f, export=f.name))
         self._module.add(whole, export=name)
 
     def _run(

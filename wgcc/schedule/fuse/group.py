@@ -12,6 +12,8 @@ from wgcc.schedule.fuse.iteration_space import Space, flat_space, reduction_spac
 
 # The kind of a group that is a whole loop, with groups of its own.
 REPEAT = "repeat"
+# The kind of groups that are no dispatch: they read several tensors as one.
+FLAT = "flat"
 
 
 @dataclass(slots=True, eq=False)

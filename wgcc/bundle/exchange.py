@@ -1,0 +1,31 @@
+"""What machines that train one model together exchange in each step, as a record of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wgcc.ir.graph import FLOATS, Graph
+from wgcc.ir.state_names import is_own_state
+from wgcc.schedule.kernel import WORD, Exchange
+
+
+def exchange(graph: Graph, found: Exchange, buffers: Mapping[str, int]) -> dict[str, Any]:
+    """Gradients to average before a dispatch; outputs and state to average after the call."""
+    if found.why:
+        return {"why": found.why}
+    return {
+        "dispatch": found.dispatch,
+        "gradients": [
+            {"buffer": buffers[p.buffer], "offset": p.offset * WORD, "size": p.count * WORD}
+            for p in found.gradients
+        ],
+        "outputs": [n for n, v in graph.outputs.items() if v.dtype in FLOATS and v.type.size == 1],
+        "state": [n for n in sorted(graph.writes) if _is_averaged(graph, n)],
+    }
+
+
+def _is_averaged(graph: Graph, name: str) -> bool:
+    """Floats that the program itself keeps, such as running means of a batch norm."""
+    is_state = any(value.name == name for value in graph.state)
+    return is_state and is_own_state(name) and graph.writes[name].dtype in FLOATS

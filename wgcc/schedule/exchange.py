@@ -1,0 +1,119 @@
+"""Splits a training entry into two halves: up to its gradients, and what is done with them.
+
+Several machines that train one model average their gradients in between. Nothing is computed or
+stored differently for that: groups that use gradients run behind the last group that makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from wgcc.ir.graph import Graph, Value
+from wgcc.schedule.fuse.group import Group
+from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.schedule.layout import GRADS
+from wgcc.schedule.updates import is_update, lists_of, partners, span
+
+NO_UPDATE = "no `minimize` updates its parameters"
+BY_HAND = "`:=` updates the parameter `{}`, not `minimize`"
+TWICE = "two updates of the parameter `{}` have gradients of their own"
+IN_TURN = "gradients of one `minimize` depend on the update of another"
+
+
+class NotSeparable(Exception):
+    """The text says what prevents exchanging gradients before the updates."""
+
+
+def gradients_of(graph: Graph, places: Mapping[str, Place]) -> dict[str, Place]:
+    """What the optimizers read as gradients, by name, with its place in the arena."""
+    found = {}
+    for value in _read_by_updates(graph):
+        place = places[value.name]
+        if place.buffer == GRADS:
+            found[value.name] = place
+    return found
+
+
+def _read_by_updates(graph: Graph) -> Iterator[Value]:
+    for node in graph.nodes:
+        if is_update(node):
+            yield from lists_of(node).get("g", ())
+        elif node.op == "flat":
+            yield from node.inputs
+
+
+def check_separable(graph: Graph, gradients: Mapping[str, Place]) -> None:
+    if graph.inseparable:
+        raise NotSeparable(graph.inseparable)
+    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    if not gradients:
+        raise NotSeparable(NO_UPDATE)
+    for param in graph.params:
+        new = graph.writes.get(param.name)
+        if new is not None and not is_update(made[new.name]):
+            raise NotSeparable(BY_HAND.format(param.name))
+    owners, seen = partners(graph.nodes), set()
+    for name, place in gradients.items():
+        if place in seen:
+            raise NotSeparable(TWICE.format(owners[name]))
+        seen.add(place)
+
+
+def separate(order: Sequence[Group], gradients: Iterable[str]) -> tuple[list[Group], int]:
+    """An order in which the groups that use gradients run last, and the position of the first.
+
+    The order given is kept wherever it can be.
+    """
+    names = frozenset(gradients)
+    makers = [group for group in order if group.names & names]
+    first = _needed(order, makers)
+    if any(is_update(root) or root.op == "flat" for group in first for root in group.roots):
+        raise NotSeparable(IN_TURN)
+    end = 1 + max(i for i, group in enumerate(order) if group in makers)
+    late = _late(order[:end], names, first)
+    if late & first:
+        raise NotSeparable(IN_TURN)
+    before = [group for group in order[:end] if group not in late]
+    behind = [group for group in order[:end] if group in late]
+    return [*before, *behind, *order[end:]], len(before)
+
+
+def _needed(order: Sequence[Group], makers: Iterable[Group]) -> set[Group]:
+    """These groups and all whose results they use."""
+    owner = {name: group for group in order for name in group.names}
+    found, pending = set(), list(makers)
+    while pending:
+        group = pending.pop()
+        if group not in found:
+            found.add(group)
+            pending += [owner[name] for name in group.reads if name in owner]
+    return found
+
+
+def _late(order: Sequence[Group], gradients: frozenset[str], first: set[Group]) -> set[Group]:
+    """The groups that use gradients, and those that must run after one of them."""
+    found: set[Group] = set()
+    used: set[str] = set(gradients)
+    numbers: set[int] = set()
+    for group in order:
+        uses = group.reads & used and group not in first
+        if uses or group.needs & numbers:
+            found.add(group)
+            used |= group.names
+            numbers.add(group.number)
+    return found
+
+
+def joined(places: Iterable[Place]) -> tuple[Place, ...]:
+    """Places that follow each other as one; padding between gradients is zero."""
+    runs: list[list[Place]] = []
+    end = -1
+    for place in sorted(set(places), key=lambda place: place.offset):
+        if place.offset != end:
+            runs.append([])
+        runs[-1].append(place)
+        end = place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
+    return tuple(span(run) for run in runs)
+
+
+__all__ = ["NotSeparable", "check_separable", "gradients_of", "joined", "separate"]
