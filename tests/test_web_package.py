@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from adapters import ROOT
-from web_stacks import JOBS, NODE, build_web, run_node
+from web_stacks import JOBS, NODE, build_web, run_job, run_node
+from wgcc.bundle.web_text import kernel_codes
 
 COMPILERS = {"5.4": "typescript54", "6": "typescript6", "newest": "typescript"}
 
@@ -95,17 +96,37 @@ def test_page_with_a_strict_content_security_policy(bundle: Path) -> None:
     assert seen["policy"] == "script-src 'self'"
 
 
-def test_packages_hold_what_they_need(bundle: Path) -> None:
+def test_a_packed_package_holds_everything_once_and_runs(bundle: Path, tmp_path: Path) -> None:
     package = json.loads((bundle / "package.json").read_text())
     assert "dependencies" not in package
     for name in package["files"]:
         assert (bundle / name).exists(), name
-    packed = subprocess.run(
-        ["npm", "pack", "--dry-run", "--json", "--loglevel=error"],
-        cwd=bundle, capture_output=True, text=True,
-    )  # fmt: skip
-    listing = json.loads(packed.stdout)
-    facts = listing[0] if isinstance(listing, list) else next(iter(listing.values()))
-    names = {file["path"] for file in facts["files"]}
-    on_disk = {p.relative_to(bundle).as_posix() for p in bundle.rglob("*") if p.is_file()}
-    assert names == on_disk
+    app = tmp_path / "app"
+    app.mkdir()
+    (app / "package.json").write_text('{"private": true, "type": "module"}')
+    npm("pack", "--pack-destination", str(app), folder=bundle)
+    (packed,) = app.glob("*.tgz")
+    npm("install", "--offline", "--no-audit", "--no-fund", packed.name, folder=app)
+    installed = app / "node_modules" / package["name"]
+    found = {path.relative_to(installed).as_posix() for path in files_in(installed)}
+    on_disk = {path.relative_to(bundle).as_posix() for path in files_in(bundle)}
+    kernels = {name for name in on_disk if name.startswith("kernels/")}
+    assert on_disk - found == {*kernels, "plan.json", "index.html"}
+    texts = [path.read_bytes() for path in files_in(installed)]
+    codes = kernel_codes({name: (bundle / name).read_bytes() for name in kernels})
+    assert len(codes) > 5
+    for name, code in codes.items():
+        assert sum(text.count(code.encode()) for text in texts) == 1, name
+    expected = run_job("node", bundle, "digits")
+    assert run_job("node", installed, "digits") == expected
+    assert run_job("node", installed, "digits", {"device": "wasm"})[0] == pytest.approx(expected[0])
+
+
+def npm(*arguments: str, folder: Path) -> None:
+    command = ["npm", *arguments, "--loglevel=error"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -88,11 +88,12 @@ export class Machine {
     const each = Object.fromEntries(missing.map(name => [name, this.dispatches(name)]));
     const guards = mapRecord(each, (_, name) => this.plan.entries[name].guard?.dispatches ?? []);
     const commandsOf = (/** @type {Dispatch[]} */ list) => list.map(one => this.#command(one));
-    const [made, guardCommands] = await this.scoped('the kernels', async () => {
-      await this.#compileKernels([...Object.values(each), ...Object.values(guards)].flat());
-      return [each, guards].map(lists => mapRecord(lists, commandsOf));
-    });
-    // Only now, because the error scopes may report what failed.
+    const dispatches = [...Object.values(each), ...Object.values(guards)].flat();
+    await this.scoped('the kernels', () => this.#compileKernels(dispatches));
+    // In scopes of their own, which hold only what is made before the first `await`.
+    const [made, guardCommands] = await this.scoped('bindings', () =>
+      [each, guards].map(lists => mapRecord(lists, commandsOf)),
+    );
     Object.assign(this.#each, made);
     Object.assign(this.guardCommands, guardCommands);
     for (const name of missing)

@@ -25,6 +25,11 @@ from wgcc.bundle.web_types import declarations
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
+# The npm package holds everything once: the contents of these files are in index.js and kernels.js.
+# (npm packs package.json and README.md in any case.)
+_NOT_PACKED = (
+    "plan.json", "constants.safetensors", "kernels/", "index.html", "package.json", "README.md",
+)  # fmt: skip
 
 
 def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
@@ -72,9 +77,8 @@ def _kernels(plan: Plan, files: Files) -> str:
 
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
-    # npm always packs package.json and README.md.
-    others = [name for name in files if name not in ("package.json", "README.md")]
-    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), "index.html", *others]
+    others = [name for name in files if not name.startswith(_NOT_PACKED)]
+    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": package_name(model),
