@@ -31,7 +31,7 @@ page.when('loaded', () => {
   $('data').hidden = !trainer;
   if (!trainer) return;
   $('columns').textContent = Object.entries(plan.entries[trainer].inputs)
-    .map(([name, id]) => `${name}: ${typeOf(plan.tensors[id])}`)
+    .map(([name]) => `${name}: ${inputWords(trainer, name)}`)
     .join(', ');
   return useGenerated();
 });

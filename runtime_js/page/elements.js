@@ -1,8 +1,12 @@
 // Elements of the page, and its status line.
 
 const $ = id => document.getElementById(id);
-const make = (tag, text, parent, properties) =>
-  parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
+/** A new element, at the end of `parent` if there is one. */
+function make(tag, text, parent, properties) {
+  const element = Object.assign(document.createElement(tag), { textContent: text }, properties);
+  parent?.append(element);
+  return element;
+}
 const say = text => {
   $('status').textContent = text;
 };

@@ -8,15 +8,15 @@ const MOST_POINTS = 2000;
 const LEAST = 1e-12;
 
 /**
- * `lines`: lists of [x, y]; the first in the accent colour. `log`: a logarithmic y axis. `range`:
- * [low, high] of y.
+ * `lines`: lists of [x, y]; the first in the accent colour. `dots`: points below them. `log`: a
+ * logarithmic y axis. `range`: [low, high] of y.
  */
-function plot(canvas, lines, { log = false, range } = {}) {
+function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
   const height = y => (log ? Math.log10(Math.max(y, LEAST)) : y);
   const thinned = lines.map(line =>
     line.filter((_, i) => i % Math.ceil(line.length / MOST_POINTS) === 0),
   );
-  const points = thinned.flat();
+  const points = [...thinned.flat(), ...dots];
   const area = cleared(canvas);
   if (points.length < 2) return;
   const xs = points.map(([x]) => x);
@@ -28,6 +28,7 @@ function plot(canvas, lines, { log = false, range } = {}) {
     high: Math.max(...ys),
   };
   drawAxes(area, axes, log);
+  drawDots(area, axes, dots);
   thinned.forEach((line, i) => {
     const colour = area.style.getPropertyValue(i ? '--warm' : '--accent');
     drawLine(
@@ -78,7 +79,9 @@ function drawAxes(area, { left, right, low, high }, log) {
   for (const share of [0, 0.5, 1]) {
     const value = low + share * (high - low);
     const y = down(area, share);
-    context.fillText(shortNumber(log ? 10 ** value : value), 0, y + 4);
+    // Rounding leaves almost zero in the middle of symmetric axes.
+    const shown = Math.abs(value) < 1e-3 * (high - low) ? 0 : value;
+    context.fillText(shortNumber(log ? 10 ** shown : shown), 0, y + 4);
     context.beginPath();
     context.moveTo(MARGIN.left, y);
     context.lineTo(width, y);
@@ -103,6 +106,20 @@ function drawLine(area, { left, right, low, high }, line, colour) {
     );
   context.stroke();
   context.lineWidth = 1;
+}
+
+function drawDots(area, { left, right, low, high }, dots) {
+  const { context, style } = area;
+  context.fillStyle = style.getPropertyValue('--warm');
+  for (const [x, y] of dots) {
+    context.beginPath();
+    const place = [
+      across(area, (x - left) / (right - left || 1)),
+      down(area, (y - low) / (high - low || 1)),
+    ];
+    context.arc(...place, 2, 0, 2 * Math.PI);
+    context.fill();
+  }
 }
 
 function shortNumber(value) {

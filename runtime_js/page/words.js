@@ -81,14 +81,17 @@ function shownNumber(value) {
   return `${+value.toPrecision(4)}`;
 }
 
-/** The names of a data set's columns that feed an input, if it is known. */
-const columnNames = key => page.model?.preparation?.inputs?.[key]?.columns;
+/** The names of a data set's columns that feed an input, if they are known. */
+const columnNames = key => preparedInput(key)?.columns;
+
+/** The names of the data's classes, if they are known. */
+const preparedClasses = () =>
+  Object.values(preparation()?.inputs ?? {}).find(({ classes }) => classes)?.classes;
 
 /** Names for `count` classes: those of the data, or their numbers. */
 function classNames(count) {
-  const inputs = Object.values(page.model?.preparation?.inputs ?? {});
-  const named = inputs.find(({ classes }) => classes?.length === count)?.classes;
-  return named ?? Array.from({ length: count }, (_, i) => `${i}`);
+  const named = preparedClasses() ?? [];
+  return Array.from({ length: count }, (_, i) => named[i] ?? `${i}`);
 }
 
 /** Whether the model tells this many classes apart. */

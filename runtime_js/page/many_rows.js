@@ -1,0 +1,77 @@
+// Predictions for many rows at once: lines as copied from a spreadsheet, results as a table.
+
+/** Rows of the table; more are counted. */
+const MOST_LINES = 200;
+
+/** Whether an entry takes any number of rows of numbers. */
+function takesManyRows(entry) {
+  const { inputs, rows } = plan.entries[entry];
+  const isPlain = key =>
+    hasRows(entry, key) && !isText(entry, key) && elementCount(inputRow(entry, key)) <= MOST_FIELDS;
+  return Boolean(rows?.outputs) && Object.keys(inputs).every(isPlain);
+}
+
+/** Numbers of each line, which has tabs, semicolons or commas between them. */
+function linesOf(text, width) {
+  const lines = text.split(/\r?\n/).filter(line => line.trim());
+  return lines.map((line, i) => {
+    const cells = line.split(/[\t;]/).length > 1 ? line.split(/[\t;]/) : line.split(',');
+    const numbers = cells.map(cell => Number(cell.trim() || Number.NaN));
+    if (numbers.length !== width)
+      throw Error(`Line ${i + 1} has ${countOf(numbers.length, 'number')}; ${width} are needed.`);
+    const wrong = numbers.findIndex(Number.isNaN);
+    if (wrong >= 0) throw Error(`Line ${i + 1}: “${cells[wrong].trim()}” is not a number.`);
+    return numbers;
+  });
+}
+
+async function predictManyRows(entry) {
+  const keys = Object.keys(plan.entries[entry].inputs);
+  const sizes = keys.map(key => elementCount(inputRow(entry, key)));
+  const width = sizes.reduce((a, b) => a + b, 0);
+  const lines = linesOf($('many-text').value, width);
+  if (!lines.length) throw Error('There are no rows.');
+  const starts = sizes.map((_, k) => sizes.slice(0, k).reduce((a, b) => a + b, 0));
+  const arrays = keys.map((key, k) => {
+    const numbers = lines.flatMap(line => line.slice(starts[k], starts[k] + sizes[k]));
+    return [key, CALLER_TYPES[tensorOf(entry, 'inputs', key).dtype].from(numbers)];
+  });
+  showTable(entry, lines, await page.model.call(entry, Object.fromEntries(arrays)));
+}
+
+function showTable(entry, lines, found) {
+  const keys = Object.keys(found).filter(key => plan.entries[entry].rows.outputs[key] === 'rows');
+  const table = make('table', '');
+  const head = make('tr', '', make('thead', '', table));
+  for (const name of [...fieldNames(entry), ...keys]) make('th', name, head);
+  const body = make('tbody', '', table);
+  lines.slice(0, MOST_LINES).forEach((line, i) => {
+    const row = make('tr', '', body);
+    for (const value of line) make('td', shownNumber(value), row);
+    for (const key of keys) {
+      const size = elementCount(outputRow(entry, key));
+      const list = found[key].slice(i * size, (i + 1) * size);
+      make('td', cellText(entry, key, list), row, { className: 'result' });
+    }
+  });
+  $('many-table').replaceChildren(table);
+  if (lines.length > MOST_LINES)
+    make(
+      'p',
+      `and ${countOf(lines.length - MOST_LINES, 'more row', 'more rows')}`,
+      $('many-table'),
+    );
+}
+function cellText(entry, key, list) {
+  const values = Array.from(list);
+  if (values.length === 1) return oneText(entry, key, values[0]).replace(`${key} = `, '');
+  if (!isClassCount(values.length)) return values.map(shownNumber).join(', ');
+  const best = values.indexOf(Math.max(...values));
+  const sure = areShares(values) ? ` (${(100 * values[best]).toFixed(0)} %)` : '';
+  return `${classNames(values.length)[best]}${sure}`;
+}
+const fieldNames = entry =>
+  Object.keys(plan.entries[entry].inputs).flatMap(key => {
+    const size = elementCount(inputRow(entry, key));
+    return columnNames(key) ?? Array.from({ length: size }, (_, i) => nameOf(key, i, size));
+  });
