@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from adapters import ROOT
 from web_stacks import JOBS, build_web, run_node
 
 MODELS = {
     "iris": JOBS / "iris.wg",
+    "digits": ROOT / "examples" / "digits" / "model.wg",
+    "chargpt": ROOT / "examples" / "chargpt" / "model.wg",
 }
 
 
@@ -40,3 +43,45 @@ def test_training(seen: dict[str, Any]) -> None:
     assert undone["shown"] == pytest.approx(undone["loss"], rel=1e-3)
     assert training["reset"] == "0"
     assert training["isOff"] and "choose some" in training["why"]
+
+
+def test_fields(seen: dict[str, Any]) -> None:
+    fields = seen["fields"]
+    assert fields["takes"] == "Takes 4 numbers."
+    assert fields["labels"] == ["sepal length", "sepal width", "petal length", "petal width"]
+    assert float(fields["field"]) == pytest.approx(float(fields["slider"]))
+    assert fields["bars"] == ["setosa", "versicolor", "virginica"]
+    assert fields["answer"].split(" · ")[0] in fields["bars"]
+    assert fields["table"] == [5, 5, 5]
+    assert fields["refused"] == "Line 1: “abc” is not a number."
+
+
+def test_pictures(seen: dict[str, Any]) -> None:
+    pictures = seen["pictures"]
+    assert pictures["takes"] == "Takes a picture of 8 × 8."
+
+    def rows(name: str) -> list[list[int]]:
+        numbers = [int(number) for number in pictures[name].split(",")]
+        return [numbers[i : i + 8] for i in range(0, 64, 8)]
+
+    assert rows("clear") == [[255] * 8] * 8
+    # A line down the middle.
+    for row in rows("drawn")[2:6]:
+        assert max(row[3:5]) < 200 and row[0] == row[7] == 255
+    assert min(min(row) for row in rows("typed")) < 200
+    # The browser smooths the edge.
+    dark, light = pytest.approx([0] * 4, abs=8), pytest.approx([255] * 4, abs=8)
+    assert rows("file") == rows("pasted")
+    assert all(row[:4] == dark and row[4:] == light for row in rows("file"))
+    assert all(row[:4] == light and row[4:] == dark for row in rows("inverted"))
+    assert len({pixel for row in rows("filmed") for pixel in row}) > 2
+    assert pictures["answer"].startswith("class ")
+
+
+def test_writing(seen: dict[str, Any]) -> None:
+    writing = seen["writing"]
+    assert writing["button"] == "Stop"
+    assert writing["warning"] == "The model does not know “ù”, “é”: it has 96 characters."
+    assert writing["noWarning"] == ""
+    assert writing["text"].startswith("Now ") and len(writing["text"]) > 20
+    assert writing["entries"] == ["write text", "score", "read"]

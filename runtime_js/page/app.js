@@ -4,10 +4,12 @@ $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
-load({ onProgress: ({ stage, done, total }) => say(`Loading ${stage}: ${done} of ${total}`) }).then(
-  begin,
-  explain,
-);
+load({ onProgress: showLoading }).then(begin, explain);
+
+function showLoading({ stage, done, total }) {
+  // Kernels also come later, when they are first needed.
+  if (!page.model) say(`Loading ${stage}: ${done} of ${total}`);
+}
 
 async function begin(loaded) {
   page.model = loaded;

@@ -1,9 +1,9 @@
 // Inputs that are pictures: drawn with a pointer or the keyboard, from the camera, a file or the
 // clipboard, by drop. All paint on one canvas, which is then averaged to the input's pixels.
 
-/** Pixels of the longer side of the canvas; strokes have a share of them. */
+/** Pixels of the longer side of the canvas; a stroke has a share of them, and a pixel of the input. */
 const SURFACE = 280;
-const STROKE = 0.08;
+const STROKE = 0.07;
 /** Milliseconds between two pictures of the camera. */
 const CAMERA_EVERY = 150;
 
@@ -73,7 +73,7 @@ class Surface {
     this.exact = undefined;
     Object.assign(this.context, {
       strokeStyle: this.ink,
-      lineWidth: STROKE * SURFACE,
+      lineWidth: SURFACE * Math.max(STROKE, 1 / Math.max(this.picture.width, this.picture.height)),
       lineCap: 'round',
     });
     this.context.beginPath();
@@ -203,7 +203,8 @@ function makeSeen(parent, surface, { width, height }) {
   const canvas = make('canvas', '', figure, { className: 'seen', width, height, role: 'img' });
   canvas.setAttribute('aria-label', 'what the model sees');
   make('figcaption', 'what the model sees', figure, { className: 'note' });
-  const show = () => canvas.getContext('2d').putImageData(surface.pixels(), 0, 0);
+  const context = canvas.getContext('2d', { willReadFrequently: true });
+  const show = () => context.putImageData(surface.pixels(), 0, 0);
   show();
   return { show };
 }
