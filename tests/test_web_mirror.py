@@ -175,7 +175,7 @@ LARGEST = {
     "wgcc/draw.js": 2200,
     "wgcc/inspect.js": 3100,
     "wgcc/rows.js": 1700,
-    "wgcc/data.js": 1000,
+    "wgcc/data.js": 17500,
     "wgcc/wasm.js": 4500,
     "wgcc/tune.js": 1300,
 }

@@ -8,12 +8,13 @@ export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
 
 // MODEL
 
-/** Batches for `fit`: whole data sets (any number of rows, shuffled by `seed`), a function of the step, or an iterable. */
+/** Batches for `fit`: whole data sets (any number of rows, shuffled by `seed`), what `readData` read, a function of the step, or an iterable. */
 export type Data<E extends keyof Inputs> =
   | { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends infer I ? I extends { readonly shape?: readonly number[] } ? Omit<I, 'shape'> & Sized<I> : I : never }
   | ((step: number) => Inputs[E] | null | undefined | Promise<Inputs[E] | null | undefined>)
   | Iterable<Inputs[E]>
-  | AsyncIterable<Inputs[E]>;
+  | AsyncIterable<Inputs[E]>
+  | ReadData;
 type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Int8Array ? Int8Array : I extends Uint8Array ? Uint8Array : never;
 
 export interface FitOptions<E> {
@@ -120,6 +121,45 @@ export interface Preparation {
   readonly missing: 'drop' | 'mean';
 }
 
+/** How `readData` reads; see wgcc/DATA.md. */
+export interface ReadOptions {
+  /** Default: `train`. */
+  entry?: string;
+  /** The column that the model shall learn to predict. */
+  target?: string | null;
+  /** The columns that feed the other input, or those of each input by its name. */
+  columns?: readonly string[] | Readonly<Record<string, readonly string[]>> | null;
+  /** Scale number columns to mean 0 and deviation 1, and predictions back. */
+  scale?: boolean;
+  /** Leave out rows with missing cells, or fill number columns with their mean. */
+  missing?: 'drop' | 'mean';
+  decimal?: ',' | '.' | null;
+  /** Leave out characters that are not in the vocabulary. */
+  unknown?: 'drop' | null;
+  /** Numbers for inputs that are no rows, such as a learning rate. */
+  values?: Readonly<Record<string, number>>;
+  /** Columns, classes and scaling of a trained model. */
+  preparation?: Preparation | null;
+  /** Of a source that has none; its ending says what it is. */
+  name?: string;
+}
+
+/** What `readData` read, for `fit`. */
+export interface ReadData {
+  /** By input. */
+  readonly arrays: Readonly<Record<string, any>>;
+  readonly preparation: Preparation | null;
+  readonly rows: number;
+  /** What is surprising about the file, in sentences. */
+  readonly notes: readonly string[];
+  readonly dropped: readonly { readonly reason: string; readonly count: number; readonly first: number }[];
+  readonly columns: readonly { readonly name: string; readonly kind: 'numbers' | 'names' | 'empty' | 'index'; readonly input: string | null }[];
+  /** Columns that should be scaled. */
+  readonly needsScaling: readonly string[];
+  /** Rows to train with, and a share of them to judge with, chosen by `seed`. */
+  split(share: number, seed?: number): Promise<[ReadData, ReadData]>;
+}
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
@@ -139,6 +179,13 @@ export interface Loaded {
   /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
+  /** As `call`, with inputs as the model was trained with, whatever its preparation. */
+  callPrepared<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
+  /**
+   * Reads a table (.csv, .tsv, .json), arrays (.npz, .npy, .safetensors), pictures or text as data for `fit`. `source`: a File
+   * or Blob, a list of Files (a folder, pictures), bytes, or text. What cannot be decided is an error of code `data`, with line and column.
+   */
+  readData(source: unknown, options?: ReadOptions): Promise<ReadData>;
   /**
    * Trains: `const { loss } = await model.fit(data, { steps: 1000 })`, or report by report, `for await (const { step, loss } of
    * model.fit(data, { steps: 1000 })) …`: leave the loop to stop. One at a time: else code `busy`.

@@ -42,8 +42,12 @@ export function createModel(session) {
     },
     call: async (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.preparation
-        ? (await loadData()).callPrepared(session, entryName, inputs)
+        ? (await loadData()).callRaw(session, entryName, inputs)
         : session.call(entryName, inputs),
+    callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
+      session.call(entryName, inputs),
+    readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
+      (await loadData()).readData(source, session.plan, options),
     fit: (/** @type {any} */ data, /** @type {any} */ options) =>
       fit(session, model, data, options),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>

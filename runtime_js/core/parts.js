@@ -14,7 +14,7 @@ export const loadDraw = () => part(import('../draw/draw.js'));
 export const loadInspect = () => part(import('../inspect/inspect.js'));
 /** Calls with another number of rows than their entry, and validation. */
 export const loadRows = () => part(import('../rows/calls.js'));
-/** What people's data needs: scaling, names of classes. */
+/** Reads people's files, and scales as they need it. */
 export const loadData = () => part(import('../data/data.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));

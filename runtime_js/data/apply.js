@@ -2,26 +2,28 @@
 // predictions are scaled back. Mirrors preparation.py.
 
 import { listOf } from '../core/arrays.js';
-import { isFloat } from '../core/plan.js';
+import { elementCount, isFloat } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 
 /** @import { Values } from '../core/arrays.js' */
 /** @import { Session } from '../core/session.js' */
-/** @import { Plan } from '../core/plan.js' */
+/** @import { Plan, Tensor } from '../core/plan.js' */
 /** @typedef {{mean: number[], deviation: number[]}} Scaling one number per column */
 
 /**
- * A call of an entry. Training entries take prepared numbers.
+ * A call of an entry with numbers as the data has them. Training entries take prepared ones.
  * @param {Session} session @param {string} entryName @param {any} inputs
  */
-export async function callPrepared(session, entryName, inputs) {
+export async function callRaw(session, entryName, inputs) {
   const { plan, preparation } = session;
   const entry = ownOf(plan.entries, entryName);
   if (!entry || entry.training) return session.call(entryName, inputs);
-  const raw = Object(inputs);
-  const prepared = mapRecord(raw, (value, name) => {
+  const prepared = mapRecord(Object(inputs), (value, name) => {
     const scaling = scalingOf(preparation, name);
-    const list = scaling && listOf(value, { ...plan.tensors[entry.inputs[name]], dtype: 'f32' });
+    const tensor = plan.tensors[ownOf(entry.inputs, name) ?? ''];
+    // What does not fit is reported by the check that follows.
+    const isFitting = scaling && tensor && isWidth(tensor, scaling.mean.length);
+    const list = isFitting && listOf(value, tensor);
     return list ? scaledList(list, scaling, value.shape) : value;
   });
   const outputs = await session.call(entryName, prepared);
@@ -31,8 +33,13 @@ export async function callPrepared(session, entryName, inputs) {
   return outputs;
 }
 
+/** Whether a row of a tensor has so many numbers. @param {Tensor} tensor @param {number} count */
+function isWidth({ shape }, count) {
+  return shape.length > 0 && elementCount(shape.slice(1)) === count;
+}
+
 /** @param {any} preparation @param {string} name of an input @returns {Scaling | undefined} */
-export function scalingOf(preparation, name) {
+function scalingOf(preparation, name) {
   const input = ownOf(preparation.inputs, name);
   return input?.mean?.length ? input : undefined;
 }
@@ -41,7 +48,7 @@ export function scalingOf(preparation, name) {
  * Computed in double precision, and rounded once.
  * @param {ArrayLike<number>} list rows @param {Scaling} scaling @param {number[]} [shape]
  */
-export function scaledList(list, { mean, deviation }, shape) {
+function scaledList(list, { mean, deviation }, shape) {
   const scaled = Float32Array.from(list, (value, i) => {
     const column = i % mean.length;
     return (value - mean[column]) / (deviation[column] || 1);

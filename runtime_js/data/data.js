@@ -1,3 +1,8 @@
-// What people's data needs: scaling of what a model is called with, and of its predictions.
+// People's data: files become arrays for `fit`, and a preparation, which the model keeps to scale
+// what it is called with and what it predicts.
 
-export { callPrepared } from './apply.js';
+export { callRaw } from './apply.js';
+export { filesGiven } from './files_given.js';
+export { formOf, ModelForm } from './form.js';
+export { takesPictures } from './pictures.js';
+export { DataSource, readData } from './read.js';

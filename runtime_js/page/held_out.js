@@ -67,7 +67,9 @@ async function measureByEntry(arrays) {
   const { rows } = plan.entries[evaluator];
   const most = Math.min(rowCount(evaluator, arrays), MOST_MEASURED);
   const count = rows && !rows.outputs ? rows.count : most;
-  return firstNumbers(await page.model.call(evaluator, rowsFrom(evaluator, arrays, 0, count)));
+  return firstNumbers(
+    await page.model.callPrepared(evaluator, rowsFrom(evaluator, arrays, 0, count)),
+  );
 }
 
 async function measureByUndoneSteps(arrays) {

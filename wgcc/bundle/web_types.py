@@ -15,8 +15,8 @@ Plan = Mapping[str, Any]
 MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
-    "profile", "dispose", "preparation", "classes", "constructor", "then", "gradients",
-    "apply", "undo",
+    "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
+    "then", "gradients", "apply", "undo",
 }  # fmt: skip
 
 # Keywords of TypeScript, which cannot name a type, and types that this file declares.

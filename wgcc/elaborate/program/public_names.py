@@ -24,8 +24,8 @@ RESERVED = {
 }
 # Methods and properties of loaded models, in Python, in JavaScript, or of any object there.
 METHODS = frozenset((
-    "adapter", "call", "call_prepared", "checkFinite", "check_finite", "classes", "close",
-    "compile_ms", "device", "device_name", "dispose", "entry", "fit", "load", "loadParams",
+    "adapter", "call", "callPrepared", "call_prepared", "checkFinite", "check_finite", "classes",
+    "close", "compile_ms", "device", "device_name", "dispose", "entry", "fit", "load", "loadParams",
     "load_params", "lost", "is_twin", "map", "map_prepared", "params", "plan", "preparation",
     "profile", "profile_name", "progress", "readData", "recall", "recover", "reset",
     "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done", "store",

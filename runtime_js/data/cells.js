@@ -1,0 +1,103 @@
+// Cells as numbers: what is one, what counts as missing, and which decimal mark a table uses.
+// Mirrors numbers.py.
+
+import { forEachIndex } from './pause.js';
+import { shown } from './source.js';
+
+/** @import { Delimited } from './records.js' */
+/** @import { Source } from './source.js' */
+/** @typedef {(cell: string) => number} Parse gives NaN for what is no number */
+/** @typedef {{cells: string[], row: number, column: number}} Marked the cells of a number column
+ *   that have a decimal mark, and the place of the first */
+
+const MISSING = new Set(['', 'NA', 'N/A', 'NaN', 'nan', 'null', 'None', 'NULL', '-', '?', '.']);
+/** Of f32. */
+const LARGEST = 3.4028234663852886e38;
+const WITH_POINT = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
+const WITH_COMMA = /^[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
+const THOUSANDS = /^[+-]?[1-9][0-9]{0,2},[0-9]{3}$/;
+const ADVICE = 'give --decimal , or --decimal .';
+
+/** @param {string} cell */
+export function isMissing(cell) {
+  return MISSING.has(cell);
+}
+
+/** @type {Parse} */
+export function parsePoint(cell) {
+  return WITH_POINT.test(cell) ? finite(Number(cell)) : Number.NaN;
+}
+
+/** @type {Parse} */
+export function parseComma(cell) {
+  return WITH_COMMA.test(cell) ? finite(Number(cell.replace(',', '.'))) : Number.NaN;
+}
+
+/** @param {number} value */
+function finite(value) {
+  return Math.abs(value) <= LARGEST ? value : Number.NaN;
+}
+
+/** Whether at least 90 % of the cells that are not missing are numbers. */
+export function areNumbers(/** @type {number} */ numbers, /** @type {number} */ present) {
+  return present > 0 && 10 * numbers >= 9 * present;
+}
+
+/**
+ * How the numbers of a table are read.
+ * @param {Delimited} table @param {string | null | undefined} decimal @param {Source} source
+ * @returns {Promise<Parse>}
+ */
+export async function numberParser(table, decimal, source) {
+  if (decimal) return decimal === ',' ? parseComma : parsePoint;
+  if (table.delimiter === ',') return parsePoint;
+  const commas = await markedColumns(table, ',', parseComma);
+  if (!commas.length) return parsePoint;
+  refuseDoubt(table, commas, await markedColumns(table, '.', parsePoint), source);
+  source.note('Numbers are written with a decimal comma.');
+  return parseComma;
+}
+
+/**
+ * @param {Delimited} table @param {string} mark @param {Parse} parse @returns {Promise<Marked[]>}
+ */
+async function markedColumns({ columns, lines }, mark, parse) {
+  const start = lines.length > 1 ? 1 : 0;
+  /** @type {Marked[]} */
+  const found = [];
+  for (const [column, cells] of columns.entries()) {
+    let present = 0;
+    let numbers = 0;
+    /** @type {number[]} */
+    const marked = [];
+    await forEachIndex(lines.length - start, i => {
+      const cell = cells[start + i];
+      if (isMissing(cell)) return;
+      present++;
+      if (Number.isNaN(parse(cell))) return;
+      numbers++;
+      if (cell.includes(mark)) marked.push(start + i);
+    });
+    if (marked.length && areNumbers(numbers, present))
+      found.push({ cells: marked.map(row => cells[row]), row: marked[0], column: column + 1 });
+  }
+  return found;
+}
+
+/**
+ * @param {Delimited} table @param {Marked[]} commas @param {Marked[]} points @param {Source} source
+ */
+function refuseDoubt({ lines }, commas, [point], source) {
+  const [{ cells, row, column }] = commas;
+  const [cell] = cells;
+  if (point) {
+    const first = `${shown(cell)} in ${source.place(lines[row], column)} has a decimal comma`;
+    const second = `${shown(point.cells[0])} in ${source.place(lines[point.row], point.column)}`;
+    const text = `${first}, but ${second} a decimal point: ${ADVICE}`;
+    source.refuse(text, undefined, undefined, 'decimal');
+  }
+  if (commas.every(marked => marked.cells.every(one => THOUSANDS.test(one)))) {
+    const readings = `${cell.replace(',', '')} or ${cell.replace(',', '.')}`;
+    source.refuse(`${shown(cell)} may be ${readings}: ${ADVICE}`, lines[row], column, 'decimal');
+  }
+}

@@ -1,0 +1,107 @@
+// Pictures as data: one row per file, and classes from the names of folders or files. Mirrors
+// pictures.py.
+
+import { byCodePoints } from './classes.js';
+import { findPictures, readPicture } from './picture_files.js';
+import { layoutOf } from './resize.js';
+import { Data } from './result.js';
+import { checkRows, otherInputs } from './rows_left.js';
+import { listed } from './source.js';
+
+/** @import { SourceFile } from './files_given.js' */
+/** @import { EntryForm, Port } from './form.js' */
+/** @import { Options } from './options.js' */
+/** @import { PictureFile } from './picture_files.js' */
+/** @import { Layout } from './resize.js' */
+/** @import { Source } from './source.js' */
+
+/**
+ * @param {SourceFile[]} given @param {Source} source @param {EntryForm} entry
+ * @param {Options} options
+ */
+export async function readPictures(given, source, entry, options) {
+  const others = otherInputs(entry, options.values ?? {}, source);
+  const { image, labels } = pictureInputs(entry, source);
+  const files = findPictures(given, source);
+  checkRows(source, entry, files.length);
+  const layout = /** @type {Layout} */ (layoutOf(image));
+  const scale = image.isFloat ? 255 : 1;
+  const inputs = { [image.name]: { kind: 'pictures', layout: layout.order, scale } };
+  const arrays = { [image.name]: await picturesIn(files, image, layout, scale) };
+  if (labels) {
+    const { spec, array } = classesOf(files, source, labels, options);
+    Object.assign(inputs, { [labels.name]: spec });
+    arrays[labels.name] = array;
+  }
+  const { preparation, missing = 'drop' } = options;
+  return new Data({
+    arrays: { ...arrays, ...others },
+    preparation: preparation ?? { version: 1, inputs, target: labels?.name ?? null, missing },
+    rows: files.length,
+    withRows: entry.rows,
+    notes: source.notes,
+  });
+}
+
+/** The one input for pictures, and the one for their classes, if there is one. */
+function pictureInputs(/** @type {EntryForm} */ entry, /** @type {Source} */ source) {
+  const ports = entry.rows.map(name => entry.inputs[name]);
+  const images = ports.filter(layoutOf);
+  const others = ports.filter(port => !layoutOf(port));
+  const labels = others.filter(port => port.takesClasses || port.rowShape.length === 1);
+  if (images.length !== 1 || labels.length > 1 || labels.length < others.length) {
+    const shapes = listed(ports.map(port => `\`${port.name}\` ${port}`)) || 'none';
+    source.refuse(
+      'pictures need one input with rows of shape [C, H, W], [H, W, C] or [H, W], and at ' +
+        `most one for classes; \`${entry.name}\` takes: ${shapes}`,
+    );
+  }
+  return { image: images[0], labels: labels.at(0) };
+}
+
+/** Whether an entry can be trained or called with pictures. @param {EntryForm} entry */
+export function takesPictures(entry) {
+  return entry.rows.some(name => layoutOf(entry.inputs[name]));
+}
+
+/** @param {PictureFile[]} files @param {Port} port @param {Layout} layout @param {number} scale */
+async function picturesIn(files, port, layout, scale) {
+  const type = port.isFloat ? Float32Array : Int32Array;
+  const rows = new type(files.length * port.rowSize);
+  for (const [i, { file }] of files.entries())
+    (await readPicture(file, layout)).write(rows, i * port.rowSize, scale);
+  return Object.assign(rows, { shape: [files.length, ...port.rowShape] });
+}
+
+/**
+ * @param {PictureFile[]} files @param {Source} source @param {Port} port @param {Options} options
+ * @returns {{spec: Record<string, any>, array: any}}
+ */
+function classesOf(files, source, port, options) {
+  const unlabelled = files.find(({ label }) => !label);
+  if (unlabelled)
+    source.refuse(
+      `nothing says the class of ${unlabelled.file.name}: put the pictures of each class into ` +
+        'a folder with its name, or let their names begin with it',
+    );
+  const known = options.preparation?.inputs[port.name]?.classes;
+  /** @type {string[]} */
+  const names = known ?? [...new Set(files.map(({ label }) => label))].sort(byCodePoints);
+  const most = port.isFloat ? port.rowSize : (port.classCount ?? Infinity);
+  if (names.length > most)
+    source.refuse(`${names.length} classes (${listed(names)}), but \`${port.name}\` has ${most}`);
+  const other = files.find(({ label }) => !names.includes(label));
+  if (other) {
+    const text = `${other.file.name} is of \`${other.label}\`, a class that the model does not know`;
+    source.refuse(`${text}; it knows: ${listed(names)}`);
+  }
+  const ids = Int32Array.from(files, ({ label }) => names.indexOf(label));
+  const shape = [files.length, ...port.rowShape];
+  if (!port.isFloat)
+    return { spec: { kind: 'classes', classes: names }, array: Object.assign(ids, { shape }) };
+  const array = new Float32Array(files.length * port.rowSize);
+  ids.forEach((id, i) => {
+    array[i * port.rowSize + id] = 1;
+  });
+  return { spec: { kind: 'one hot', classes: names }, array: Object.assign(array, { shape }) };
+}

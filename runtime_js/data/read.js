@@ -1,0 +1,92 @@
+// `readData`: files as data for a model. Mirrors read.py.
+
+import { dataOfArrays, holdsArrays, readArrays } from './array_files.js';
+import { decode } from './decode.js';
+import { filesGiven } from './files_given.js';
+import { formOf } from './form.js';
+import { readJson } from './json_tables.js';
+import { checkOptions } from './options.js';
+import { isPicture } from './picture_files.js';
+import { readPictures } from './pictures.js';
+import { readRecords } from './records.js';
+import { counted, Source } from './source.js';
+import { readTable } from './tables.js';
+import { readsText, readText } from './text_windows.js';
+
+/** @import { Plan } from '../core/plan.js' */
+/** @import { SourceFile } from './files_given.js' */
+/** @import { EntryForm, ModelForm } from './form.js' */
+/** @import { Options } from './options.js' */
+/** @import { Data } from './result.js' */
+/** @import { JsonTable, NamedArrays } from './json_tables.js' */
+/** @import { Chunks } from './text_lines.js' */
+/** @typedef {{notes: string[], unit: string}} Found what reading the file itself gave */
+/** @typedef {Found & {table?: JsonTable, arrays?: NamedArrays}} FoundTable */
+
+const TABLE_SUFFIX = /\.(?:csv|tsv|tab|json)$/i;
+
+/**
+ * A table, arrays, pictures or text as arrays for the inputs of an entry.
+ * @param {any} source @param {Plan} plan @param {Options} [options]
+ */
+export async function readData(source, plan, options = {}) {
+  checkOptions(options);
+  return new DataSource(filesGiven(source, options.name)).read(formOf(plan), options);
+}
+
+/** Files that can be read again with other options, without decoding them again. */
+export class DataSource {
+  /** @type {Promise<Found & {chunks: Chunks}> | undefined} */
+  #text;
+  /** @type {Promise<FoundTable> | undefined} */
+  #table;
+
+  /** @param {SourceFile[]} files */
+  constructor(files) {
+    this.files = files;
+    const [{ path, name }] = files;
+    const several = path.length > 1 ? path[0] : counted(files.length, 'picture', 'pictures');
+    this.name = files.length > 1 || path.length > 1 ? several : name;
+  }
+
+  /** @param {ModelForm} form @param {Options} [options] @returns {Promise<Data>} */
+  async read(form, options = {}) {
+    const source = new Source(this.name);
+    const entry = form.entry(options.entry);
+    const [file] = this.files;
+    const arrayFiles = this.files.filter(holdsArrays);
+    if (arrayFiles.length) return dataOfArrays(await readArrays(arrayFiles), source, entry);
+    if (this.files.length > 1 || isPicture(file))
+      return readPictures(this.files, source, entry, options);
+    if (!TABLE_SUFFIX.test(file.name) && readsText(form, entry)) {
+      this.#text ??= this.#decoded();
+      const { chunks, notes } = await this.#text;
+      source.notes.push(...notes);
+      return readText(chunks, source, form, entry, options);
+    }
+    this.#table ??= this.#foundTable();
+    const { table, arrays, notes, unit } = await this.#table;
+    source.notes.push(...notes);
+    source.unit = unit;
+    if (!table) return dataOfArrays(arrays ?? {}, source, entry);
+    return readTable(table.records, source, form, entry, options, table.header);
+  }
+
+  async #decoded() {
+    const source = new Source(this.name);
+    const chunks = await decode(await this.files[0].bytes(), source);
+    return { chunks, notes: source.notes, unit: source.unit };
+  }
+
+  /** @returns {Promise<FoundTable>} */
+  async #foundTable() {
+    this.#text ??= this.#decoded();
+    const { chunks, notes } = await this.#text;
+    const source = new Source(this.name);
+    const isJson = this.files[0].name.toLowerCase().endsWith('.json');
+    const found = isJson
+      ? await readJson([...chunks()].join(''), source)
+      : { table: { records: await readRecords(chunks, source) } };
+    return { ...found, notes: [...notes, ...source.notes], unit: source.unit };
+  }
+}

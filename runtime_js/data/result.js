@@ -1,0 +1,112 @@
+// What reading data gives: arrays for `fit`, and everything that people should know about them.
+// Mirrors result.py.
+
+import { DATA } from '../core/batches.js';
+import { fail } from '../core/errors.js';
+import { elementCount } from '../core/plan.js';
+import { mapRecord } from '../core/records.js';
+import { randomWords } from '../core/threefry.js';
+import { forEachIndex } from './pause.js';
+
+/** @import { Kind, Preview } from './columns.js' */
+/** @import { Dropped } from './rows_left.js' */
+/**
+ * @typedef {object} DataFacts
+ * @property {Record<string, any>} arrays by input
+ * @property {any} preparation null where arrays are used as they are
+ * @property {number} rows
+ * @property {string[]} withRows the inputs with one row per example
+ * @property {string[]} notes
+ * @property {Dropped[]} [dropped]
+ * @property {{name: string, kind: Kind, input: string | null}[]} [columns] of a table
+ * @property {string[]} [needsScaling] columns that should be scaled but were not asked to be
+ * @property {Preview | null} [preview]
+ */
+
+/** The second key of the choice: the CRC-32 of `held out`. */
+const HELD_OUT_KEY = 0x4abf023c;
+const HIGH_BITS = 16;
+
+/** Made by `readData`; `fit` takes it and keeps its preparation with the model. */
+export class Data {
+  [DATA] = true;
+
+  /** @param {DataFacts} facts */
+  constructor(facts) {
+    this.arrays = facts.arrays;
+    this.preparation = facts.preparation;
+    this.rows = facts.rows;
+    this.withRows = facts.withRows;
+    this.notes = facts.notes;
+    this.dropped = facts.dropped ?? [];
+    this.columns = facts.columns ?? [];
+    this.needsScaling = facts.needsScaling ?? [];
+    this.preview = facts.preview ?? null;
+  }
+
+  /**
+   * Rows to train with, and a share of them to judge with, chosen by `seed`.
+   * @param {number} share @param {number} [seed] @returns {Promise<[Data, Data]>}
+   */
+  async split(share, seed = 0) {
+    if (!(share > 0 && share < 1))
+      fail('range', 'share', `a held-out share is between 0 and 1, not ${share}`);
+    const count = Math.min(Math.max(1, Math.floor(share * this.rows + 0.5)), this.rows - 1);
+    if (count < 1) fail('data', 'share', 'a single row cannot be split into two parts');
+    const isHeldOut = await smallest(randomWords(seed, HELD_OUT_KEY, this.rows, 0), count);
+    return [await this.#where(isHeldOut, 0), await this.#where(isHeldOut, 1)];
+  }
+
+  /** @param {Uint8Array} marks one for each row @param {number} mark of the rows that are kept */
+  async #where(marks, mark) {
+    /** @type {number[]} */
+    const rows = [];
+    await forEachIndex(this.rows, row => {
+      if (marks[row] === mark) rows.push(row);
+    });
+    const arrays = mapRecord(this.arrays, (array, name) =>
+      this.withRows.includes(name) ? emptyRows(array, this.rows, rows.length) : array,
+    );
+    for (const name of this.withRows) {
+      const size = this.arrays[name].length / this.rows;
+      await forEachIndex(rows.length, i => {
+        const start = rows[i] * size;
+        arrays[name].set(this.arrays[name].subarray(start, start + size), i * size);
+      });
+    }
+    return new Data({ ...this, arrays, rows: rows.length });
+  }
+}
+
+/** @param {any} array @param {number} rows it has @param {number} count of rows */
+function emptyRows(array, rows, count) {
+  const [, ...row] = array.shape ?? [rows, array.length / rows];
+  return Object.assign(new array.constructor(count * elementCount(row)), {
+    shape: [count, ...row],
+  });
+}
+
+/**
+ * Marks with 1 the `count` smallest words; of equal ones, the first. Sorting all would take long.
+ * @param {Uint32Array} words @param {number} count
+ */
+async function smallest(words, count) {
+  const sizes = new Uint32Array(2 ** HIGH_BITS);
+  await forEachIndex(words.length, i => {
+    sizes[words[i] >>> (32 - HIGH_BITS)]++;
+  });
+  let border = 0;
+  let left = count;
+  while (sizes[border] < left) left -= sizes[border++];
+  const marks = new Uint8Array(words.length);
+  /** @type {number[]} */
+  const atBorder = [];
+  await forEachIndex(words.length, i => {
+    const high = words[i] >>> (32 - HIGH_BITS);
+    if (high < border) marks[i] = 1;
+    if (high === border) atBorder.push(i);
+  });
+  atBorder.sort((a, b) => words[a] - words[b] || a - b);
+  for (const i of atBorder.slice(0, left)) marks[i] = 1;
+  return marks;
+}

@@ -1,0 +1,239 @@
+// A table as arrays for the inputs of an entry: matching, missing cells, classes, scaling. Mirrors
+// tables.py.
+
+import { isMissing, numberParser } from './cells.js';
+import { readClasses } from './classes.js';
+import { makeTable } from './columns.js';
+import { Port } from './form.js';
+import { isOneHot, matchColumns } from './matching.js';
+import { askedColumns } from './options.js';
+import { forEachIndex } from './pause.js';
+import { findPrepared } from './prepared_columns.js';
+import { Data } from './result.js';
+import { checkRows, otherInputs } from './rows_left.js';
+import { deviationOf, meanOf, needsScaling } from './scaling.js';
+import { counted, shown } from './source.js';
+
+/** @import { Column, Table } from './columns.js' */
+/** @import { EntryForm, ModelForm } from './form.js' */
+/** @import { Matching } from './matching.js' */
+/** @import { Options } from './options.js' */
+/** @import { Delimited } from './records.js' */
+/** @import { Dropped } from './rows_left.js' */
+/** @import { Source } from './source.js' */
+/** @typedef {{spec: Record<string, any>, array: any}} Input how it is prepared, and its rows */
+
+/**
+ * Reads records for an entry.
+ * @param {Delimited} records @param {Source} source @param {ModelForm} form
+ * @param {EntryForm} entry @param {Options} options
+ * @param {boolean} [header] whether the first record is one, if that is known
+ */
+export async function readTable(records, source, form, entry, options, header) {
+  const others = otherInputs(entry, options.values ?? {}, source);
+  const { preparation } = options;
+  const prepared = Object.values(preparation?.inputs ?? {}).flatMap(({ columns = [] }) => columns);
+  const asked = new Set([...askedColumns(options), ...Object.keys(entry.inputs), ...prepared]);
+  const parse = await numberParser(records, options.decimal, source);
+  const table = await makeTable(records, parse, source, asked, header);
+  const matching = preparation
+    ? findPrepared(table, entry, preparation)
+    : await matchColumns(table, entry, form.target(entry), options);
+  return new Reading(table, entry, matching, options).data(others);
+}
+
+/** The steps from matched columns to arrays. */
+class Reading {
+  /** @type {Column[]} */
+  #needsScaling = [];
+
+  /**
+   * @param {Table} table @param {EntryForm} entry @param {Matching} matching
+   * @param {Options} options
+   */
+  constructor(table, entry, matching, options) {
+    this.table = table;
+    this.source = table.source;
+    this.entry = entry;
+    this.matching = matching;
+    this.options = options;
+    /** What the preparation that was given says of inputs. @type {Record<string, any>} */
+    this.known = options.preparation?.inputs ?? {};
+  }
+
+  /** @param {Record<string, any>} others */
+  async data(others) {
+    await this.#refuseOddCells();
+    const { rows, dropped } = await this.#keptRows();
+    checkRows(this.source, this.entry, rows.length, dropped);
+    /** @type {Record<string, any>} */
+    const inputs = {};
+    /** @type {Record<string, any>} */
+    const arrays = {};
+    for (const name of this.entry.rows) {
+      const { spec, array } = await this.#input(name, rows);
+      const shape = [rows.length, ...this.entry.inputs[name].rowShape];
+      inputs[name] = spec;
+      arrays[name] = Object.assign(array, { shape });
+    }
+    const { preparation, missing = 'drop' } = this.options;
+    const target = this.matching.target ?? null;
+    return new Data({
+      arrays: { ...arrays, ...others },
+      preparation: preparation ?? { version: 1, inputs, target, missing },
+      rows: rows.length,
+      withRows: Object.keys(arrays),
+      notes: this.source.notes,
+      dropped,
+      columns: this.#described(),
+      needsScaling: this.#needsScaling.sort((a, b) => a.number - b.number).map(({ name }) => name),
+      preview: this.source.preview,
+    });
+  }
+
+  /** @param {string} name */
+  #kind(name) {
+    if (this.known[name]) return this.known[name].kind;
+    const port = this.entry.inputs[name];
+    const columns = this.matching.columns.get(name) ?? [];
+    if (port.takesClasses) return 'classes';
+    return columns.length === 1 && isOneHot(columns[0], port) ? 'one hot' : 'columns';
+  }
+
+  async #refuseOddCells() {
+    const { lines } = this.table;
+    const used = this.matching.used().filter(({ kind }) => kind === 'numbers');
+    await forEachIndex(lines.length, row => {
+      for (const { cells, values, name, number } of used)
+        if (Number.isNaN(values[row]) && !isMissing(cells[row])) {
+          const text = `\`${name}\` is ${shown(cells[row])}; its other cells are numbers`;
+          this.source.refuse(text, lines[row], number);
+        }
+    });
+  }
+
+  async #keptRows() {
+    const { lines } = this.table;
+    const filled = this.#filledColumns();
+    const needed = this.matching.used().filter(column => !filled.includes(column));
+    /** @type {number[]} */
+    const rows = [];
+    /** @type {Map<Column, Dropped>} */
+    const dropped = new Map();
+    await forEachIndex(lines.length, row => {
+      const missing = needed.find(({ cells }) => isMissing(cells[row]));
+      if (!missing) {
+        rows.push(row);
+        return;
+      }
+      const reason = `no value in \`${missing.name}\``;
+      const { count, first } = dropped.get(missing) ?? { count: 0, first: lines[row] };
+      dropped.set(missing, { reason, count: count + 1, first });
+    });
+    return { rows: Uint32Array.from(rows), dropped: [...dropped.values()] };
+  }
+
+  /** The columns whose missing cells become the mean. */
+  #filledColumns() {
+    if (this.options.missing !== 'mean') return [];
+    return [...this.matching.columns]
+      .filter(([name]) => this.entry.inputs[name].isFloat && this.#kind(name) === 'columns')
+      .flatMap(([, columns]) => columns);
+  }
+
+  /** @param {string} name @param {Uint32Array} rows @returns {Promise<Input>} */
+  async #input(name, rows) {
+    const columns = this.matching.columns.get(name) ?? [];
+    const port = this.entry.inputs[name];
+    const kind = this.#kind(name);
+    const names = columns.map(column => column.name);
+    if (kind === 'columns') {
+      const { spec, array } = port.isFloat
+        ? await this.#floats(name, columns, rows)
+        : await this.#integers(port, columns, rows);
+      return { spec: { kind, columns: names, ...spec }, array };
+    }
+    const known = this.known[name]?.classes;
+    const classes = await readClasses(this.table, columns[0], rows, port, known);
+    if (!classes.names)
+      return { spec: { kind: 'columns', columns: names }, array: integers(classes.ids, port) };
+    const spec = { kind, columns: names, classes: classes.names };
+    if (kind === 'classes') return { spec, array: integers(classes.ids, port) };
+    const array = new Float32Array(rows.length * port.rowSize);
+    await forEachIndex(rows.length, i => {
+      array[i * port.rowSize + classes.ids[i]] = 1;
+    });
+    return { spec, array };
+  }
+
+  /** @param {Port} port @param {Column[]} columns @param {Uint32Array} rows @returns {Promise<Input>} */
+  async #integers(port, columns, rows) {
+    // As whole numbers, whatever their range: `fit` checks that.
+    const plain = new Port(port.name, { dtype: 'i32', shape: port.shape });
+    const array = integers(new Float64Array(rows.length * columns.length), port);
+    for (const [at, column] of columns.entries()) {
+      const { ids } = await readClasses(this.table, column, rows, plain);
+      await forEachIndex(rows.length, i => {
+        array[i * columns.length + at] = ids[i];
+      });
+    }
+    return { spec: {}, array };
+  }
+
+  /** @param {string} name @param {Column[]} columns @param {Uint32Array} rows @returns {Promise<Input>} */
+  async #floats(name, columns, rows) {
+    const known = this.known[name];
+    // Entries that do not train get raw numbers: calling them scales.
+    const isRaw = known && !this.entry.training;
+    const array = new (isRaw ? Float64Array : Float32Array)(rows.length * columns.length);
+    /** @type {{mean: number[], deviation: number[]}} */
+    const found = { mean: [], deviation: [] };
+    for (const [at, column] of columns.entries()) {
+      const values = await this.#filledColumn(column, rows);
+      const mean = await meanOf(values);
+      const deviation = await deviationOf(values, mean);
+      if (!known && needsScaling(mean, deviation)) this.#needsScaling.push(column);
+      found.mean.push(mean);
+      found.deviation.push(deviation);
+      const used = known ? known : found;
+      const isScaled = known ? !isRaw && known.mean : this.options.scale;
+      const [shift, factor] = isScaled ? [used.mean[at], used.deviation[at] || 1] : [0, 1];
+      await forEachIndex(rows.length, i => {
+        array[i * columns.length + at] = (values[i] - shift) / factor;
+      });
+    }
+    return { spec: this.options.scale ? found : {}, array };
+  }
+
+  /** @param {Column} column @param {Uint32Array} rows */
+  async #filledColumn({ name, values }, rows) {
+    const chosen = Float64Array.from(rows, row => values[row]);
+    const present = chosen.filter(value => !Number.isNaN(value));
+    const missing = chosen.length - present.length;
+    if (!missing) return chosen;
+    if (!present.length) this.source.refuse(`\`${name}\` has no values in the rows that are left`);
+    const mean = await meanOf(present);
+    const cells = counted(missing, 'missing cell', 'missing cells');
+    const verb = missing === 1 ? 'is' : 'are';
+    this.source.note(`${cells} of \`${name}\` ${verb} filled with the mean of the column.`);
+    return chosen.map(value => (Number.isNaN(value) ? mean : value));
+  }
+
+  #described() {
+    const inputs = new Map(
+      [...this.matching.columns].flatMap(([name, columns]) =>
+        columns.map(({ number }) => /** @type {[number, string]} */ ([number, name])),
+      ),
+    );
+    return this.table.columns.map(({ name, kind, number }) => ({
+      name,
+      kind,
+      input: inputs.get(number) ?? null,
+    }));
+  }
+}
+
+/** @param {Float64Array} values @param {Port} port */
+function integers(values, port) {
+  return port.dtype === 'bool' ? Uint8Array.from(values) : Int32Array.from(values);
+}
