@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+import wgcc_runtime
 from wgcc.cli.group import cli
 from wgcc_runtime.weights import load_weights
 
@@ -243,3 +245,47 @@ def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     assert (value.exit_code, "NAME=NUMBER" in value.stderr) == (2, True)
     good = train(bundle, table, "--scale", "--eval", table, "--json")
     assert (good.exit_code, json.loads(good.stdout)["eval_loss"] < 0.5) == (0, True), good.stderr
+
+
+def test_a_bundle_holds_its_data(tmp_path: Path) -> None:
+    table = flowers_csv(tmp_path)
+    options = ("--data", table, "--scale", "--title", "Flowers & <leaves>")
+    bundle = built(tmp_path, FLOWERS, *options)
+    first = {path.name: path.read_bytes() for path in bundle.iterdir() if path.is_file()}
+    built(tmp_path, FLOWERS, *options)
+    assert first == {path.name: path.read_bytes() for path in bundle.iterdir() if path.is_file()}
+    arrays, facts = load_weights(bundle / "data.safetensors")
+    assert (arrays["x"].shape, arrays["y"].dtype) == ((30, 2), np.int32)
+    assert facts["preparation"]["inputs"]["y"]["classes"] == ["aster", "rose", "tulip"]
+    page = first["index.html"].decode()
+    assert "<title>Flowers &amp; &lt;leaves&gt;</title>" in page
+    assert f"'{base64.b64encode(first['data.safetensors']).decode()}'" in page
+    assert b'const preparation = {"inputs":{"x":{"columns":["size","weight"]' in first["index.js"]
+
+    model = wgcc_runtime.load(bundle, device="wasm")
+    assert model.classes == ["aster", "rose", "tulip"]
+    result = train(bundle, "--json")
+    assert json.loads(result.stdout)["loss"] < 1, result.stderr
+    built(tmp_path, FLOWERS)
+    assert not (bundle / "data.safetensors").exists()
+
+
+def test_build_refuses_data_and_labels_that_do_not_fit(tmp_path: Path) -> None:
+    table = flowers_csv(tmp_path)
+    model = tmp_path / "model.wg"
+    model.write_text(FLOWERS)
+    out = ("-o", tmp_path / "bundle")
+    result = wgcc("build", model, *out, "--data", table, "--target", "kind")
+    assert result.exit_code == 1
+    assert f"error[data]: {table}: there is no column `kind`" in result.stderr
+    assert not (tmp_path / "bundle").exists()
+    result = wgcc("build", model, *out, "--data", table, "--json", "--target", "kind")
+    assert "there is no column" in json.loads(result.stdout)["error"]
+    result = wgcc("build", model, *out, "--data", table, "--labels", "a,b")
+    assert (result.exit_code, "2 names, but the data has 3 classes" in result.stderr) == (1, True)
+    labels = ("--labels", "Aster,Rose,Tulip")
+    assert wgcc("build", model, *out, "--data", table, *labels).exit_code == 0
+    assert wgcc_runtime.load_plan(tmp_path / "bundle").model == "Flowers"
+    assert wgcc("build", model, *out, *labels).exit_code == 0
+    found = wgcc_runtime.load(tmp_path / "bundle", device="wasm")
+    assert found.classes == ["Aster", "Rose", "Tulip"]

@@ -11,8 +11,9 @@ import pytest
 import wgcc_runtime
 from adapters import ROOT
 from building import build
-from wgcc_runtime.data.preparation import number_text, parse_preparation, preparation_text
+from wgcc_runtime.data.preparation import parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.javascript_json import number_text
 from wgcc_runtime.model import Model
 from wgcc_runtime.weights import load_weights
 

@@ -47,9 +47,15 @@ class Compiled:
         """plan.json of a bundle that no weights are given for."""
         return complete_plan(self.planned, self.program)[0]
 
-    def files(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """The bundle's files. `weights` replaces first values, by parameter name."""
-        return bundle_files(self.planned, self.program, self.source.name, self.source.text, weights)
+    def files(
+        self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
+    ) -> dict[str, bytes]:
+        """The bundle's files. `weights` replaces first values, by parameter name.
+
+        `data` is what `wgcc.bundle.data_file.data_bytes` gives, for the page to train with.
+        """
+        source = self.source
+        return bundle_files(self.planned, self.program, source.name, source.text, weights, data)
 
     def write(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write the bundle into an empty or new folder, or over an older bundle."""

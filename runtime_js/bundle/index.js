@@ -4,7 +4,8 @@ import { open, WgccError } from './wgcc.js';
 export { WgccError };
 
 /** Loads the model onto a GPU, or as WebAssembly: see index.d.ts for options and methods. */
-export const load = options => open({ plan, kernels, twin, weights, constants, seal }, options);
+export const load = options =>
+  open({ plan, kernels, twin, weights, constants, preparation, seal }, options);
 
 /** A typed array with its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
@@ -19,6 +20,9 @@ const twin = __TWIN__;
 const weights = __WEIGHTS__;
 
 const constants = __CONSTANTS__;
+
+// How the data became arrays that the model is trained with.
+const preparation = __PREPARATION__;
 
 // Digests that show that nothing above was changed; a changed bundle is checked first.
 const seal = __SEAL__;

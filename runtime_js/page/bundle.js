@@ -14,6 +14,7 @@ const load = options =>
     {
       plan,
       constants,
+      preparation: __PREPARATION__,
       seal,
       kernels: async () => kernels,
       weights: () => decoded(weights),

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.initial_weights import initial_weights, tensors_of
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
@@ -24,12 +25,18 @@ def bundle_files(
     source: str,
     text: str,
     given: Mapping[str, Array] | None = None,
+    data: bytes | None = None,
 ) -> dict[str, bytes]:
-    """Every file of the bundle, in a fixed order. `given` replaces initial values, by name."""
+    """Every file of the bundle, in a fixed order. `given` replaces initial values, by name.
+
+    `data` is the content of data.safetensors, if the bundle gets one.
+    """
     plan, weights = complete_plan(planned, program, given)
     plan_file, *others = _files_to_run(plan, planned, weights).items()
     kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
     files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
+    if data is not None:
+        files[DATA] = data
     return {**files, **web_files(plan, files)}
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TWIN
 from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
-# Files of every bundle; constants.safetensors and twin.wasm only if there are any.
+# Files of every bundle; constants, data and the twin only if there are any.
 FIXED = (
-    "plan.json", WEIGHTS, "constants.safetensors", "index.js", "kernels.js", "index.d.ts",
+    "plan.json", WEIGHTS, "constants.safetensors", DATA, "index.js", "kernels.js", "index.d.ts",
     "index.html", "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")

@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from wgcc.bundle.data_file import FILE as DATA
+from wgcc.bundle.data_file import preparation_text_of, title_of
 from wgcc.bundle.runtime_js import runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.strip import strip_css, strip_javascript
@@ -23,7 +26,8 @@ Files = Mapping[str, bytes]
 
 def page_html(plan: Plan, files: Files, seal: str) -> str:
     """index.html of a bundle."""
-    return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, {}, seal)
+    data = {DATA: files[DATA]} if DATA in files else {}
+    return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, data, seal)
 
 
 def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = "") -> str:
@@ -49,7 +53,8 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = ""
         text = own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
         return strip_css(text) if name.endswith(".css") else strip_javascript(text)
 
-    text = html.read_text(encoding="utf-8").replace("__MODEL__", plan["model"]["name"])
+    title = title_of(files) or plan["model"]["name"]
+    text = html.read_text(encoding="utf-8").replace("__MODEL__", escape(title))
     return re.sub(r"<!-- inline ([\w. ]+) -->", inlined, text)
 
 
@@ -66,6 +71,7 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal or seal_text(files),
         FILES=f"{{{','.join(loaded)}}}",
+        PREPARATION=preparation_text_of(files) or "undefined",
     )
     return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle])
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import SOURCE_NAME, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
@@ -26,7 +27,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     read = open_bundle(folder)
     plan = json.loads(read("plan.json", MOST_BYTES) or b"{}")
     kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
-    names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors", TWIN]
+    names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors", DATA, TWIN]
     if SOURCE_NAME.fullmatch(plan["model"]["source"]):
         names.append(plan["model"]["source"])
     found = {name: read(name, MOST_BYTES) for name in names}

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from wgcc.bundle.data_file import preparation_text_of
 from wgcc.bundle.page import page_html
 from wgcc.bundle.runtime_js import SOURCE, readable_text, runtime_files
 from wgcc.bundle.seal import seal_text
@@ -63,6 +64,7 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
         WEIGHTS=urls["weights.safetensors"],
         TWIN=urls["twin.wasm"],
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
+        PREPARATION=preparation_text_of(files) or "undefined",
         SEAL=seal,
     )
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.cli.build_data import data_file
+from wgcc.cli.data import data_options
 from wgcc.cli.options import (
     all_errors_option,
     json_option,
@@ -39,6 +41,14 @@ POLL_SECONDS = 0.3
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Initial values of parameters, as a safetensors file.",
 )
+@click.option(
+    "--data",
+    type=click.Path(exists=True, path_type=Path),
+    help="A table, pictures, text or arrays to train with: the page holds them.",
+)
+@data_options
+@click.option("--title", help="What the page is called, instead of the model's name.")
+@click.option("--labels", metavar="A,B,C", help="Names of the classes, by their ids from 0.")
 @click.option(
     "--entries", metavar="NAMES", help="Build only these entries: --entries train,predict."
 )
@@ -83,6 +93,9 @@ def command(
     (index.html). A bundle that is already there is replaced completely, or not at all if something
     fails. Other files in the folder stay, and weights trained since the last build are kept as
     weights.trained.safetensors.
+
+    With --data, the page trains with a file of yours, and shows its names: columns, classes, and
+    predictions in its units. How files are read, and what the options mean: wgcc/DATA.md.
     """
     _refuse_foreign_folder(output, options["force"])
     if not watch:
@@ -121,7 +134,8 @@ def _build(
         memory=options["memory"],
         twin=not options["no_twin"],
     )
-    files = compiled.files(_weights(options["weights"], compiled))
+    data = data_file(compiled, options, as_json)
+    files = compiled.files(_weights(options["weights"], compiled), data)
     kept = _write(files, output, options["force"])
     found = facts(compiled, output, files, kept, time.perf_counter() - started)
     found["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
@@ -137,9 +151,16 @@ def _try_build(
 ) -> int:
     """Returns the exit code."""
     from wgcc.errors import WgError
+    from wgcc_runtime.errors import WgccError
 
     try:
         _build(path, output, all_errors, as_json, options)
+    except WgccError as error:  # in the data
+        if as_json:
+            show_json({"error": error.message, "diagnostics": []})
+        else:
+            say(f"error[{error.code}]: {error.message}", style="error")
+        return 1
     except WgError as error:
         if as_json:
             show_json(

@@ -5,7 +5,6 @@ It turns new rows into what the model takes, and its outputs into what people re
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.scaling import scaled, unscaled
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.javascript_json import as_javascript, with_sorted_keys
 from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.strict_json import parse_json
 
@@ -23,13 +23,11 @@ VERSION = 1
 KEY = "preparation"
 KINDS = ("columns", "classes", "one hot", "pictures", "text")
 MAX_BYTES = 1 << 20
-# Decimal exponents between which JavaScript writes a number without one.
-_LEAST, _MOST = -6, 21
 
 
 def preparation_text(preparation: Preparation) -> str:
     """Compact JSON with sorted keys and JavaScript's numbers: the same in both languages."""
-    return _text(preparation)
+    return as_javascript(with_sorted_keys(preparation))
 
 
 def parse_preparation(text: str, what: str) -> Preparation:
@@ -129,37 +127,3 @@ def _is_spec(spec: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        items = (f"{_text(key)}:{_text(value[key])}" for key in sorted(value))
-        return "{" + ",".join(items) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_text, value)) + "]"
-    if isinstance(value, float):
-        return number_text(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def number_text(value: float) -> str:
-    """The shortest decimal number that reads as `value`, as JavaScript's `String` writes it."""
-    mantissa, _, exponent = repr(float(value)).partition("e")
-    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
-    whole, _, part = mantissa.partition(".")
-    digits = (whole + ("" if part == "0" else part)).lstrip("0")
-    # The number is 0.DIGITS times ten to the power of `point`.
-    leading = len(whole + part) - len((whole + part).lstrip("0"))
-    point = len(whole) - leading + int(exponent or 0)
-    digits = digits.rstrip("0")
-    if not digits:
-        return "0"
-    if len(digits) <= point <= _MOST:
-        return sign + digits + "0" * (point - len(digits))
-    if 0 < point <= _MOST:
-        return f"{sign}{digits[:point]}.{digits[point:]}"
-    if _LEAST < point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    power = point - 1
-    tail = f".{digits[1:]}" if len(digits) > 1 else ""
-    return f"{sign}{digits[0]}{tail}e{'+' if power > 0 else '-'}{abs(power)}"

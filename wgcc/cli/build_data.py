@@ -1,0 +1,54 @@
+"""`wgcc build --data`: reads a file for the model that is built, as its page will hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wgcc.cli.data import DataOptions, say_reading
+from wgcc.cli.printing import say
+
+if TYPE_CHECKING:
+    from wgcc.compiler import Compiled
+
+ENTRY = "train"
+
+
+def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> bytes | None:
+    """data.safetensors of the bundle; None if there is nothing to put into it."""
+    from wgcc.bundle.data_file import data_bytes, described, labelled
+
+    path, title, labels = options["data"], options["title"], options["labels"]
+    if path is None and title is None and labels is None:
+        return None
+    form = described(compiled.planned.plan)
+    arrays, preparation, target = {}, None, _target(form)
+    if path is not None:
+        data = _read(path, form, options["reading"], quiet)
+        arrays, preparation = data.arrays, data.preparation
+        target = preparation["target"] if preparation else target
+    if labels is not None:
+        names = [name.strip() for name in labels.split(",")]
+        preparation = labelled(preparation, target, names)
+    return data_bytes(arrays, preparation, title)
+
+
+def _read(path: Path, form: Mapping[str, Any], reading: DataOptions, quiet: bool) -> Any:
+    from wgcc.errors import WgError
+
+    if ENTRY not in form["entries"]:
+        raise WgError(f"--data needs an entry `{ENTRY}`, which this model does not have")
+    data = reading.read(path, form)
+    if not quiet:
+        say_reading(path, data, reading)
+        if data.preparation is None:
+            say(f"{path}: {data.rows} rows")
+    return data
+
+
+def _target(form: Mapping[str, Any]) -> str | None:
+    from wgcc_runtime.data.form import form_of
+
+    found = form_of(form)
+    return found.target(found.entries[ENTRY]) if ENTRY in found.entries else None
