@@ -260,7 +260,7 @@ def test_a_bundle_holds_its_data(tmp_path: Path) -> None:
     page = first["index.html"].decode()
     assert "<title>Flowers &amp; &lt;leaves&gt;</title>" in page
     assert f"'{base64.b64encode(first['data.safetensors']).decode()}'" in page
-    assert b'const preparation = {"inputs":{"x":{"columns":["size","weight"]' in first["index.js"]
+    assert b'preparation={"inputs":{"x":{"columns":["size","weight"]' in first["index.js"]
 
     model = wgcc_runtime.load(bundle, device="wasm")
     assert model.classes == ["aster", "rose", "tulip"]
