@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import wgcc_runtime
 from test_rows_runtime import MODEL, data
-from web_stacks import as_lists, build_web, run_job
+from web_stacks import as_lists, build_web, run_job, run_node
 
 # An entry that mixes rows and returns one number.
 SPREAD = "  entry spread(x: f32[B, 3]) -> (spread: f32) = mean(std(x, axis = 0))\n}\n"
@@ -92,3 +93,27 @@ def test_one_training_at_a_time(seen: Any) -> None:
 def test_aborting_does_not_wait_for_data(seen: Any) -> None:
     wanted = {"name": "AbortError", "made": 3, "asked": 4, "isCounted": True, "isQuick": True}
     assert seen["aborted"] == wanted
+
+
+# A latency and a time per step, in ms, and the steps that a submit should have.
+MACHINES = [
+    ({"latency": 100, "step": 0.6, "most": 10}, 10),
+    ({"latency": 100, "step": 0.6, "noise": 20}, 64),
+    ({"latency": 100, "step": 100, "noise": 10}, 1),
+    ({"latency": 1, "step": 0.2, "noise": 0.3}, 64),
+    ({"latency": 1, "step": 30, "noise": 3}, 1),
+    ({"latency": 5, "step": 5, "noise": 1}, 7),
+    ({"latency": 0, "step": 0.01}, 64),
+]
+
+
+def test_steps_per_submit_depend_on_the_time_of_steps_alone() -> None:
+    """Not on the latency of a submit, which is 100 ms in Firefox."""
+    seen = run_node("pace.mjs", data=[machine for machine, _ in MACHINES])
+    for (machine, steps), found in zip(MACHINES, seen, strict=True):
+        assert found["median"] == pytest.approx(steps, rel=0.25), machine
+        best = 1000 * steps / (machine["latency"] + steps * machine["step"])
+        assert found["rate"] > 0.85 * best, machine
+        # No submit is much larger than one that was measured.
+        counts = found["counts"]
+        assert all(b <= 4 * a for a, b in itertools.pairwise(counts)), machine

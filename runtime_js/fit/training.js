@@ -6,6 +6,7 @@ import { loadCheck, loadFiles, loadRows } from '../core/parts.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { leaveWords } from '../core/spare_words.js';
+import { Pace } from './pace.js';
 import { openSource } from './sources.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
@@ -34,8 +35,7 @@ import { openSource } from './sources.js';
  * @property {boolean} [recover] after a lost device, continue with a new one
  */
 
-// One submit aims at this much time, which keeps a page smooth, and has at most this much work.
-const SUBMIT_MS = 40;
+// What one submit has at most.
 const SUBMIT_STEPS = 64;
 const SUBMIT_BYTES = 2 ** 25;
 const SUBMIT_DISPATCHES = 2000;
@@ -50,6 +50,7 @@ export class Training {
   /** @type {Source} */
   #source = () => undefined;
   #stepsPerSubmit = 1;
+  #pace = new Pace();
   #lostAtStep = -1;
   #firstStep = 0;
   #lastStep = Infinity;
@@ -203,10 +204,13 @@ export class Training {
     // An error in the data is kept until the steps before it are done and counted.
     const [, next] = await Promise.allSettled([running, this.#nextBatches]);
     const outputs = mapRecord(await running, ([number]) => number);
-    const ms = (performance.now() - started) / count;
-    this.#adapt(count, ms);
+    const ms = performance.now() - started;
+    this.#stepsPerSubmit = Math.max(
+      1,
+      Math.floor(Math.min(this.#pace.next(count, ms), this.#mostSteps())),
+    );
     const isEnd = next.status === 'fulfilled' && !next.value.length;
-    return this.#report(outputs, ms, isEnd);
+    return this.#report(outputs, ms / count, isEnd);
   }
 
   /** @param {Numbers} outputs @param {number} ms @param {boolean} isEnd */
@@ -226,19 +230,15 @@ export class Training {
     progress.position += calls;
   }
 
-  /** @param {number} count of steps in the last submit @param {number} ms of each */
-  #adapt(count, ms) {
+  /** The most steps that a submit may have. */
+  #mostSteps() {
     const { plan, machine } = this.session;
     const inputBytes = totalBytes(inputTensors(plan, this.entryName));
-    const fitting = Math.min(
-      SUBMIT_MS / ms,
-      // Grows slowly: the time of the first steps says little.
-      4 * count,
+    return Math.min(
       SUBMIT_STEPS,
       SUBMIT_BYTES / (inputBytes + 1),
       SUBMIT_DISPATCHES / machine.commands[this.entryName].length,
     );
-    this.#stepsPerSubmit = Math.max(1, Math.floor(fitting));
   }
 
   #isSnapshotDue() {
