@@ -1,6 +1,7 @@
 // Errors for a machine that lacks something the bundle needs.
 
 import { fail } from '../core/errors.js';
+import { adviceWithoutAdapter, adviceWithoutWebGpu, surroundings } from './browsers.js';
 
 /** @import { Plan, Profiles } from '../core/plan.js' */
 
@@ -14,11 +15,13 @@ export function refuseMemory({ memory }) {
  * @param {Plan} plan @param {any} [gpu] @param {any} [adapter] what it gave
  * @returns {never}
  */
-export function refuseAdapter({ requires }, gpu, adapter) {
-  const advice =
-    'use a current browser, over https or localhost; in Node: load({device: create([])}) of npm webgpu';
-  if (!gpu) fail('no-webgpu', '', advice);
-  if (!adapter) fail('no-adapter', '', 'WebGPU found none: update the graphics driver');
+export function refuseAdapter({ requires, twin }, gpu, adapter) {
+  const at = surroundings();
+  const other = twin
+    ? "load({device: 'wasm'}) needs no WebGPU"
+    : 'a bundle built without --no-twin needs no WebGPU';
+  if (!gpu) fail('no-webgpu', '', `${adviceWithoutWebGpu(at)}. Or: ${other}`);
+  if (!adapter) fail('no-adapter', '', `${adviceWithoutAdapter(at)}. Or: ${other}`);
   for (const feature of requires.features)
     if (!adapter.features.has(feature))
       fail('feature', feature, 'is not in this adapter; shader-f16: build with `precision = f32`');

@@ -34,6 +34,8 @@ function watch() {
   });
 }
 
+const FROM_PYTHON = 'From Python it runs anywhere: install wgcc, then wgcc train on this folder.';
+
 /** What to do where WebGPU is missing; or what went wrong. */
 function explain(error) {
   const isMissing = lacksWebGpu(error);
@@ -42,16 +44,6 @@ function explain(error) {
   box.hidden = false;
   box.replaceChildren();
   make('h2', isMissing ? 'There is no WebGPU here' : error.message, box);
-  const advice = isMissing ? waysToWebGpu() : ['Reload the page to try again.'];
+  const advice = isMissing ? [reasonOf(error), FROM_PYTHON] : ['Reload the page to try again.'];
   for (const text of advice) make('p', text, box);
-}
-
-function waysToWebGpu() {
-  return [
-    isSecureContext
-      ? 'Open this file in a current Chrome or Edge, in Safari 26 or newer, or in Firefox 141 or newer.'
-      : 'Browsers give it to pages from https, localhost or a disk, not from http: save this file and open it.',
-    'On Linux, switch on chrome://flags/#enable-unsafe-webgpu in Chrome.',
-    'From Python it runs anywhere: install wgcc, then wgcc train on this folder.',
-  ];
 }

@@ -3,9 +3,10 @@
 /** Whether there is no WebGPU, or no adapter. */
 const lacksWebGpu = error => error.code === 'no-webgpu' || error.code === 'no-adapter';
 
+/** The runtime's advice for this browser; a page from http can also be saved. */
 function reasonOf(error) {
   if (!lacksWebGpu(error)) return error.message;
-  return isSecureContext
-    ? 'This page needs WebGPU: open it in a current Chrome, Edge, Safari or Firefox.'
-    : 'This page needs WebGPU, which browsers do not give to pages from http: save it and open the file.';
+  const advice = error.message.replace(/^[\w-]+: /, '').replace(/\. Or: .*/, '');
+  const saving = isSecureContext ? '' : ': save it and open the file';
+  return `This page needs WebGPU: ${advice}${saving}.`;
 }
