@@ -85,3 +85,25 @@ def test_writing(seen: dict[str, Any]) -> None:
     assert writing["noWarning"] == ""
     assert writing["text"].startswith("Now ") and len(writing["text"]) > 20
     assert writing["entries"] == ["write text", "score", "read"]
+
+
+def test_saving(seen: dict[str, Any]) -> None:
+    saving = seen["saving"]
+    assert saving["first"] == saving["other"] == ["Autosave", "five"]
+    assert (saving["byHand"], saving["auto"], saving["kept"]) == ("5", "8", "5")
+    assert saving["last"] == ["Autosave", "six"]
+    assert saving["digits"] == []
+    assert saving["asked"] == "beforeunload"
+
+
+def test_sharing(seen: dict[str, Any]) -> None:
+    sharing = seen["sharing"]
+    assert sharing["hash"] == "#seed=5&steps=7&unit=epochs&speed=30&data=invented"
+    assert sharing["fields"] == ["7", "epochs", "5", "30"]
+    assert sharing["isSeeded"]
+
+
+def test_exporting(seen: dict[str, Any]) -> None:
+    exporting = seen["exporting"]
+    assert exporting["before"] == exporting["after"] != exporting["reset"]
+    assert exporting["step"] == "20"

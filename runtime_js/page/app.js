@@ -12,6 +12,7 @@ function showLoading({ stage, done, total }) {
 }
 
 async function begin(loaded) {
+  if (trained) await loaded.restore(decoded(trained));
   page.model = loaded;
   // For the browser's console, and for tests.
   globalThis.wgccPage = page;

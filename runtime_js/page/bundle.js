@@ -1,5 +1,6 @@
 // The bundle inside this page, for the scripts below: `load(options)`, `plan`, `kernels`, `source`,
-// and `files` of data, which `readTensors` reads.
+// and `files` of data, which `readTensors` reads. An exported page also has a checkpoint, `trained`.
+const isServed = false;
 const plan = __PLAN__;
 const kernels = __KERNELS__;
 const source = __SOURCE__;
@@ -9,6 +10,7 @@ const twin = __TWIN__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
+const trained = undefined;
 const load = options =>
   wgcc_js.open(
     {
@@ -22,7 +24,3 @@ const load = options =>
     },
     options,
   );
-const randomUnits = (seed, name, count) =>
-  Array.from(draw_js.namedWords(seed, name, count), word => word / 2 ** 32);
-const { CALLER_TYPES, INTEGER_RANGES, elementCount, isFloat, ownOf, rangeOf } = wgcc_js;
-const { readTensors } = files_js;

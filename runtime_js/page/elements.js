@@ -21,5 +21,24 @@ const guarded = job => async event => {
 /** Offers bytes or text as a file. */
 function download(content, name) {
   const url = URL.createObjectURL(new Blob([content]));
-  make('a', '', document.body, { href: url, download: name }).click();
+  const link = make('a', '', document.body, { href: url, download: name });
+  link.click();
+  link.remove();
+  // Some browsers read it only after the click.
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+/** Asks in a dialog; resolves to the chosen answer, or undefined if it was left. */
+function ask(question, answers) {
+  const dialog = make('dialog', '', document.body);
+  make('p', question, dialog);
+  const row = make('form', '', dialog, { method: 'dialog', className: 'row' });
+  for (const value of answers) make('button', value, row, { value });
+  dialog.showModal();
+  return new Promise(done => {
+    dialog.onclose = () => {
+      dialog.remove();
+      done(dialog.returnValue || undefined);
+    };
+  });
 }

@@ -65,7 +65,7 @@ await (await download).saveAs(file);
 await page.reload();
 await ready();
 seen.reloaded = await number('step');
-await page.click('#restore');
+await page.click('[aria-label="Restore my model"]');
 await status('Restored');
 seen.restored = await number('step');
 await page.click('#reset');

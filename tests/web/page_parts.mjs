@@ -227,5 +227,114 @@ async function writing() {
   return found;
 }
 
-for (const part of [training, fields, pictures, writing]) seen[part.name] = await part();
+const status = (page, pattern) =>
+  page.waitForFunction(
+    pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
+    pattern,
+  );
+const saveNames = page =>
+  page.$$eval('#saves li', all => all.map(one => one.firstChild.textContent).sort());
+const restored = async (page, name) => {
+  await page.evaluate(() => document.getElementById('status').replaceChildren());
+  await page.click(`[aria-label="Restore ${name}"]`);
+  await status(page, 'Restored');
+  return text(page, 'step');
+};
+async function saveUnder(page, name) {
+  await page.fill('#save-name', name);
+  await page.click('#save');
+}
+
+/** Saves by name in two tabs, the autosave, and a question when leaving. */
+async function saving() {
+  const page = await open('iris');
+  await train(page, 5);
+  await saveUnder(page, 'five');
+  await status(page, 'Saved');
+  await train(page, 3);
+  await page.waitForSelector('#saves li:has-text("step 8")');
+  const found = { first: await saveNames(page) };
+  const other = await open('iris');
+  found.other = await saveNames(other);
+  found.byHand = await restored(other, 'five');
+  found.auto = await restored(other, 'Autosave');
+  await saveUnder(other, 'five');
+  await other.click('dialog button:text-is("Keep it")');
+  found.kept = await restored(other, 'five');
+  await saveUnder(other, 'six');
+  await status(other, 'Saved');
+  await other.click('[aria-label="Delete five"]');
+  await other.waitForSelector('[aria-label="Delete five"]', { state: 'detached' });
+  found.last = await saveNames(other);
+  // Another model has other saves.
+  const digits = await open('digits');
+  found.digits = await saveNames(digits);
+  await digits.close();
+  await page.fill('#target', '100000');
+  await page.click('#start');
+  await page.waitForFunction(() => Number(document.getElementById('step').textContent) > 10);
+  found.asked = await askedOnLeaving(page);
+  await other.close();
+  return found;
+}
+async function askedOnLeaving(page) {
+  const asking = new Promise(done => page.once('dialog', dialog => done(dialog)));
+  page.close({ runBeforeUnload: true });
+  const dialog = await asking;
+  const kind = dialog.type();
+  await dialog.accept();
+  return kind;
+}
+
+/** A link with the page's settings. */
+async function sharing() {
+  const page = await open('iris');
+  await page.fill('#seed', '5');
+  await page.fill('#target', '7');
+  await page.selectOption('#target-unit', 'epochs');
+  await page.selectOption('#speed-limit', '30');
+  await page.click('#share');
+  await status(page, 'link');
+  const found = { hash: new URL(page.url()).hash };
+  const other = await open('iris', found.hash);
+  await other.waitForFunction(() => document.getElementById('target').value === '7');
+  found.fields = await other.$$eval('#seed, #target, #target-unit, #speed-limit', all =>
+    all.map(one => one.value),
+  );
+  const weights = tab =>
+    tab.evaluate(async () => `${(await globalThis.wgccPage.model.params())['l1.w']}`);
+  await page.click('#reset');
+  await status(page, 'seed 5');
+  found.isSeeded = (await weights(page)) === (await weights(other));
+  await page.close();
+  await other.close();
+  return found;
+}
+
+/** The page with its weights, in a file of its own. */
+async function exporting() {
+  const page = await open('iris');
+  await train(page, 20);
+  const downloading = page.waitForEvent('download');
+  await page.click('#export');
+  await (await downloading).saveAs(join(folder, 'exported', 'index.html'));
+  const predicted = tab =>
+    tab.evaluate(async () => {
+      const { probs } = await globalThis.wgccPage.model.predict({ x: [0.1, 0.2, 0.3, 0.4] });
+      return Array.from(probs);
+    });
+  const found = { before: await predicted(page) };
+  const other = await open('exported');
+  found.after = await predicted(other);
+  found.step = await text(other, 'step');
+  await other.click('#reset');
+  await status(other, 'Starts again');
+  found.reset = await predicted(other);
+  await page.close();
+  await other.close();
+  return found;
+}
+
+for (const part of [saving, sharing, exporting, training, fields, pictures, writing])
+  seen[part.name] = await part();
 answer(seen);

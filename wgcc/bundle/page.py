@@ -73,7 +73,8 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         FILES=f"{{{','.join(loaded)}}}",
         PREPARATION=preparation_text_of(files) or "undefined",
     )
-    return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle])
+    names = strip_javascript(template("page/runtime_names.js"))
+    return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle, names])
 
 
 def _as_object(name: str, text: str) -> str:
