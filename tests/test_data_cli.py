@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import wgcc_runtime
+from wgcc.bundle.data_file import described
 from wgcc.cli.group import cli
+from wgcc.compiler import compile_file
 from wgcc_runtime.weights import load_weights
 
 FLOWERS = """
@@ -289,3 +292,42 @@ def test_build_refuses_data_and_labels_that_do_not_fit(tmp_path: Path) -> None:
     assert wgcc("build", model, *out, *labels).exit_code == 0
     found = wgcc_runtime.load(tmp_path / "bundle", device="wasm")
     assert found.classes == ["Aster", "Rose", "Tulip"]
+
+
+@pytest.mark.parametrize("template", ["regression", "classes", "images"])
+def test_starters_work_as_their_readme_says(
+    template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = wgcc("new", "mine", "-t", template)
+    commands = [line.strip() for line in result.stderr.splitlines() if line.startswith("  wgcc")]
+    monkeypatch.chdir(tmp_path / "mine")
+    readme = Path("README.md").read_text()
+    assert all(f"    {command} " in readme for command in commands)
+    assert wgcc("check", "model.wg").exit_code == 0
+    build, learn, run = (shlex.split(command)[1:] for command in commands)
+    assert wgcc(*build).exit_code == 0
+    result = wgcc(*learn, "--device", "wasm", "--json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["eval_loss"] < 0.5 and report.get("eval_acc", 1) > 0.8
+    result = wgcc(*run, "--device", "wasm", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    if template == "regression":
+        assert all(20_000 < price[0] < 400_000 for price in found["price"])
+    else:
+        expected = ["7"] if template == "images" else ["setosa", "versicolor", "virginica"]
+        assert found["classes"]["p"] == expected
+
+
+def test_the_starter_for_text_has_its_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert wgcc("new", "mine", "-t", "text").exit_code == 0
+    assert "the id of a character is its place there" in Path("mine/README.md").read_text()
+    compiled = compile_file(tmp_path / "mine" / "model.wg", twin=False)
+    data = wgcc_runtime.read_data("mine/book.txt", described(compiled.planned.plan))
+    assert (data.rows, data.arrays["letters"].shape[1]) == (444, 65)
+    assert data.arrays["letters"].dtype == np.uint8

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from wgcc.cli.printing import say
+from wgcc.cli.starters import STARTERS, Starter
 from wgcc.paths import data_dir
 
 
@@ -38,8 +39,24 @@ class Template:
             found[f'{write} "{self.prompt}"'] = "lets it write"
         return found
 
+    def files(self, template: str) -> dict[str, bytes]:
+        folder = data_dir("examples") / template
+        found = sorted([*folder.glob("*.wg"), *folder.glob("*.safetensors")])
+        return {file.name: file.read_bytes() for file in found}
 
-_TEMPLATES = {
+    def readme(self, name: str, template: str, commands: str) -> str:
+        return _README.format(
+            name=name,
+            what=self.what[0].upper() + self.what[1:],
+            template=template,
+            commands=commands,
+            data=" and ".join(f"`{file}`" for file in (self.train, self.test) if file),
+            train=self.train,
+            steps=self.steps,
+        )
+
+
+_TEMPLATES: dict[str, Template | Starter] = {
     "sin": Template("a small network that learns the sine", "data.safetensors", "", 1000),
     "digits": Template(
         "a classifier of handwritten digits", "train.safetensors", "test.safetensors", 500
@@ -59,6 +76,7 @@ _TEMPLATES = {
         weights="base.safetensors",
         prompt="Shall I compare thee ",
     ),
+    **STARTERS,
 }
 
 _README = """\
@@ -96,9 +114,7 @@ def command(name: str, template: str) -> None:
     folder, chosen = Path(name), _TEMPLATES[template]
     if not is_free(folder):
         raise click.UsageError(f"{folder} exists already.")
-    examples = data_dir("examples") / template
-    found = sorted([*examples.glob("*.wg"), *examples.glob("*.safetensors")])
-    files = {file.name: file.read_bytes() for file in found}
+    files = chosen.files(template)
     files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
     write_new(files, folder)
     say(f"{folder}: {chosen.what}. Next:", style="good")
@@ -108,18 +124,12 @@ def command(name: str, template: str) -> None:
 
 def _readme(name: str, template: str) -> str:
     chosen = _TEMPLATES[template]
+    folder = "page" if isinstance(chosen, Starter) else "bundle"
     commands = {
         "wgcc check model.wg": "finds mistakes in the model",
         **chosen.commands(),
-        "wgcc show bundle": "explains what was built",
+        f"wgcc show {folder}": "explains what was built",
     }
     wide = max(map(len, commands))
-    return _README.format(
-        name=name,
-        what=chosen.what[0].upper() + chosen.what[1:],
-        template=template,
-        commands="\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items()),
-        data=" and ".join(f"`{file}`" for file in (chosen.train, chosen.test) if file),
-        train=chosen.train,
-        steps=chosen.steps,
-    )
+    lines = "\n    ".join(f"{line:{wide}}   # {what}" for line, what in commands.items())
+    return chosen.readme(name, template, lines)

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array
+from wgcc_runtime.arrays import CALLER_TYPES, Array
 from wgcc_runtime.data.form import EntryForm, ModelForm
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.result import Data
@@ -43,7 +43,10 @@ def read_text(
         "target": second[0] if second else None,
         "missing": options.missing,
     }
-    found = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # As the model stores them: ids of less than 256 characters take a byte each.
+    found: dict[str, Array] = {
+        n: a.astype(CALLER_TYPES[entry.inputs[n].dtype]) for n, a in arrays.items()
+    }
     return Data({**found, **others}, preparation, len(windows), entry.rows, source.notes)
 
 
