@@ -117,3 +117,11 @@ def test_steps_per_submit_depend_on_the_time_of_steps_alone() -> None:
         # No submit is much larger than one that was measured.
         counts = found["counts"]
         assert all(b <= 4 * a for a, b in itertools.pairwise(counts)), machine
+
+
+def test_two_million_rows_do_not_block_a_page(bundle: Path) -> None:
+    """They are checked, copied and shuffled in slices."""
+    seen = run_node("large.mjs", str(bundle))
+    assert (seen["problems"], seen["steps"]) == ([], [10, 20, 21])
+    assert seen["longest"]["count"] > 20
+    assert seen["longest"]["ms"] < 50

@@ -7,7 +7,7 @@ import { elementCount, isFloat } from '../core/plan.js';
 import { ownOf } from '../core/records.js';
 import { didYouMean } from './spelling.js';
 
-/** @import { Plan, Range, Rows, Tensor } from '../core/plan.js' */
+/** @import { Dtype, Plan, Range, Rows, Tensor } from '../core/plan.js' */
 /** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
 
 /**
@@ -97,6 +97,9 @@ export function refuseCounts(entryName, rows, counts) {
 function advice(rows, count) {
   return rows?.dim ? `wgcc build MODEL --set ${rows.dim}=${count}` : 'change the model';
 }
+
+/** Numbers that are converted at a time. */
+const SLICE = 4096;
 
 /** What `fit` takes beside the data. */
 // biome-ignore format: as many as fit into a line
@@ -207,7 +210,7 @@ function checkType(value, tensor, field) {
 function checkNumbers(value, tensor, field, allowed) {
   const { dtype } = tensor;
   const list = checkType(value, tensor, field);
-  for (let i = 0; i < list.length; i++) {
+  for (let i = firstWrongSlice(list, dtype, allowed); i < list.length; i++) {
     if (convert([list[i]], dtype, allowed)) continue;
     const number = Number(list[i]);
     const found = `holds ${number} at ${i}, `;
@@ -215,6 +218,18 @@ function checkNumbers(value, tensor, field, allowed) {
     if (!Number.isInteger(number)) fail('dtype', field, `${found}no ${dtype}`);
     fail('range', field, `${found}not within ${allowed ? within(list, rangeOf(allowed)) : dtype}`);
   }
+}
+
+/**
+ * Where a part of a list starts that has a wrong number: single numbers are slow to convert.
+ * @param {any} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
+ */
+function firstWrongSlice(list, dtype, allowed) {
+  for (let from = 0; from < list.length; from += SLICE) {
+    const part = list.subarray ? list.subarray(from, from + SLICE) : list.slice(from, from + SLICE);
+    if (!convert(part, dtype, allowed)) return from;
+  }
+  return list.length;
 }
 
 /**

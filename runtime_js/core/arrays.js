@@ -70,7 +70,7 @@ export function listOf(value, tensor) {
 export function convert(list, dtype, allowed, words = newWords(list, dtype)) {
   // Behind the elements of one byte, the last word has zeros.
   words[words.length - 1] = 0;
-  const elements = new CALLER_TYPES[dtype](words.buffer, 0, list.length);
+  const elements = new CALLER_TYPES[dtype](words.buffer, words.byteOffset, list.length);
   copy(list, dtype, elements);
   const limits = INTEGER_RANGES[dtype];
   if (limits ? areIntegers(list, rangeOf(allowed ?? limits)) : areFinite(elements)) return words;

@@ -9,10 +9,11 @@ const PARITY = 0x1bd11bda;
 /**
  * Threefry-2x32 with 20 rounds: words that depend on two keys, step and position alone.
  * @param {number} seed @param {number} secondKey @param {number} count @param {number} [step]
+ * @param {number} [first] position
  */
-export function randomWords(seed, secondKey, count, step = 0) {
+export function randomWords(seed, secondKey, count, step = 0, first = 0) {
   const keys = [seed, secondKey, seed ^ secondKey ^ PARITY];
-  return new Uint32Array(count).map((_, position) => threefry(keys, step, position));
+  return new Uint32Array(count).map((_, i) => threefry(keys, step, first + i));
 }
 
 /**

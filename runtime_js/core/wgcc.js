@@ -6,6 +6,8 @@
 export { CALLER_TYPES, INTEGER_RANGES, rangeOf } from './arrays.js';
 export { WgccError } from './errors.js';
 export { open } from './loader.js';
+export { convertInSlices } from './long_arrays.js';
+export { inSlices } from './pause.js';
 export { elementCount, isFloat } from './plan.js';
 export { ownOf } from './records.js';
 export { decodeBase64 } from './seal.js';

@@ -1,32 +1,14 @@
 // Reading a large file must not block a page: work is done in slices, with pauses between them.
 
-/** How long a slice of work may take; a task of 50 ms would be felt. */
-const SLICE_MS = 12;
+import { isPauseDue, nextTask } from '../core/pause.js';
+
 /** Indices or items between two looks at the clock; an item may be a row of a thousand cells. */
 const INDICES_PER_LOOK = 512;
 const ITEMS_PER_LOOK = 8;
-let sliceStart = 0;
 
 /** Lets the page do its own work, if the last pause was a while ago. */
 export async function pause() {
-  if (isDue()) await nextTask();
-}
-
-function isDue() {
-  return performance.now() - sliceStart > SLICE_MS;
-}
-
-/** A timer would wait 4 ms, and a second in a page that is not visible. */
-function nextTask() {
-  return new Promise(resolve => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      sliceStart = performance.now();
-      resolve(undefined);
-    };
-    port2.postMessage(0);
-  });
+  if (isPauseDue()) await nextTask();
 }
 
 /**
@@ -37,7 +19,7 @@ export async function forEachIndex(count, visit) {
   for (let start = 0; start < count; start += INDICES_PER_LOOK) {
     const end = Math.min(count, start + INDICES_PER_LOOK);
     for (let i = start; i < end; i++) visit(i);
-    if (isDue()) await nextTask();
+    if (isPauseDue()) await nextTask();
   }
 }
 
@@ -49,6 +31,6 @@ export async function forEachItem(items, visit) {
   let steps = 0;
   for (const item of items) {
     visit(item);
-    if (++steps % ITEMS_PER_LOOK === 0 && isDue()) await nextTask();
+    if (++steps % ITEMS_PER_LOOK === 0 && isPauseDue()) await nextTask();
   }
 }

@@ -1,14 +1,15 @@
 // Sources of training data: arrays (shuffled by seed), an iterable, a function of the step. Each
 // source returns batches as words, and can start at any position.
 
-import { convert, listOf } from '../core/arrays.js';
+import { listOf } from '../core/arrays.js';
 import { batchOf, DATA, visitInputs } from '../core/batches.js';
 import { fail } from '../core/errors.js';
+import { convertInSlices } from '../core/long_arrays.js';
 import { loadCheck } from '../core/parts.js';
 import { elementBytes, elementCount, WORD_BYTES } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { takeWords } from '../core/spare_words.js';
-import { randomWords } from '../core/threefry.js';
+import { shuffled } from './shuffle.js';
 
 /** @import { NamedWords, Words } from '../core/arrays.js' */
 /** @import { Plan, Range, Tensor } from '../core/plan.js' */
@@ -16,14 +17,11 @@ import { randomWords } from '../core/threefry.js';
 /**
  * @typedef {NamedWords | undefined} NextBatch nothing at the end of the data
  * @typedef {() => NextBatch | Promise<NextBatch>} Source
- * @typedef {{words: Words, rowBytes: number, rows: number, size?: number}} Column one input of a
- *   whole data set: its rows, and how many of them the model takes at a time
+ * @typedef {{list: ArrayLike<any>, rowBytes: number, rows: number, size?: number}} Column one input
+ *   of a whole data set: its rows, and how many of them the model takes at a time
  * @typedef {{hasEnd: boolean, epochs?: number, first: number}} Length of a training: whether its
  *   steps or epochs are given, and the step that its epochs are counted from
  */
-
-/** The second key of the shuffle: the CRC-32 of `shuffle`, as names are keys of initial values. */
-const SHUFFLE_KEY = 0x33fe5971;
 
 /**
  * The source of batches for what a caller passed to `fit`. Arrays and functions continue at the
@@ -78,24 +76,42 @@ async function* repeated(data, position, { hasEnd, epochs = Infinity }) {
 async function openArrays(plan, entryName, data, seed, position, length) {
   const columns = visitInputs(plan, entryName, data, columnOf);
   const [batch, count] = rowCounts(Object.values(columns ?? {}));
-  if (!length.hasEnd || !columns || !isConsistent(Object.values(columns), batch, count))
+  const isSound = length.hasEnd && columns && isConsistent(Object.values(columns), batch, count);
+  const words = isSound ? await wordsOf(plan, entryName, columns) : undefined;
+  if (!columns || !words)
     return (await loadCheck()).refuseRows(plan, entryName, data, length.hasEnd);
-  return arraySource(columns, batch, count, seed, position, length);
+  const pick = batchPicker(columns, words, batch);
+  return arraySource(pick, batch, count, seed, position, length);
 }
 
 /**
- * @param {any} value @param {Tensor} tensor @param {Range | [number, number]} [allowed]
+ * @param {any} value @param {Tensor} tensor
  * @returns {Column | undefined}
  */
-function columnOf(value, tensor, allowed) {
+function columnOf(value, tensor) {
   const list = listOf(value, tensor);
-  const words = list && convert(list, tensor.dtype, allowed);
-  if (!words) return;
+  if (!list) return;
   const [size, ...row] = tensor.shape;
   const rows = list.length / elementCount(row);
   const rowBytes = elementBytes(tensor.dtype) * elementCount(row);
   const isWhole = size === undefined ? rows === 1 : Number.isInteger(rows);
-  if (isWhole) return { words, rowBytes, rows, size };
+  if (isWhole) return { list, rowBytes, rows, size };
+}
+
+/**
+ * All numbers of a data set; undefined if one is not allowed.
+ * @param {Plan} plan @param {string} entryName @param {Record<string, Column>} columns
+ */
+async function wordsOf({ entries, tensors }, entryName, columns) {
+  const { inputs, ranges } = entries[entryName];
+  /** @type {NamedWords} */
+  const found = {};
+  for (const [port, { list }] of Object.entries(columns)) {
+    const words = await convertInSlices(list, tensors[inputs[port]].dtype, ownOf(ranges, port));
+    if (!words) return;
+    found[port] = words;
+  }
+  return found;
 }
 
 /**
@@ -120,28 +136,37 @@ function isConsistent(columns, batch, count) {
 }
 
 /**
- * @param {Record<string, Column>} columns @param {number} batch @param {number} count
+ * The batch of some rows.
+ * @param {Record<string, Column>} columns @param {NamedWords} words @param {number} batch
+ * @returns {(rows: Uint32Array) => NamedWords}
+ */
+function batchPicker(columns, words, batch) {
+  return rows =>
+    mapRecord(columns, ({ rowBytes, size }, port) =>
+      size === batch ? rowsAt(words[port], rowBytes, rows) : words[port],
+    );
+}
+
+/**
+ * @param {(rows: Uint32Array) => NamedWords} pick @param {number} batch @param {number} count
  * @param {number} seed @param {number} position @param {Length} length @returns {Source}
  */
-function arraySource(columns, batch, count, seed, position, { epochs = Infinity, first }) {
+function arraySource(pick, batch, count, seed, position, { epochs = Infinity, first }) {
   const perEpoch = batch ? Math.floor(count / batch) : 1;
   const end = first + epochs * perEpoch;
   let next = position;
   let orderedEpoch = -1;
   let order = new Uint32Array();
-  return () => {
+  return async () => {
     if (next >= end) return;
     const epoch = Math.floor(next / perEpoch);
     const start = (next % perEpoch) * batch;
     next++;
     if (epoch !== orderedEpoch) {
-      order = shuffled(seed, count, epoch);
+      order = await shuffled(seed, count, epoch);
       orderedEpoch = epoch;
     }
-    const chosen = order.subarray(start, start + batch);
-    return mapRecord(columns, ({ words, rowBytes, size }) =>
-      size === batch ? rowsAt(words, rowBytes, chosen) : words,
-    );
+    return pick(order.subarray(start, start + batch));
   };
 }
 
@@ -155,20 +180,4 @@ function rowsAt(words, rowBytes, rows) {
     chosen.set(bytes.subarray(row * rowBytes, (row + 1) * rowBytes), i * rowBytes);
   });
   return found;
-}
-
-/**
- * The order of rows in an epoch.
- * @param {number} seed @param {number} count @param {number} epoch
- */
-export function shuffled(seed, count, epoch) {
-  const keys = randomWords(seed, SHUFFLE_KEY, count, epoch);
-  // Sorting is fastest with key and row in one number; the row is its low half, stored first.
-  const pairs = new Uint32Array(2 * count);
-  for (let row = 0; row < count; row++) {
-    pairs[2 * row] = row;
-    pairs[2 * row + 1] = keys[row];
-  }
-  new BigUint64Array(pairs.buffer).sort();
-  return pairs.filter((_, i) => i % 2 === 0);
 }

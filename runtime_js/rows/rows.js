@@ -5,7 +5,8 @@
 // cut to size. Sums over rows then have each row of that part the same number of times, and a few of
 // them once more: those are subtracted, found in the same way.
 
-import { convert, listOf } from '../core/arrays.js';
+import { listOf } from '../core/arrays.js';
+import { convertInSlices } from '../core/long_arrays.js';
 import { loadCheck } from '../core/parts.js';
 import { elementCount } from '../core/plan.js';
 import { filterRecord, mapRecord, ownOf } from '../core/records.js';
@@ -45,8 +46,9 @@ export async function rowCount(plan, entryName, inputs, inBatches) {
   const canRun = rows.outputs || (inBatches && count % rows.count === 0);
   if (!count || !counts.every(found => found === count) || !canRun)
     return (await loadCheck()).refuseCounts(entryName, rows, counts);
-  if (!rows.inputs.every(port => isAllowed(plan, entryName, port, inputs[port])))
-    return (await loadCheck()).refuseRows(plan, entryName, inputs, true);
+  for (const port of rows.inputs)
+    if (!(await isAllowed(plan, entryName, port, inputs[port])))
+      return (await loadCheck()).refuseRows(plan, entryName, inputs, true);
   return count;
 }
 
@@ -80,7 +82,7 @@ function isAllowed({ entries, tensors }, entryName, port, value) {
   const { inputs, ranges } = entries[entryName];
   const tensor = tensors[inputs[port]];
   const list = listOf(value, tensor);
-  return list && convert(list, tensor.dtype, ownOf(ranges, port));
+  return list && convertInSlices(list, tensor.dtype, ownOf(ranges, port));
 }
 
 /** The calls that all rows take. */

@@ -7,7 +7,7 @@ import { convert } from '../../runtime_js/core/arrays.js';
 import { initialValues } from '../../runtime_js/draw/initial.js';
 import { namedWords } from '../../runtime_js/draw/named_words.js';
 import { readTensors } from '../../runtime_js/files/safetensors.js';
-import { shuffled } from '../../runtime_js/fit/sources.js';
+import { shuffled } from '../../runtime_js/fit/shuffle.js';
 
 const hex = words => Buffer.from(words.buffer, words.byteOffset, words.byteLength).toString('hex');
 const attempt = job => {
@@ -31,7 +31,9 @@ process.stdout.write(
     draws: draws.map(({ tensor, seed, name }) =>
       attempt(() => hex(initialValues(tensor, seed, name))),
     ),
-    orders: orders.map(({ seed, count, epoch }) => Array.from(shuffled(seed, count, epoch))),
+    orders: await Promise.all(
+      orders.map(async ({ seed, count, epoch }) => Array.from(await shuffled(seed, count, epoch))),
+    ),
     texts: texts.map(text => JSON.stringify(JSON.parse(text))),
     halves: hex(convert(halves, 'f16') ?? new Uint32Array(0)),
     words: hex(namedWords(0xffffffff, 'a', 3, 0xffffffff)),

@@ -1,0 +1,22 @@
+// Whole data sets as words.
+
+import { convert } from './arrays.js';
+import { inSlices } from './pause.js';
+import { elementBytes, WORD_BYTES, wordCount } from './plan.js';
+
+/** @import { Dtype, Range } from './plan.js' */
+
+/**
+ * As `convert`, for a list of any length.
+ * @param {any} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
+ */
+export async function convertInSlices(list, dtype, allowed) {
+  const words = new Uint32Array(wordCount({ dtype, shape: [list.length] }));
+  const isFine = await inSlices(list.length, (from, to) => {
+    const part = list.subarray ? list.subarray(from, to) : list.slice(from, to);
+    const firstWord = (from * elementBytes(dtype)) / WORD_BYTES;
+    const place = words.subarray(firstWord, firstWord + wordCount({ dtype, shape: [to - from] }));
+    return convert(part, dtype, allowed, place) !== undefined;
+  });
+  return isFine ? words : undefined;
+}
