@@ -70,12 +70,12 @@ def fit(
     from the file it names) if it exists.
     `recover`: after a lost device, continue on a new one from a copy (not with an iterator).
     """
-    spec, seed = _training_entry(model, entry), checked_seed(seed)
+    spec, seed = training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
     arrays = _checked_data(batches, steps, epochs)
-    _check_places(checkpoint, log, resume)
-    found = _resume(model, checkpoint, resume, batches)
-    done = _start(model, entry, found, seed)
+    check_places(checkpoint, log, resume)
+    found = load_resumed(model, checkpoint, resume, batches)
+    done = start_progress(model, entry, found, seed)
     length = Length(steps is not None or epochs is not None, epochs, 0 if resume else done)
     return _Loop(
         model=model,
@@ -118,7 +118,7 @@ def _checked_data(data: Any, steps: Any, epochs: Any) -> Any:
     return batches
 
 
-def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
+def check_places(checkpoint: Any, log: Any, resume: Any) -> None:
     """Checked before training, which would be lost if its result could not be written."""
     for name, place in {"checkpoint": checkpoint, "log": log, "resume": resume}.items():
         is_path = isinstance(place, str | os.PathLike) and Path(place).name
@@ -131,7 +131,7 @@ def _check_places(checkpoint: Any, log: Any, resume: Any) -> None:
             raise cannot_write("weights", checkpoint, error) from None
 
 
-def _training_entry(model: Model, name: str) -> Entry:
+def training_entry(model: Model, name: str) -> Entry:
     entry = model.entry(name)
     if not entry.training:
         text = f"the entry `{name}` does not train: it updates no parameter by a gradient"
@@ -141,7 +141,7 @@ def _training_entry(model: Model, name: str) -> Entry:
     return entry
 
 
-def _start(model: Model, entry: str, resumed: Checkpoint | None, seed: int | None) -> int:
+def start_progress(model: Model, entry: str, resumed: Checkpoint | None, seed: int | None) -> int:
     """Prepares the progress; returns how many steps were made before."""
     progress = model.progress
     # A run that is not resumed reads the data from its beginning.
@@ -150,7 +150,7 @@ def _start(model: Model, entry: str, resumed: Checkpoint | None, seed: int | Non
     return progress.step(entry)
 
 
-def _resume(
+def load_resumed(
     model: Model, checkpoint: Place | None, resume: bool | Place, data: Any
 ) -> Checkpoint | None:
     """Loads the checkpoint to resume from, if there is one; the model keeps the preparation."""

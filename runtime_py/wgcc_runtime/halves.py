@@ -183,9 +183,12 @@ class StepsInHalves(ABC):
         `apply` makes the second half, also with other gradients. Any other use undoes the first.
         """
         spec = separable(self.entry(entry))
+        return self._gradients(spec, check_batch(batch, spec))
+
+    def _gradients(self, entry: Entry, words: Batch) -> Array:
+        """Of a batch that is checked already."""
         with self._use():
-            words = check_batch(batch, spec)
-            return self._halves.start(self._machine, spec, self._guard(entry), words)
+            return self._halves.start(self._machine, entry, self._guard(entry.name), words)
 
     def apply(self, gradients: Any) -> dict[str, Array]:
         """The second half of a training step: clipping, schedule, update; returns the outputs."""

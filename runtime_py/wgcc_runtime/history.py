@@ -63,12 +63,14 @@ class Pace:
 class History:
     """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`).
 
-    `notes`: warnings about the checkpoint that training was resumed from.
+    `notes`: warnings about the checkpoint that training was resumed from. `workers`: a line for
+    each, if there were several.
     """
 
     reports: list[Report] = field(default_factory=list)
     stopped: str = "steps"
     notes: tuple[str, ...] = ()
+    workers: list[str] = field(default_factory=list)
 
     @property
     def losses(self) -> list[float]:

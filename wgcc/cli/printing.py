@@ -29,8 +29,18 @@ _COLOURS = (
 )
 
 
+_muted: list[bool] = []
+
+
+def mute() -> None:
+    """From here on `say` says nothing: another process of the same command speaks for all."""
+    _muted.append(True)
+
+
 def say(text: str, style: str = "") -> None:
     """A message for people, on stderr."""
+    if _muted:
+        return
     click.echo(_styled(text, style), err=True)
 
 

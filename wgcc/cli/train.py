@@ -17,6 +17,7 @@ from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import say, show_json
+from wgcc.cli.worker_options import worker_options
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
@@ -46,6 +47,9 @@ class Job:
     device: str | None
     resume: bool
     held_out: float | None
+    sync_every: int | None = None
+    outer_lr: float = 1.0
+    outer_momentum: float = 0.0
 
     def resume_command(self) -> str:
         words = ["wgcc", "train", str(self.bundle), *([str(self.data)] if self.data else [])]
@@ -60,11 +64,19 @@ class Job:
             "--log": self.log,
             "--device": self.device,
             "--out": self.out,
+            **self._worker_options(),
         }
         for name, value in options.items():
             if value is not None:
                 words += [name, str(value)]
         return shlex.join([*words, "--resume"])
+
+    def _worker_options(self) -> dict[str, Any]:
+        return {
+            "--sync-every": self.sync_every,
+            "--outer-lr": None if self.outer_lr == 1.0 else self.outer_lr,
+            "--outer-momentum": self.outer_momentum or None,
+        }
 
 
 @click.command("train")
@@ -97,6 +109,7 @@ class Job:
 )
 @click.option("--batch", type=COUNT, help="Fail unless the bundle was built for this batch size.")
 @click.option("--seed", type=SEED, help="Seed of initial values and shuffling.")
+@worker_options
 @device_option
 @json_option
 def command(
@@ -121,6 +134,9 @@ def command(
     Ctrl-C finishes the step and saves a checkpoint; --resume continues from it and gives the same
     bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot
     be resumed; --weights starts a new run from its parameters and state.
+
+    Started by `mpiexec -n 4`, four processes train together: each computes the gradients of a
+    batch of its own, and all use their mean.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
     job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
@@ -131,13 +147,25 @@ def command(
 
 
 def run(job: Job, as_json: bool) -> None:
+    from wgcc.cli.train_together import run_mpi
+    from wgcc_runtime.mpi import is_parallel
+
+    if is_parallel():
+        run_mpi(job, as_json)
+    elif job.sync_every:
+        raise click.UsageError("--sync-every needs several workers: start it by mpiexec -n N")
+    else:
+        run_alone(job, as_json)
+
+
+def run_alone(job: Job, as_json: bool) -> None:
     import wgcc_runtime
     from wgcc.cli.progress import make_progress
 
     model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
-    data = _read(model, job)
-    _check_batch(model, job)
-    data, evaluation = _evaluation(model, job, data)
+    data = read_for(model, job)
+    check_batch(model, job)
+    data, evaluation = evaluation_of(model, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
     started = time.perf_counter()
     with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
@@ -154,10 +182,10 @@ def run(job: Job, as_json: bool) -> None:
             callbacks=[progress.show],
             stop=interruption.is_wanted,
         )
-    _summary(model, job, history, time.perf_counter() - started, as_json)
+    summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
 
 
-def _read(model: Model, job: Job) -> Data:
+def read_for(model: Model, job: Job) -> Data:
     from wgcc_runtime.bundle_files import open_bundle
     from wgcc_runtime.data.bundle_data import bundle_data
     from wgcc_runtime.data.form import form_of
@@ -174,7 +202,7 @@ def _read(model: Model, job: Job) -> Data:
     return found
 
 
-def _evaluation(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
+def evaluation_of(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
     """The data to train with, and what to evaluate on."""
     if job.eval:
         more = {"preparation": data.preparation} if data.preparation else {}
@@ -187,7 +215,7 @@ def _evaluation(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
     return train, replace(held, arrays={n: a for n, a in held.arrays.items() if n in inputs})
 
 
-def _check_batch(model: Model, job: Job) -> None:
+def check_batch(model: Model, job: Job) -> None:
     from wgcc_runtime.errors import WgccError
 
     shapes = [tensor.shape for tensor in model.entry(job.entry).inputs.values() if tensor.shape]
@@ -231,8 +259,10 @@ class Interruption:
             say("\nstopping after this step (Ctrl-C again stops at once) ...")
 
 
-def _summary(model: Model, job: Job, history: History, seconds: float, as_json: bool) -> None:
-    done = model.progress.step(job.entry)
+def summary(
+    done: int, job: Job, history: History, seconds: float, as_json: bool, prefix: str = ""
+) -> None:
+    """`prefix`: what starts the command."""
     last = history.reports[-1] if history.reports else None
     if as_json:
         facts = {
@@ -241,12 +271,15 @@ def _summary(model: Model, job: Job, history: History, seconds: float, as_json: 
             "seconds": round(seconds, 3),
             "checkpoint": str(job.out),
             "warnings": list(history.notes),
+            **({"workers": history.workers} if history.workers else {}),
             **(last.as_json() if last else {}),
         }
         show_json(facts)
     if last is None and history.stopped == "steps":
         say(f"nothing to do: {done} steps are done already (--steps is the total)")
     say(f"{done} steps in {seconds:.1f} s; saved {job.out}")
+    for line in history.workers:
+        say(f"  {line}")
     if history.stopped == "stop":
-        say(f"continue with:\n  {job.resume_command()}")
+        say(f"continue with:\n  {prefix}{job.resume_command()}")
         raise click.exceptions.Exit(INTERRUPTED)

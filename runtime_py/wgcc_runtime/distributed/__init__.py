@@ -1,0 +1,1 @@
+"""Training on several machines, whatever connects them: `wgcc_runtime.mpi`."""

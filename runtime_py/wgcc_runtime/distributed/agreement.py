@@ -1,0 +1,78 @@
+"""What workers say after a step, and what follows from it for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.distributed.averaging import mean
+from wgcc_runtime.errors import WgccError
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What a worker asks for after the next step; of `save`, that of rank 0 counts."""
+
+    stop: bool = False
+    save: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`own`: the worker's own gradients were bad, not those of another."""
+
+    code: str
+    message: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step gave on one worker. `rows`: how many it computed, as its weight."""
+
+    rank: int
+    adapter: str
+    wants: Wants
+    rows: int
+    outputs: dict[str, float] = field(default_factory=dict)
+    state: Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The same on all workers: outputs and state are means."""
+
+    stop: bool
+    save: bool
+    outputs: dict[str, float]
+    state: Array
+    error: WgccError | None = None
+
+
+def agreed(outcomes: Sequence[Outcome]) -> Agreement:
+    """`outcomes` in the order of ranks. A step that failed on one worker has failed on all."""
+    failed = [outcome for outcome in outcomes if outcome.failure]
+    stop = any(outcome.wants.stop for outcome in outcomes)
+    if failed:
+        return Agreement(stop, False, {}, np.zeros(0, np.float32), _error(failed))
+    rows = [outcome.rows for outcome in outcomes]
+    names = outcomes[0].outputs
+    outputs = {
+        name: float(np.average([outcome.outputs[name] for outcome in outcomes], weights=rows))
+        for name in names
+    }
+    state = mean([outcome.state for outcome in outcomes], rows)
+    return Agreement(stop, outcomes[0].wants.save, outputs, state)
+
+
+def _error(failed: Sequence[Outcome]) -> WgccError:
+    """That of the worker that caused it."""
+    own = [outcome for outcome in failed if outcome.failure and outcome.failure.own]
+    first = (own or failed)[0]
+    assert first.failure is not None
+    place = f"worker {first.rank} ({first.adapter})"
+    return WgccError(first.failure.code, f"{place}: {first.failure.message}; undone on all workers")

@@ -1,0 +1,133 @@
+"""The options of a training of several workers, checked; and where it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.distributed.outer import OuterSettings
+from wgcc_runtime.distributed.training import TrainingPlan
+from wgcc_runtime.distributed.worker import Worker
+from wgcc_runtime.errors import WgccError, did_you_mean
+from wgcc_runtime.fit import check_places, load_resumed, start_progress, training_entry
+from wgcc_runtime.halves import separable
+from wgcc_runtime.history import Log
+from wgcc_runtime.model import Model
+from wgcc_runtime.plan import Entry
+from wgcc_runtime.replace_file import previous
+from wgcc_runtime.runner import is_scalar
+from wgcc_runtime.schedule import counted, make_schedule
+from wgcc_runtime.threefry import checked_seed
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Those of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`."""
+
+    steps: int
+    every: int = 10
+    eval: Any = None
+    callbacks: Sequence[Callable[..., Any]] = ()
+    log: Any = None
+    checkpoint: Any = None
+    resume: Any = False
+    entry: str = "train"
+    seed: int | None = None
+    eval_every: int | None = None
+    checkpoint_every: int | None = None
+    stop: Callable[[], bool] | None = None
+    sync_every: int | None = None
+    outer_lr: float = 1.0
+    outer_momentum: float = 0.0
+
+    @property
+    def outer(self) -> OuterSettings:
+        return OuterSettings(self.outer_lr, self.outer_momentum)
+
+
+def checked_options(given: Mapping[str, Any]) -> Options:
+    known = [field.name for field in fields(Options)]
+    for name in given:
+        if name not in known:
+            text = f"fit: `{name}` is not an option{did_you_mean(name, known)}"
+            raise WgccError("name", text, name)
+    options = Options(**given)
+    checked_seed(options.seed)
+    make_schedule(options.steps, options.every, options.eval_every, options.checkpoint_every)
+    if options.sync_every is not None:
+        counted("sync_every", options.sync_every)
+    options.outer.check()
+    check_places(options.checkpoint, options.log, options.resume)
+    return options
+
+
+def arrays_of(data: Any) -> Mapping[str, Any]:
+    """All rows, as a dict of arrays."""
+    found = data.arrays if isinstance(data, Data) else data
+    if not isinstance(found, Mapping):
+        kind = type(found).__name__
+        text = f"several workers train on data or a dict of arrays with all rows, not {kind}"
+        raise WgccError("data", text, "data")
+    return found
+
+
+def make_worker(model: Model, options: Options, data: Any) -> Worker:
+    entry = training_entry(model, options.entry)
+    if options.sync_every is None:
+        separable(entry)
+    return Worker(model, options.entry, arrays_of(data), options.seed or 0)
+
+
+def loss_of(entry: Entry) -> str:
+    watched = [name for name, tensor in entry.outputs.items() if is_scalar(tensor)]
+    return "loss" if "loss" in watched else watched[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a training starts: `step`, and what a checkpoint that it resumes says.
+
+    `keep_previous`: false if the file to replace is damaged, and the previous one was used.
+    """
+
+    step: int
+    is_resumed: bool = False
+    keep_previous: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def start(model: Model, options: Options, data: Any) -> Start:
+    """Loads the checkpoint to resume from, if there is one; the data begins there, or anew."""
+    found = load_resumed(model, options.checkpoint, options.resume, data)
+    done = start_progress(model, options.entry, found, options.seed)
+    if found is None:
+        return Start(done)
+    damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
+    return Start(done, True, not damaged, found.notes)
+
+
+def training_plan(options: Options, entry: Entry, start: Start) -> TrainingPlan:
+    schedule = make_schedule(
+        options.steps, options.every, options.eval_every, options.checkpoint_every
+    )
+    return TrainingPlan(
+        entry=options.entry,
+        loss=loss_of(entry),
+        schedule=schedule if options.resume else schedule.after(start.step),
+        sync_every=options.sync_every,
+        evaluates=options.eval is not None,
+        callbacks=options.callbacks,
+        checkpoint=None if options.checkpoint is None else Path(options.checkpoint),
+        stop=options.stop or (lambda: False),
+        keep_previous=start.keep_previous,
+        notes=start.notes,
+    )
+
+
+def open_log(options: Options, start: Start) -> Log | None:
+    if options.log is None:
+        return None
+    return Log(options.log, start.step if options.resume else 0)

@@ -1,0 +1,169 @@
+"""The training loop of several workers: steps, reports, evaluation, checkpoints.
+
+The same loop runs on every process of an MPI job, and in the driver of a Ray cluster. Only the
+leader reports and writes files; what others must know of that is agreed on in each step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from wgcc_runtime.checkpoint import Progress
+from wgcc_runtime.distributed.agreement import Agreement, Wants
+from wgcc_runtime.fit import CHECKPOINT_SECONDS
+from wgcc_runtime.history import History, Log, Pace, Report
+from wgcc_runtime.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLine:
+    """What is shown of a worker: where it runs, its part of the rows, its time in exchanges."""
+
+    rank: int
+    adapter: str
+    host: str
+    exchanging: float
+
+    def __str__(self) -> str:
+        share = f"{100 * self.exchanging:.0f} % of the time exchanging"
+        return f"worker {self.rank}: {self.adapter} on {self.host}, {share}"
+
+
+class Team(Protocol):
+    """The workers of a training."""
+
+    @property
+    def is_leader(self) -> bool: ...
+
+    @property
+    def progress(self) -> Progress: ...
+
+    def step(self, wants: Wants, count: int) -> Agreement:
+        """One step of all workers, or `count` steps of each and one average.
+
+        A step that fails is undone on all workers before this raises.
+        """
+
+    def even_out(self) -> None:
+        """Before a checkpoint: all workers get the bits of rank 0."""
+
+    def lead(self, work: Callable[[], bool]) -> bool:
+        """Runs `work` on the leader; all processes get its result or its error."""
+
+    def evaluate(self) -> dict[str, float]: ...
+
+    def save(self, path: Path, keep_previous: bool) -> None: ...
+
+    def lines(self) -> list[WorkerLine]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """What a training does beside steps. `keep_previous`: see `Model.save`."""
+
+    entry: str
+    loss: str
+    schedule: Schedule
+    sync_every: int | None
+    evaluates: bool
+    callbacks: Sequence[Callable[[Report], Any]]
+    checkpoint: Path | None
+    stop: Callable[[], bool]
+    keep_previous: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class Training:
+    def __init__(self, team: Team, plan: TrainingPlan, log: Log | None) -> None:
+        self._team, self._plan, self._log = team, plan, log
+        self._history = History(notes=plan.notes)
+        self._pace = Pace()
+        self._saved_at, self._saved_step = time.monotonic(), -1
+        self._keep_previous = plan.keep_previous
+
+    def run(self) -> History:
+        try:
+            while not self._is_over():
+                pass
+            if self._plan.checkpoint and self._saved_step != self._step:
+                self._team.even_out()
+                self._team.lead(self._save)
+                self._saved_step = self._step
+        finally:
+            if self._log:
+                self._log.close()
+        self._history.workers = [str(line) for line in self._team.lines()]
+        return self._history
+
+    @property
+    def _step(self) -> int:
+        return self._team.progress.step(self._plan.entry)
+
+    def _is_over(self) -> bool:
+        """Makes a step, or a round of local steps; whether the training has ended."""
+        last, before = self._plan.schedule.last, self._step
+        assert last is not None
+        if before >= last:
+            return True
+        count = min(self._plan.sync_every or 1, last - before)
+        started = time.perf_counter()
+        wants = Wants(self._plan.stop(), self._save_is_due(before, before + count))
+        agreement = self._team.step(wants, count)
+        self._pace.add(count, time.perf_counter() - started)
+        wants_end = self._after(before, agreement)
+        if wants_end or agreement.stop:
+            self._history.stopped = "callback" if wants_end else "stop"
+            return True
+        return False
+
+    def _after(self, before: int, agreement: Agreement) -> bool:
+        schedule, step = self._plan.schedule, self._step
+        reports = self._crossed(schedule.every, before, step)
+        evaluates = self._plan.evaluates and self._crossed(schedule.eval_every, before, step)
+        if agreement.save:
+            self._team.even_out()
+        if not (reports or evaluates or agreement.save):
+            return False
+
+        def work() -> bool:
+            ends = (reports or evaluates) and self._report(agreement, evaluates)
+            if agreement.save:
+                self._save()
+            return ends
+
+        ends = self._team.lead(work)
+        if agreement.save:
+            self._saved_at, self._saved_step = time.monotonic(), step
+        return ends
+
+    def _report(self, agreement: Agreement, evaluates: bool) -> bool:
+        results = self._team.evaluate() if evaluates else {}
+        numbers = agreement.outputs
+        report = Report(self._step, numbers[self._plan.loss], numbers, results, self._pace.ms())
+        self._history.reports.append(report)
+        if self._log:
+            self._log.write(report)
+        return "stop" in [callback(report) for callback in self._plan.callbacks]
+
+    def _crossed(self, period: int, before: int, after: int) -> bool:
+        last = self._plan.schedule.last
+        return before // period < after // period or after == last
+
+    def _save_is_due(self, before: int, after: int) -> bool:
+        schedule = self._plan.schedule
+        if self._plan.checkpoint is None or not self._team.is_leader:
+            return False
+        if schedule.checkpoint_every:
+            return self._crossed(schedule.checkpoint_every, before, after)
+        waited = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
+        return waited and self._crossed(schedule.every, before, after)
+
+    def _save(self) -> bool:
+        assert self._plan.checkpoint is not None
+        self._team.save(self._plan.checkpoint, self._keep_previous)
+        self._keep_previous = True
+        return False

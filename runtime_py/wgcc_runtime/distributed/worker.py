@@ -1,0 +1,231 @@
+"""One worker: a model with its part of the data. What connects workers is not known here."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.batches import ArraySource, Batch
+from wgcc_runtime.checkpoint import Progress
+from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, Wants
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.halves import exchange_of
+from wgcc_runtime.model import Model
+from wgcc_runtime.plan import WORD, Tensor
+from wgcc_runtime.runner import is_scalar
+from wgcc_runtime.threefry import random_words
+from wgcc_runtime.values import SEED_STATE
+
+# Local steps that one submit holds at most.
+SUBMIT_STEPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All that a worker needs to continue where another is."""
+
+    words: dict[str, Array]
+    progress: Progress
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds that a worker computed, and that it exchanged or waited for others."""
+
+    computing: float = 0.0
+    exchanging: float = 0.0
+
+    @property
+    def share(self) -> float:
+        return self.exchanging / max(1e-9, self.computing + self.exchanging)
+
+
+class Worker:
+    """`rank` numbers the workers; each has random numbers of its own."""
+
+    def __init__(self, model: Model, entry: str, data: Mapping[str, Any], seed: int) -> None:
+        self.model = model
+        self.entry = model.entry(entry)
+        self.clock = Clock()
+        self.rank = 0
+        self._data, self._order = data, seed
+        self._source = ArraySource(data, self.entry, seed, 0)
+        self._watched = [n for n, t in self.entry.outputs.items() if is_scalar(t)]
+        self._seed = self._read_seed()
+        self._mark = time.perf_counter()
+
+    @property
+    def rows(self) -> int:
+        """Of one batch."""
+        return self._source.batch
+
+    def check_rows(self, workers: int) -> None:
+        """Each worker needs a batch of its own in every step."""
+        count, batch = self._source.count, self._source.batch
+        if self.entry.rows and batch == 1:
+            # Arrays that are just one batch have no rows to choose from.
+            count = batch = self.entry.rows.count
+        if count // batch < workers and self.entry.rows:
+            raise WgccError(
+                "data",
+                f"{count} rows are fewer than {workers} workers take in one step ({batch} rows "
+                "each): use fewer workers, or build for a smaller batch",
+            )
+
+    def assign(self, rank: int) -> None:
+        """A rank, which decides the random numbers; rank 0 draws as one machine would."""
+        self.rank = rank
+        if self._seed is not None:
+            drawn = int(random_words(self._seed, "worker", 1, rank)[0]) if rank else self._seed
+            self.model._write({SEED_STATE: np.array(drawn, np.uint32)})
+
+    def _read_seed(self) -> int | None:
+        tensor = self.model.plan.tensors.get(SEED_STATE)
+        return None if tensor is None else int(self.model._read([tensor])[SEED_STATE])
+
+    # ---- steps whose gradients are averaged
+
+    @property
+    def length(self) -> int:
+        """How many numbers the gradients are."""
+        return exchange_of(self.entry).bytes // WORD
+
+    def gradients(self, position: int) -> Array:
+        """Of batch number `position` of the data; a failure is kept for `apply`."""
+        self._failure: Failure | None = None
+        started = time.perf_counter()
+        self.clock.exchanging += started - self._mark
+        try:
+            flat = self.model._gradients(self.entry, self._take(position))
+        except WgccError as error:
+            self._failure = Failure(error.code, error.message, own=True)
+            flat = np.full(self.length, np.nan, np.float32)
+        self._flat = flat
+        self._tick(started)
+        return flat
+
+    def apply(self, mean: Array, wants: Wants) -> Outcome:
+        started = time.perf_counter()
+        self.clock.exchanging += started - self._mark
+        outputs, failure = {}, self._failure
+        if failure is None:
+            try:
+                outputs = self.model.apply(mean)
+            except WgccError as error:
+                own = not np.isfinite(self._flat).all() or error.code != "nan"
+                failure = Failure(error.code, error.message, own)
+        names = exchange_of(self.entry).outputs
+        numbers = {name: float(outputs[name]) for name in names if name in outputs}
+        state = np.zeros(0, np.float32) if failure else self._averaged_state()
+        outcome = Outcome(self.rank, self.adapter, wants, self.rows, numbers, state, failure)
+        self._failed = failure is not None
+        self._tick(started)
+        return outcome
+
+    def finish(self, agreement: Agreement, position: int) -> None:
+        """Takes over what all agreed on; the data continues at `position`."""
+        if agreement.error:
+            if not self._failed:
+                self.model.undo()
+            return
+        if agreement.state.size:
+            self._write_floats(self._state_tensors(), agreement.state)
+        self.model.progress.position = position
+
+    def _averaged_state(self) -> Array:
+        tensors = self._state_tensors()
+        return self._floats(tensors) if tensors else np.zeros(0, np.float32)
+
+    def _state_tensors(self) -> list[Tensor]:
+        return [self.model.plan.tensors[name] for name in exchange_of(self.entry).state]
+
+    # ---- steps of its own
+
+    def local_steps(self, positions: Sequence[int], wants: Wants) -> Outcome:
+        """Whole steps with these batches; all that is float is averaged afterwards."""
+        started = time.perf_counter()
+        self.clock.exchanging += started - self._mark
+        failure, last = None, {}
+        launcher = self.model.runner(self.entry.name, self._watched)
+        try:
+            for i in range(0, len(positions), SUBMIT_STEPS):
+                some = [self._take(position) for position in positions[i : i + SUBMIT_STEPS]]
+                last = launcher.run(some)[-1]
+        except WgccError as error:
+            failure = Failure(error.code, error.message, own=True)
+        numbers = {name: float(last[name]) for name in self._watched if name in last}
+        rows = self.rows * len(positions)
+        self._tick(started)
+        return Outcome(self.rank, self.adapter, wants, rows, numbers, failure=failure)
+
+    def floats(self) -> Array:
+        """All parameters and state that are floats, as one array."""
+        return self._floats(self._float_tensors())
+
+    def write_floats(self, flat: Array) -> None:
+        self._write_floats(self._float_tensors(), flat)
+
+    def parameters(self) -> Array:
+        """Which of `floats` are parameters that train."""
+        tensors = self._float_tensors()
+        return np.concatenate([np.full(t.size, t.role == "param" and t.trainable) for t in tensors])
+
+    def _float_tensors(self) -> list[Tensor]:
+        return [t for t in self.model.plan.persistent().values() if t.is_float]
+
+    def _floats(self, tensors: Sequence[Tensor]) -> Array:
+        found = self.model._read(tensors)
+        return np.concatenate([found[t.name].astype(np.float32).reshape(-1) for t in tensors])
+
+    def _write_floats(self, tensors: Sequence[Tensor], flat: Array) -> None:
+        words, at = {}, 0
+        for tensor in tensors:
+            part = flat[at : at + tensor.size]
+            if tensor.dtype == "f16":
+                part = part.astype(np.float16).astype(np.float32)
+            words[tensor.name] = np.ascontiguousarray(part).view(np.uint32)
+            at += tensor.size
+        self.model._write(words)
+
+    # ---- everything
+
+    @property
+    def adapter(self) -> str:
+        return self.model.device_name
+
+    def values(self) -> Values:
+        """As rank 0 would have them; a step that is half done is undone."""
+        with self.model._use():
+            data = self.model._read_bytes(self.model.plan.persistent().values())
+            words = {name: np.frombuffer(part, "<u4").copy() for name, part in data.items()}
+            if self._seed is not None:
+                words[SEED_STATE][...] = self._seed
+            return Values(words, self.model.progress.copy())
+
+    def take_over(self, values: Values) -> None:
+        self.model._write(values.words, values.progress.copy())
+        self._seed = self._read_seed()
+        if self._order != values.progress.seed:
+            self._order = values.progress.seed
+            self._source = ArraySource(self._data, self.entry, self._order, 0)
+        self.assign(self.rank)
+
+    def digest(self) -> str:
+        found = self.values()
+        return hashlib.sha256(b"".join(w.tobytes() for w in found.words.values())).hexdigest()
+
+    def _take(self, position: int) -> Batch:
+        self._source.position = position
+        batch = self._source.take()
+        assert batch is not None
+        return batch
+
+    def _tick(self, started: float) -> None:
+        self._mark = time.perf_counter()
+        self.clock.computing += self._mark - started

@@ -1,0 +1,190 @@
+"""Several processes of MPI train one model: the same as one, to the bit again, and all or none."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import wgcc_runtime
+from adapters import ROOT, running_on
+from distributed_models import (
+    MODELS,
+    NOISY,
+    STEPS,
+    assert_close,
+    data_for,
+    make,
+    same_bits,
+)
+from wgcc_runtime import WgccError, mpi
+
+BIN = Path(sys.executable).parent
+TIMEOUT = 120
+
+
+def started(processes: int, *command: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
+    modules = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py"), str(ROOT / "tests")])
+    own = {"PATH": path, "PYTHONPATH": modules, "WGCC_THREADS": "1", **running_on("wasm")}
+    environment = {**os.environ, **own}
+    return subprocess.Popen(
+        [str(BIN / "mpiexec"), "-n", str(processes), *command],
+        env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def mpiexec(processes: int, *command: str) -> tuple[int, str, str]:
+    process = started(processes, *command)
+    out, err = process.communicate(timeout=TIMEOUT)
+    return process.returncode, out, err
+
+
+def train(folder: Path, *options: str) -> list[str]:
+    return ["wgcc", "train", str(folder / "noisy4"), str(folder / "noisy.safetensors"), *options]
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("noisy")
+    make(folder, "noisy", NOISY, 4)
+    return folder
+
+
+def test_four_workers_are_one_with_a_batch_four_times_as_large(tmp_path: Path) -> None:
+    for name, (text, whole, part) in MODELS.items():
+        bundle = make(tmp_path, name, text, whole)
+        make(tmp_path, name, text, part)
+        with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
+            out = tmp_path / f"{name}-one.safetensors"
+            log = out.with_suffix(".jsonl")
+            model.fit(data_for(name), steps=STEPS, seed=7, checkpoint=out, log=log)
+    code, _, err = mpiexec(4, sys.executable, str(ROOT / "tests" / "mpi_program.py"), str(tmp_path))
+    assert code == 0, err
+    for name in MODELS:
+        first, second = (tmp_path / f"{name}-{run}.safetensors" for run in ("first", "second"))
+        assert same_bits(first, second), name
+        assert_close(first, tmp_path / f"{name}-one.safetensors", 1e-6)
+
+
+def test_ctrl_c_saves_and_resumes_to_the_bit(noisy: Path) -> None:
+    """With dropout of each worker's own, averaged running means, accumulation and averages."""
+    whole, parts = noisy / "whole.safetensors", noisy / "parts.safetensors"
+    code, _, err = mpiexec(2, *train(noisy, "--steps", "61", "--out", str(whole)))
+    assert code == 0, err
+    assert (
+        len(re.findall(r"^  worker \d: WebAssembly \(1 thread\) on .*exchanging$", err, re.M)) == 2
+    )
+    command = train(noisy, "--steps", "100000", "--every", "1", "--out", str(parts))
+    process = started(2, *command)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("step 1/"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=TIMEOUT)[1]
+    assert process.returncode == 130, err
+    assert err.count("stopping after this step") == 1 and "mpiexec -n 2 wgcc train" in err
+    done = int(re.findall(r"^(\d+) steps in", err, re.M)[0])
+    more = ("--steps", str(max(61, done)), "--out", str(parts), "--resume")
+    code, _, err = mpiexec(2, *train(noisy, *more))
+    assert code == 0, err
+    if done <= 61:
+        assert same_bits(whole, parts)
+    else:
+        code, _, err = mpiexec(2, *train(noisy, "--steps", str(done), "--out", str(whole)))
+        assert code == 0 and same_bits(whole, parts), err
+
+
+def test_workers_draw_numbers_of_their_own_and_average_state(noisy: Path) -> None:
+    one, two = noisy / "one.safetensors", noisy / "two.safetensors"
+    for processes, out in ((1, one), (2, two)):
+        code, _, err = mpiexec(processes, *train(noisy, "--steps", "3", "--out", str(out)))
+        assert code == 0, err
+    first, second = load_file(one), load_file(two)
+    assert first["rng/seed"] == second["rng/seed"] == 5
+    assert first["rng/step"] == second["rng/step"]
+    assert not np.array_equal(first["norm.run_mean"], second["norm.run_mean"])
+
+
+def test_a_bad_step_on_one_worker_is_undone_on_all(noisy: Path, tmp_path: Path) -> None:
+    data = data_for("noisy", 8)
+    data["x"][:] = np.float32(3e38) * np.sign(data["x"])
+    save_file(data, tmp_path / "bad.safetensors")
+    out = tmp_path / "out.safetensors"
+    command = ["wgcc", "train", str(noisy / "noisy4"), str(tmp_path / "bad.safetensors")]
+    code, _, err = mpiexec(2, *command, "--steps", "5", "--out", str(out))
+    assert code == 3, err
+    assert re.search(
+        r"^error\[nan\]: worker \d \(.*\): train, step 1: .*undone on all workers$", err, re.M
+    )
+    assert err.count("error") == 1 and not out.exists()
+
+
+def by_rank(options: Sequence[str], *different: str) -> list[str]:
+    """A command with other options on rank 1."""
+    same, other = " ".join(options), " ".join(different)
+    return ["sh", "-c", f'if [ "$PMI_RANK" = 1 ]; then exec {other}; else exec {same}; fi']
+
+
+@pytest.mark.parametrize("case", ["bundle", "device", "rows"])
+def test_what_one_worker_lacks_ends_all_with_one_message(
+    case: str, noisy: Path, tmp_path: Path
+) -> None:
+    command = train(noisy, "--steps", "5", "--out", str(tmp_path / "out.safetensors"))
+    expected = ""
+    if case == "bundle":
+        other = make(tmp_path, "noisy", NOISY.replace("0.3", "0.31"), 4)
+        command = by_rank(command, *[w.replace(str(noisy / "noisy4"), str(other)) for w in command])
+        expected = r"error\[mismatch\]: worker 1 on .* has another bundle than worker 0"
+    if case == "device":
+        command = by_rank(command, *command, "--device", "nowhere")
+        expected = r"error\[no-adapter\]: worker 1: "
+    if case == "rows":
+        save_file(data_for("noisy", 4), tmp_path / "few.safetensors")
+        command[3] = str(tmp_path / "few.safetensors")
+        expected = (
+            r"error\[data\]: 4 rows are fewer than 2 workers take in one step \(4 rows each\)"
+        )
+    started_at = time.monotonic()
+    code, _, err = mpiexec(2, *command)
+    assert code == 1 and len(re.findall(expected, err)) == err.count("error") == 1, err
+    assert time.monotonic() - started_at < 60
+
+
+@pytest.mark.parametrize("momentum", ["0", "0.9"])
+def test_rare_exchange_resumes_to_the_bit(momentum: str, noisy: Path, tmp_path: Path) -> None:
+    whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
+    rare = ("--sync-every", "4", "--outer-momentum", momentum, "--outer-lr", "0.7", "--out")
+    for options in (
+        ("--steps", "20", *rare, str(whole)),
+        ("--steps", "8", *rare, str(parts)),
+        ("--steps", "20", "--resume", *rare, str(parts)),
+    ):
+        code, _, err = mpiexec(2, *train(noisy, *options))
+        assert code == 0, err
+    assert same_bits(whole, parts)
+
+
+def test_mpi_that_is_missing_or_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not mpi.is_parallel()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    assert mpi.is_parallel()
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(
+        WgccError, match=r"started 4 processes.*pip install 'wgcc\[mpi\]'"
+    ) as caught:
+        mpi.Processes()
+    assert caught.value.code == "no-mpi"
+    code = "from wgcc_runtime import mpi; mpi.Processes()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "started 4 processes, but mpi4py sees 1: they are of different" in done.stderr
