@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -19,17 +18,16 @@ SUFFIXES = (".npz", ".npy", ".safetensors")
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """All arrays of a file or folder by name; a .npy file is named by its stem."""
-    try:
-        if path.is_dir():
-            return {file.stem: _load(file) for file in sorted(path.glob("*.npy"))}
-        if path.suffix.lower() == ".safetensors":
+    if path.is_dir():
+        files = sorted(path.glob("*.npy"))
+        return {name: array for file in files for name, array in read_arrays(file).items()}
+    if path.suffix.lower() == ".safetensors":
+        try:
             return load_weights(path)[0]
-        if path.suffix.lower() == ".npy":
-            return {path.stem: _load(path)}
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise WgccError("data", f"cannot read {path}: {error}", str(path)) from None
+        except WgccError as error:
+            raise WgccError("data", error.message, error.field) from None
+    arrays = _numpy(path)
+    return {path.stem: arrays[""]} if "" in arrays else arrays
 
 
 def data_of_arrays(arrays: dict[str, Array], source: Source, entry: EntryForm) -> Data:
@@ -45,6 +43,15 @@ def data_of_arrays(arrays: dict[str, Array], source: Source, entry: EntryForm) -
     return Data(found, None, rows[0] if rows else 1, entry.rows, notes=source.notes)
 
 
-def _load(path: Path) -> Array:
-    array: Array = np.load(path, allow_pickle=False)
-    return array
+def _numpy(path: Path) -> dict[str, Array]:
+    """The arrays of a .npz file, or the one of a .npy file, without a name."""
+    try:
+        with open(path, "rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return {"": found}
+            with found as archive:
+                return {name: archive[name] for name in archive.files}
+    except Exception as error:  # numpy raises anything when a file is damaged
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise WgccError("data", f"cannot read {path}: {reason}", str(path)) from None
