@@ -28,8 +28,9 @@ def test_page(bundle: Path, tmp_path: Path) -> None:
     assert seen["stopped"]
     assert seen["reloaded"] == 0
     assert seen["restored"] == seen["opened"] == seen["step"] >= 200
-    assert seen["rows"] == "300 rows, from points.csv"
-    assert "columns" in seen["bad"]
+    assert seen["rows"] == "points.csv: 300 rows to learn from"
+    assert "bad.csv: x takes 1 column, but none is left" in seen["bad"]
+    assert not seen["canTrain"]
     assert "model.wg:" in seen["kernel"] and "@compute" in seen["kernel"]
     assert not seen["wide"], "the page scrolls sideways on a phone"
     assert seen["longest"]["count"] > 20

@@ -21,8 +21,8 @@ import { forEachIndex, forEachItem } from './pause.js';
  * @property {Column[]} columns
  * @property {number[]} lines the line (or row) of each row
  * @property {boolean} hasHeader
- * @typedef {{columns: {name: string, kind: Kind}[], rows: string[][], count: number}} Preview the
- *   first rows, and how many there are
+ * @typedef {{columns: {name: string, kind: Kind, input?: string}[], rows: string[][],
+ *   count: number}} Preview the first rows, how many there are, and what columns feed
  * @typedef {{cells: string[], values: Float64Array, present: number, numbers: number}} Parsed a
  *   column with its first record, which may be a header; the counts are without it
  */

@@ -6,3 +6,4 @@ export { filesGiven } from './files_given.js';
 export { formOf, ModelForm } from './form.js';
 export { takesPictures } from './pictures.js';
 export { DataSource, readData } from './read.js';
+export { Data } from './result.js';

@@ -6,7 +6,7 @@ import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
 import { mapRecord } from '../core/records.js';
 import { randomWords } from '../core/threefry.js';
-import { forEachIndex } from './pause.js';
+import { forEachIndex, pause } from './pause.js';
 
 /** @import { Kind, Preview } from './columns.js' */
 /** @import { Dropped } from './rows_left.js' */
@@ -26,6 +26,8 @@ import { forEachIndex } from './pause.js';
 /** The second key of the choice: the CRC-32 of `held out`. */
 const HELD_OUT_KEY = 0x4abf023c;
 const HIGH_BITS = 16;
+/** Few enough to take a few milliseconds. */
+const KEYS_AT_ONCE = 2 ** 13;
 
 /** Made by `readData`; `fit` takes it and keeps its preparation with the model. */
 export class Data {
@@ -53,7 +55,7 @@ export class Data {
       fail('range', 'share', `a held-out share is between 0 and 1, not ${share}`);
     const count = Math.min(Math.max(1, Math.floor(share * this.rows + 0.5)), this.rows - 1);
     if (count < 1) fail('data', 'share', 'a single row cannot be split into two parts');
-    const isHeldOut = await smallest(randomWords(seed, HELD_OUT_KEY, this.rows, 0), count);
+    const isHeldOut = await smallest(await keysOf(seed, this.rows), count);
     return [await this.#where(isHeldOut, 0), await this.#where(isHeldOut, 1)];
   }
 
@@ -84,6 +86,17 @@ function emptyRows(array, rows, count) {
   return Object.assign(new array.constructor(count * elementCount(row)), {
     shape: [count, ...row],
   });
+}
+
+/** A random word for each row. @param {number} seed @param {number} rows */
+async function keysOf(seed, rows) {
+  const keys = new Uint32Array(rows);
+  for (let first = 0; first < rows; first += KEYS_AT_ONCE) {
+    const count = Math.min(KEYS_AT_ONCE, rows - first);
+    keys.set(randomWords(seed, HELD_OUT_KEY, count, 0, first), first);
+    await pause();
+  }
+  return keys;
 }
 
 /**

@@ -39,7 +39,14 @@ export async function readTable(records, source, form, entry, options, header) {
   const matching = preparation
     ? findPrepared(table, entry, preparation)
     : await matchColumns(table, entry, form.target(entry), options);
+  noteInputs(source, matching);
   return new Reading(table, entry, matching, options).data(others);
+}
+
+/** Also shown with a table that is refused later. @param {Source} source @param {Matching} matching */
+function noteInputs({ preview }, matching) {
+  for (const [name, columns] of matching.columns)
+    for (const { number } of columns) if (preview) preview.columns[number - 1].input = name;
 }
 
 /** The steps from matched columns to arrays. */
@@ -130,7 +137,7 @@ class Reading {
       const { count, first } = dropped.get(missing) ?? { count: 0, first: lines[row] };
       dropped.set(missing, { reason, count: count + 1, first });
     });
-    return { rows: Uint32Array.from(rows), dropped: [...dropped.values()] };
+    return { rows: new Uint32Array(rows), dropped: [...dropped.values()] };
   }
 
   /** The columns whose missing cells become the mean. */
@@ -207,16 +214,24 @@ class Reading {
 
   /** @param {Column} column @param {Uint32Array} rows */
   async #filledColumn({ name, values }, rows) {
-    const chosen = Float64Array.from(rows, row => values[row]);
-    const present = chosen.filter(value => !Number.isNaN(value));
-    const missing = chosen.length - present.length;
+    const chosen = new Float64Array(rows.length);
+    const present = new Float64Array(rows.length);
+    let count = 0;
+    await forEachIndex(rows.length, i => {
+      chosen[i] = values[rows[i]];
+      if (!Number.isNaN(chosen[i])) present[count++] = chosen[i];
+    });
+    const missing = rows.length - count;
     if (!missing) return chosen;
-    if (!present.length) this.source.refuse(`\`${name}\` has no values in the rows that are left`);
-    const mean = await meanOf(present);
+    if (!count) this.source.refuse(`\`${name}\` has no values in the rows that are left`);
+    const mean = await meanOf(present.subarray(0, count));
     const cells = counted(missing, 'missing cell', 'missing cells');
     const verb = missing === 1 ? 'is' : 'are';
     this.source.note(`${cells} of \`${name}\` ${verb} filled with the mean of the column.`);
-    return chosen.map(value => (Number.isNaN(value) ? mean : value));
+    await forEachIndex(rows.length, i => {
+      if (Number.isNaN(chosen[i])) chosen[i] = mean;
+    });
+    return chosen;
   }
 
   #described() {
@@ -235,5 +250,5 @@ class Reading {
 
 /** @param {Float64Array} values @param {Port} port */
 function integers(values, port) {
-  return port.dtype === 'bool' ? Uint8Array.from(values) : Int32Array.from(values);
+  return port.dtype === 'bool' ? new Uint8Array(values) : new Int32Array(values);
 }

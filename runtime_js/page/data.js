@@ -1,4 +1,4 @@
-// Data for a model of which only the inputs' types are known: generated, or read from a file.
+// Invented data, for a model of which only the inputs' types are known.
 
 /** The range of integers for inputs without a range in the plan. */
 const FEW = { low: 0, high: 3 };
@@ -74,36 +74,3 @@ function integersOf({ dtype }, declared) {
 
 const arrayOf = ({ dtype }, length, value) =>
   CALLER_TYPES[dtype].from({ length }, (_, i) => value(i));
-
-/**
- * Arrays by input name from a .safetensors file (by name) or a .csv file (columns in the inputs'
- * order).
- */
-async function fromFile(file, entry) {
-  if (file.name.endsWith('.safetensors'))
-    return readTensors(await file.arrayBuffer(), file.name).tensors;
-  const rows = numbersIn(await file.text());
-  const width = rows[0]?.length ?? 0;
-  let end = 0;
-  return Object.fromEntries(
-    Object.entries(plan.entries[entry].inputs).map(([name, id]) => {
-      const tensor = plan.tensors[id];
-      const rowSize = elementCount(tensor.shape) / (tensor.shape[0] ?? 1);
-      const start = end;
-      end += rowSize;
-      if (width < end)
-        throw Error(`${file.name} has ${width} columns; \`${name}\` would need ${end}`);
-      const number = i => rows[Math.floor(i / rowSize)][start + (i % rowSize)];
-      return [name, arrayOf(tensor, rows.length * rowSize, number)];
-    }),
-  );
-}
-
-/** The lines of a table that contain only numbers. */
-function numbersIn(text) {
-  return text
-    .trim()
-    .split(/\r?\n/)
-    .map(line => line.split(/[,;\t]/).map(Number))
-    .filter(row => !row.some(Number.isNaN));
-}

@@ -1,52 +1,294 @@
-// The card of the data: what the model trains on, generated or from a file.
+// The card of the data: reads what people bring, asks what their files leave open, and says what the
+// model trains on. The rules of reading are those of the runtime's data.js.
 
-/** Elements of generated data; more take long to draw. */
+/** Elements of invented data; more take long to draw. */
 const MOST_GENERATED = 2 ** 20;
-let dataSeed = 1;
+/** The file of a bundle that was built with data. */
+const BUILT_DATA = 'data.safetensors';
+/** Advice for the command line, and what the page says instead. */
+const ADVICE = [
+  [/\? Give --target NAME; there are: .*$/s, '? Choose it in the table below.'],
+  [/: give --decimal , or --decimal \.$/, '.'],
+  [/: leave them out with --unknown drop$/, '.'],
+  [/: choose (its columns|another column) with --.*$/s, ': choose $1 below.'],
+  [/\. Choose them with --columns$/, '. Choose them in the table below.'],
+  [/: rebuild with --set (\w+)=(\d+)$/, ': build the model with --set $1=$2, or bring more rows.'],
+];
 
-function useGenerated() {
+const dataForm = formOf(plan);
+const rowInputs = trainer ? dataForm.entry(trainer).rows : [];
+const learnedInput = trainer && dataForm.target(dataForm.entry(trainer));
+
+const dataPanel = {
+  /** The files, which can be read again with other options; null: invented or built in. */
+  source: null,
+  /** What was read, and what it is called. */
+  read: null,
+  label: '',
+  /** What people chose. */
+  options: {},
+  /** Counts readings, because the result of an older one must not be used. */
+  readings: 0,
+  dataSeed: 1,
+};
+
+// ---- reading
+
+async function takeFiles(chosen) {
+  if (!chosen.length) return;
+  dataPanel.source = new DataSource(filesGiven(chosen));
+  dataPanel.label = dataPanel.source.name;
+  dataPanel.options = {};
+  await readFiles();
+}
+
+async function readFiles(use = offer) {
+  const reading = ++dataPanel.readings;
+  clearMessages();
+  $('rows').textContent = `Reading ${dataPanel.label} …`;
+  await page.use(null);
+  try {
+    const read = await readWithOptions();
+    if (reading !== dataPanel.readings) return;
+    await showRead(read);
+    await use();
+  } catch (error) {
+    if (reading === dataPanel.readings) refuseFiles(error);
+  }
+}
+
+/** Scales if a column needs it, unless a person chose. */
+async function readWithOptions() {
+  const options = { entry: trainer, values: settingValues(), ...dataPanel.options };
+  const read = await dataPanel.source.read(dataForm, options);
+  const isScaled = options.scale ?? (!options.preparation && read.needsScaling.length > 0);
+  $('scale').checked = isScaled;
+  return isScaled && !options.scale
+    ? dataPanel.source.read(dataForm, { ...options, scale: true })
+    : read;
+}
+
+/** A red message; Train stays off until there is data. */
+function refuseFiles(error) {
+  const { message, code, option, preview } = error;
+  const text = code === 'data' ? message.replace('data: ', '') : message;
+  dataPanel.read = null;
+  $('rows').textContent = `${dataPanel.label} was not read.`;
+  $('data-problem').hidden = false;
+  $('data-problem').replaceChildren();
+  putWithCode(
+    $('data-problem'),
+    ADVICE.reduce((found, [pattern, advice]) => found.replace(pattern, advice), text),
+  );
+  if (preview) {
+    const { columns } = dataPanel.options;
+    const uses = preview.columns.map(({ name, input }) => input ?? useIn(columns, name));
+    showRows(preview, uses, (i, input) => chooseUse(preview.columns, uses, i, input));
+  }
+  if (option === 'decimal')
+    askAbout('How are numbers written?', [
+      ['1.5 (decimal point)', () => readWith({ decimal: '.' })],
+      ['1,5 (decimal comma)', () => readWith({ decimal: ',' })],
+    ]);
+  if (option === 'unknown')
+    askAbout('What about characters that the model does not know?', [
+      ['Leave them out', () => readWith({ unknown: 'drop' })],
+    ]);
+}
+const useIn = (columns, name) =>
+  Object.keys(columns ?? {}).find(input => columns[input].includes(name)) ?? '';
+
+function readWith(options) {
+  Object.assign(dataPanel.options, options);
+  return readFiles();
+}
+
+/** A column feeds another input; of an input with one column, the former one changes places. */
+function chooseUse(columns, uses, chosen, input) {
+  const changed = [...uses];
+  const isSingle = input && dataForm.entry(trainer).inputs[input].rowSize === 1;
+  const former = isSingle ? uses.indexOf(input) : -1;
+  if (former >= 0) changed[former] = uses[chosen];
+  changed[chosen] = input;
+  const byInput = {};
+  columns.forEach(({ name }, i) => {
+    if (changed[i]) byInput[changed[i]] = [...(byInput[changed[i]] ?? []), name];
+  });
+  return readWith({ columns: byInput });
+}
+
+/** Numbers for the inputs that are no rows, such as a learning rate. */
+const settingValues = () =>
+  Object.fromEntries(
+    Array.from($('settings').querySelectorAll('input'), ({ name, value }) => [name, +value]),
+  );
+
+// ---- what was read
+
+async function showRead(read) {
+  const { source } = dataPanel;
+  dataPanel.read = read;
+  $('rows').textContent = `${dataPanel.label}: ${countOf(read.rows, 'row')}`;
+  if (read.preview) {
+    const uses = read.columns.map(({ input }) => input ?? '');
+    showRows(read.preview, uses, (i, input) => chooseUse(read.columns, uses, i, input));
+  } else if (kindOf(read) === 'pictures')
+    await showPictures(source.files.filter(isShown), ({ path }) => path.at(-2) ?? path[0]);
+  else if (kindOf(read) === 'text') await showText(source.files[0]);
+  const left = read.dropped.map(
+    ({ count, reason, first }) =>
+      `${countOf(count, 'row')} left out: ${reason} (first in line ${first}).`,
+  );
+  showNotes([...left, ...read.notes]);
+  $('data-options').hidden = !read.preview;
+  $('missing-choice').hidden = !read.dropped.length && dataPanel.options.missing !== 'mean';
+}
+const isShown = ({ name }) => /\.(png|jpe?g|gif|webp|bmp)$/i.test(name);
+const kindOf = ({ preparation }) => Object.values(preparation?.inputs ?? {})[0]?.kind;
+
+function showNotes(notes) {
+  $('data-notes').hidden = !notes.length;
+  for (const note of notes) putWithCode(make('li', '', $('data-notes')), note);
+}
+
+function clearMessages() {
+  $('data-problem').hidden = true;
+  $('data-question').hidden = true;
+  $('preview').hidden = true;
+  $('data-options').hidden = true;
+  $('data-notes').hidden = true;
+  $('data-notes').replaceChildren();
+  emptied($('preview'));
+}
+
+// ---- using it
+
+/** New data for a model that has learned from other data: starts anew, or asks. */
+function offer(use = useRead, goOn = continueWith) {
+  if (!page.step) return use();
+  const steps = countOf(page.step, 'step');
+  askAbout(`The model has made ${steps} with other data. How shall it go on?`, [
+    ['Start anew with this data', () => page.reset().then(use)],
+    ['Go on learning, with this data', goOn],
+  ]);
+}
+
+/** The new rows are prepared as the model knows them: same columns, classes and scaling. */
+function continueWith() {
+  const known = page.model.preparation;
+  if (!known || !dataPanel.read.preparation) return useRead();
+  dataPanel.options = { ...dataPanel.options, preparation: known };
+  return readFiles(useRead);
+}
+
+async function useRead() {
+  const { read, label } = dataPanel;
+  const { rows, preparation } = read;
+  const share = Number($('held-out').value) / 100;
+  const batch = plan.entries[trainer].rows?.count ?? 1;
+  const count = Math.round(share * rows);
+  const canSplit = count > 0 && rows - count >= batch;
+  const [train, held] = canSplit ? await read.split(share) : [read, null];
+  page.model.preparation = preparation;
+  $('held-out-choice').hidden = false;
+  await page.use({ train, heldOut: held?.arrays ?? null, label, isInvented: false });
+}
+
+function useInvented() {
   const elements = Object.values(plan.entries[trainer].inputs).reduce(
     (sum, id) => sum + elementCount(plan.tensors[id].shape),
     0,
   );
   const batches = Math.max(1, Math.min(8, Math.floor(MOST_GENERATED / elements)));
-  const train = generated(trainer, dataSeed++, batches);
-  const heldOut = generated(trainer, dataSeed++, 1);
-  return page.use({ train, heldOut, label: 'generated', isInvented: true });
+  const train = generated(trainer, dataPanel.dataSeed++, batches);
+  const heldOut = generated(trainer, dataPanel.dataSeed++, 1);
+  page.model.preparation = null;
+  $('held-out-choice').hidden = true;
+  return page.use({ train, heldOut, label: 'invented', isInvented: true });
 }
-const takeFile = guarded(async file => {
-  const train = await fromFile(file, trainer);
-  await page.use({ train, heldOut: null, label: `from ${file.name}`, isInvented: false });
-});
+
+/** The data that the bundle was built with, if it was. */
+function builtData() {
+  if (!ownOf(files, BUILT_DATA)) return null;
+  const { tensors, preparation } = readTensors(files[BUILT_DATA], BUILT_DATA);
+  const isWhole = Object.keys(plan.entries[trainer].inputs).every(key => ownOf(tensors, key));
+  if (!isWhole) return null;
+  const rows = rowCount(trainer, tensors);
+  return new Data({ arrays: { ...tensors }, preparation, rows, withRows: rowInputs, notes: [] });
+}
+
 function showData() {
   if (!page.data) return;
-  const [name, id] = Object.entries(plan.entries[trainer].inputs)[0] ?? [];
-  const { train, label } = page.data;
-  $('rows').textContent = id
-    ? `${rowCount(trainer, train).toLocaleString()} rows, ${label}`
-    : label;
+  const { train, heldOut, label, isInvented } = page.data;
+  const rows = rowCount(trainer, arraysOf(train));
+  $('rows').replaceChildren();
+  if (isInvented) make('span', 'invented', $('rows'), { className: 'badge' });
+  const held = heldOut && !isInvented ? rowCount(trainer, heldOut) : 0;
+  const text = held ? `, and ${countOf(held, 'row')} held out` : '';
+  $('rows').append(
+    isInvented
+      ? `${countOf(rows, 'row')} of made-up numbers, only to show that training works`
+      : `${label}: ${countOf(rows, 'row')} to learn from${text}`,
+  );
 }
+
+/** A question in the page; `answers` are texts and what they do. */
+function askAbout(text, answers) {
+  const box = $('data-question');
+  box.replaceChildren();
+  make('p', text, box);
+  const row = make('div', '', box, { className: 'row' });
+  for (const [answer, act] of answers)
+    make('button', answer, row, {
+      onclick: guarded(() => {
+        box.hidden = true;
+        return act();
+      }),
+    });
+  box.hidden = false;
+}
+
+// ---- the controls
+
+/** A field for each input that is one number for all rows. */
+function showSettings() {
+  for (const [name, id] of Object.entries(plan.entries[trainer].inputs)) {
+    if (hasRows(trainer, name) || plan.tensors[id].shape.length) continue;
+    const label = make('label', `${name} `, $('settings'));
+    const value = settingOf(name, plan.tensors[id], 0);
+    make('input', '', label, { type: 'number', step: 'any', name, value, onchange: readAgain });
+  }
+}
+const readAgain = guarded(() => {
+  if (dataPanel.source) return readFiles();
+});
 
 page.when('loaded', () => {
   $('data').hidden = !trainer;
   if (!trainer) return;
-  $('columns').textContent = Object.entries(plan.entries[trainer].inputs)
-    .map(([name]) => `${name}: ${inputWords(trainer, name)}`)
-    .join(', ');
-  return useGenerated();
+  $('data-takes').textContent = rowInputs
+    .map(key => `${inputWords(trainer, key)} (${key})`)
+    .join(' and ');
+  showSettings();
+  showShare();
+  dataPanel.read = builtData();
+  dataPanel.label = 'the data of this page';
+  return dataPanel.read ? useRead() : useInvented();
 });
 page.when('data', showData);
-$('generate').onclick = guarded(useGenerated);
-$('file').onchange = ({ target }) => takeFile(target.files[0]);
-$('drop').ondragover = event => {
-  event.preventDefault();
-  $('drop').className = 'over';
+const showShare = () => {
+  $('held-out-share').textContent = `${$('held-out').value} %`;
 };
-$('drop').ondragleave = () => {
-  $('drop').className = '';
-};
-$('drop').ondrop = event => {
-  event.preventDefault();
-  $('drop').className = '';
-  takeFile(event.dataTransfer.files[0]);
-};
+$('held-out').oninput = showShare;
+$('held-out').onchange = guarded(() => dataPanel.read && page.data && useRead());
+$('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
+$('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
+$('generate').onclick = guarded(async () => {
+  dataPanel.readings++;
+  dataPanel.read = dataPanel.source = null;
+  clearMessages();
+  $('rows').textContent = 'Invented data';
+  await page.use(null);
+  return offer(useInvented, useInvented);
+});
+listenForFiles(takeFiles);

@@ -76,7 +76,8 @@ seen.opened = await number('step');
 
 // own data, a wrong file, a seed, the kernels
 await page.setInputFiles('#file', csv);
-await page.waitForFunction(() => /csv/.test(document.getElementById('rows').textContent));
+await page.click('text=Go on learning');
+await page.waitForFunction(() => /to learn from/.test(document.getElementById('rows').textContent));
 seen.rows = await text('rows');
 await page.click('#start');
 await until(seen.step + 20);
@@ -86,8 +87,11 @@ await page.setInputFiles('#file', {
   mimeType: 'text/csv',
   buffer: Buffer.from('1\n2\n'),
 });
-await status('columns');
-seen.bad = await text('status');
+await page.waitForSelector('#data-problem:not([hidden])');
+seen.bad = await text('data-problem');
+seen.canTrain = await page.isEnabled('#start');
+await page.click('#generate');
+await page.click('text=Start anew');
 await page.fill('#seed', '5');
 await page.click('#reset');
 await page.waitForFunction(() => document.getElementById('step').textContent === '0');

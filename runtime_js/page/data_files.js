@@ -1,0 +1,56 @@
+// Files that are chosen or dropped, also whole folders, for the card of the data. `takeFiles` is
+// called with them.
+
+/** The files of what was dropped, with their paths in dropped folders. */
+async function droppedFiles({ items, files }) {
+  // The list of items is empty after the event, so all are taken first.
+  const entries = Array.from(items, item => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (!entries.some(entry => entry.isDirectory)) return Array.from(files);
+  const found = (await Promise.all(entries.map(filesInside))).flat();
+  const roots = new Set(found.map(({ path }) => path.split('/')[0]));
+  // Several folders side by side are the classes of one.
+  if (roots.size > 1) for (const file of found) file.path = `pictures/${file.path}`;
+  return found;
+}
+
+async function filesInside(entry) {
+  if (entry.isFile) {
+    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
+    return [Object.assign(file, { path: entry.fullPath.slice(1) })];
+  }
+  const reader = entry.createReader();
+  const found = [];
+  for (;;) {
+    // A reader gives a part of the entries at a time.
+    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
+    if (!some.length) return found;
+    for (const inside of some) found.push(...(await filesInside(inside)));
+  }
+}
+
+function listenForFiles(takeFiles) {
+  for (const [button, input] of [
+    ['choose', 'file'],
+    ['choose-folder', 'folder'],
+  ]) {
+    $(button).onclick = () => $(input).click();
+    $(input).onchange = guarded(async ({ target }) => {
+      const chosen = Array.from(target.files);
+      // The same file can be chosen again, after it was changed.
+      target.value = '';
+      await takeFiles(chosen);
+    });
+  }
+  $('data').ondragover = event => {
+    event.preventDefault();
+    $('drop').className = 'over';
+  };
+  $('data').ondragleave = () => {
+    $('drop').className = '';
+  };
+  $('data').ondrop = guarded(async event => {
+    event.preventDefault();
+    $('drop').className = '';
+    await takeFiles(await droppedFiles(event.dataTransfer));
+  });
+}

@@ -1,0 +1,81 @@
+// What a file holds, in the card of the data: its first rows with what each column is used for, its
+// first pictures, or the beginning of its text.
+
+/** More columns, pictures or characters are not shown. */
+const MOST_COLUMNS = 20;
+const MOST_PICTURES = 12;
+const MOST_LETTERS = 400;
+
+/**
+ * The first rows. `uses`: the input of each column, '' for none; `choose(column, input)` is called
+ * when a person changes one.
+ */
+function showRows({ columns, rows, count }, uses, choose) {
+  const shown = shownColumns(columns, uses);
+  const table = make('table', '', emptied($('preview')));
+  const more = columns.length - shown.length;
+  const hidden = more ? `; ${countOf(more, 'more column')} not shown` : '';
+  make('caption', `The first ${rows.length} of ${countOf(count, 'row')}${hidden}`, table);
+  const head = make('tr', '', make('thead', '', table));
+  for (const i of shown) showColumn(columns[i], uses[i], head, input => choose(i, input));
+  const body = make('tbody', '', table);
+  for (const cells of rows) {
+    const row = make('tr', '', body);
+    for (const i of shown) make('td', cells[i], row, { className: uses[i] ? '' : 'unused' });
+  }
+  $('preview').hidden = false;
+}
+
+/** The first ones, and those that are learned, which often come last. */
+function shownColumns(columns, uses) {
+  const all = columns.map((_, i) => i);
+  const learned = all.slice(MOST_COLUMNS).filter(i => uses[i] && uses[i] === learnedInput);
+  return [...all.slice(0, MOST_COLUMNS - learned.length), ...learned];
+}
+
+function showColumn({ name, kind }, use, head, choose) {
+  const cell = make('th', name, head, { title: `${name}: ${kind}`, scope: 'col' });
+  cell.className = use ? '' : 'unused';
+  if (kind === 'empty') return;
+  const select = make('select', '', cell, { ariaLabel: `what ${name} is used for` });
+  make('option', 'not used', select, { value: '' });
+  for (const key of rowInputs) {
+    const text = key === learnedInput ? `to learn: ${key}` : `feeds ${key}`;
+    make('option', text, select, { value: key });
+  }
+  select.value = use;
+  select.onchange = () => choose(select.value);
+}
+
+function emptied(element) {
+  for (const { src } of element.querySelectorAll('img')) URL.revokeObjectURL(src);
+  element.replaceChildren();
+  return element;
+}
+
+async function showPictures(files, names) {
+  const box = make('div', '', emptied($('preview')), { className: 'pictures' });
+  const step = Math.max(1, Math.ceil(files.length / MOST_PICTURES));
+  for (const [i, file] of files.entries()) {
+    if (i % step) continue;
+    const figure = make('figure', '', box);
+    const src = URL.createObjectURL(new Blob([await file.bytes()]));
+    make('img', '', figure, { src, alt: file.name });
+    make('figcaption', names(file), figure);
+  }
+  $('preview').hidden = false;
+}
+
+async function showText(file) {
+  const bytes = (await file.bytes()).subarray(0, MOST_LETTERS);
+  make('pre', `${new TextDecoder().decode(bytes)} …`, emptied($('preview')));
+  $('preview').hidden = false;
+}
+
+/** Adds a text in which names are between backticks. */
+function putWithCode(element, text) {
+  text.split('`').forEach((part, i) => {
+    if (i % 2) make('code', part, element);
+    else element.append(part);
+  });
+}
