@@ -22,6 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name, source in MODELS.items():
         # With a twin it would run as WebAssembly here: see test_web_wasm.py.
         build_web(source, folder / name, twin=False)
+    build_web(MODELS["iris"], folder / "twin")
     found = run_node("page_parts.mjs", str(folder))
     assert isinstance(found, dict)
     return found
@@ -107,3 +108,10 @@ def test_exporting(seen: dict[str, Any]) -> None:
     exporting = seen["exporting"]
     assert exporting["before"] == exporting["after"] != exporting["reset"]
     assert exporting["step"] == "20"
+
+
+def test_served_under_a_strict_policy(seen: dict[str, Any]) -> None:
+    for name, kind in (("iris", "webgpu"), ("twin", "wasm")):
+        served = seen["served"][name]
+        assert (served["problems"], served["status"]) == ([], kind)
+        assert served["step"] == served["exported"] == "20"

@@ -10,7 +10,8 @@ export const load = options =>
 /** A typed array with its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
 
-const plan = __PLAN__;
+/** plan.json of the bundle. */
+export const plan = __PLAN__;
 
 const kernels = async () => (await import('./kernels.js')).kernels;
 

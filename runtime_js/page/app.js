@@ -24,6 +24,7 @@ async function begin(loaded) {
   say(`${params.toLocaleString()} parameters, on ${where}`);
   watch();
   await page.announce('loaded');
+  page.isReady = true;
 }
 
 /** After a lost device the training continues from the last snapshot; nothing else is lost. */

@@ -9,6 +9,8 @@ const others = entries.filter(name => !plan.entries[name].training);
 const page = {
   /** Since `loaded`. */
   model: undefined,
+  /** Whether everything is shown. */
+  isReady: false,
   /**
    * What Train uses: `train` and `heldOut` (null: none) are arrays by input, `label` says what they
    * are, `isInvented` that they were generated. null: there is no data, and Train is off.

@@ -1,5 +1,4 @@
 // The bundle beside this page: what bundle.js is for a page that is one file.
-
 import { load, plan } from '../index.js';
 import { kernels } from '../kernels.js';
 import * as wgcc_js from '../wgcc.js';
@@ -8,7 +7,9 @@ import * as draw_js from './draw.js';
 import * as files_js from './files.js';
 
 const isServed = true;
-const source = await (await fetch(new URL('../__SOURCE__', import.meta.url))).text();
-const files = {};
+const besides = async name => fetch(new URL(`../${name}`, import.meta.url));
+const bytesOf = async name => new Uint8Array(await (await besides(name)).arrayBuffer());
+const source = await (await besides('__SOURCE__')).text();
+const files = __FILES__;
 const trained = undefined;
 const decoded = text => text && wgcc_js.decodeBase64(text);

@@ -2,7 +2,7 @@
 // each kind of model. One browser; each function below is a page.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { answer, FLAGS, launch, openPage } from './browser.mjs';
+import { answer, FLAGS, launch, openPage, serve } from './browser.mjs';
 
 const [folder] = process.argv.slice(2);
 const urlOf = name => pathToFileURL(join(folder, name, 'index.html')).href;
@@ -18,7 +18,7 @@ const seen = { problems: [] };
 async function open(name, hash = '') {
   const { page, problems } = await openPage(context);
   await page.goto(urlOf(name) + hash);
-  await page.waitForFunction(() => globalThis.wgccPage?.model, null, { timeout: 120000 });
+  await page.waitForFunction(() => globalThis.wgccPage?.isReady, null, { timeout: 120000 });
   seen.problems.push(problems);
   return page;
 }
@@ -335,6 +335,38 @@ async function exporting() {
   return found;
 }
 
-for (const part of [saving, sharing, exporting, training, fields, pictures, writing])
+const POLICY =
+  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; worker-src 'self' blob:";
+/** served.html under a strict policy, on the GPU and as WebAssembly. */
+async function served() {
+  const found = {};
+  for (const name of ['iris', 'twin']) {
+    const server = await serve({ '/': join(folder, name) }, { 'content-security-policy': POLICY });
+    const { page, problems } = await openPage(context);
+    await page.goto(`${server.url}/served.html`);
+    await page.waitForFunction(() => globalThis.wgccPage?.isReady, null, { timeout: 120000 });
+    await train(page, 20);
+    // A style that a script sets is allowed.
+    await page.waitForFunction(
+      () => document.querySelector('.bars .best i')?.getBoundingClientRect().width > 10,
+    );
+    const downloading = page.waitForEvent('download');
+    await page.click('#export');
+    await (await downloading).saveAs(join(folder, `${name}-served`, 'index.html'));
+    const other = await open(`${name}-served`);
+    found[name] = {
+      problems,
+      step: await text(page, 'step'),
+      status: await page.evaluate(() => globalThis.wgccPage.model.adapter.kind),
+      exported: await text(other, 'step'),
+    };
+    await page.close();
+    await other.close();
+    server.close();
+  }
+  return found;
+}
+
+for (const part of [served, saving, sharing, exporting, training, fields, pictures, writing])
   seen[part.name] = await part();
 answer(seen);

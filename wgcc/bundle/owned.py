@@ -22,10 +22,10 @@ WEIGHTS = "weights.safetensors"
 # Files of every bundle; constants, data and the twin only if there are any.
 FIXED = (
     "plan.json", WEIGHTS, "constants.safetensors", DATA, "index.js", "kernels.js", "index.d.ts",
-    "index.html", "wgcc.js", "package.json", "README.md", TWIN,
+    "index.html", "served.html", "wgcc.js", "package.json", "README.md", TWIN,
 )  # fmt: skip
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
-_RUNTIME = re.compile(r"\w+\.(js|txt)")
+_RUNTIME = re.compile(r"\w+\.(css|js|txt)")
 _KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
 
 OldPlan = Mapping[str, Any]

@@ -1,13 +1,14 @@
-"""Self-contained pages: a template with runtime, bundle and data inlined.
+"""Pages: a template with runtime, bundle and data inlined, or beside it.
 
-A page must work from a double click (file://), where a browser refuses to load other files.
+A page must work from a double click (file://), where a browser refuses to load other files. A page
+that is served may have to work under a policy that forbids inline scripts and styles.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,12 +23,41 @@ from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
+_INLINE = re.compile(r"<!-- inline ([\w. ]+) -->")
 
 
 def page_html(plan: Plan, files: Files, seal: str) -> str:
     """index.html of a bundle."""
     data = {DATA: files[DATA]} if DATA in files else {}
     return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, data, seal)
+
+
+def served_files(plan: Plan, files: Files) -> dict[str, str]:
+    """The same page without inline scripts and styles: served.html, its script and its style."""
+    html = data_dir("runtime_js") / "page" / "index.html"
+    found = {}
+
+    def linked(match: re.Match[str]) -> str:
+        names = match[1].split()
+        if names[0] != "runtime":
+            found["wgcc/page.css"] = _joined(_text_of(html, name) for name in names)
+            return '<link rel="stylesheet" href="wgcc/page.css">'
+        parts = [_served_bundle(plan, files), *(_text_of(html, name) for name in names[1:])]
+        found["wgcc/page.js"] = _joined(parts)
+        return '<script type="module" src="wgcc/page.js"></script>'
+
+    return {"served.html": _INLINE.sub(linked, _titled(html, plan, files)), **found}
+
+
+def _served_bundle(plan: Plan, files: Files) -> str:
+    """What `_runtime` is for a page that is one file."""
+    data = [f"{json.dumps(DATA)}:await bytesOf('{DATA}')"] if DATA in files else []
+    bundle = fill(
+        strip_javascript(template("page/served_bundle.js")),
+        SOURCE=plan["model"]["source"],
+        FILES=f"{{{','.join(data)}}}",
+    )
+    return _joined([bundle, strip_javascript(template("page/runtime_names.js"))])
 
 
 def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = "") -> str:
@@ -39,23 +69,30 @@ def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = ""
     """
 
     def inlined(match: re.Match[str]) -> str:
-        parts = [
-            _runtime(plan, files, data, seal) if name == "runtime" else text_of(name)
+        text = _joined(
+            _runtime(plan, files, data, seal) if name == "runtime" else _text_of(html, name)
             for name in match[1].split()
-        ]
-        text = "\n".join(part.strip() for part in parts)
+        )
         if match[1].endswith(".css"):
-            return f"<style>\n{text}\n</style>"
-        return f'<script type="module">\n{_safe(text)}\n</script>'
+            return f"<style>\n{text}</style>"
+        return f'<script type="module">\n{_safe(text)}</script>'
 
-    def text_of(name: str) -> str:
-        own = html.parent / name
-        text = own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
-        return strip_css(text) if name.endswith(".css") else strip_javascript(text)
+    return _INLINE.sub(inlined, _titled(html, plan, files))
 
+
+def _titled(html: Path, plan: Plan, files: Files) -> str:
     title = title_of(files) or plan["model"]["name"]
-    text = html.read_text(encoding="utf-8").replace("__MODEL__", escape(title))
-    return re.sub(r"<!-- inline ([\w. ]+) -->", inlined, text)
+    return html.read_text(encoding="utf-8").replace("__MODEL__", escape(title))
+
+
+def _text_of(html: Path, name: str) -> str:
+    own = html.parent / name
+    text = own.read_text(encoding="utf-8") if own.exists() else template(f"page/{name}")
+    return strip_css(text) if name.endswith(".css") else strip_javascript(text)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n".join(part.strip() for part in parts) + "\n"
 
 
 def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
@@ -74,7 +111,7 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         PREPARATION=preparation_text_of(files) or "undefined",
     )
     names = strip_javascript(template("page/runtime_names.js"))
-    return "\n".join([*(_as_object(*file) for file in runtime_files().items()), bundle, names])
+    return _joined([*(_as_object(*file) for file in runtime_files().items()), bundle, names])
 
 
 def _as_object(name: str, text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
-from wgcc.bundle.page import page_html
+from wgcc.bundle.page import page_html, served_files
 from wgcc.bundle.runtime_js import SOURCE, readable_text, runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
@@ -45,6 +45,7 @@ def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
         "package.json": _package(plan, files),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, seal),
+        **served_files(plan, files),
     }
     return {name: text.encode("utf-8") for name, text in found.items()}
 
@@ -80,7 +81,7 @@ def _kernels(plan: Plan, files: Files) -> str:
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
     others = [name for name in files if not name.startswith(_NOT_PACKED)]
-    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), *others]
+    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), "served.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": package_name(model),

@@ -276,6 +276,8 @@ export interface Loaded {
 }
 type Plain<T> = Sized<T>;
 
+/** `plan.json` of the bundle, as an object. */
+export declare const plan: unknown;
 /** A typed array with its shape. */
 export declare function tensor<A extends Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array, const S extends readonly number[]>(data: A, shape: S): Out<A, S>;
 
