@@ -32,7 +32,7 @@ NODE = ROOT / ".cache" / "node"
 NODE_PACKAGES = (
     "webgpu@0.6", "deno@2", "playwright-core@1", "vite@8", "esbuild@0.28", "@webgpu/types@0.1",
     "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
-    "react@19", "react-dom@19",
+    "react@19", "react-dom@19", "rollup@4", "webpack@5", "webpack-cli@7",
 )  # fmt: skip
 LINT = ROOT / ".cache" / "lint"
 LINT_PACKAGES = ("@biomejs/biome@2.6",)

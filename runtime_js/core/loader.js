@@ -1,7 +1,7 @@
 // `open`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call.
 
 import { createModel } from './model.js';
-import { loadCheck, loadInspect, loadTwin } from './parts.js';
+import { loadCheck, loadFiles, loadInspect, loadTwin } from './parts.js';
 import { isBundleSealed } from './seal.js';
 import { Session } from './session.js';
 import { StartValues } from './values.js';
@@ -24,6 +24,7 @@ import { StartValues } from './values.js';
  * @property {string} [profile]
  * @property {string[]} [entries] that are compiled at once
  * @property {AbortSignal} [signal]
+ * @property {string | URL} [baseUrl] of the folder with weights and twin
  * @property {number} [maxBytes]
  * @property {boolean} [verify]
  * @property {boolean | number} [tune]
@@ -33,10 +34,12 @@ import { StartValues } from './values.js';
 /** What a bundle may allocate on the GPU unless the caller allows more. */
 const MAX_BYTES = 2 ** 33;
 
-/** @param {Bundle} bundle @param {LoadOptions} [options] @returns {Promise<any>} */
-export async function open(bundle, options = {}) {
+/** @param {Bundle} given @param {LoadOptions} [options] @returns {Promise<any>} */
+export async function open(given, options = {}) {
   const { signal, maxBytes = MAX_BYTES, entries = [] } = options;
   const { device = globalThis.navigator?.gpu ?? 'wasm' } = options;
+  const { baseUrl } = options;
+  const bundle = baseUrl === undefined ? given : (await loadFiles()).bundleAt(given, baseUrl);
   // It comes while the weights do.
   if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
   const isSealed = await isBundleSealed(bundle);

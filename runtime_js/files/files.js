@@ -3,6 +3,7 @@
 // bundle's own weights, if the seal matches, are read without it.
 
 export { loadParams, params, restore, save, state } from './checkpoint.js';
+export { bundleAt, placeOf } from './places.js';
 export { readTensors } from './safetensors.js';
 export { recall, store } from './storage.js';
 export { builtSeed, bytesAt, storedValues } from './stored_values.js';

@@ -8,6 +8,7 @@ import { filterRecord, ownOf } from '../core/records.js';
 import { decodeBase64, sha256Hex } from '../core/seal.js';
 import { isAverage, withAverages } from './averages.js';
 import { isOptimizerState } from './identity.js';
+import { placeOf } from './places.js';
 import { readTensors } from './safetensors.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
@@ -19,7 +20,8 @@ import { readTensors } from './safetensors.js';
 const FILE_EXTRA = 2 ** 24;
 /** How many times as wide as the model's own the elements of a file may be: i64 for u8. */
 const WIDEST = 8;
-const ADVICE = 'load({weights}) takes a URL or bytes';
+const ADVICE =
+  'copy it beside the scripts, or say where it is: load({baseUrl}), or load({weights}) with a URL or bytes';
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
 export async function storedValues(bundle, { weights, signal }) {
@@ -42,7 +44,7 @@ export async function storedValues(bundle, { weights, signal }) {
   );
   const given = isAverage(weights)
     ? await load(
-        bundle.weights?.() ?? fail('weights', weights, 'is not in the bundle'),
+        placeOf(bundle.weights) ?? fail('weights', weights, 'is not in the bundle'),
         persistent,
         'weights.safetensors',
         weights,
@@ -52,7 +54,9 @@ export async function storedValues(bundle, { weights, signal }) {
   const isReplaced = Object.keys(persistent).every(
     name => ownOf(given, name) || isOptimizerState(name),
   );
-  const own = isReplaced ? {} : await load(bundle.weights?.(), persistent, 'weights.safetensors');
+  const own = isReplaced
+    ? {}
+    : await load(placeOf(bundle.weights), persistent, 'weights.safetensors');
   checkComplete(plan, { constants, given, own }, Boolean(weights));
   return { constants, given, own, preparation, isComplete: false };
 }
@@ -95,7 +99,7 @@ async function arraysIn(source, plan, from, signal, averages) {
 export async function builtSeed({ plan, weights }) {
   if (!plan.weights) return null;
   const { sha256, seed } = plan.weights;
-  const file = await bytesAt(weights?.(), Infinity);
+  const file = await bytesAt(placeOf(weights), Infinity);
   if (file && (await sha256Hex(file)) === sha256) return null;
   const text =
     'was replaced, and the self-test is for what was built: build it again with --weights';
@@ -118,11 +122,18 @@ export async function bytesAt(source, limit, signal, code = 'weights', advice = 
     if (files) return await files.readFile(new URL(source), { signal });
     const response = await fetch(source, { signal });
     if (!response.ok) throw new Error(`status ${response.status}`);
+    // What some servers send for any address that they do not know.
+    if (response.headers.get('content-type')?.startsWith('text/html'))
+      throw new Error('the server sent a page instead');
     if (Number(response.headers.get('content-length')) > limit) throw new Error('it is too large');
     return await response.arrayBuffer();
   } catch (error) {
     signal?.throwIfAborted();
-    return fail(code, `${source}`, `cannot be read (${error}): ${advice}`);
+    // Where vite serves a file from outside its folder.
+    const todo = `${source}`.includes('/@fs/')
+      ? 'let vite serve its folder: server.fs.allow in vite.config.js'
+      : advice;
+    return fail(code, `${source}`, `cannot be read (${error}): ${todo}`);
   }
 }
 

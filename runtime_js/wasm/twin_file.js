@@ -22,7 +22,7 @@ const MOST_BYTES = 2 ** 24;
 export async function compileTwin(bundle, { signal }, isShared) {
   /** @type {Twin} */
   const twin = bundle.plan.twin;
-  const found = await readTwin(bundle.twin?.(), signal);
+  const found = await readTwin(bundle.twin, signal);
   const code = new Uint8Array(found ?? fail('bundle', twin.file, 'is missing'));
   if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
     fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
@@ -40,16 +40,28 @@ export async function compileTwin(bundle, { signal }, isShared) {
 
 /**
  * Most pages need nothing but `fetch`; what it cannot read, files/ does, or says why not.
- * @param {any} source a URL or bytes @param {AbortSignal} [signal] @returns {Promise<any>}
+ * @param {(() => any) | undefined} place of the file @param {AbortSignal} [signal]
+ * @returns {Promise<any>} its bytes
  */
-async function readTwin(source, signal) {
-  if (source?.protocol?.startsWith('http')) {
-    const response = await fetch(source, { signal }).catch(() => undefined);
-    if (response?.ok) return response.arrayBuffer();
+async function readTwin(place, signal) {
+  const fetched = await fetchTwin(place, signal);
+  if (fetched) return fetched;
+  const { bytesAt, placeOf } = await loadFiles();
+  const advice = 'copy it beside the scripts, or say where it is: load({baseUrl})';
+  return bytesAt(placeOf(place), MOST_BYTES, signal, 'bundle', advice);
+}
+
+/** @param {(() => any) | undefined} place @param {AbortSignal} [signal] */
+async function fetchTwin(place, signal) {
+  try {
+    const source = place?.();
+    const response = source?.protocol?.startsWith('http') && (await fetch(source, { signal }));
+    // A page is what some servers send for any address that they do not know.
+    const isPage = response?.headers?.get('content-type')?.startsWith('text/html');
+    return response?.ok && !isPage ? await response.arrayBuffer() : undefined;
+  } catch {
+    // files/ says what is wrong.
   }
-  const { bytesAt } = await loadFiles();
-  const advice = 'it is a file of the bundle, beside index.js';
-  return bytesAt(source, MOST_BYTES, signal, 'bundle', advice);
 }
 
 /** @param {Twin} twin @param {any} error @returns {never} */

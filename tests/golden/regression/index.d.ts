@@ -150,6 +150,8 @@ export interface LoadOptions {
   entries?: readonly (keyof Inputs)[];
   /** Of WebAssembly, where they can share memory. Default: up to 4, 1 for small models. The results are the same. */
   threads?: number;
+  /** The folder that has `weights.safetensors` and `twin.wasm`. Default: that of `index.js`. */
+  baseUrl?: string | URL;
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
   /** Run the bundle's self-test first; a wrong result throws code `selftest`. */
