@@ -331,3 +331,28 @@ def test_the_starter_for_text_has_its_letters(
     data = wgcc_runtime.read_data("mine/book.txt", described(compiled.planned.plan))
     assert (data.rows, data.arrays["letters"].shape[1]) == (444, 65)
     assert data.arrays["letters"].dtype == np.uint8
+
+
+def test_trained_weights_bring_their_names_and_scaling(tmp_path: Path) -> None:
+    bundle, table = built(tmp_path, FLOWERS), flowers_csv(tmp_path)
+    assert train(bundle, table, "--scale").exit_code == 0
+    weights = tmp_path / "bundle-trained.safetensors"
+    shipped = built(tmp_path, FLOWERS, "--weights", weights)
+    model = wgcc_runtime.load(shipped, device="wasm")
+    assert model.preparation == load_weights(weights)[1]["preparation"]
+    rows = tmp_path / "rows.csv"
+    rows.write_text("size;weight\n0,2;2,1\n4,0;-1,0\n")
+    out = tmp_path / "found.csv"
+    result = wgcc("run", shipped, "predict", "-i", rows, "-o", out, "--device", "wasm")
+    assert result.exit_code == 0, result.stderr
+    lines = [line.split(",") for line in out.read_text().splitlines()]
+    assert lines[0] == ["p aster", "p rose", "p tulip", "p class"]
+    assert [line[-1] for line in lines[1:]] == ["rose", "tulip"]
+
+    more = tmp_path / "more.csv"
+    more.write_text("size;weight;species\n" + "0,5;2,5;rose\n8,5;-4,0;aster\n" * 2)
+    result = train(shipped, more, "--weights", weights, "--out", tmp_path / "w.safetensors")
+    assert result.exit_code == 0, result.stderr
+    assert f"note: Columns, classes and scaling are those of {weights}." in result.stderr
+    kept = load_weights(tmp_path / "w.safetensors")[1]["preparation"]
+    assert kept == model.preparation

@@ -20,12 +20,12 @@ def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> by
     from wgcc.bundle.data_file import data_bytes, described, labelled
 
     path, title, labels = options["data"], options["title"], options["labels"]
-    if path is None and title is None and labels is None:
+    form, known = described(compiled.planned.plan), _preparation(options["weights"])
+    if path is None and title is None and labels is None and known is None:
         return None
-    form = described(compiled.planned.plan)
-    arrays, preparation, target = {}, None, _target(form)
+    arrays, preparation, target = {}, known, known["target"] if known else _target(form)
     if path is not None:
-        data = _read(path, form, options["reading"], quiet)
+        data = _read(path, form, options["reading"], known, quiet)
         arrays, preparation = data.arrays, data.preparation
         target = preparation["target"] if preparation else target
     if labels is not None:
@@ -34,12 +34,33 @@ def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> by
     return data_bytes(arrays, preparation, title)
 
 
-def _read(path: Path, form: Mapping[str, Any], reading: DataOptions, quiet: bool) -> Any:
+def _preparation(weights: Path | None) -> dict[str, Any] | None:
+    """How the data was read that given weights were trained with."""
+    if weights is None:
+        return None
+    from wgcc.errors import WgError
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.weights import load_weights
+
+    try:
+        found: dict[str, Any] | None = load_weights(weights)[1].get("preparation")
+    except WgccError as error:
+        raise WgError(error.message) from None
+    return found
+
+
+def _read(
+    path: Path,
+    form: Mapping[str, Any],
+    reading: DataOptions,
+    known: dict[str, Any] | None,
+    quiet: bool,
+) -> Any:
     from wgcc.errors import WgError
 
     if ENTRY not in form["entries"]:
         raise WgError(f"--data needs an entry `{ENTRY}`, which this model does not have")
-    data = reading.read(path, form)
+    data = reading.read(path, form, preparation=None if reading.chooses else known)
     if not quiet:
         say_reading(path, data, reading)
         if data.preparation is None:

@@ -1,43 +1,84 @@
-"""Outputs of an entry as people read them: with the names of classes."""
+"""Outputs of an entry as people read them: with the names of classes, as a table or CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wgcc.cli.printing import show, table
 from wgcc.lazy_numpy import Array, np
+
+if TYPE_CHECKING:
+    from wgcc_runtime.plan import Entry
 
 # A longer table is cut.
 MOST_ROWS = 20
 
 
-def class_of_rows(array: Array, classes: Sequence[str] | None) -> list[str] | None:
-    """The most probable class of each row; None if the output has not one number per class."""
-    if not classes or array.ndim not in (1, 2) or array.shape[-1] != len(classes):
-        return None
-    best = np.atleast_2d(array).argmax(axis=1)
-    return [classes[int(number)] for number in best]
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What an entry returned. `classes` are the names of a model's classes, if it has some."""
 
+    entry: Entry
+    arrays: Mapping[str, Array]
+    classes: Sequence[str] | None
 
-def named_classes(
-    results: Mapping[str, Array], classes: Sequence[str] | None
-) -> dict[str, list[str]]:
-    """The class of each row, for every output that has one."""
-    found = {name: class_of_rows(array, classes) for name, array in results.items()}
-    return {name: names for name, names in found.items() if names is not None}
+    def class_of_rows(self, name: str) -> list[str] | None:
+        """The likeliest class of each row; None if the output has not one number per class."""
+        array = self.arrays[name]
+        if not self.classes or array.dtype.kind != "f" or array.shape[-1:] != (len(self.classes),):
+            return None
+        forms = self.entry.rows.outputs if self.entry.rows else {}
+        if array.ndim > 2 or (array.ndim == 1 and forms.get(name) == "rows"):
+            return None
+        best = np.atleast_2d(array).argmax(axis=1)
+        return [self.classes[int(number)] for number in best]
 
+    def named(self) -> dict[str, list[str]]:
+        """The class of each row, for every output that has one."""
+        found = {name: self.class_of_rows(name) for name in self.arrays}
+        return {name: names for name, names in found.items() if names is not None}
 
-def show_outputs(results: Mapping[str, Array], classes: Sequence[str] | None) -> None:
-    for name, array in results.items():
-        head = f"{name} {array.dtype}{list(array.shape)}"
-        names = class_of_rows(array, classes)
-        if names is None or classes is None:
-            show(f"{head}\n{array}")
-            continue
-        rows = [["row", *classes, "class"]]
+    def show(self) -> None:
+        for name, array in self.arrays.items():
+            head = f"{name} {array.dtype}{list(array.shape)}"
+            names = self.class_of_rows(name)
+            if names is None:
+                show(f"{head}\n{array}")
+            else:
+                show(f"{head}\n{self._table(array, names)}")
+
+    def _table(self, array: Array, names: list[str]) -> str:
+        assert self.classes is not None
+        rows = [["row", *self.classes, "class"]]
         for number, values in enumerate(np.atleast_2d(array)[:MOST_ROWS]):
             cells = [f"{value:.4g}" for value in values]
             rows.append([str(number + 1), *cells, names[number]])
-        show(f"{head}\n{table(rows, right=range(len(classes) + 1))}")
-        if len(names) > MOST_ROWS:
-            show(f"… and {len(names) - MOST_ROWS} more rows; -o FILE writes all")
+        text = table(rows, right=range(len(self.classes) + 1))
+        more = len(names) - MOST_ROWS
+        return f"{text}\n… and {more} more rows; -o FILE writes all" if more > 0 else text
+
+    def csv(self) -> bytes:
+        """One line per row, with a header; for outputs that have as many rows as the first."""
+        columns = dict(self._columns())
+        rows = len(next(iter(columns.values()), []))
+        kept = {name: cells for name, cells in columns.items() if len(cells) == rows}
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(kept)
+        writer.writerows(zip(*kept.values(), strict=True))
+        return stream.getvalue().encode("utf-8")
+
+    def _columns(self) -> Iterator[tuple[str, list[str]]]:
+        for name, array in self.arrays.items():
+            names = self.class_of_rows(name)
+            flat = np.atleast_2d(array) if names else array.reshape(len(np.atleast_1d(array)), -1)
+            for number, column in enumerate(flat.T):
+                single = f"{name}{number}" if flat.shape[1] > 1 else name
+                head = f"{name} {self.classes[number]}" if names and self.classes else single
+                yield head, [str(value) for value in column.tolist()]
+            if names:
+                yield f"{name} class", names

@@ -32,6 +32,11 @@ class DataOptions:
     unknown: str | None = None
     values: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether they say which columns to use, or whether to scale."""
+        return self.target is not None or self.columns is not None or self.scale
+
     def words(self) -> list[str]:
         """The same options on a command line."""
         words = [f"--value={name}={number!r}" for name, number in self.values.items()]

@@ -6,12 +6,13 @@ import io
 import itertools
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.class_names import named_classes, show_outputs
+from wgcc.cli.class_names import Outputs
 from wgcc.cli.data import DataOptions
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
@@ -64,8 +65,8 @@ def command(
     Inputs are .npy files with the name of an input (-i x.npy), NAME=FILE, NAME=NUMBER, .npz and
     .safetensors files that hold several, or a table, pictures or a text (-i rows.csv), read as what
     the model was trained with: by column names, with its scaling. An entry that computes each row
-    alone takes any number of rows. Outputs go to .npy (one output), .npz or .safetensors files;
-    without -o they are printed, with the names of classes.
+    alone takes any number of rows. Outputs go to .csv (with the names of classes), .npy (one
+    output), .npz or .safetensors files; without -o they are printed.
 
     With --prompt, ENTRY must take the id of a character and return that of the next one, as
     `decode` in examples/chargpt does. It runs once per character; the prompt and the text that
@@ -85,14 +86,15 @@ def command(
             return _stream(model, entry, prompt, count or CHARACTERS, values, as_json)
         given = read_inputs(inputs, model, model.entry(entry), reading)
         results = model.map(entry, **given)
+    found = Outputs(model.entry(entry), results, model.classes)
     for target in outputs:
-        _write(target, results)
+        _write(target, found)
     if as_json:
-        named = named_classes(results, model.classes)
+        named = found.named()
         lists = {name: array.tolist() for name, array in results.items()}
         show_json({**({"classes": named} if named else {}), **lists})
     elif not outputs:
-        show_outputs(results, model.classes)
+        found.show()
 
 
 def _stream(
@@ -113,8 +115,9 @@ def _stream(
     say(f"({rate:.0f} characters a second on {model.device_name})")
 
 
-def _write(target: str, results: dict[str, Array]) -> None:
+def _write(target: str, found: Outputs) -> None:
     name, has_name, file = target.partition("=")
+    results = dict(found.arrays)
     path = Path(file if has_name else target)
     chosen = {name: results[name]} if has_name and name in results else results
     if has_name and name not in results:
@@ -125,25 +128,28 @@ def _write(target: str, results: dict[str, Array]) -> None:
             f"-o NAME={path}, or write a .npz"
         )
     try:
-        _save(path, chosen)
+        _save(path, replace(found, arrays=chosen))
     except OSError as error:
         raise click.FileError(str(path), str(error)) from None
     say(f"wrote {path}")
 
 
-def _save(path: Path, arrays: dict[str, Array]) -> None:
+def _save(path: Path, found: Outputs) -> None:
     from wgcc_runtime.replace_file import replace_file
 
+    arrays = dict(found.arrays)
     if path.suffix == ".npy":
         replace_file(path, _npy(next(iter(arrays.values()))))
     elif path.suffix == ".npz":
         replace_file(path, _npz(arrays))
+    elif path.suffix == ".csv":
+        replace_file(path, found.csv())
     elif path.suffix == ".safetensors":
         from wgcc_runtime.weights import save_arrays
 
         save_arrays(path, arrays)
     else:
-        raise click.UsageError(f"{path} is not .npy, .npz or .safetensors")
+        raise click.UsageError(f"{path} is not .csv, .npy, .npz or .safetensors")
 
 
 def _npy(array: Array) -> bytes:

@@ -192,8 +192,12 @@ def read_for(model: Model, job: Job) -> Data:
     from wgcc_runtime.errors import WgccError
 
     if job.data:
-        data = job.reading.read(job.data, model, job.entry)
+        # Weights that were trained with a file go on with its columns, classes and scaling.
+        known = model.preparation if job.weights and not job.reading.chooses else None
+        data = job.reading.read(job.data, model, job.entry, preparation=known)
         say_reading(job.data, data, job.reading)
+        if known:
+            say(f"note: Columns, classes and scaling are those of {job.weights}.")
         return data
     found = bundle_data(open_bundle(job.bundle), form_of(model).entry(job.entry))
     if found is None:
