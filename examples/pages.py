@@ -1,6 +1,6 @@
 """Builds the example pages: each is one HTML file with model, kernels, data and runtime.
 
-python examples/pages.py                    all of them: examples/NAME/NAME.html
+python examples/pages.py                    all of them, beside their models
 python examples/pages.py sin -o folder      one, elsewhere
 
 Open the file in a browser; no server is needed.
@@ -11,18 +11,33 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from wgcc.bundle.initial_weights import read_weights
 from wgcc.bundle.page import build_page
 from wgcc.compiler import compile_file
 
 HERE = Path(__file__).parent
-# The data files that each page contains.
-PAGES: dict[str, tuple[str, ...]] = {
-    "sin": (),
-    "digits": ("train.safetensors", "test.safetensors"),
-    "playground": (),
-    "chargpt": ("train.safetensors", "test.safetensors"),
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page.html and what it contains. `weights` is a path in this folder, the others beside it."""
+
+    folder: str
+    model: str = "model.wg"
+    data: tuple[str, ...] = ()
+    weights: str = ""
+
+
+PAGES = {
+    "sin": Page("sin"),
+    "digits": Page("digits", data=("train.safetensors", "test.safetensors")),
+    "playground": Page("playground"),
+    "pictures": Page("pictures"),
+    "chargpt": Page("chargpt", data=("train.safetensors", "test.safetensors")),
+    "inside": Page("inside", model="../chargpt/inside.wg", weights="lora/base.safetensors"),
 }
 
 
@@ -37,18 +52,19 @@ def main(arguments: Sequence[str]) -> int:
             f"there is no page {', '.join(sorted(unknown))}; there are: {', '.join(PAGES)}"
         )
     for name in options.names or PAGES:
-        path = (options.out or HERE / name) / f"{name}.html"
+        path = (options.out or HERE / PAGES[name].folder) / f"{name}.html"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page(name), encoding="utf-8")
+        path.write_text(page_text(PAGES[name]), encoding="utf-8")
         print(f"{path}  {path.stat().st_size / 1000:.0f} kB")
     return 0
 
 
-def page(name: str) -> str:
-    folder = HERE / name
-    compiled = compile_file(folder / "model.wg")
-    data = {file: (folder / file).read_bytes() for file in PAGES[name]}
-    return build_page(folder / "page.html", compiled.planned.plan, compiled.files(), data)
+def page_text(page: Page) -> str:
+    folder = HERE / page.folder
+    compiled = compile_file(folder / page.model)
+    weights = read_weights(HERE / page.weights, compiled.program) if page.weights else None
+    data = {file: (folder / file).read_bytes() for file in page.data}
+    return build_page(folder / "page.html", compiled.planned.plan, compiled.files(weights), data)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from web_stacks import run_node
 def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = runpy.run_path(str(ROOT / "examples" / "pages.py"))
     assert pages["main"](["-o", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count(".html") == 4
+    assert capsys.readouterr().out.count(".html") == 6
     seen = run_node("examples.mjs", str(tmp_path))
     for name, page in seen.items():
         assert page["problems"] == [], name
@@ -32,13 +32,21 @@ def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert float(digits["effect"][5].split()[0]) > 90, "and did not forget the others"
     playground = seen["playground"]
     assert playground["csv"] == "30 points from mine.csv."
+    assert playground["empty"] == [False, True], "nothing to learn from, and it says so"
     assert playground["last"] < playground["first"] / 3
     assert playground["acc"] > 90
     chargpt = seen["chargpt"]
     assert chargpt["untrained"].startswith("And God said, ")
     assert chargpt["last"] < chargpt["first"] - 0.5
-    assert chargpt["written"].startswith("In the beginning") and len(chargpt["written"]) > 60
+    assert chargpt["written"].startswith("In th beginning") and len(chargpt["written"]) > 60
+    assert "does not know é" in chargpt["unknown"]
     assert chargpt["wide"] is False
+    pictures = seen["pictures"]
+    assert pictures["ready"] == [False, True], "trains once each kind has an example"
+    assert pictures["right"] > 90 and pictures["examples"] == 10
+    inside = seen["inside"]
+    assert inside["text"].startswith("And Gd said") and len(inside["text"]) >= 60
+    assert inside["bars"] == 8 and inside["shaded"] > 0 and inside["wide"] is False
 
 
 def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,4 +54,4 @@ def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as caught:
         pages["main"](["nothing"])
     assert caught.value.code == 2
-    assert "there are: sin, digits, playground, chargpt" in capsys.readouterr().err
+    assert "there are: sin, digits, playground, pictures, chargpt, inside" in capsys.readouterr().err

@@ -15,7 +15,12 @@ let tested = [];
 let running = null;
 let writing = 0; // the sample that is being written; a newer one ends it
 
-load({ entries: ['forget', 'decode'] }).then(
+load({
+  entries: ['forget', 'decode'],
+  onProgress: ({ stage, done, total }) => {
+    $('status').textContent = `Loading ${stage}: ${done} of ${total}`;
+  },
+}).then(
   async loaded => {
     model = loaded;
     $('work').hidden = false;
@@ -30,7 +35,7 @@ load({ entries: ['forget', 'decode'] }).then(
 /** Reads the prompt and streams what follows, one letter per call of `decode`. */
 async function write() {
   const mine = ++writing;
-  const prompt = [...$('prompt').value].filter(letter => vocab.includes(letter)).join('') || '\n';
+  const prompt = knownPart($('prompt').value) || '\n';
   const start = performance.now();
   $('text').replaceChildren(Object.assign(document.createElement('b'), { textContent: prompt }));
   const written = $('text').appendChild(document.createTextNode(''));
@@ -45,6 +50,15 @@ async function write() {
       (1000 * (prompt.length + i + 1)) / (performance.now() - start),
     );
   }
+}
+
+/** The prompt without letters that the model does not know; those are named. */
+function knownPart(text) {
+  const unknown = [...new Set(text)].filter(letter => !vocab.includes(letter));
+  $('unknown').textContent = unknown.length
+    ? `It does not know ${unknown.join(' ')}: it learns English letters, digits and signs only.`
+    : '';
+  return [...text].filter(letter => vocab.includes(letter)).join('');
 }
 
 async function show({ step, loss }) {

@@ -5,12 +5,14 @@ const $ = id => document.getElementById(id);
 const BATCH = plan.tensors['train/class'].shape[0];
 const SIDE = Math.sqrt(plan.tensors['surface/point'].shape[0]);
 const REACH = 1.4;
+/** Colours that people who do not see red or green can also tell apart; each class has a form, too. */
 const COLOURS = [
-  [47, 111, 237],
-  [226, 110, 48],
-  [32, 156, 110],
+  [0, 114, 178],
+  [230, 159, 0],
+  [0, 158, 115],
 ];
-const NAMES = ['blue', 'orange', 'green'];
+const NAMES = ['blue ●', 'orange ■', 'green ▲'];
+const RADIUS = 4.5; // of a point, in pixels
 const grid = Float32Array.from({ length: 2 * SIDE * SIDE }, (_, i) => {
   const k = i >> 1;
   return (
@@ -107,10 +109,28 @@ function draw() {
   for (const [x, y, c] of points) {
     context.fillStyle = `rgb(${COLOURS[c]})`;
     context.beginPath();
-    context.arc(210 * (1 + x / REACH), 210 * (1 - y / REACH), 4, 0, 7);
+    outline(context, c, 210 * (1 + x / REACH), 210 * (1 - y / REACH));
     context.fill();
     context.stroke();
   }
+  showReady();
+}
+
+/** A disc, a square or a triangle. */
+function outline(context, c, x, y) {
+  if (c === 0) return context.arc(x, y, RADIUS, 0, 7);
+  if (c === 1) return context.rect(x - RADIUS, y - RADIUS, 2 * RADIUS, 2 * RADIUS);
+  context.moveTo(x, y - 1.3 * RADIUS);
+  context.lineTo(x + 1.2 * RADIUS, y + RADIUS);
+  context.lineTo(x - 1.2 * RADIUS, y + RADIUS);
+  context.closePath();
+}
+
+/** Without points there is nothing to learn. */
+function showReady() {
+  $('hint').hidden = points.length > 0;
+  $('start').disabled = !points.length;
+  if (!points.length) running?.abort();
 }
 
 /** A batch of the current points. */
@@ -118,7 +138,7 @@ function sample() {
   const point = new Float32Array(2 * BATCH);
   const label = new Int32Array(BATCH);
   for (let i = 0; i < BATCH; i++) {
-    const [x, y, c] = points[Math.floor(Math.random() * points.length)] ?? [0, 0, 0];
+    const [x, y, c] = points[Math.floor(Math.random() * points.length)];
     point.set([x, y], 2 * i);
     label[i] = c;
   }
@@ -177,23 +197,28 @@ $('plane').onpointerdown = ({ offsetX, offsetY }) => {
   draw();
 };
 
-/** Points of a CSV file, moved and scaled to fit. */
+/** Points of a table, moved and scaled to fit. */
 async function take(file) {
-  const rows = (await file.text())
-    .split(/\r?\n/)
-    .map(line => line.split(/[,;\t]/).map(Number))
-    .filter(row => row.length >= 3 && !row.some(Number.isNaN));
-  if (!rows.length || rows.some(row => ![0, 1, 2].includes(row[2]))) {
-    $('status').textContent = `${file.name} needs lines of x, y and a class 0, 1 or 2.`;
-    return;
+  try {
+    const { arrays, rows, notes } = await model.read(file);
+    points = fitted(
+      Array.from(arrays.class, (c, i) => [...arrays.point.subarray(2 * i, 2 * i + 2), c]),
+    );
+    $('status').textContent = [`${rows} points from ${file.name}.`, ...notes].join(' ');
+    draw();
+  } catch (error) {
+    $('status').textContent = error.message;
   }
-  const [x0, y0] = [0, 1].map(axis => rows.reduce((sum, row) => sum + row[axis], 0) / rows.length);
-  const distances = rows.map(([x, y]) => Math.max(Math.abs(x - x0), Math.abs(y - y0)));
-  const scale = 1.2 / Math.max(...distances, 1e-9);
-  points = rows.map(([x, y, c]) => [(x - x0) * scale, (y - y0) * scale, c]);
-  $('status').textContent = `${rows.length} points from ${file.name}.`;
-  draw();
 }
+
+/** The same points, centred and as large as there is room. */
+function fitted(list) {
+  const [x0, y0] = [0, 1].map(axis => list.reduce((sum, row) => sum + row[axis], 0) / list.length);
+  const distances = list.map(([x, y]) => Math.max(Math.abs(x - x0), Math.abs(y - y0)));
+  const scale = 1.2 / Math.max(...distances, 1e-9);
+  return list.map(([x, y, c]) => [(x - x0) * scale, (y - y0) * scale, c]);
+}
+
 $('file').onchange = ({ target }) => take(target.files[0]);
 $('plane').ondragover = event => {
   event.preventDefault();

@@ -9,6 +9,8 @@ const targets = {
   steps: x => Math.round(1.2 * Math.sin(x * 1.5)) * 0.7,
   chirp: x => Math.sin(x * (2 + x / 2)),
 };
+/** The step that the learning rate's schedule is set to for another target: the largest rate. */
+const FRESH = 20;
 /** The range of the y axis: from -REACH to REACH. */
 const REACH = 1.6;
 const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
@@ -74,6 +76,7 @@ $('start').onclick = async () => {
   if (running) return running.abort();
   running = new AbortController();
   $('start').textContent = 'Stop';
+  $('status').textContent = `On ${model.adapter.name}.`;
   try {
     for await (const { step, loss, ms } of model.fit(sample, {
       steps: 1e9,
@@ -100,14 +103,22 @@ $('reset').onclick = async () => {
   history = [];
   await show();
 };
+/** By the end of a training, its learning rate is too small for anything new. */
+async function learnAnew() {
+  points = [];
+  draw();
+  if (!history.length) return;
+  await model.loadParams({ 'opt/opt/step': FRESH }, { strict: false });
+  if (!running) $('status').textContent = 'Another curve: press Train, and it learns that one.';
+}
+
 $('noise').oninput = () => {
   $('amount').textContent = $('noise').value;
 };
 for (const button of document.querySelectorAll('[data-target]'))
   button.onclick = () => {
     target = grid.map(targets[button.dataset.target]);
-    points = [];
-    draw();
+    return learnAnew();
   };
 
 // Drawing with mouse or finger changes the target.
@@ -120,6 +131,7 @@ $('curve').onpointerdown = event => {
 $('curve').onpointermove = event => {
   if (event.buttons) move(event);
 };
+$('curve').onpointerup = learnAnew;
 function move({ offsetX, offsetY }) {
   const [right, up] = sharesAt(areaOf($('curve')), offsetX, offsetY);
   const i = Math.round(clamp(right, 0, 1) * (count - 1));

@@ -2,11 +2,13 @@
 // and gets screenshots.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { answer, launch, openPage } from './browser.mjs';
+import { answer, FLAGS, launch, openPage } from './browser.mjs';
 import { longestTask } from './tasks.mjs';
 
 const folder = process.argv[2];
-const browser = await launch();
+const browser = await launch({
+  args: [...FLAGS, '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'],
+});
 const open = async (name, options) => {
   const { page, problems } = await openPage(browser, options);
   await page.goto(pathToFileURL(join(folder, `${name}.html`)).href);
@@ -81,6 +83,8 @@ async function sin() {
   };
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
+  await page.click('[data-target=steps]');
+  await page.waitForFunction(() => /Another curve/.test(document.body.textContent));
   return { ...seen, ...(await close(on, 'sin')) };
 }
 
@@ -120,6 +124,95 @@ async function digits() {
   return { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
 }
 
+/** Three kinds, drawn as a bar on the left, in the middle and on the right; the camera; guesses. */
+async function pictures() {
+  const on = await open('pictures', { viewport: { width: 1280, height: 800 } });
+  const { page, number } = on;
+  const bars = [
+    [
+      [0.2, 0.1],
+      [0.2, 0.9],
+    ],
+    [
+      [0.1, 0.5],
+      [0.9, 0.5],
+    ],
+    [
+      [0.1, 0.1],
+      [0.9, 0.9],
+      [0.5, 0.5],
+      [0.9, 0.1],
+      [0.1, 0.9],
+    ],
+  ];
+  const isReady = () => page.isEnabled('#start');
+  const before = await isReady();
+  for (const [kind, points] of bars.entries())
+    for (let i = 0; i < 3; i++) {
+      await stroke(
+        page,
+        '#ink',
+        points.map(([x, y]) => [x + i / 50, y]),
+      );
+      await page.click(`#kinds .kind:nth-of-type(${2 * kind + 1}) button`);
+    }
+  await page.fill('#kinds input', 'Bar');
+  const ready = [before, await isReady()];
+  await page.click('#start');
+  await page.waitForFunction(() => /Learned in/.test(document.body.textContent), null, {
+    timeout: 120000,
+  });
+  const right = await number('acc');
+  await stroke(page, '#ink', bars[0]);
+  await page.waitForSelector('.bar.best');
+  await page.waitForFunction(
+    () => document.querySelector('.bar.best span').textContent === 'Bar',
+    null,
+    { timeout: 20000 },
+  );
+  await page.click('#camera');
+  await page.waitForSelector('#video:not([hidden])');
+  await page.click('#kinds .kind:nth-of-type(1) button');
+  const examples = await page.locator('#kinds .examples canvas').count();
+  await page.click('#camera');
+  await stroke(page, '#ink', bars[2]);
+  return { ready, right, examples, ...(await close(on, 'pictures')) };
+}
+
+async function inside() {
+  const on = await open('inside', { viewport: { width: 1280, height: 900 } });
+  const { page } = on;
+  const isLong = count =>
+    page.waitForFunction(
+      count => document.querySelectorAll('#text button').length >= count,
+      count,
+      { timeout: 120000 },
+    );
+  await page.fill('#prompt', 'And Gød said');
+  await page.press('#prompt', 'Enter');
+  await page.waitForFunction(() => /does not know ø/.test(document.body.textContent));
+  await isLong(11);
+  await page.click('#start');
+  await isLong(60);
+  await page.click('#start');
+  await page.waitForFunction(() => document.getElementById('start').textContent === 'Write');
+  await page.click('#heads button:nth-child(3)');
+  await page.click('#text button:nth-child(20)');
+  const seen = {
+    text: await page.textContent('#text'),
+    bars: await page.locator('#probs .bar').count(),
+    shaded: await page.$$eval(
+      '#text button',
+      all =>
+        all
+          .map(one => getComputedStyle(one).backgroundColor)
+          .filter(colour => /[1-9]\)$/.test(colour)).length,
+    ),
+    wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
+  };
+  return { ...seen, ...(await close(on, 'inside')) };
+}
+
 async function playground() {
   const on = await open('playground', {
     viewport: { width: 390, height: 844 },
@@ -136,6 +229,8 @@ async function playground() {
     ),
   });
   const csv = await page.textContent('#status');
+  await page.click('#empty');
+  const empty = [await page.isEnabled('#start'), await page.isVisible('#hint')];
   await page.click('[data-points=spiral]');
   await page.click('#start');
   await until('step', 400);
@@ -145,7 +240,7 @@ async function playground() {
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
-  return { csv, first, last, acc, ...(await close(on, 'playground')) };
+  return { csv, empty, first, last, acc, ...(await close(on, 'playground')) };
 }
 
 async function chargpt() {
@@ -164,12 +259,12 @@ async function chargpt() {
   const untrained = await text();
   await page.click('#start');
   await until('step', 5);
-  await page.fill('#prompt', 'In the beginning');
+  await page.fill('#prompt', 'In thé beginning');
   await until('step', 20);
   const [first, ...later] = await losses();
   const last = later.at(-1);
   await page.waitForFunction(
-    () => document.getElementById('text').textContent.startsWith('In the'),
+    () => document.getElementById('text').textContent.startsWith('In th beg'),
     null,
     {
       timeout: 120000,
@@ -181,6 +276,7 @@ async function chargpt() {
     first,
     last,
     written: await text(),
+    unknown: await page.textContent('#unknown'),
     wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
   };
   await page.click('#start');
@@ -192,5 +288,7 @@ answer({
   sin: await sin(),
   digits: await digits(),
   playground: await playground(),
+  pictures: await pictures(),
+  inside: await inside(),
   chargpt: await chargpt(),
 });

@@ -1,0 +1,245 @@
+// Three kinds of pictures, taught by a person. `load` and `plan` are defined above: see
+// examples/pages.py.
+
+const $ = id => document.getElementById(id);
+const make = (tag, text, parent, properties) =>
+  parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
+const [BATCH] = plan.tensors[plan.entries.train.inputs.class].shape;
+const STEPS = 120;
+const EVERY = 4;
+/** Pictures per second while the button of a kind is held down with the camera on. */
+const RATE = 8;
+const LINE = 14; // width of the pen
+const kinds = ['One', 'Two', 'Three'].map(name => ({ name, examples: [] }));
+let model;
+let history = [];
+let running = null;
+let hasLearned = false;
+let isGuessing = false;
+let stream = null;
+
+load({
+  onProgress: ({ stage, done, total }) => {
+    $('status').textContent = `Loading ${stage}: ${done} of ${total}`;
+  },
+}).then(
+  loaded => {
+    model = loaded;
+    $('work').hidden = false;
+    $('status').textContent = `On ${model.adapter.name || 'your GPU'}. Draw something, and add it.`;
+    clear();
+  },
+  error => {
+    $('status').textContent = reasonOf(error);
+  },
+);
+
+// ---- examples
+
+for (const kind of kinds) {
+  const row = make('div', '', $('kinds'), { className: 'kind' });
+  make('input', '', row, {
+    value: kind.name,
+    ariaLabel: `name of kind ${kind.name}`,
+    oninput: ({ target }) => {
+      kind.name = target.value || '?';
+    },
+  });
+  kind.button = make('button', 'Add', row, { ariaLabel: `add an example of ${kind.name}` });
+  kind.list = make('div', '', $('kinds'), { className: 'examples' });
+  holdToRepeat(kind.button, () => add(kind, pixelsOf(source())));
+}
+
+/** A click acts once. With the camera on, holding the button down acts again and again. */
+function holdToRepeat(button, act) {
+  let timer;
+  const end = () => clearInterval(timer);
+  button.onclick = act;
+  button.onpointerdown = () => {
+    if (stream) timer = setInterval(act, 1000 / RATE);
+  };
+  button.onpointerup = button.onpointerleave = button.onpointercancel = end;
+}
+
+const source = () => (stream ? $('video') : $('ink'));
+
+function add(kind, pixels) {
+  kind.examples.push(pixels);
+  const thumbnail = thumbnailOf(pixels);
+  thumbnail.title = 'click to remove';
+  thumbnail.onclick = () => {
+    kind.examples = kind.examples.filter(other => other !== pixels);
+    thumbnail.remove();
+    showReady();
+  };
+  kind.list.append(thumbnail);
+  if (!stream) clear();
+  showReady();
+}
+
+/** Training needs an example of each kind. */
+function showReady() {
+  const missing = kinds.filter(({ examples }) => !examples.length).map(({ name }) => name);
+  $('start').disabled = missing.length > 0;
+  const counts = kinds.map(({ name, examples }) => `${name}: ${examples.length}`).join(', ');
+  $('status').textContent = missing.length
+    ? `Still without an example: ${missing.join(', ')}.`
+    : `${counts}. Press Train when you have enough.`;
+}
+
+$('file').onchange = async ({ target }) => {
+  const pictures = await Promise.all([...target.files].map(file => createImageBitmap(file)));
+  target.value = '';
+  const context = $('ink').getContext('2d');
+  stopCamera();
+  for (const picture of pictures) {
+    const size = Math.min(picture.width, picture.height);
+    const [left, top] = [(picture.width - size) / 2, (picture.height - size) / 2];
+    context.drawImage(picture, left, top, size, size, 0, 0, $('ink').width, $('ink').height);
+  }
+  $('status').textContent = 'Now press Add beside its kind.';
+  await guess();
+};
+
+// ---- learning
+
+/** A batch with as many pictures of each kind. */
+function sample() {
+  const image = new Float32Array(BATCH * DOTS);
+  const label = new Int32Array(BATCH);
+  for (let i = 0; i < BATCH; i++) {
+    label[i] = i % kinds.length;
+    const { examples } = kinds[label[i]];
+    image.set(varied(examples[Math.floor(Math.random() * examples.length)]), i * DOTS);
+  }
+  return { image, class: label };
+}
+
+$('start').onclick = async () => {
+  if (running) return running.abort();
+  running = new AbortController();
+  $('start').textContent = 'Stop';
+  const started = performance.now();
+  try {
+    const options = { steps: STEPS, every: EVERY, signal: running.signal };
+    for await (const report of model.fit(sample, options)) await show(report);
+    const seconds = ((performance.now() - started) / 1000).toFixed(1);
+    $('status').textContent = `Learned in ${seconds} seconds. Show it something.`;
+  } catch (error) {
+    if (error.name !== 'AbortError') $('status').textContent = error.message;
+  } finally {
+    running = null;
+    $('start').textContent = 'Train';
+  }
+};
+
+async function show({ step, loss, outputs }) {
+  hasLearned = true;
+  history.push([step, loss]);
+  $('step').textContent = step;
+  $('loss').textContent = loss.toPrecision(3);
+  $('acc').textContent = `${Math.round(100 * outputs.acc)} %`;
+  plot($('plot'), [history], { log: true });
+  await guess();
+}
+
+$('reset').onclick = async () => {
+  running?.abort();
+  await model.reset(Math.floor(Math.random() * 1e6));
+  history = [];
+  hasLearned = false;
+  for (const kind of kinds) {
+    kind.examples = [];
+    kind.list.replaceChildren();
+  }
+  for (const id of ['step', 'loss', 'acc']) $(id).textContent = id === 'step' ? 0 : '–';
+  plot($('plot'), [history]);
+  $('guess').replaceChildren();
+  showReady();
+};
+
+// ---- guessing
+
+async function guess() {
+  if (!hasLearned || isGuessing) return;
+  isGuessing = true;
+  const { probs } = await model.predict({ image: pixelsOf(source()) });
+  isGuessing = false;
+  const best = probs.indexOf(Math.max(...probs));
+  $('guess').replaceChildren();
+  kinds.forEach(({ name }, i) => {
+    const row = make('div', '', $('guess'), { className: i === best ? 'bar best' : 'bar' });
+    make('span', name, row);
+    make('i', '', row).style.width = `${100 * probs[i]}%`;
+    make('span', `${Math.round(100 * probs[i])} %`, row);
+  });
+}
+
+// ---- drawing and camera
+
+function clear() {
+  const context = $('ink').getContext('2d');
+  context.fillStyle = '#fff';
+  context.fillRect(0, 0, $('ink').width, $('ink').height);
+}
+$('clear').onclick = clear;
+
+let last = null;
+const pointOf = ({ offsetX, offsetY }) => {
+  const scale = $('ink').width / $('ink').clientWidth;
+  return [offsetX * scale, offsetY * scale];
+};
+$('ink').onpointerdown = event => {
+  $('ink').setPointerCapture(event.pointerId);
+  last = pointOf(event);
+};
+$('ink').onpointermove = event => {
+  if (!event.buttons || !last) return;
+  const context = $('ink').getContext('2d');
+  const point = pointOf(event);
+  context.lineWidth = LINE;
+  context.lineCap = 'round';
+  context.strokeStyle = '#111';
+  context.beginPath();
+  context.moveTo(...last);
+  context.lineTo(...point);
+  context.stroke();
+  last = point;
+};
+$('ink').onpointerup = () => {
+  last = null;
+  guess();
+};
+
+$('camera').onclick = async () => {
+  if (stream) return stopCamera();
+  try {
+    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: 'environment' } });
+  } catch (error) {
+    $('status').textContent = `The camera cannot be used: ${error.message}`;
+    return;
+  }
+  $('video').srcObject = stream;
+  await $('video').play();
+  $('video').hidden = false;
+  $('ink').hidden = true;
+  $('camera').textContent = 'Draw instead';
+  $('status').textContent = 'Hold a button Add down to take many pictures.';
+  watch();
+};
+
+function stopCamera() {
+  for (const track of stream?.getTracks() ?? []) track.stop();
+  stream = null;
+  $('video').hidden = true;
+  $('ink').hidden = false;
+  $('camera').textContent = 'Use the camera';
+}
+
+/** Guesses what the camera shows, as often as the model can. */
+async function watch() {
+  while (stream) {
+    if (!running) await guess();
+    await new Promise(requestAnimationFrame);
+  }
+}
