@@ -47,7 +47,7 @@ for (const kind of kinds) {
   });
   kind.button = make('button', 'Add', row, { ariaLabel: `add an example of ${kind.name}` });
   kind.list = make('div', '', $('kinds'), { className: 'examples' });
-  holdToRepeat(kind.button, () => add(kind, pixelsOf(source())));
+  holdToRepeat(kind.button, () => add(kind, pixelsOf(shownPicture())));
 }
 
 /** A click acts once. With the camera on, holding the button down acts again and again. */
@@ -61,7 +61,7 @@ function holdToRepeat(button, act) {
   button.onpointerup = button.onpointerleave = button.onpointercancel = end;
 }
 
-const source = () => (stream ? $('video') : $('ink'));
+const shownPicture = () => (stream ? $('video') : $('ink'));
 
 function add(kind, pixels) {
   kind.examples.push(pixels);
@@ -163,7 +163,7 @@ $('reset').onclick = async () => {
 async function guess() {
   if (!hasLearned || isGuessing) return;
   isGuessing = true;
-  const { probs } = await model.predict({ image: pixelsOf(source()) });
+  const { probs } = await model.predict({ image: pixelsOf(shownPicture()) });
   isGuessing = false;
   const best = probs.indexOf(Math.max(...probs));
   $('guess').replaceChildren();

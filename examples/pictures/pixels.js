@@ -51,7 +51,8 @@ function varied(pixels) {
     for (let x = 0; x < SIDE; x++) {
       const fromX = inside((isMirrored ? SIDE - 1 - x : x) + right);
       const from = 3 * (SIDE * inside(y + down) + fromX);
-      moved.set(pixels.subarray(from, from + 3), 3 * (SIDE * y + x));
+      const to = 3 * (SIDE * y + x);
+      for (let colour = 0; colour < 3; colour++) moved[to + colour] = pixels[from + colour];
     }
   return moved;
 }
