@@ -63,6 +63,23 @@ def test_gqa_decode_repeats_what_it_was_shown(tmp_path: Path) -> None:
     assert "100.0% of 128 symbols" in output
 
 
+def test_a_look_inside_changes_nothing(tmp_path: Path) -> None:
+    gpt, base = EXAMPLES / "chargpt", load_file(EXAMPLES / "lora" / "base.safetensors")
+    build(gpt / "model.wg", tmp_path / "plain")
+    build(gpt / "inside.wg", tmp_path / "inside")
+    plain = wgcc_runtime.load(tmp_path / "plain", device="wasm")
+    inside = wgcc_runtime.load(tmp_path / "inside", device="wasm")
+    inside.load_params(base)
+    plain.load_params({name.removeprefix("base."): array for name, array in base.items()})
+    for seen, letter in enumerate("And God said, Let there be light: and there was light. " * 2):
+        scores = plain.read(id=plain.plan.vocab.index(letter))["scores"]
+        found = inside.look(id=inside.plan.vocab.index(letter))
+        likely = np.exp(scores - scores.max())
+        np.testing.assert_allclose(found["probs"], likely / likely.sum(), atol=CLOSE)
+        np.testing.assert_allclose(found["attention"].sum(-1), 1, atol=CLOSE)
+        assert np.count_nonzero(found["attention"].sum((0, 1))) <= seen + 1
+
+
 def test_lora_learns_another_style_and_merges(tmp_path: Path) -> None:
     folder, gpt = EXAMPLES / "lora", EXAMPLES / "chargpt"
     weights = ["--weights", str(folder / "base.safetensors"), "-o", "bundle"]
