@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Page:
-    """A page.html and what it contains. `weights` is a path in this folder, the others beside it."""
+    """A page.html with what it contains, in `folder`; `weights` are in any folder of examples."""
 
     folder: str
     model: str = "model.wg"

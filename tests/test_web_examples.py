@@ -54,4 +54,5 @@ def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit) as caught:
         pages["main"](["nothing"])
     assert caught.value.code == 2
-    assert "there are: sin, digits, playground, pictures, chargpt, inside" in capsys.readouterr().err
+    names = "sin, digits, playground, pictures, chargpt, inside"
+    assert f"there are: {names}" in capsys.readouterr().err
