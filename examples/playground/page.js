@@ -200,7 +200,7 @@ $('plane').onpointerdown = ({ offsetX, offsetY }) => {
 /** Points of a table, moved and scaled to fit. */
 async function take(file) {
   try {
-    const { arrays, rows, notes } = await model.read(file);
+    const { arrays, rows, notes } = await model.readData(file);
     points = fitted(
       Array.from(arrays.class, (c, i) => [...arrays.point.subarray(2 * i, 2 * i + 2), c]),
     );
