@@ -51,6 +51,18 @@ def test_predictions_are_in_the_units_of_the_file(model: Model, table: Path) -> 
     assert np.array_equal(model.map("predict", x=raw[:, :3])["y"], found)
 
 
+def test_few_rows_fill_a_batch(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("a,b,c,price\n" + "1,2,3,6\n0,1,1,2\n1,0,0,1\n")
+    data = wgcc_runtime.read_data(tmp_path / "few.csv", model)
+    batch = model.entry("train").inputs["x"].shape[0]
+    assert data.notes[-1] == f"3 rows are fewer than the {batch} of a batch: rows are repeated."
+    filled = data.repeated(batch)
+    assert batch <= len(filled["x"]) < batch + 3
+    assert np.array_equal(filled["x"], np.resize(data.arrays["x"], filled["x"].shape))
+    history = model.fit(data, steps=30, every=1)
+    assert history.reports[-1].loss < history.reports[0].loss
+
+
 def test_the_preparation_is_saved_and_restored(
     bundle: Path, model: Model, table: Path, tmp_path: Path
 ) -> None:

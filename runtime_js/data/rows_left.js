@@ -18,8 +18,13 @@ export function checkRows(source, entry, rows, dropped = []) {
     source.refuse(why ? `no row is left: ${why}` : 'there are no rows');
   }
   if (rows >= entry.batch || entry.anyRows) return;
-  const what = entry.training ? 'trains on' : 'takes';
-  const text = `${counted(rows, 'row', 'rows')}, but the model ${what} batches of ${entry.batch}`;
+  const found = counted(rows, 'row', 'rows');
+  if (entry.training) {
+    const fewer = `${found} ${rows === 1 ? 'is' : 'are'} fewer than the ${entry.batch} of a batch`;
+    source.note(`${fewer}: rows are repeated.`);
+    return;
+  }
+  const text = `${found}, but the model takes batches of ${entry.batch}`;
   const advice = entry.dim ? `rebuild with --set ${entry.dim}=${rows}` : 'change the model';
   source.refuse(`${text}: ${advice}`);
 }

@@ -30,12 +30,13 @@ import { shuffled } from './shuffle.js';
  * @param {Length} length @returns {Promise<Source>}
  */
 export async function openSource(plan, entryName, data, progress, length) {
-  if (data?.[DATA]) return openSource(plan, entryName, data.arrays, progress, length);
+  if (data?.[DATA])
+    return openSource(plan, entryName, repeated(plan, entryName, data), progress, length);
   const step = ownOf(progress.steps, entryName) ?? 0;
   const isFunction = typeof data === 'function';
   if (!isFunction && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])
     return openArrays(plan, entryName, data, progress.seed, step, length);
-  const batches = isFunction ? calls(data, step) : repeated(data, progress.position, length);
+  const batches = isFunction ? calls(data, step) : startedOver(data, progress.position, length);
   return async () => {
     const { value } = await batches.next();
     if (value)
@@ -43,6 +44,24 @@ export async function openSource(plan, entryName, data, progress, length) {
         batchOf(plan, entryName, value) ?? (await loadCheck()).refuseInputs(plan, entryName, value)
       );
   };
+}
+
+/**
+ * The arrays of data that was read, with all rows as often as a batch needs them. Arrays of files
+ * are as given.
+ * @param {Plan} plan @param {string} entryName @param {any} data
+ */
+function repeated(plan, entryName, { arrays, preparation, rows, withRows = [] }) {
+  const { inputs } = plan.entries[entryName];
+  const batch = plan.tensors[inputs[withRows[0]]]?.shape[0] ?? 0;
+  if (!preparation || !(rows < batch)) return arrays;
+  const times = Math.ceil(batch / rows);
+  return mapRecord(arrays, (array, name) => {
+    if (!withRows.includes(name)) return array;
+    const longer = new array.constructor(times * array.length);
+    for (let i = 0; i < times; i++) longer.set(array, i * array.length);
+    return Object.assign(longer, { shape: [times * rows, ...array.shape.slice(1)] });
+  });
 }
 
 /** What a function of the step gives. @param {(step: number) => any} data @param {number} step */
@@ -55,7 +74,7 @@ async function* calls(data, step) {
  * @param {any} data @param {number} position batches that were taken before training stopped
  * @param {Length} length
  */
-async function* repeated(data, position, { hasEnd, epochs = Infinity }) {
+async function* startedOver(data, position, { hasEnd, epochs = Infinity }) {
   let skip = position;
   let before;
   let passes = 0;

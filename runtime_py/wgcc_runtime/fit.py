@@ -72,7 +72,7 @@ def fit(
     """
     spec, seed = training_entry(model, entry), checked_seed(seed)
     schedule = make_schedule(steps, every, eval_every, checkpoint_every)
-    arrays = _checked_data(batches, steps, epochs)
+    arrays = _checked_data(batches, spec, steps, epochs)
     check_places(checkpoint, log, resume)
     found = load_resumed(model, checkpoint, resume, batches)
     done = start_progress(model, entry, found, seed)
@@ -102,9 +102,9 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _checked_data(data: Any, steps: Any, epochs: Any) -> Any:
+def _checked_data(data: Any, entry: Entry, steps: Any, epochs: Any) -> Any:
     """The arrays, iterable or function in what a caller gave."""
-    batches = data.arrays if isinstance(data, Data) else data
+    batches = _repeated(data, entry) if isinstance(data, Data) else data
     if epochs is not None:
         counted("epochs", epochs)
         if steps is not None:
@@ -116,6 +116,12 @@ def _checked_data(data: Any, steps: Any, epochs: Any) -> Any:
         text = "fit needs `steps` or `epochs`: arrays have no end"
         raise WgccError("data", text, "steps")
     return batches
+
+
+def _repeated(data: Data, entry: Entry) -> dict[str, Array]:
+    """The arrays of data that was read, at least one batch of them."""
+    sizes = [entry.inputs[name].shape[0] for name in data.with_rows if name in entry.inputs]
+    return data.repeated(max(sizes, default=0))
 
 
 def check_places(checkpoint: Any, log: Any, resume: Any) -> None:

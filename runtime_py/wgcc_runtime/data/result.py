@@ -41,6 +41,13 @@ class Data:
             raise WgccError("data", "a single row cannot be split into two parts", "share")
         return self._of(np.sort(order[count:])), self._of(np.sort(order[:count]))
 
+    def repeated(self, batch: int) -> dict[str, Array]:
+        """The arrays, with all rows as often as a batch needs them. Arrays of files are as given."""
+        if self.rows >= batch or self.preparation is None:
+            return self.arrays
+        times = -(-batch // self.rows)
+        return self._of(np.tile(np.arange(self.rows), times)).arrays
+
     def _of(self, rows: Array) -> Data:
         arrays = {n: a[rows] if n in self.with_rows else a for n, a in self.arrays.items()}
         return replace(self, arrays=arrays, rows=len(rows))

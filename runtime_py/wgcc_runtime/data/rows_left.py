@@ -21,11 +21,15 @@ def check_rows(
             for found in dropped
         )
         raise source.refuse(f"no row is left: {reasons}" if reasons else "there are no rows")
-    if rows < entry.batch and not entry.any_rows:
-        what = "trains on" if entry.training else "takes"
-        text = f"{counted(rows, 'row', 'rows')}, but the model {what} batches of {entry.batch}"
-        advice = f"rebuild with --set {entry.dim}={rows}" if entry.dim else "change the model"
-        raise source.refuse(f"{text}: {advice}")
+    if rows >= entry.batch or entry.any_rows:
+        return
+    found = counted(rows, "row", "rows")
+    if entry.training:
+        fewer = f"{found} {'is' if rows == 1 else 'are'} fewer than the {entry.batch} of a batch"
+        source.note(f"{fewer}: rows are repeated.")
+        return
+    advice = f"rebuild with --set {entry.dim}={rows}" if entry.dim else "change the model"
+    raise source.refuse(f"{found}, but the model takes batches of {entry.batch}: {advice}")
 
 
 def other_inputs(entry: EntryForm, values: Mapping[str, Any], source: Source) -> dict[str, Array]:
