@@ -84,7 +84,9 @@ async function sin() {
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
   await page.click('[data-target=steps]');
-  await page.waitForFunction(() => /Another curve/.test(document.body.textContent));
+  await page.waitForFunction(() =>
+    /Another curve/.test(document.getElementById('status').textContent),
+  );
   return { ...seen, ...(await close(on, 'sin')) };
 }
 
@@ -159,9 +161,13 @@ async function pictures() {
   await page.fill('#kinds input', 'Bar');
   const ready = [before, await isReady()];
   await page.click('#start');
-  await page.waitForFunction(() => /Learned in/.test(document.body.textContent), null, {
-    timeout: 120000,
-  });
+  await page.waitForFunction(
+    () => /Learned in/.test(document.getElementById('status').textContent),
+    null,
+    {
+      timeout: 120000,
+    },
+  );
   const right = await number('acc');
   await stroke(page, '#ink', bars[0]);
   await page.waitForSelector('.bar.best');
@@ -190,7 +196,9 @@ async function inside() {
     );
   await page.fill('#prompt', 'And Gød said');
   await page.press('#prompt', 'Enter');
-  await page.waitForFunction(() => /does not know ø/.test(document.body.textContent));
+  await page.waitForFunction(() =>
+    /does not know ø/.test(document.getElementById('message').textContent),
+  );
   await isLong(11);
   await page.click('#start');
   await isLong(60);

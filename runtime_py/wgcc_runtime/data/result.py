@@ -42,7 +42,7 @@ class Data:
         return self._of(np.sort(order[count:])), self._of(np.sort(order[:count]))
 
     def repeated(self, batch: int) -> dict[str, Array]:
-        """The arrays, with all rows as often as a batch needs them. Arrays of files are as given."""
+        """The arrays, all rows as often as a batch needs them. Arrays of files are as given."""
         if self.rows >= batch or self.preparation is None:
             return self.arrays
         times = -(-batch // self.rows)
