@@ -15,17 +15,7 @@ function pixelsOf(source) {
   context.imageSmoothingQuality = 'high';
   context.fillStyle = '#fff';
   context.fillRect(0, 0, SIDE, SIDE);
-  context.drawImage(
-    source,
-    (width - size) / 2,
-    (height - size) / 2,
-    size,
-    size,
-    0,
-    0,
-    SIDE,
-    SIDE,
-  );
+  context.drawImage(source, (width - size) / 2, (height - size) / 2, size, size, 0, 0, SIDE, SIDE);
   const { data } = context.getImageData(0, 0, SIDE, SIDE);
   return Float32Array.from({ length: DOTS }, (_, i) => data[4 * Math.floor(i / 3) + (i % 3)] / 255);
 }

@@ -126,38 +126,29 @@ async function digits() {
   return { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
 }
 
-/** Three kinds, drawn as a bar on the left, in the middle and on the right; the camera; guesses. */
+/** What is drawn for each kind of pictures.html: points of a line. */
+const DRAWINGS = [
+  '0.2 0.1, 0.2 0.9',
+  '0.1 0.5, 0.9 0.5',
+  '0.1 0.1, 0.9 0.9, 0.5 0.5, 0.9 0.1, 0.1 0.9',
+].map(text => text.split(', ').map(point => point.split(' ').map(Number)));
+
+async function addExamples(page, count) {
+  for (const [kind, points] of DRAWINGS.entries())
+    for (let i = 0; i < count; i++) {
+      const moved = points.map(([x, y]) => [x + i / 50, y]);
+      await stroke(page, '#ink', moved);
+      await page.click(`#kinds .kind:nth-of-type(${2 * kind + 1}) button`);
+    }
+}
+
+/** Three kinds are drawn and learned, one is recognised; the camera gives an example, too. */
 async function pictures() {
   const on = await open('pictures', { viewport: { width: 1280, height: 800 } });
   const { page, number } = on;
-  const bars = [
-    [
-      [0.2, 0.1],
-      [0.2, 0.9],
-    ],
-    [
-      [0.1, 0.5],
-      [0.9, 0.5],
-    ],
-    [
-      [0.1, 0.1],
-      [0.9, 0.9],
-      [0.5, 0.5],
-      [0.9, 0.1],
-      [0.1, 0.9],
-    ],
-  ];
   const isReady = () => page.isEnabled('#start');
   const before = await isReady();
-  for (const [kind, points] of bars.entries())
-    for (let i = 0; i < 3; i++) {
-      await stroke(
-        page,
-        '#ink',
-        points.map(([x, y]) => [x + i / 50, y]),
-      );
-      await page.click(`#kinds .kind:nth-of-type(${2 * kind + 1}) button`);
-    }
+  await addExamples(page, 3);
   await page.fill('#kinds input', 'Bar');
   const ready = [before, await isReady()];
   await page.click('#start');
@@ -169,7 +160,7 @@ async function pictures() {
     },
   );
   const right = await number('acc');
-  await stroke(page, '#ink', bars[0]);
+  await stroke(page, '#ink', DRAWINGS[0]);
   await page.waitForSelector('.bar.best');
   await page.waitForFunction(
     () => document.querySelector('.bar.best span').textContent === 'Bar',
@@ -181,7 +172,7 @@ async function pictures() {
   await page.click('#kinds .kind:nth-of-type(1) button');
   const examples = await page.locator('#kinds .examples canvas').count();
   await page.click('#camera');
-  await stroke(page, '#ink', bars[2]);
+  await stroke(page, '#ink', DRAWINGS[2]);
   return { ready, right, examples, ...(await close(on, 'pictures')) };
 }
 
