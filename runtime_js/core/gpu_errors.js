@@ -20,14 +20,18 @@ export class Waiter {
     this.#giveUp(failure);
   }
 
-  /** @template T @param {Promise<T>} promise @returns {Promise<T>} */
-  async wait(promise) {
+  /**
+   * @template T @param {Promise<T>} promise @param {boolean} [mayHang] whether it may never be settled
+   * @returns {Promise<T>}
+   */
+  async wait(promise, mayHang = true) {
     let timer;
     try {
       return await new Promise((resolve, reject) => {
         // No race with `device.lost`: that promise lives on and would keep all others alive.
         this.#giveUp = reject;
-        timer = setTimeout(() => reject(new WgccError('time-out', 'the GPU hangs')), WAIT_MS);
+        const refuse = () => reject(new WgccError('time-out', 'the GPU hangs'));
+        if (mayHang) timer = setTimeout(refuse, WAIT_MS);
         if (this.failure) reject(this.failure);
         promise.then(resolve, reject);
       });

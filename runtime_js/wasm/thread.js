@@ -20,8 +20,12 @@
  * @property {[number, number][]} [allocate] places and their bytes
  * @property {number} [free] a place
  * @property {[number, Uint32Array]} [write] a byte of the memory, and words
- * @property {{operations: Operation[], staging: ArrayBuffer, size: number}} [run]
+ * @property {Job} [run]
  * @property {{calls: string[], ms: number}} [measure]
+ * @typedef {object} Job
+ * @property {string} operations as JSON: most submits have the same ones, which are read only once
+ * @property {ArrayBuffer} staging
+ * @property {number} size of what goes back
  * @typedef {{id?: number, result?: any, error?: string, isMemory?: boolean}} Reply
  */
 
@@ -40,6 +44,10 @@ export class TwinThread {
     /** Number of the call, which export it is, threads that have ended it. @type {Int32Array} */
     this.control = new Int32Array(3);
     this.pausedAt = 0;
+    /** Of the last submit: their text, and themselves. */
+    this.text = '';
+    /** @type {Operation[]} */
+    this.operations = [];
   }
 
   /** Every failure is an answer. @param {Request} request */
@@ -47,7 +55,7 @@ export class TwinThread {
     try {
       const result = await this.answer(request);
       if (request.id !== undefined)
-        this.post({ id: request.id, result }, request.run ? Object.values(result) : []);
+        this.post({ id: request.id, result }, request.run && this.large(result));
       if (request.start && this.number > 0) this.serve();
     } catch (/** @type {any} */ error) {
       // Without enough memory, WebAssembly and typed arrays throw this; a trap is another error.
@@ -98,16 +106,23 @@ export class TwinThread {
   /**
    * The operations in order; what they copied to the place that goes back, and `staging`, which
    * can be filled again: a new one would take longer than the copies.
-   * @param {{operations: Operation[], staging: ArrayBuffer, size: number}} job
+   * @param {Job} job
    */
   async run({ operations, staging, size }) {
     this.places[1] = new Uint8Array(staging);
     this.places[2] = new Uint8Array(size);
-    for (const operation of operations) {
+    if (operations !== this.text) this.operations = JSON.parse(operations);
+    this.text = operations;
+    for (const operation of this.operations) {
       this.perform(operation);
       if (this.isInline) await this.pause();
     }
     return { found: this.places[2].buffer, staging };
+  }
+
+  /** Those that messages need not copy, which for small ones is faster. @param {object} buffers */
+  large(buffers) {
+    return Object.values(buffers).filter(buffer => buffer.byteLength > 4096);
   }
 
   /** @param {Operation} operation */

@@ -26,6 +26,8 @@ const MEMORY = 0;
 const STAGING = 1;
 const READBACK = 2;
 const FIRST_COPY = 3;
+/** Messages copy buffers up to this size, because that is faster than to move them. */
+const COPIED_BYTES = 4096;
 /** Each kernel is called until this much time has passed, because browsers' clocks are coarse. */
 const MEASURED_MS = 2;
 
@@ -197,8 +199,9 @@ class TwinMachine {
     record(encoder, { place: READBACK, base: 0, size });
     const staging = this.#staged.buffer;
     this.#staged = new Uint8Array();
-    const run = { operations: encoder.operations, staging, size };
-    const answer = await this.waiter.wait(this.#threads.ask({ run }, [staging]));
+    const run = { operations: JSON.stringify(encoder.operations), staging, size };
+    const asked = this.#threads.ask({ run }, staging.byteLength > COPIED_BYTES ? [staging] : []);
+    const answer = await this.waiter.wait(asked, !this.#threads.isWatched);
     if (answer.staging.byteLength) this.#spare = answer.staging;
     return new Uint32Array(answer.found);
   }
