@@ -7,8 +7,8 @@ from wgcc.wasm.encoding.function import Function
 
 # Words of memory: how many threads have arrived, and how often all of them have.
 ARRIVED, ROUND = 0, 4
-# Threads look this often before they sleep: most waits are short.
-LOOKS = 2000
+# Threads look this often before they sleep: for about as long as it takes to wake up, 50 µs.
+LOOKS = 100_000
 
 
 def write_barrier() -> Function:
