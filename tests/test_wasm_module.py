@@ -24,6 +24,7 @@ from wgcc.wasm.encoding.encoder import (
     unsigned,
 )
 from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.hoist import hoist_constants
 from wgcc.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
@@ -256,3 +257,43 @@ def test_memory_is_counted_in_pages() -> None:
     module.add(Function("nothing"), export="nothing")
     store, memory, _ = instance(module)
     assert memory.data_len(store) == 2 * PAGE
+
+
+def repeated_sums() -> Function:
+    """Adds constants `n` times; stores the sum. Some locals have numbers that are opcodes, too."""
+    f = Function("sums", [("n", I32)])
+    total, one = f.local("total", V128), f.local("one", F32)
+    while f.local("unused", I32) < 0x43:
+        pass
+    same = f.local("same", V128)
+    f.splat(0.5).set(total)
+    f.f32(1.0).set(one)
+    again = f.loop()
+    f.get(total).splat(2.0).emit("f32x4.add").splat(2.0).emit("f32x4.add")
+    f.v128(struct.pack("<4f", 1, 2, 3, 4)).emit("f32x4.add").set(total)
+    f.splat(3).emit("f32x4.convert_i32x4_s").set(same)
+    f.get(total).get(same).emit("f32x4.add").get(one).emit("f32x4.splat").emit("f32x4.add")
+    f.set(total)
+    f.get(0).i32(1).emit("i32.sub").tee(0).br_if(again).end()
+    f.i32(0).get(total).emit("v128.store")
+    return f
+
+
+def test_constants_are_taken_out_of_loops() -> None:
+    found, texts = [], []
+    for is_hoisted in (False, True):
+        f = repeated_sums()
+        if is_hoisted:
+            hoist_constants(f)
+        module = Module((1, 1))
+        module.add(f, export="sums")
+        store, memory, exports = instance(module)
+        exports["sums"](store, 3)
+        found.append(list(struct.unpack_from("<4f", memory.read(store, 0, 16))))
+        texts.append(wat(f))
+    assert found[0] == found[1] == [0.5 + 3 * (8 + lane) for lane in (1, 2, 3, 4)]
+    before, inside = texts[1].split("loop")
+    # The two equal ones are one; what is no constant stays where it is.
+    assert before.count("f32.const 2") == 1 and "f32.const 2" not in inside
+    assert "v128.const" in before and "i32x4.splat" in before
+    assert inside.count("splat") == 1 and "v128.const" not in inside

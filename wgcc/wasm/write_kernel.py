@@ -17,6 +17,7 @@ from wgcc.schedule.kernel import Kernel
 from wgcc.schedule.kernels.render import render_body
 from wgcc.wasm.encoding.encoder import I32
 from wgcc.wasm.encoding.function import Function
+from wgcc.wasm.encoding.hoist import hoist_constants
 from wgcc.wasm.kernels.body import Body
 from wgcc.wasm.kernels.loops import WithEnv, rows_of
 from wgcc.wasm.kernels.scopes import TooCostly
@@ -63,6 +64,12 @@ class Program:
 
 def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
     """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
+    function = _fastest(kernel, name, library)
+    hoist_constants(function)
+    return function
+
+
+def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
     program = program_of(kernel)
     over_panels = _over_panels(kernel, name, program, library)
     if over_panels is not None:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from math import isinf, isnan
 
+from wgcc.wasm.encoding.decode import instruction_at
 from wgcc.wasm.encoding.encoder import TYPE_NAMES, read_signed, read_unsigned
 from wgcc.wasm.encoding.function import Function
 from wgcc.wasm.encoding.instructions import (
@@ -17,7 +18,6 @@ from wgcc.wasm.encoding.instructions import (
     CONST_I64,
     CONST_V128,
     INDEX,
-    INSTRUCTIONS,
     LABELS,
     LANE,
     MEMORY,
@@ -25,8 +25,6 @@ from wgcc.wasm.encoding.instructions import (
     SHUFFLE,
     Instruction,
 )
-
-_PREFIXES = (0xFC, 0xFD, 0xFE)
 
 
 def wat(function: Function, functions: Sequence[Function] = ()) -> str:
@@ -57,7 +55,7 @@ def _decode(
 ) -> Iterator[tuple[Instruction, list[str]]]:
     at = 0
     while at < len(code):
-        instruction = _BY_OPCODE[_opcode(code, at)]
+        instruction = instruction_at(code, at)
         at += len(instruction.code)
         read = _IMMEDIATES.get(instruction.immediates)
         texts, at = read(code, at) if read else ([], at)
@@ -68,13 +66,6 @@ def _decode(
         if instruction.align and f"align={instruction.align}" in texts:
             texts.remove(f"align={instruction.align}")
         yield instruction, texts
-
-
-def _opcode(code: bytes, at: int) -> tuple[int, int]:
-    return (code[at], read_unsigned(code, at + 1)[0] if code[at] in _PREFIXES else 0)
-
-
-_BY_OPCODE = {_opcode(i.code + b"\0", 0): i for i in INSTRUCTIONS.values()}
 
 
 def _local_names(function: Function) -> list[str]:
