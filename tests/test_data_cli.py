@@ -148,7 +148,9 @@ def test_predictions_of_prices_are_prices(tmp_path: Path) -> None:
     result = train(bundle, table)
     assert (result.exit_code, "holds names ('Oslo')" in result.stderr) == (1, True)
     assert "--target NAME" in result.stderr and "Traceback" not in result.stderr
-    chosen = ("--target", "price", "--columns", "area,age")
+    chosen = ("--target", "price", "--columns", 'area,"age"')
+    held = train(bundle, table, *chosen, "--held-out", 0.2)
+    assert (held.exit_code, "--held-out needs an entry `eval`" in held.stderr) == (1, True)
     hinted = train(bundle, table, *chosen, "--out", tmp_path / "other.safetensors")
     assert "hint: --scale helps training: `price`, `area`, `age`" in hinted.stderr
     result = train(bundle, table, *chosen, "--scale")

@@ -213,6 +213,11 @@ def evaluation_of(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
         return data, job.reading.read(job.eval, model, "eval", **more).arrays
     if job.held_out is None:
         return data, None
+    from wgcc_runtime.errors import WgccError
+
+    if "eval" not in model.plan.entries:
+        text = f"--held-out needs an entry `eval` that takes what `{job.entry}` takes"
+        raise WgccError("name", f"{text} and does not train; the model has none", "eval")
     inputs = model.entry("eval").inputs
     train, held = data.split(job.held_out)
     say(f"{held.rows} of {data.rows} rows are held out; eval is on them")

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from wgcc_runtime.data.csv_records import Record
-from wgcc_runtime.data.numbers import MISSING, Parse, are_numbers
+from wgcc_runtime.data.numbers import MISSING, Parser, Values, are_numbers
 from wgcc_runtime.data.source import Source
 
 NUMBERS, NAMES, EMPTY, INDEX = "numbers", "names", "empty", "index"
@@ -17,18 +17,17 @@ INDEX_NAMES = frozenset(("", "id", "index", "#", "no", "nr", "row", "unnamed: 0"
 class Column:
     """`number` counts from 1. `values` are the numbers of a number column, None where none is.
 
-    `first_name` is the first row with a cell that is neither number nor missing, or -1.
+    `first_name` is the first row with a cell that is neither number nor missing, or -1;
+    `missing` has the rows without a value.
     """
 
     name: str
     number: int
     cells: list[str]
     kind: str
-    values: list[float | None]
+    values: Values
     first_name: int
-
-    def is_missing(self, row: int) -> bool:
-        return self.cells[row] in MISSING
+    missing: frozenset[int]
 
     def present(self) -> list[str]:
         return [cell for cell in self.cells if cell not in MISSING]
@@ -45,10 +44,14 @@ class Table:
 
 
 def make_table(
-    records: list[Record], parse: Parse, source: Source, asked: Collection[str], header: bool | None
+    records: list[Record],
+    parser: Parser,
+    source: Source,
+    asked: Collection[str],
+    header: bool | None,
 ) -> Table:
     """`asked` are names of columns that are no index; `header`: whether there is one, if known."""
-    has_header = find_header(records, parse) if header is None else header
+    has_header = find_header(records, parser) if header is None else header
     body = records[1:] if has_header else records
     if has_header:
         names = _names(records[0], source)
@@ -60,7 +63,7 @@ def make_table(
     if not body:
         raise source.refuse("there are no rows under the header")
     columns = [
-        _column(name, number, [record.cells[number] for record in body], parse)
+        _column(name, number, [record.cells[number] for record in body], parser)
         for number, name in enumerate(names)
     ]
     for column in columns:
@@ -73,11 +76,12 @@ def make_table(
     return Table(source, columns, [record.line for record in body], has_header)
 
 
-def find_header(records: list[Record], parse: Parse) -> bool:
+def find_header(records: list[Record], parser: Parser) -> bool:
     first, body = records[0].cells, records[1:]
     below = [[record.cells[number] for record in body] for number in range(len(first))]
-    texts = [cell not in MISSING and parse(cell) is None for cell in first]
-    if any(text and are_numbers(cells, parse) for text, cells in zip(texts, below, strict=True)):
+    texts = [cell not in MISSING and parser.number(cell) is None for cell in first]
+    columns = zip(texts, below, strict=True)
+    if any(text and are_numbers(cells, parser.numbers(cells)) for text, cells in columns):
         return True
     names = first[1:] if first[0] == "" else first
     all_text = bool(names) and all(texts[-len(names) :])
@@ -96,14 +100,17 @@ def _names(header: Record, source: Source) -> list[str]:
     return names
 
 
-def _column(name: str, number: int, cells: list[str], parse: Parse) -> Column:
-    if all(cell in MISSING for cell in cells):
+def _column(name: str, number: int, cells: list[str], parser: Parser) -> Column:
+    values = parser.numbers(cells)
+    missing, odd = set(), -1
+    if None in values:
+        missing = {row for row, cell in enumerate(cells) if cell in MISSING}
+        odd = next((r for r, v in enumerate(values) if v is None and r not in missing), -1)
+    kind = NUMBERS if are_numbers(cells, values) else NAMES
+    if len(missing) == len(cells):
         kind = EMPTY
-    else:
-        kind = NUMBERS if are_numbers(cells, parse) else NAMES
-    values = [parse(cell) for cell in cells]
-    odd = (r for r, v in enumerate(values) if v is None and cells[r] not in MISSING)
-    return Column(name, number + 1, cells, kind, values if kind == NUMBERS else [], next(odd, -1))
+    kept = values if kind == NUMBERS else []
+    return Column(name, number + 1, cells, kind, kept, odd, frozenset(missing))
 
 
 def _is_index(column: Column) -> bool:

@@ -103,20 +103,21 @@ class _Reading:
 
     def _refuse_odd_cells(self) -> None:
         used = [column for column in self._matching.used() if column.kind == NUMBERS]
-        for row, line in enumerate(self._table.lines):
-            for column in used:
-                if column.values[row] is None and not column.is_missing(row):
-                    cell = shown(column.cells[row])
-                    text = f"`{column.name}` is {cell}; its other cells are numbers"
-                    raise self._source.refuse(text, line, column.number)
+        odd = [column for column in used if column.first_name >= 0]
+        if odd:
+            column = min(odd, key=lambda column: (column.first_name, column.number))
+            cell = shown(column.cells[column.first_name])
+            text = f"`{column.name}` is {cell}; its other cells are numbers"
+            line = self._table.lines[column.first_name]
+            raise self._source.refuse(text, line, column.number)
 
     def _kept_rows(self) -> tuple[list[int], list[dict[str, Any]]]:
         filled = self._filled()
-        needed = [column for column in self._matching.used() if column.number not in filled]
+        needed = [c for c in self._matching.used() if c.number not in filled and c.missing]
         rows: list[int] = []
         dropped: dict[str, dict[str, Any]] = {}
         for row, line in enumerate(self._table.lines):
-            missing = next((column for column in needed if column.is_missing(row)), None)
+            missing = next((column for column in needed if row in column.missing), None)
             if missing is None:
                 rows.append(row)
                 continue
