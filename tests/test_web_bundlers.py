@@ -37,6 +37,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ["rollup iife", "/rollup-iife/main.js", {"baseUrl": "/bundle"}],
         ["webpack", "/webpack/main.js"],
         ["vite", "/vite/main.js"],
+        ["vite, apart", "/vite-apart/shared.js"],
+        ["vite, shared", "/vite-shared/shared.js"],
     ]
     return dict(run_node("bundlers.mjs", str(folder), data=pages))
 
@@ -54,15 +56,18 @@ def build_all(folder: Path) -> None:
             shutil.copy(folder / "bundle" / name, folder / target)
     output = ("--output-path", "webpack", "--mode", "production", "--devtool", "false")
     build(folder, "webpack", "--entry", "./app/main.js", *output)
-    config = {
-        "base": "./",
-        "build": {
-            "outDir": "../vite",
-            "assetsInlineLimit": 0,
-            "rollupOptions": {"input": "main.js", "output": {"entryFileNames": "main.js"}},
-        },
-    }
-    (folder / "app" / "vite.config.js").write_text(f"export default {json.dumps(config)};")
+    build_vite(folder, "main", "vite")
+    build_vite(folder, "shared", "vite-apart")
+    place = json.dumps(str(folder / "bundle" / "wgcc.js"))
+    alias = f"[{{ find: /^\\.\\/wgcc\\.js$/, replacement: {place} }}]"
+    build_vite(folder, "shared", "vite-shared", f"resolve: {{ alias: {alias} }},")
+
+
+def build_vite(folder: Path, script: str, target: str, settings: str = "") -> None:
+    output = {"input": f"{script}.js", "output": {"entryFileNames": f"{script}.js"}}
+    options = {"outDir": f"../{target}", "assetsInlineLimit": 0, "rollupOptions": output}
+    text = f"export default {{ base: './', {settings} build: {json.dumps(options)} }};"
+    (folder / "app" / "vite.config.js").write_text(text)
     build(folder / "app", "vite", "build", "--logLevel", "warn", "--emptyOutDir")
 
 
@@ -102,7 +107,8 @@ def test_apps_that_lack_something_say_what_to_do(seen: dict[str, Any]) -> None:
 
 
 def test_bundles_share_runtime_and_device(seen: dict[str, Any]) -> None:
-    """By an import map, and `load({device})`."""
+    """By an import map or an alias, and `load({device})`."""
+    assert (seen["vite, apart"], seen["vite, shared"]) == (False, True)
     assert seen["shared"] == {
         "isOneClass": True,
         "fetched": ["/bundle/wgcc.js"],

@@ -56,5 +56,9 @@ export function sealedTensors(file) {
 
 /** @param {string} text in base 64 */
 export function decodeBase64(text) {
-  return Uint8Array.from(atob(text), character => character.charCodeAt(0));
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  // Several times as fast as `Uint8Array.from` of the characters.
+  for (let i = 0; i < bytes.length; i++) bytes[i] = binary.charCodeAt(i);
+  return bytes;
 }
