@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def test_facts_of_a_product(model: str, capsys: pytest.CaptureFixture[str]) -> N
     made = item["accumulators"] * item["threads"] * grid[0] * grid[1] * grid[2]
     assert made == 96 * 128
     assert 0 < item["workgroup_bytes"] <= 16384
-    # Blocks of 2 x 2 results take 4 loads for 4 products and 4 sums.
-    assert item["operations_per_load"] == 2
+    # Blocks of 2 x 1 results take 3 loads for 2 products and 2 sums.
+    assert item["operations_per_load"] == pytest.approx(4 / 3)
 
 
 def test_facts_stand_before_the_text(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,9 +117,8 @@ def test_the_plan_says_how_much_workgroup_memory_its_kernels_take(
     ]
     known = [file.kernels[0].workgroup_bytes for file in compiled.planned.kernels]
     assert declared == known and max(known) > 0
-    assert any("h, VECTORS" in file.text for file in compiled.planned.kernels) == (
-        precision == "f16"
-    )
+    shared = "".join(file.text for file in compiled.planned.kernels)
+    assert bool(re.search(r"array<(vec4h|f16), TK", shared)) == (precision == "f16")
     asked = compiled.plan()["requires"]["limits"]["maxComputeWorkgroupStorageSize"]
     assert asked == max(known)
 

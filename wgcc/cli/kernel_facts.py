@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"^ +var (\w+)(?:: ([^=;]+?))?(?: = (.+))?;", re.M)
 # `x += a`, `x = fma(a, b, x)`, `x.y = max(x.y, a)`: the new value depends on the old one.
 _GROWS = r"\b{0}(?:\.\w+|\[[^\]]+\])?\s*(?:[-+*|]=|=[^=;]*\b{0}\b)"
 # By the prefix of a type; vectors of f16 come first.
-_WORDS = {"vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
+_WORDS = {"f16": 0.5, "vec2h": 1, "vec4h": 2, "vec2": 2, "vec3": 3, "vec4": 4}
 
 Facts = dict[str, Any]
 
@@ -38,7 +38,7 @@ def kernel_facts(plan: Mapping[str, Any], name: str, text: str) -> Facts:
         "kernel": name,
         "workgroup": workgroup,
         "threads": prod(workgroup),
-        "workgroup_bytes": WORD * sum(_words(t, "", constants) for t in _SHARED.findall(text)),
+        "workgroup_bytes": _bytes(_SHARED.findall(text), constants),
         "accumulators": _accumulators(text, constants),
         "operations_per_load": None,
         "dispatches": _dispatches(plan, number),
@@ -181,14 +181,19 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
 def _accumulators(text: str, constants: Mapping[str, int]) -> int:
     """Words of the variables of `main` that accumulate a result; loop counters do not."""
     main = text[text.index("@compute") :] if "@compute" in text else ""
-    return sum(
+    words = sum(
         _words(type_, value, constants)
         for name, type_, value in _VARIABLE.findall(main)
         if re.search(_GROWS.format(name), main.replace(f"var {name}", ""))
     )
+    return int(words)
 
 
-def _words(type_: str, value: str, constants: Mapping[str, int]) -> int:
+def _bytes(types: list[str], constants: Mapping[str, int]) -> int:
+    return sum(int(WORD * _words(type_, "", constants)) for type_ in types)
+
+
+def _words(type_: str, value: str, constants: Mapping[str, int]) -> float:
     """`array<vec4f, 2 * TM>` has 8 TM words; without a type the first value shows it."""
     text = (type_ or value).strip()
     array = re.match(r"array<(.+),\s*([^,>]+?)\s*>", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Value
@@ -31,8 +31,30 @@ class Part:
         return self.whole.shape[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An element of a region that is loaded or stored; `element` is the type it is bound with."""
+
+    region: Place
+    element: str
+    position: Index
+    written: bool
+
+    @property
+    def may_be_vector(self) -> bool:
+        """Is it always the same component of a vector, in a region of whole vectors of floats?"""
+        return (
+            self.element in ("f32", "f16")
+            and self.region.buffer != SCALARS
+            and self.region.count % VECTOR == 0
+            and vector_parts(self.position) is not None
+        )
+
+
 Parts = Mapping[str, Part]
 Hoisting = Callable[[Index], Index]
+# Elements that one access of a vector takes.
+VECTOR = 4
 
 
 def unchanged(index: Index) -> Index:
@@ -42,11 +64,17 @@ def unchanged(index: Index) -> Index:
 class Bindings:
     """Names regions in the order of first use: `x…` for what is read, `y…` for what is written.
 
-    `parts` are the values of one round that are stored in the tensors of all rounds.
+    `parts` are the values of one round that are stored in the tensors of all rounds. `vectors` are
+    regions that are bound as arrays of four elements each. `touched` lists what was asked for, with
+    its position in its region, so that a trial shows which regions may be such.
     """
 
     def __init__(
-        self, place: Callable[[Value], Place], scalar_words: int, parts: Parts | None = None
+        self,
+        place: Callable[[Value], Place],
+        scalar_words: int,
+        parts: Parts | None = None,
+        vectors: Set[Place] = frozenset(),
     ) -> None:
         self._place = place
         self._scalar_words = scalar_words
@@ -55,9 +83,16 @@ class Bindings:
         self._elements: dict[Place, str] = {}
         self._written: set[Place] = set()
         self._shown: dict[Place, list[str]] = {}
+        self.vectors = vectors
+        self.touched: list[Touch] = []
 
-    def load(self, value: Value, position: Index, hoist: Hoisting = unchanged) -> str:
-        """`hoist` may put an index in terms of what was computed before."""
+    def load(
+        self, value: Value, position: Index, hoist: Hoisting = unchanged, named: bool = False
+    ) -> str:
+        """`hoist` may put an index in terms of what was computed before.
+
+        `named`: the position is the name of one that `look_at` was given.
+        """
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "x")
         if self._place(value).uniform:
@@ -65,18 +100,50 @@ class Bindings:
         if self._is_packed(value) and name != SCALARS:
             word, bit = hoist(position // 4).wgsl(), hoist(position % 4 * 8).wgsl()
             return _byte(f"{name}[{word}]", bit, value.dtype)
-        position = hoist(position)
+        if not named:
+            self._touch(value, position + offset)
+        word = self._element(value, name, position, offset, hoist)
         if self._place(value).half:
-            return f"f32({name}[{(position + offset).wgsl()}])"
-        word = f"{name}[{(position + offset).wgsl()}]"
+            return f"f32({word})"
         if self._is_packed(value):
             return _byte(word, "0u", value.dtype)
         return _from_word(word, value.dtype, name == SCALARS)
+
+    def vector(self, value: Value, position: Index) -> tuple[str, Index, int] | None:
+        """Where an element is in a region of vectors: name, number of the vector, component.
+
+        None if that is not known before the kernel runs.
+        """
+        value, position = self._in_whole(value, position)
+        if self.region(value) not in self.vectors:
+            return None
+        name, offset = self._bind(value, "x")
+        return (name, *parts) if (parts := vector_parts(position + offset)) else None
+
+    def look_at(self, value: Value, position: Index) -> None:
+        """Note that an element is touched whose position is only named in what follows."""
+        value, position = self._in_whole(value, position)
+        self._touch(value, position + self._bind(value, "x")[1])
+
+    def is_half(self, value: Value) -> bool:
+        return self._place(self._in_whole(value, variable("i", 1))[0]).half
+
+    def store_vector(self, value: Value, position: Index, texts: list[str]) -> str:
+        """The statement that stores four elements, the first of them at a position."""
+        value, position = self._in_whole(value, position)
+        name, offset = self._bind(value, "y")
+        self._written.add(self.region(value))
+        found = vector_parts(position + offset)
+        assert found is not None and found[1] == 0 and self.region(value) in self.vectors
+        kind = "vec4h" if self._place(value).half else "vec4f"
+        parts = [f"f16({text})" for text in texts] if self._place(value).half else texts
+        return f"{name}[{found[0].wgsl()}] = {kind}({', '.join(parts)});"
 
     def store(self, value: Value, position: Index, text: str) -> str:
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "y")
         self._written.add(self.region(value))
+        self._touch(value, position + offset, written=True)
         if self._place(value).half:
             return f"{name}[{(position + offset).wgsl()}] = f16({text});"
         word = _to_word(text, value.dtype, name == SCALARS)
@@ -153,13 +220,33 @@ class Bindings:
             return SCALARS, place.offset
         element = "f16" if place.half else element_type(value.dtype)
         element = "u32" if place.in_bytes else element
+        if region in self.vectors:
+            element = "vec4h" if place.half else "vec4f"
         if place.uniform:
             return self.use(region, COUNTER_TYPE, "round", shown_as(value), written=False), 0
         return self.use(region, element, stem, shown_as(value), written=False), place.first
 
+    def _element(
+        self, value: Value, name: str, position: Index, offset: int, hoist: Hoisting
+    ) -> str:
+        if self.region(value) not in self.vectors:
+            return f"{name}[{(hoist(position) + offset).wgsl()}]"
+        at = position + offset
+        return f"{name}[{hoist(at // VECTOR).wgsl()}][{hoist(at % VECTOR).wgsl()}]"
+
+    def _touch(self, value: Value, position: Index, written: bool = False) -> None:
+        region = self.region(value)
+        self.touched.append(Touch(region, self._elements[region], position, written))
+
     def _is_packed(self, value: Value) -> bool:
         """Words that were packed before are stored to packed places as they are."""
         return self._place(value).in_bytes and value.type.is_packed
+
+
+def vector_parts(position: Index) -> tuple[Index, int] | None:
+    """The number of the vector that holds an element and its component, if that is always one."""
+    number, rest = position.split(VECTOR)
+    return (number, rest.offset) if rest.is_constant else None
 
 
 def shown_as(value: Value) -> str:

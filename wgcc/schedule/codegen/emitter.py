@@ -18,7 +18,7 @@ from wgcc.schedule.codegen.index import Coordinates, Index, Variable, indices, l
 from wgcc.schedule.codegen.wgsl import is_literal, literal, wgsl_type, zero
 
 
-def nothing_hoisted(index: Index, text: str) -> str | None:
+def nothing_hoisted(index: Index, text: str, kind: str = "f32") -> str | None:
     return None
 
 
@@ -28,6 +28,7 @@ class Scope:
 
     lines: list[str] = field(default_factory=list)
     known: dict[tuple[str, Coordinates], str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 class Emitter:
@@ -35,7 +36,8 @@ class Emitter:
 
     `producers` maps value names to the nodes that may be computed here; a value that is not among
     them is loaded from its place. `hoist` may put an index in terms of what was computed before,
-    `loaded` names what was loaded before.
+    `loaded` names what was loaded before. `shares`: equal expressions get one name, which is right
+    where nothing is assigned to; the elements of a vector have many in common.
     """
 
     def __init__(self, producers: Mapping[str, Node], bindings: Bindings) -> None:
@@ -45,7 +47,8 @@ class Emitter:
         self.inner: Scope | None = None
         self.inner_variables: frozenset[Variable] = frozenset()
         self.hoist: Hoisting = unchanged
-        self.loaded: Callable[[Index, str], str | None] = nothing_hoisted
+        self.loaded: Callable[[Index, str, str], str | None] = nothing_hoisted
+        self.shares = False
         self._producers = producers
         self._counts: dict[str, int] = {}
 
@@ -68,8 +71,12 @@ class Emitter:
 
     def let(self, stem: str, expression: str, coordinates: Coordinates) -> str:
         """Bind an expression to a fresh name in the loop its coordinates belong to."""
+        scope = self._scope(coordinates)
+        if self.shares and expression in scope.texts:
+            return scope.texts[expression]
         name = self.fresh(stem)
-        self._scope(coordinates).lines.append(f"let {name} = {expression};")
+        scope.lines.append(f"let {name} = {expression};")
+        scope.texts[expression] = name
         return name
 
     def fresh(self, stem: str) -> str:
@@ -111,11 +118,24 @@ class Emitter:
 
     def _load(self, value: Value, coordinates: Coordinates) -> str:
         index = linear(coordinates, value.shape)
+        vector = self.bindings.vector(value, index)
+        if vector is not None:
+            bound, number, component = vector
+            four = self.loaded(index, self._four(value, bound, number), "vec4f")
+            if four is None:
+                text = self._four(value, bound, self.hoist(number))
+                four = self.let("four", text, coordinates)
+            return f"{four}.{COMPONENTS[component]}"
         if wgsl_type(value.dtype) == "f32":
-            name = self.loaded(index, self.bindings.load(value, index))
+            name = self.loaded(index, self.bindings.load(value, index), "f32")
             if name is not None:
                 return name
         return self.let("x", self.bindings.load(value, index, self.hoist), coordinates)
+
+    def _four(self, value: Value, name: str, number: Index | str) -> str:
+        """The vector of that number."""
+        text = f"{name}[{number if isinstance(number, str) else number.wgsl()}]"
+        return f"vec4f({text})" if self.bindings.is_half(value) else text
 
     def _pointwise(self, node: Node, coordinates: Coordinates) -> str:
         operands = [self.at(v, coordinates) for v in node.inputs]
@@ -210,9 +230,16 @@ class Emitter:
         if value.name in self._producers or value.type.size == 1:
             extents = zip(place, value.shape, strict=True)
             return self.at(value, tuple(self._safe(c, n, inside, coordinates) for c, n in extents))
-        position = self.hoist(linear(place, value.shape)).wgsl()
-        name = self.let("at", f"select(0u, {position}, {inside})", coordinates)
-        text = self.bindings.load(value, variable(name, value.type.size))
+        index = linear(place, value.shape)
+        vector = self.bindings.vector(value, index)
+        if vector is not None:
+            bound, number, component = vector
+            text = f"select(0u, {self.hoist(number).wgsl()}, {inside})"
+            found = self._four(value, bound, self.let("at", text, coordinates))
+            return f"{self.let('four', found, coordinates)}.{COMPONENTS[component]}"
+        self.bindings.look_at(value, index)
+        name = self.let("at", f"select(0u, {self.hoist(index).wgsl()}, {inside})", coordinates)
+        text = self.bindings.load(value, variable(name, value.type.size), named=True)
         return self.let("x", text, coordinates)
 
     def _looked_at(self, value: Value, place: Coordinates) -> tuple[Value, Coordinates]:
@@ -276,4 +303,7 @@ _RULES: dict[type, _Rule] = {
     Indirect: Emitter._indirect,
 }
 
-__all__ = ["Coordinates", "Emitter", "Scope", "nothing_hoisted", "unchanged"]
+# Of a vector.
+COMPONENTS = "xyzw"
+
+__all__ = ["COMPONENTS", "Coordinates", "Emitter", "Scope", "nothing_hoisted", "unchanged"]

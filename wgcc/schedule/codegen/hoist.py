@@ -22,7 +22,7 @@ class Hoist:
     def __init__(self, sides: Mapping[str, tuple[str, ...]]) -> None:
         self._sides = sides
         self._parts: dict[str, dict[Index, str]] = {side: {} for side in sides}
-        self._loads: dict[str, dict[str, str]] = {side: {} for side in sides}
+        self._loads: dict[str, dict[str, tuple[str, str]]] = {side: {} for side in sides}
 
     def __call__(self, index: Index) -> Index:
         shares: dict[tuple[str, int], list[tuple[Atom, int]]] = {}
@@ -36,13 +36,13 @@ class Hoist:
         named = [(self._part(side, Index(tuple(s))), sign) for (side, sign), s in shares.items()]
         return Index((*named, *rest), index.offset)
 
-    def loaded(self, index: Index, text: str) -> str | None:
-        """What holds the number that `text` loads at an index, if that depends on one side only."""
+    def loaded(self, index: Index, text: str, kind: str) -> str | None:
+        """What holds what `text` loads at an index, if that depends on one side only."""
         names = {variable.name for variable in index.variables()}
         side = next((side for side, own in self._sides.items() if names <= set(own)), None)
         if side is None or not names:
             return None
-        field = self._loads[side].setdefault(text, f"v{len(self._loads[side])}")
+        field, _ = self._loads[side].setdefault(text, (f"v{len(self._loads[side])}", kind))
         return f"{side}.{field}"
 
     @property
@@ -65,8 +65,8 @@ class Hoist:
 
     def _function(self, name: str, side: str) -> str:
         struct, parts, loads = self.struct(name, side), self._parts[side], self._loads[side]
-        typed = [*(f"{p}: u32" for p in parts.values()), *(f"{v}: f32" for v in loads.values())]
-        fields = ", ".join(typed)
+        typed = [(part, "u32") for part in parts.values()]
+        fields = ", ".join(f"{name}: {kind}" for name, kind in (*typed, *loads.values()))
         values = "".join(f"    {text},\n" for text in (*(p.wgsl() for p in parts), *loads))
         arguments = ", ".join(f"{variable}: u32" for variable in self._sides[side])
         call = f"fn {name}_{side}({arguments}) -> {struct}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
@@ -37,8 +37,9 @@ class Context:
     order: tuple[Place, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
 
-    def bindings(self) -> Bindings:
-        return Bindings(self.place, self.scalar_words, self.parts)
+    def bindings(self, vectors: Set[Place] = frozenset()) -> Bindings:
+        """`vectors`: regions that are bound as arrays of vectors."""
+        return Bindings(self.place, self.scalar_words, self.parts, vectors)
 
     def is_at_same_place(self, one: Value, other: Value) -> bool:
         return self.stored(one) and self.place(one) == self.place(other)

@@ -1,62 +1,56 @@
 """Matrix products, with what is computed on operands while loading and on results while storing.
 
-A workgroup shares blocks of both operands through workgroup memory; each of its threads keeps a
-block of results in registers.
+A workgroup shares tiles of both operands through workgroup memory; each of its threads keeps a
+block of results in registers. Operands and results are bound as vectors where that is possible.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from wgcc.ir.graph import Node, Value
+from wgcc.ir.graph import Node
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.codegen.bindings import Bindings
-from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.bindings import VECTOR, Touch
+from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
-from wgcc.schedule.codegen.index import coordinates_of, variable
+from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group, product_position
-from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch, WorkgroupVariable
+from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
-from wgcc.schedule.kernels.operands import Operand, write_loader, write_plain_loader
+from wgcc.schedule.kernels.operands import (
+    INNER,
+    Operand,
+    oriented,
+    streamed_by,
+    touched_by,
+    vector_regions,
+    write_loader,
+    write_plain_loader,
+)
+from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
 
-# How far tiles reach along the inner axis, and how many rows or columns are read at once.
-TK, VECTOR = 16, 4
-# What tuning tries: threads per side, and results per thread and side.
-TILES = ((8, 4), (16, 4), (8, 2), (8, 8))
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """`batch` products of `rows × inner` by `inner × cols`."""
-
-    batch: int
-    rows: int
-    cols: int
-    inner: int
-
-    @classmethod
-    def of(cls, a: Value, b: Value) -> Sizes:
-        batch = a.shape[0] if len(a.shape) == 3 else 1
-        return cls(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+# How many shapes tuning tries.
+CANDIDATES = 4
 
 
 def matmul_code(group: Group, context: Context) -> GroupCode:
-    """64 or 256 threads, 4 × 4 results each; fewer where the product is too small to fill a GPU."""
-    return context.code(
-        _tiles(group, context, *_tile_shape(_sizes(group))), _panels(group, context)
-    )
+    """The tiles that should be best on most GPUs."""
+    (tile,) = tile_shapes(_sizes(group))
+    return context.code(_tiles(group, context, tile), _panels(group, context))
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
     """Other tiles that may be faster on some adapter."""
-    return [_tiles(group, context, side, block) for side, block in TILES]
+    tiles = tile_shapes(_sizes(group), CANDIDATES + 1)[1:]
+    return [_tiles(group, context, tile) for tile in tiles]
 
 
 def _panels(group: Group, context: Context) -> Launch:
     """For the twin, which packs both operands into panels of its own."""
     sizes = _sizes(group)
-    functions, used, _ = _functions(group, context, context.bindings(), hoisted=False)
+    forms = Forms(*_operands(group), is_vector=False, vectors=frozenset())
+    functions, used, _ = _functions(group, context, forms, hoisted=False)
     return context.launch(
         "twin_product.wgsl.jinja",
         used,
@@ -70,33 +64,37 @@ def _panels(group: Group, context: Context) -> Launch:
     )
 
 
-def _tiles(group: Group, context: Context, side: int, block: int) -> Launch:
-    """`side` × `side` threads, each with `block` × `block` results."""
-    sizes, halves, tile = _sizes(group), _halves(group, context), side * block
-    functions, used, hoist = _functions(group, context, context.bindings())
-    grid, folded = _grid(-(-sizes.cols // tile), -(-sizes.rows // tile), sizes.batch)
-    width = min(block, VECTOR)
+def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
+    sizes, halves = _sizes(group), _halves(group, context)
+    forms = _forms(group, context, tile)
+    functions, used, hoist = _functions(group, context, forms)
+    across, down = -(-sizes.cols // tile.cols), -(-sizes.rows // tile.rows)
+    grid, folded = _grid(across, down, sizes.batch)
     return context.launch(
         "matmul_tiles.wgsl.jinja",
         used,
         constants={
             **{"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner},
-            **{"SIDE": side, "TM": block, "TN": block, "TILE": tile, "TK": TK},
-            **{"WIDTH": width, "VECTORS": tile // width, "LOADS": tile * TK // side**2},
+            **{"ACROSS": tile.across, "DOWN": tile.down, "THREADS": tile.threads},
+            **{"TM": tile.tm, "TN": tile.tn, "TK": tile.tk},
+            **{"ROWS_TILE": tile.rows, "COLS_TILE": tile.cols},
+            **forms.constants(tile),
             **{**halves, "SUMS": int(_bias_gradient(group) is not None), **hoist, **folded},
         },
         holes={"functions": functions},
-        workgroup=(side, side, 1),
+        workgroup=(tile.across, tile.down, 1),
         grid=grid,
-        shared=(
-            _shared_tile("left_tile", width, halves["LEFT_HALF"]),
-            _shared_tile("right_tile", width, halves["RIGHT_HALF"]),
+        shared=tuple(
+            _shared_tile(operand, forms.width(operand), halves) for operand in forms.operands
         ),
     )
 
 
-def _shared_tile(name: str, width: int, is_half: int) -> WorkgroupVariable:
-    return WorkgroupVariable(name, f"vec{width}{'h' if is_half else 'f'}", ("VECTORS", "TK"))
+def _shared_tile(operand: Operand, width: int, halves: dict[str, int]) -> WorkgroupVariable:
+    upper = operand.name.upper()
+    half = halves[f"{upper}_HALF"]
+    kind = ("vec4h" if half else "vec4f") if width == VECTOR else ("f16" if half else "f32")
+    return WorkgroupVariable(f"{operand.name}_tile", kind, ("TK", f"{upper}_STRIDE"))
 
 
 def _halves(group: Group, context: Context) -> dict[str, int]:
@@ -105,15 +103,99 @@ def _halves(group: Group, context: Context) -> dict[str, int]:
     return {"LEFT_HALF": int(context.is_half(left)), "RIGHT_HALF": int(context.is_half(right))}
 
 
-def _tile_shape(sizes: Sizes) -> tuple[int, int]:
-    """(threads per side, results per thread and side)."""
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How operands are loaded, and whether results are stored as vectors (`is_vector`).
 
-    def workgroups(tile: int) -> int:
-        return sizes.batch * -(-sizes.rows // tile) * -(-sizes.cols // tile)
+    `wide`: the operands whose tiles hold vectors: of four rows or of four columns.
+    """
 
-    if workgroups(64) >= 64:
-        return 16, 4
-    return (8, 4) if workgroups(32) >= 16 else (8, 2)
+    left: Operand
+    right: Operand
+    is_vector: bool
+    vectors: frozenset[Place]
+    wide: frozenset[str] = frozenset()
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        return self.left, self.right
+
+    def width(self, operand: Operand) -> int:
+        return VECTOR if operand.name in self.wide else 1
+
+    def constants(self, tile: Tile) -> dict[str, int]:
+        found = {"RESULT_VECTOR": int(self.is_vector)}
+        for operand, size in ((self.left, tile.rows), (self.right, tile.cols)):
+            width = self.width(operand)
+            found |= {
+                f"{operand.name.upper()}_{key}": int(value)
+                for key, value in (
+                    ("VECTOR", operand.vector),
+                    ("INNER", operand.fast == INNER),
+                    ("WIDTH", width),
+                    ("STRIDE", _stride(operand, size, width, tile.tk)),
+                )
+            }
+        return found
+
+
+def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
+    """From one row of a tile to the next: padded so that no lanes wait for the same bank."""
+    if operand.fast != INNER:
+        return size // width
+    if width == VECTOR:
+        return size // VECTOR | 1
+    if operand.vector:
+        return size + (2 - size) % 8
+    return size + (-(-SUBGROUP // depth) - size) % SUBGROUP
+
+
+def _forms(group: Group, context: Context, tile: Tile) -> Forms:
+    """As many vectors as the layouts allow, each region bound in one way only."""
+    left, right = (oriented(operand, context) for operand in _operands(group))
+    is_vector = tile.tn % VECTOR == 0 and _sizes(group).cols % VECTOR == 0 and right.vector
+    while True:
+        if tile.tk % VECTOR:
+            left, right = (_scalar(o) if o.fast == INNER else o for o in (left, right))
+        if tile.tm % VECTOR and left.fast != INNER:
+            left = _scalar(left)
+        is_vector = is_vector and right.vector
+        if not is_vector and right.fast != INNER:
+            right = _scalar(right)
+        touched = _results_touched(group, context, is_vector)
+        stored = {touch.region for touch in touched if touch.written}
+        for operand in (left, right):
+            touched += touched_by(operand, context)
+        vectors = vector_regions(touched)
+        if is_vector and not stored <= vectors:
+            is_vector = False
+            continue
+        if not is_vector:
+            vectors -= stored
+        bound = [not o.vector or streamed_by(o, context) <= vectors for o in (left, right)]
+        if all(bound):
+            wide = {"left"} if left.vector and tile.tm % VECTOR == 0 else set()
+            wide |= {"right"} if right.vector and is_vector else set()
+            return Forms(left, right, is_vector, frozenset(vectors), frozenset(wide))
+        left, right = (
+            operand if fits else _scalar(operand)
+            for operand, fits in zip((left, right), bound, strict=True)
+        )
+
+
+def _scalar(operand: Operand) -> Operand:
+    return replace(operand, vector=False)
+
+
+def _results_touched(group: Group, context: Context, is_vector: bool) -> list[Touch]:
+    """What making use of results touches."""
+    bindings = context.bindings()
+    own = {root.output.name: root for root in _steps(group)[1:]}
+    trial = Emitter({**context.inlined, **own}, bindings)
+    for component in range(VECTOR) if is_vector else (None,):
+        for root, at, text in _result(group, context, trial, component):
+            bindings.store(root.output, at, text)
+    return bindings.touched
 
 
 def _grid(across: int, down: int, batch: int) -> tuple[Grid, dict[str, int]]:
@@ -129,27 +211,31 @@ def _sizes(group: Group) -> Sizes:
     return Sizes.of(*group.roots[0].inputs)
 
 
+def _operands(group: Group) -> tuple[Operand, Operand]:
+    a, b = group.roots[0].inputs
+    sizes = Sizes.of(a, b)
+    z, m, k, n = ("z", sizes.batch), ("m", sizes.rows), ("k", sizes.inner), ("n", sizes.cols)
+    return Operand("left", "row", a, (z, m, k)), Operand("right", "col", b, (z, k, n))
+
+
 def _functions(
-    group: Group, context: Context, bindings: Bindings, hoisted: bool = True
+    group: Group, context: Context, forms: Forms, hoisted: bool = True
 ) -> tuple[str, Emitter, dict[str, int]]:
-    """`left`, `right` and `finish`: load an element of either operand, make use of a result.
+    """`left`, `right` and `finish`: load elements of either operand, make use of results.
 
     `LEFT_HOISTED`, `RIGHT_HOISTED` say which of the operands are found by hoisted parts.
     """
-    product = group.roots[0]
-    a, b = product.inputs
-    sizes = Sizes.of(a, b)
+    bindings = context.bindings(forms.vectors)
     emitter = Emitter(context.inlined, bindings)
-    z, m, k, n = ("z", sizes.batch), ("m", sizes.rows), ("k", sizes.inner), ("n", sizes.cols)
     write = write_loader if hoisted else write_plain_loader
-    left = write(Operand("left", "row", a, (z, m, k)), context, emitter)
-    right = write(Operand("right", "col", b, (z, k, n)), context, emitter)
+    left = write(forms.left, context, emitter)
+    right = write(forms.right, context, emitter)
     own = {root.output.name: root for root in _steps(group)[1:]}
     finisher = Emitter({**context.inlined, **own}, bindings)
-    parts = [left[0], right[0], _finisher(group, context, finisher)]
+    parts = [left[0], right[0], _finisher(group, context, finisher, forms.is_vector)]
     bias_gradient = _bias_gradient(group)
     if bias_gradient is not None:
-        at = coordinates_of(variable("n", sizes.cols), bias_gradient.output.shape)
+        at = coordinates_of(variable("n", _sizes(group).cols), bias_gradient.output.shape)
         store = finisher.store(bias_gradient.output, at, "total")
         parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
     emitter.functions.update(finisher.functions)
@@ -167,22 +253,43 @@ def _steps(group: Group) -> list[Node]:
     return [root for root in group.roots if not isinstance(lowering(root), Reduce)]
 
 
-def _finisher(group: Group, context: Context, emitter: Emitter) -> str:
+def _finisher(group: Group, context: Context, emitter: Emitter, is_vector: bool) -> str:
+    emitter.shares = is_vector
+    if not is_vector:
+        results = _result(group, context, emitter, None)
+        stores = [emitter.bindings.store(v.output, at, text) for v, at, text in results]
+    else:
+        found = [_result(group, context, emitter, c) for c in range(VECTOR)]
+        stores = [
+            emitter.bindings.store_vector(four[0][0].output, four[0][1], [t for _, _, t in four])
+            for four in zip(*found, strict=True)
+        ]
+    emitter.shares = False
+    lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
+    at, kind = ("n4", "vec4f") if is_vector else ("n", "f32")
+    return f"fn finish(z: u32, m: u32, {at}: u32, product: {kind}) {{\n{lines}}}"
+
+
+def _result(
+    group: Group, context: Context, emitter: Emitter, component: int | None
+) -> list[tuple[Node, Index, str]]:
+    """What is stored, where, and as what; `component` is that of a vector of results."""
     product = group.roots[0].output
-    position = product_position(product)
-    text = emitter.rounded_to_f16("product") if product.dtype == "f16" else "product"
-    names = [n for n, extent in zip("zmn"[-len(product.shape) :], product.shape, strict=True)]
-    extents = product.shape
-    coordinates = tuple(variable(n, e) for n, e in zip(names, extents, strict=True))
-    emitter.define(product, coordinates, text)
-    stores = []
+    position, text = product_position(product), "product"
+    if component is not None:
+        cols = product.shape[-1]
+        column = variable("n4", cols // VECTOR) * VECTOR + component
+        position = position.substitute({Variable("n", cols): column})
+        text = f"product.{COMPONENTS[component]}"
+    text = emitter.rounded_to_f16(text) if product.dtype == "f16" else text
+    emitter.define(product, coordinates_of(position, product.shape), text)
+    found = []
     for root in _steps(group):
         value = root.output
         at = coordinates_of(position, value.shape)
         if context.is_stored(value):
-            stores.append(emitter.store(value, at, emitter.at(value, at)))
-    lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
-    return f"fn finish(z: u32, m: u32, n: u32, product: f32) {{\n{lines}}}"
+            found.append((root, linear(at, value.shape), emitter.at(value, at)))
+    return found
 
 
 __all__ = ["Sizes", "matmul_candidates", "matmul_code"]

@@ -1,36 +1,138 @@
-"""The functions that load one element of a matrix operand, whatever it is computed from."""
+"""The functions that load elements of a matrix operand, whatever they are computed from.
+
+An operand is loaded along the axis on which its elements are side by side in memory: four at once,
+as a vector, where the sizes allow that.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.codegen.emitter import Emitter, Scope, nothing_hoisted, unchanged
+from wgcc.schedule.codegen.bindings import VECTOR, Touch
+from wgcc.schedule.codegen.emitter import (
+    COMPONENTS,
+    Coordinates,
+    Emitter,
+    Scope,
+    nothing_hoisted,
+    unchanged,
+)
 from wgcc.schedule.codegen.hoist import Hoist
-from wgcc.schedule.codegen.index import variable
+from wgcc.schedule.codegen.index import Index, constant, variable
+from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context
 
 INNER = "k"
+# Lanes of a subgroup, elements in a sector of memory, and a tile, for choosing an axis.
+LANES, SECTOR, TILE, TILE_DEPTH = 32, 8, 32, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """`name(arguments)` gives its element; `side` is what its own axis counts, a row or a column.
 
-    Arguments are (letter, extent), with `k` for the inner axis.
+    Arguments are (letter, extent), with `k` for the inner axis. `fast`: the letter of the axis on
+    which neighbours are loaded; `vector`: as vectors of four, numbered by `k4` instead of `k`.
     """
 
     name: str
     side: str
     value: Value
     arguments: tuple[tuple[str, int], ...]
+    fast: str = INNER
+    vector: bool = False
+
+    @property
+    def own(self) -> str:
+        """The letter of its own axis."""
+        return next(letter for letter, _ in self.arguments if letter not in (INNER, "z"))
+
+    def extent(self, letter: str) -> int:
+        return dict(self.arguments)[letter]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What the loading function takes: numbers of elements or, along one axis, of vectors."""
+        return tuple(
+            f"{letter}{VECTOR}" if self.vector and letter == self.fast else letter
+            for letter, _ in self.arguments
+        )
+
+    def at(self, component: int) -> Coordinates:
+        """The coordinates of an element of a vector, in terms of the parameters."""
+        found = []
+        for letter, extent in self.arguments[-len(self.value.shape) :]:
+            if self.vector and letter == self.fast:
+                whole = variable(f"{letter}{VECTOR}", extent // VECTOR)
+                found.append(whole * VECTOR + component)
+            else:
+                found.append(variable(letter, extent))
+        return tuple(found)
+
+
+def oriented(operand: Operand, context: Context) -> Operand:
+    """The operand with the axis along which it is loaded best."""
+    for letter in (operand.own, INNER):
+        if operand.extent(letter) % VECTOR == 0:
+            along = replace(operand, fast=letter, vector=True)
+            if _is_loaded_by_vectors(along, context):
+                return along
+    positions = [touch.position for touch in touched_by(operand, context)]
+    sectors = {letter: _sectors(operand, positions, letter) for letter in (operand.own, INNER)}
+    return replace(operand, fast=min(sectors, key=lambda letter: sectors[letter]))
+
+
+def touched_by(operand: Operand, context: Context) -> list[Touch]:
+    """What loading it touches; good for no code."""
+    bindings = context.bindings()
+    trial = Emitter(context.inlined, bindings)
+    trial.shares = True
+    for component in range(VECTOR if operand.vector else 1):
+        trial.at(operand.value, operand.at(component))
+    return bindings.touched
+
+
+def streamed_by(operand: Operand, context: Context) -> set[Place]:
+    """The regions in which it reads other elements along the axis on which it is loaded."""
+    name = f"{operand.fast}{VECTOR}" if operand.vector else operand.fast
+    touched = touched_by(operand, context)
+    return {t.region for t in touched if name in {v.name for v in t.position.variables()}}
+
+
+def vector_regions(touched: Sequence[Touch]) -> set[Place]:
+    """Those all of whose elements are reached as parts of vectors."""
+    return {t.region for t in touched} - {t.region for t in touched if not t.may_be_vector}
+
+
+def _is_loaded_by_vectors(operand: Operand, context: Context) -> bool:
+    streamed = streamed_by(operand, context)
+    return bool(streamed) and streamed <= vector_regions(touched_by(operand, context))
+
+
+def _sectors(operand: Operand, positions: list[Index], fast: str) -> tuple[int, int]:
+    """Sectors that a subgroup touches if its lanes follow an axis first; ties go to its own."""
+    slow = operand.own if fast == INNER else INNER
+    length = min(TILE_DEPTH if fast == INNER else TILE, operand.extent(fast))
+    total = 0
+    for position in positions:
+        found = set()
+        for lane in range(LANES):
+            place = {fast: lane % length, slow: min(lane // length, operand.extent(slow) - 1)}
+            at = {v: constant(place.get(v.name, 0)) for v in position.variables()}
+            found.add(position.substitute(at).offset // SECTOR)
+        total += len(found)
+    return total, int(fast == INNER)
 
 
 def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
     """The loading function, and whether its arguments are `NAME_side(…)` and `NAME_step(k)`."""
-    own = tuple(letter for letter, _ in operand.arguments if letter != INNER)
-    sides = {operand.side: own, "step": (INNER,)}
-    if not _tried(operand, context, Hoist(sides)).saves:
+    inner = (INNER, f"{INNER}{VECTOR}")
+    own = tuple(name for name in operand.parameters if name not in inner)
+    step = tuple(name for name in operand.parameters if name in inner)
+    sides = {operand.side: own, "step": step}
+    if not _tried(operand, context, Hoist(sides), emitter.bindings.vectors).saves:
         return write_plain_loader(operand, context, emitter)
     hoist = Hoist(sides)
     emitter.hoist, emitter.loaded = hoist, hoist.loaded
@@ -42,21 +144,35 @@ def write_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[
 
 def write_plain_loader(operand: Operand, context: Context, emitter: Emitter) -> tuple[str, bool]:
     """The loading function, of plain coordinates."""
-    parameters = ", ".join(f"{letter}: u32" for letter, _ in operand.arguments)
+    parameters = ", ".join(f"{name}: u32" for name in operand.parameters)
     return f"fn {operand.name}({parameters}) {_element(operand, emitter)}", False
 
 
-def _tried(operand: Operand, context: Context, hoist: Hoist) -> Hoist:
+def _tried(operand: Operand, context: Context, hoist: Hoist, vectors: Set[Place]) -> Hoist:
     """What could be hoisted; good for no code, because buffers have other names here."""
-    trial = Emitter(context.inlined, context.bindings())
+    trial = Emitter(context.inlined, context.bindings(vectors))
     trial.hoist, trial.loaded = hoist, hoist.loaded
     _element(operand, trial)
     return hoist
 
 
 def _element(operand: Operand, emitter: Emitter) -> str:
-    letters = operand.arguments[-len(operand.value.shape) :]
+    """The body of a loading function."""
     emitter.outer = Scope()
-    result = emitter.at(operand.value, tuple(variable(*letter) for letter in letters))
+    emitter.shares = operand.vector
+    count = VECTOR if operand.vector else 1
+    found = [emitter.at(operand.value, operand.at(component)) for component in range(count)]
+    emitter.shares = False
     lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
-    return f"-> f32 {{\n{lines}  return {result};\n}}"
+    kind = "vec4f" if operand.vector else "f32"
+    return f"-> {kind} {{\n{lines}  return {vector_of(found)};\n}}"
+
+
+def vector_of(parts: list[str]) -> str:
+    """`vec4f(a, b, c, d)`, or `v` for `v.x`, `v.y`, `v.z`, `v.w`."""
+    if len(parts) == 1:
+        return parts[0]
+    whole = parts[0].removesuffix(".x")
+    if parts == [f"{whole}.{component}" for component in COMPONENTS]:
+        return whole
+    return f"vec4f({', '.join(parts)})"

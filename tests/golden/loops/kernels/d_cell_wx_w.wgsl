@@ -1,6 +1,6 @@
 // d.cell.wx.w
 // from loops.wg:10
-// 2 x 1 x 1 workgroups of 8 x 8 threads (gpu)
+// 1 x 1 x 1 workgroups of 32 x 4 threads (gpu)
 //   x0: xs f32[2, 6, 3]
 //   x1: d.cell.wx.add.all f32[6, 2, 20]
 //   y0: d.cell.wx.w f32[3, 20]
@@ -11,13 +11,16 @@
 const ROWS = 3u;
 const COLS = 20u;
 const DEPTH = 12u;
-const SIDE = 8u;
-const TM = 2u;
-const TN = 2u;
-const TILE = 16u;
-const TK = 16u;
-const WIDTH = 2u;
-const VECTORS = 8u;
+const ACROSS = 32u;
+const DOWN = 4u;
+const THREADS = 128u;
+const TM = 1u;
+const TN = 1u;
+const TK = 12u;
+const ROWS_TILE = 4u;
+const COLS_TILE = 32u;
+const LEFT_STRIDE = 4u;
+const RIGHT_STRIDE = 32u;
 
 struct LeftRow { p0: u32 }
 
@@ -49,66 +52,48 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
   y0[m * 20u + n] = product;
 }
 
-// A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
-// It walks along the inner axis TK at a time, sharing both operands' blocks as vectors of WIDTH
-// rows or columns; zeros pad the edges.
-var<workgroup> left_tile: array<vec2f, VECTORS * TK>;
-var<workgroup> right_tile: array<vec2f, VECTORS * TK>;
+// A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
+// thread. It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
+var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
+var<workgroup> right_tile: array<f32, TK * RIGHT_STRIDE>;
 
-@compute @workgroup_size(SIDE, SIDE)
+@compute @workgroup_size(ACROSS, DOWN)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(local_invocation_id) lane: vec3u,
   @builtin(local_invocation_index) slot: u32,
 ) {
   let z = group.z;
-  let m_tile = group.y * TILE;
-  let n_tile = group.x * TILE;
-  // Where a thread's part of each block is: its rows and its place along the inner axis are the
-  // same in every block.
-  let m0 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 0u;
-  let row0 = left_row(z, min(m0, ROWS - 1u));
-  let m1 = m_tile + (slot + 0u * SIDE * SIDE) / TK * WIDTH + 1u;
-  let row1 = left_row(z, min(m1, ROWS - 1u));
-  let m2 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 0u;
-  let row2 = left_row(z, min(m2, ROWS - 1u));
-  let m3 = m_tile + (slot + 1u * SIDE * SIDE) / TK * WIDTH + 1u;
-  let row3 = left_row(z, min(m3, ROWS - 1u));
-  var c0_0 = vec2f();
-  var c1_0 = vec2f();
+  let m_tile = group.y * ROWS_TILE;
+  let n_tile = group.x * COLS_TILE;
+  // What is the same in every tile: the rows that a thread loads.
+  let m0_0 = m_tile + slot % ROWS_TILE;
+  let row0_0 = left_row(z, min(m0_0, ROWS - 1u));
+  var c0_0 = f32();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
-    let k_own = k_tile + slot % TK;
-    let down = left_step(min(k_own, DEPTH - 1u));
-    let left_at = slot % TK * VECTORS + slot / TK;
-    var x0 = 0.0;
-    if (m0 < ROWS && k_own < DEPTH) { x0 = left(row0, down); }
-    var x1 = 0.0;
-    if (m1 < ROWS && k_own < DEPTH) { x1 = left(row1, down); }
-    var x2 = 0.0;
-    if (m2 < ROWS && k_own < DEPTH) { x2 = left(row2, down); }
-    var x3 = 0.0;
-    if (m3 < ROWS && k_own < DEPTH) { x3 = left(row3, down); }
-    left_tile[left_at + 0u * (SIDE * SIDE / TK)] = vec2f(x0, x1);
-    left_tile[left_at + 1u * (SIDE * SIDE / TK)] = vec2f(x2, x3);
-    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
-      let k = k_tile + i / VECTORS;
-      var x = vec2f();
-      let n = n_tile + i % VECTORS * WIDTH;
-      if (n + 0u < COLS && k < DEPTH) { x[0] = right(z, k, n + 0u); }
-      if (n + 1u < COLS && k < DEPTH) { x[1] = right(z, k, n + 1u); }
-      right_tile[i] = x;
+    let left_k0 = k_tile + slot / ROWS_TILE;
+    let left_k0_step = left_step(min(left_k0, DEPTH - 1u));
+    var left0_0 = 0.0;
+    if (slot < 48u && m0_0 < ROWS) { left0_0 = left(row0_0, left_k0_step); }
+    for (var i = 0u; i < 3u; i++) {
+      let u = slot + i * THREADS;
+      let right_k0 = k_tile + u / COLS_TILE;
+      let n0_0 = n_tile + u % COLS_TILE;
+      var right0_0 = 0.0;
+      if (n0_0 < COLS) { right0_0 = right(z, right_k0, n0_0); }
+      right_tile[(u / COLS_TILE) * RIGHT_STRIDE + u % COLS_TILE] = right0_0;
     }
+    if (slot < 48u) { left_tile[(slot / ROWS_TILE) * LEFT_STRIDE + slot % ROWS_TILE] = left0_0; }
     workgroupBarrier();
     for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * VECTORS + lane.y * (TM / WIDTH) + 0u];
-      let b0 = right_tile[k * VECTORS + lane.x * (TN / WIDTH) + 0u];
-      c0_0 = fma(vec2f(a0[0]), b0, c0_0);
-      c1_0 = fma(vec2f(a0[1]), b0, c1_0);
+      let a0 = left_tile[k * LEFT_STRIDE + lane.y];
+      let b0 = right_tile[k * RIGHT_STRIDE + lane.x];
+      c0_0 = fma(a0, b0, c0_0);
     }
     workgroupBarrier();
   }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c0_0[0]); }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c0_0[1]); }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c1_0[0]); }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c1_0[1]); }
+  let row0 = m_tile + lane.y;
+  if (row0 < ROWS) {
+  if (n_tile + lane.x < COLS) { finish(z, row0, n_tile + lane.x, c0_0); }
+  }
 }

@@ -1,83 +1,83 @@
 // d.mix.reshape
 // from tokens.wg:13
-// 1 x 1 x 1 workgroups of 8 x 8 threads (gpu)
+// 1 x 1 x 1 workgroups of 4 x 16 threads (gpu)
 //   x0: d.mix.add f32[2, 5, 8]
 //   x1: mix.w f32[4, 8]
 //   y0: d.mix.reshape f32[10, 4]
-@group(0) @binding(0) var<storage, read> x0: array<f32, 80>;
-@group(0) @binding(1) var<storage, read> x1: array<f32, 32>;
+@group(0) @binding(0) var<storage, read> x0: array<vec4f, 20>;
+@group(0) @binding(1) var<storage, read> x1: array<vec4f, 8>;
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 40>;
 
 const ROWS = 10u;
-const COLS = 4u;
 const DEPTH = 8u;
-const SIDE = 8u;
-const TM = 2u;
-const TN = 2u;
-const TILE = 16u;
-const TK = 16u;
-const WIDTH = 2u;
-const VECTORS = 8u;
+const ACROSS = 4u;
+const DOWN = 16u;
+const TM = 1u;
+const TN = 1u;
+const TK = 8u;
+const ROWS_TILE = 16u;
+const COLS_TILE = 4u;
+const LEFT_STRIDE = 18u;
+const RIGHT_STRIDE = 10u;
 
-fn left(z: u32, m: u32, k: u32) -> f32 {
-  let x_0 = x0[m * 8u + k];
-  return x_0;
+fn left(z: u32, m: u32, k4: u32) -> vec4f {
+  let four_0 = x0[m * 2u + k4];
+  return four_0;
 }
 
-fn right(z: u32, k: u32, n: u32) -> f32 {
-  let x_1 = x1[n * 8u + k];
-  return x_1;
+fn right(z: u32, k4: u32, n: u32) -> vec4f {
+  let four_1 = x1[n * 2u + k4];
+  return four_1;
 }
 
 fn finish(z: u32, m: u32, n: u32, product: f32) {
   y0[m * 4u + n] = product;
 }
 
-// A workgroup of SIDE x SIDE threads makes a TILE x TILE block of the result, TM x TN per thread.
-// It walks along the inner axis TK at a time, sharing both operands' blocks as vectors of WIDTH
-// rows or columns; zeros pad the edges.
-var<workgroup> left_tile: array<vec2f, VECTORS * TK>;
-var<workgroup> right_tile: array<vec2f, VECTORS * TK>;
+// A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
+// thread. It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
+var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
+var<workgroup> right_tile: array<f32, TK * RIGHT_STRIDE>;
 
-@compute @workgroup_size(SIDE, SIDE)
+@compute @workgroup_size(ACROSS, DOWN)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(local_invocation_id) lane: vec3u,
   @builtin(local_invocation_index) slot: u32,
 ) {
   let z = group.z;
-  let m_tile = group.y * TILE;
-  let n_tile = group.x * TILE;
-  var c0_0 = vec2f();
-  var c1_0 = vec2f();
+  let m_tile = group.y * ROWS_TILE;
+  let n_tile = group.x * COLS_TILE;
+  var c0_0 = f32();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
-    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
-      let k = k_tile + i % TK;
-      let m = m_tile + i / TK * WIDTH;
-      var x = vec2f();
-      if (m + 0u < ROWS && k < DEPTH) { x[0] = left(z, m + 0u, k); }
-      if (m + 1u < ROWS && k < DEPTH) { x[1] = left(z, m + 1u, k); }
-      left_tile[i % TK * VECTORS + i / TK] = x;
-    }
-    for (var i = slot; i < VECTORS * TK; i += SIDE * SIDE) {
-      let k = k_tile + i / VECTORS;
-      var x = vec2f();
-      let n = n_tile + i % VECTORS * WIDTH;
-      if (n + 0u < COLS && k < DEPTH) { x[0] = right(z, k, n + 0u); }
-      if (n + 1u < COLS && k < DEPTH) { x[1] = right(z, k, n + 1u); }
-      right_tile[i] = x;
-    }
+    let left_k0 = k_tile / 4u + slot % 2u;
+    let m0_0 = m_tile + slot / 2u;
+    var left0_0 = vec4f();
+    if (slot < 32u && m0_0 < ROWS) { left0_0 = left(z, m0_0, left_k0); }
+    let right_k0 = k_tile / 4u + slot % 2u;
+    let n0_0 = n_tile + slot / 2u;
+    var right0_0 = vec4f();
+    if (slot < 8u) { right0_0 = right(z, right_k0, n0_0); }
+    let left_at0 = (slot % 2u) * 4u * LEFT_STRIDE + slot / 2u;
+    if (slot < 32u) { left_tile[left_at0] = left0_0[0]; }
+    if (slot < 32u) { left_tile[left_at0 + 1u * LEFT_STRIDE] = left0_0[1]; }
+    if (slot < 32u) { left_tile[left_at0 + 2u * LEFT_STRIDE] = left0_0[2]; }
+    if (slot < 32u) { left_tile[left_at0 + 3u * LEFT_STRIDE] = left0_0[3]; }
+    let right_at0 = (slot % 2u) * 4u * RIGHT_STRIDE + slot / 2u;
+    if (slot < 8u) { right_tile[right_at0] = right0_0[0]; }
+    if (slot < 8u) { right_tile[right_at0 + 1u * RIGHT_STRIDE] = right0_0[1]; }
+    if (slot < 8u) { right_tile[right_at0 + 2u * RIGHT_STRIDE] = right0_0[2]; }
+    if (slot < 8u) { right_tile[right_at0 + 3u * RIGHT_STRIDE] = right0_0[3]; }
     workgroupBarrier();
     for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * VECTORS + lane.y * (TM / WIDTH) + 0u];
-      let b0 = right_tile[k * VECTORS + lane.x * (TN / WIDTH) + 0u];
-      c0_0 = fma(vec2f(a0[0]), b0, c0_0);
-      c1_0 = fma(vec2f(a0[1]), b0, c1_0);
+      let a0 = left_tile[k * LEFT_STRIDE + lane.y];
+      let b0 = right_tile[k * RIGHT_STRIDE + lane.x];
+      c0_0 = fma(a0, b0, c0_0);
     }
     workgroupBarrier();
   }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 0u, c0_0[0]); }
-  if (m_tile + lane.y * TM + 0u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 0u, n_tile + lane.x * TN + 1u, c0_0[1]); }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 0u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 0u, c1_0[0]); }
-  if (m_tile + lane.y * TM + 1u < ROWS && n_tile + lane.x * TN + 1u < COLS) { finish(z, m_tile + lane.y * TM + 1u, n_tile + lane.x * TN + 1u, c1_0[1]); }
+  let row0 = m_tile + lane.y;
+  if (row0 < ROWS) {
+  finish(z, row0, n_tile + lane.x, c0_0);
+  }
 }

@@ -1,0 +1,153 @@
+"""How a matrix product is cut into tiles: the shape that a GPU of middling size finishes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+
+from wgcc.ir.graph import Value
+
+# Rows or columns that are read from a tile at once.
+VECTOR = 4
+# Results of a thread along each side, and tiles along each side.
+BLOCKS = (8, 4, 2, 1)
+SIDES = (128, 64, 32, 16, 8, 4, 2)
+# How far a tile may reach along the inner axis, if that is a multiple; if it is of none, so far.
+DEPTHS, DEPTH = (64, 48, 32, 24, 20, 16, 13, 12, 10, 8), 16
+# Of these, whole sectors of memory.
+SECTOR = 8
+# Workgroup memory that WebGPU grants, and threads. Subgroups of some GPUs have 64 lanes.
+MEMORY, MAX_THREADS, MIN_THREADS, SUBGROUP = 16_384, 256, 64, 32
+# Elements of an operand that a thread loads for a tile: more would take too many registers.
+MAX_LOADS = 16
+# The GPUs that shapes are chosen for, a large and a small one, by their units. In a cycle a unit
+# makes 128 multiply-adds and moves 128 bytes of workgroup memory and, if all units do so, 16 of
+# memory. Each tile waits so many cycles for what it loads, and some for its barriers.
+UNITS, LANES, SHARED_BYTES, CACHED_BYTES, LATENCY, BARRIERS = (46, 10), 128, 128, 16, 600, 40
+# A product of more operations than this should have so many workgroups.
+LARGE, ENOUGH_WORKGROUPS = 1 << 20, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """`batch` products of `rows × inner` by `inner × cols`."""
+
+    batch: int
+    rows: int
+    cols: int
+    inner: int
+
+    @classmethod
+    def of(cls, a: Value, b: Value) -> Sizes:
+        batch = a.shape[0] if len(a.shape) == 3 else 1
+        return cls(batch, a.shape[-2], b.shape[-1], a.shape[-1])
+
+    @property
+    def flops(self) -> int:
+        return 2 * self.batch * self.rows * self.cols * self.inner
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`down × across` threads with `tm × tn` results each; `tk` elements of the inner axis."""
+
+    down: int
+    across: int
+    tm: int
+    tn: int
+    tk: int
+
+    @property
+    def rows(self) -> int:
+        return self.down * self.tm
+
+    @property
+    def cols(self) -> int:
+        return self.across * self.tn
+
+    @property
+    def threads(self) -> int:
+        return self.down * self.across
+
+    def workgroups(self, sizes: Sizes) -> int:
+        return sizes.batch * ceil(sizes.rows / self.rows) * ceil(sizes.cols / self.cols)
+
+    def padded(self, sizes: Sizes) -> float:
+        """How much more arithmetic it does than the product has."""
+        rows, cols = ceil(sizes.rows / self.rows) * self.rows, ceil(sizes.cols / self.cols)
+        inner = ceil(sizes.inner / self.tk) * self.tk
+        return rows * cols * self.cols * inner / (sizes.rows * sizes.cols * sizes.inner)
+
+
+def tile_shapes(sizes: Sizes, count: int = 1) -> list[Tile]:
+    """The best shape, or the best few."""
+    shapes = list(_shapes(sizes))
+    large = [tile for tile in shapes if tile.threads >= MIN_THREADS]
+    depths = _depths(sizes.inner)
+    tiles = (replace(tile, tk=depth) for tile in large or shapes for depth in depths)
+    return sorted(filter(_fits, tiles), key=lambda tile: _order(sizes, tile))[:count]
+
+
+def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
+    """Shapes that take equally long are told apart by their numbers, the larger ones first."""
+    return _cycles(sizes, tile), -tile.rows, -tile.cols, -tile.tm, tile.tk
+
+
+def _depths(inner: int) -> list[int]:
+    if inner <= DEPTH:
+        return [inner]
+    found = [depth for depth in DEPTHS if inner % depth == 0]
+    return [depth for depth in found if depth % SECTOR == 0] or found or [DEPTH]
+
+
+def _fits(tile: Tile) -> bool:
+    most = max(tile.rows, tile.cols) * tile.tk
+    small = most <= MAX_LOADS * tile.threads or tile.tk <= DEPTH
+    return small and _memory(tile) <= MEMORY
+
+
+def _shapes(sizes: Sizes) -> Iterator[Tile]:
+    """All that are not far larger than the product."""
+    for rows in _sides(sizes.rows):
+        for cols in _sides(sizes.cols):
+            for tm in BLOCKS:
+                for tn in BLOCKS:
+                    threads = rows // tm * (cols // tn)
+                    divides = rows % tm == 0 and cols % tn == 0
+                    if divides and 0 < threads <= MAX_THREADS:
+                        yield Tile(rows // tm, cols // tn, tm, tn, 0)
+
+
+def _sides(size: int) -> list[int]:
+    return [side for side in SIDES if side < 2 * size] or [SIDES[-1]]
+
+
+def _memory(tile: Tile) -> int:
+    """Bytes of both tiles, each row with what may pad it."""
+    return 4 * tile.tk * (tile.rows + tile.cols + 2 * SUBGROUP)
+
+
+def _cycles(sizes: Sizes, tile: Tile) -> float:
+    """What the busiest part of a unit takes, or one workgroup alone if that takes longer."""
+    subgroups = tile.threads / SUBGROUP
+    reads = _reads(tile.tm) + _reads(tile.tn)
+    issued = subgroups * (tile.tm * tile.tn + reads) * SUBGROUP / LANES
+    shared = subgroups * (tile.tm + tile.tn) * SUBGROUP * VECTOR / SHARED_BYTES
+    loaded = VECTOR * (tile.rows + tile.cols) / CACHED_BYTES
+    tiles = ceil(sizes.inner / tile.tk)
+    step = tile.tk * max(issued, shared, loaded) + BARRIERS
+    stored = VECTOR * tile.rows * tile.cols / CACHED_BYTES
+    workgroups = tile.workgroups(sizes)
+    alone = tiles * (LATENCY + tile.tk * (tile.tm * tile.tn + reads))
+    busy = [ceil(workgroups / units) * (tiles * step + stored) for units in UNITS]
+    few = sizes.flops > LARGE and workgroups < ENOUGH_WORKGROUPS
+    # Padding costs energy even where it costs no time.
+    return sum(max(time, alone) for time in busy) * tile.padded(sizes) ** 2 * (4 if few else 1)
+
+
+def _reads(block: int) -> int:
+    return block // VECTOR if block >= VECTOR else block
+
+
+__all__ = ["Sizes", "Tile", "tile_shapes"]
