@@ -257,6 +257,7 @@ MAY_IMPORT = {
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
     "rows": ("core",),
+    "inputs": ("core",),
     "data": ("core", "files"),
     "wasm": ("core",),
     "tune": ("core", "check", "files"),

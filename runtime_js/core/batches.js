@@ -1,6 +1,7 @@
 // The inputs of one call, and what marks a data set.
 
 import { toWords } from './arrays.js';
+import { loadInputs } from './parts.js';
 import { mapRecord, ownOf } from './records.js';
 
 /** @import { NamedWords } from './arrays.js' */
@@ -8,6 +9,26 @@ import { mapRecord, ownOf } from './records.js';
 
 /** What `readData` returns has this key: arrays, and the preparation that made them. */
 export const DATA = Symbol.for('wgcc.data');
+
+/**
+ * Whether an input is no list of numbers, but may stand for one: nested arrays, a picture, a buffer
+ * of the GPU.
+ * @param {any} value
+ */
+export function isUnusual(value) {
+  return (
+    Object(value) === value && (typeof value.map !== 'function' || Object(value[0]) === value[0])
+  );
+}
+
+/**
+ * Nested arrays and pictures become lists of numbers.
+ * @param {Plan} plan @param {string} entryName @param {any} inputs
+ */
+export async function withoutUnusual(plan, entryName, inputs) {
+  if (!Object.values(Object(inputs)).some(isUnusual)) return inputs;
+  return (await loadInputs()).plainInputs(plan, entryName, inputs);
+}
 
 /**
  * One call's inputs as words, after checks of names, shapes, types and ranges; undefined if

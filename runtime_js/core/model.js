@@ -2,7 +2,7 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { fit } from './fit.js';
-import { loadData, loadFiles, loadInspect } from './parts.js';
+import { loadData, loadFiles, loadInputs, loadInspect } from './parts.js';
 
 /** @import { Session } from './session.js' */
 
@@ -40,10 +40,7 @@ export function createModel(session) {
     get classes() {
       return session.classes;
     },
-    call: async (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
-      session.preparation
-        ? (await loadData()).callRaw(session, entryName, inputs)
-        : session.call(entryName, inputs),
+    call: (/** @type {[string, any, any]} */ ...given) => call(session, ...given),
     callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.call(entryName, inputs),
     readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
@@ -68,8 +65,17 @@ export function createModel(session) {
   // With a method `then`, `await` would treat the model as a promise.
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
-      model[entryName] ??= (/** @type {any} */ inputs) => model.call(entryName, inputs);
+      model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
   return model;
+}
+
+/**
+ * @param {Session} session @param {string} entryName @param {any} [inputs] @param {any} [options]
+ */
+async function call(session, entryName, inputs = {}, options = undefined) {
+  if (options) return (await loadInputs()).callWith(session, entryName, inputs, options);
+  if (session.preparation) return (await loadData()).callRaw(session, entryName, inputs);
+  return session.call(entryName, inputs);
 }
 
 /** @param {Session} session @param {typeof SETTINGS[number]} name @returns {PropertyDescriptor} */

@@ -87,15 +87,18 @@ export class Runner {
 
   /**
    * @param {GPUCommandEncoder} encoder @param {GPUBuffer} staging
-   * @param {NamedWords} batch @param {number} start in `staging`
+   * @param {Record<string, Words | GPUBuffer>} batch @param {number} start in `staging`
    */
   #recordInputs(encoder, staging, batch, start) {
     let from = start;
     for (const [port, { buffer, offset }] of Object.entries(this.inputs)) {
-      const { byteLength } = batch[port];
-      this.machine.stage(staging, from, batch[port]);
-      encoder.copyBufferToBuffer(staging, from, this.machine.buffers[buffer], offset, byteLength);
-      from += byteLength;
+      const given = batch[port];
+      const to = this.machine.buffers[buffer];
+      if ('byteLength' in given) {
+        this.machine.stage(staging, from, given);
+        encoder.copyBufferToBuffer(staging, from, to, offset, given.byteLength);
+        from += given.byteLength;
+      } else encoder.copyBufferToBuffer(given, 0, to, offset, given.size);
     }
   }
 

@@ -2,6 +2,7 @@
 // predictions are scaled back. Mirrors preparation.py.
 
 import { listOf } from '../core/arrays.js';
+import { withoutUnusual } from '../core/batches.js';
 import { elementCount, isFloat } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 
@@ -18,7 +19,8 @@ export async function callRaw(session, entryName, inputs) {
   const { plan, preparation } = session;
   const entry = ownOf(plan.entries, entryName);
   if (!entry || entry.training) return session.call(entryName, inputs);
-  const prepared = mapRecord(Object(inputs), (value, name) => {
+  const plain = await withoutUnusual(plan, entryName, inputs);
+  const prepared = mapRecord(Object(plain), (value, name) => {
     const scaling = scalingOf(preparation, name);
     const tensor = plan.tensors[ownOf(entry.inputs, name) ?? ''];
     // What does not fit is reported by the check that follows.

@@ -73,7 +73,11 @@ function labelled(file) {
  * @param {SourceFile} file @param {Layout} layout
  */
 export async function readPicture(file, layout) {
-  const bitmap = await openPicture(file);
+  return averagedBitmap(await openPicture(file), layout);
+}
+
+/** @param {ImageBitmap} bitmap is closed @param {Layout} layout */
+export async function averagedBitmap(bitmap, layout) {
   const { width, height } = bitmap;
   const averaged = new Averaged(width, height, layout);
   const rows = Math.max(1, Math.min(height, Math.floor(STRIP_PIXELS / width)));

@@ -10,10 +10,10 @@
 
 const CHANNELS = [1, 3, 4];
 const WHITE = 255;
-const RGBA = 4;
+export const RGBA = 4;
 const RGB = 3;
 
-/** The layout of an input, if its rows have the shape of a picture. @param {Port} port @returns {Layout | undefined} */
+/** The layout of an input, if its rows have the shape of a picture. @param {Pick<Port, 'rowShape'>} port @returns {Layout | undefined} */
 export function layoutOf({ rowShape }) {
   const [first, second, third] = rowShape;
   if (rowShape.length === 3 && CHANNELS.includes(first))

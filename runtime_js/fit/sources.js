@@ -2,7 +2,7 @@
 // source returns batches as words, and can start at any position.
 
 import { listOf } from '../core/arrays.js';
-import { batchOf, DATA, visitInputs } from '../core/batches.js';
+import { batchOf, DATA, visitInputs, withoutUnusual } from '../core/batches.js';
 import { fail } from '../core/errors.js';
 import { convertInSlices } from '../core/long_arrays.js';
 import { loadCheck } from '../core/parts.js';
@@ -39,10 +39,11 @@ export async function openSource(plan, entryName, data, progress, length) {
   const batches = isFunction ? calls(data, step) : startedOver(data, progress.position, length);
   return async () => {
     const { value } = await batches.next();
-    if (value)
-      return (
-        batchOf(plan, entryName, value) ?? (await loadCheck()).refuseInputs(plan, entryName, value)
-      );
+    if (!value) return;
+    const plain = await withoutUnusual(plan, entryName, value);
+    return (
+      batchOf(plan, entryName, plain) ?? (await loadCheck()).refuseInputs(plan, entryName, plain)
+    );
   };
 }
 
@@ -88,11 +89,12 @@ async function* startedOver(data, position, { hasEnd, epochs = Infinity }) {
 /**
  * Whole data sets: rows of the first axis, in an order that seed and epoch determine. Rows after the
  * last full batch of an epoch are left out; the next epoch has another order.
- * @param {Plan} plan @param {string} entryName @param {any} data
+ * @param {Plan} plan @param {string} entryName @param {any} given
  * @param {number} seed @param {number} position @param {Length} length
  * @returns {Promise<Source>}
  */
-async function openArrays(plan, entryName, data, seed, position, length) {
+async function openArrays(plan, entryName, given, seed, position, length) {
+  const data = await withoutUnusual(plan, entryName, given);
   const columns = visitInputs(plan, entryName, data, columnOf);
   const [batch, count] = rowCounts(Object.values(columns ?? {}));
   const isSound = length.hasEnd && columns && isConsistent(Object.values(columns), batch, count);

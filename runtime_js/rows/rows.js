@@ -6,8 +6,9 @@
 // them once more: those are subtracted, found in the same way.
 
 import { listOf } from '../core/arrays.js';
+import { isUnusual } from '../core/batches.js';
 import { convertInSlices } from '../core/long_arrays.js';
-import { loadCheck } from '../core/parts.js';
+import { loadCheck, loadInputs } from '../core/parts.js';
 import { elementCount } from '../core/plan.js';
 import { filterRecord, mapRecord, ownOf } from '../core/records.js';
 
@@ -24,6 +25,8 @@ import { filterRecord, mapRecord, ownOf } from '../core/records.js';
  * @returns {Promise<Outputs>}
  */
 export async function run(session, entryName, inputs) {
+  if (Object.values(Object(inputs)).some(isUnusual))
+    return (await loadInputs()).callWith(session, entryName, inputs);
   const count = await rowCount(session.plan, entryName, inputs);
   const rows = /** @type {Rows} */ (session.plan.entries[entryName].rows);
   return new Parts(session, entryName, rows, inputs, count).outputs();

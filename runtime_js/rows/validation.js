@@ -1,7 +1,7 @@
 // The option `validation` of `fit`: what becomes of it is a function that returns numbers by name.
 // Mirrors evaluation.py.
 
-import { batchOf, DATA } from '../core/batches.js';
+import { batchOf, DATA, withoutUnusual } from '../core/batches.js';
 import { fail } from '../core/errors.js';
 import { loadCheck } from '../core/parts.js';
 import { isScalar } from '../core/plan.js';
@@ -18,13 +18,14 @@ import { meanOfBatches, rowCount } from './rows.js';
  */
 export async function openValidation(session, model, options) {
   const { validation, validationEntry: entryName = 'eval' } = options;
-  const given = validation[DATA] ? validation.arrays : validation;
-  if (typeof given === 'function') return async () => numbersOf(await given(model));
-  if (Object(given) !== given || given[Symbol.iterator])
+  if (typeof validation === 'function') return async () => numbersOf(await validation(model));
+  if (Object(validation) !== validation || validation[Symbol.iterator])
     fail('data', 'validation', 'is an object of arrays, or a function');
   const { plan } = session;
   const entry = ownOf(plan.entries, entryName);
   if (!entry) return (await loadCheck()).refuseValidation(plan, entryName);
+  const arrays = validation[DATA] ? validation.arrays : validation;
+  const given = await withoutUnusual(plan, entryName, arrays);
   const isWhole = batchOf(plan, entryName, given) !== undefined;
   const count = isWhole ? 0 : await rowCount(plan, entryName, given, true);
   // What `readData` returns is prepared; other arrays hold what people read.

@@ -21,6 +21,13 @@ export async function right(): Promise<void> {
   await model.restore(bytes);
   console.log(await model.store(), await model.recall(), (await model.profile('eval')).rows[0].at, classes, (await model.call('eval', { image: new Uint8Array(360 * 64), label: new Int32Array(360) })).loss);
   console.log((await model.eval(few)).acc.shape.length);
+  const grid = Array.from({ length: 8 }, () => [0, 1, 2, 3, 4, 5, 6, 7]);
+  await model.predict({ image: [grid] });
+  await model.predict({ image: document.createElement('canvas') });
+  await model.predict({ image: new ImageData(8, 8) });
+  const kept: readonly number[] = (await model.predict({ image: [grid] }, { output: 'gpu' })).probs.shape, type: 'f32' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' = (await model.call('predict', { image: [grid] }, { output: 'gpu' })).probs.dtype;
+  console.log(kept, type);
+  await model.fit({ image: [grid, grid], label: [1, 2] }, { steps: 1 });
   await model.lost.then(info => info.reason);
   await model.recover();
   model.dispose();
@@ -64,6 +71,10 @@ export async function wrong(model: Digits): Promise<void> {
   model.fit({ image, label }, { steps: 1, entry: 'eval' });
   // @ts-expect-error a batch of a function
   model.fit(() => ({ image }), { steps: 1 });
+  // @ts-expect-error text is no list of numbers
+  await model.predict({ image: ['a'] });
+  // @ts-expect-error where outputs stay
+  await model.predict({ image }, { output: 'cpu' });
   // @ts-expect-error a report's output
   (await model.fit({ image, label }, { steps: 1 })).reports[0].outputs.accuracy;
   // @ts-expect-error an output that is no number

@@ -22,6 +22,7 @@ FILES = {
     "wgcc/draw.js": "draw/draw.js",
     "wgcc/inspect.js": "inspect/inspect.js",
     "wgcc/rows.js": "rows/calls.js",
+    "wgcc/inputs.js": "inputs/inputs.js",
     "wgcc/data.js": "data/data.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tune.js": "tune/tune.js",

@@ -130,6 +130,8 @@ def _methods(plan: Plan) -> Iterable[str]:
         # Without quotes, `new` would declare a constructor.
         method = f"'{entry}'" if entry == "new" else entry
         yield f"  {method}(inputs{optional}: Inputs['{entry}']): Promise<Outputs['{entry}']>;"
+        options = f"options: {{ output: 'gpu' }}): Promise<GpuOutputs<'{entry}'>>;"
+        yield f"  {method}(inputs: Inputs['{entry}'], {options}"
     yield "}\n"
     yield f"export declare function load(options?: LoadOptions): Promise<{model}>;"
 

@@ -2,8 +2,16 @@
 // WebGPU's types are built into TypeScript 6 and newer; before, they come from @webgpu/types, if you install it.
 type Global<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : unknown;
 
-/** An input: a typed array of all elements in row-major order, or a number if there is one element. If it has a `shape`, that must fit. */
-export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never);
+type Known<K extends string> = typeof globalThis extends Record<K, { prototype: infer T }> ? T : never;
+/** For inputs with rows of shape [C, H, W], [H, W, C] or [H, W]: cropped, averaged and, for floats, divided by 255. */
+export type Picture = Known<'ImageData'> | Known<'HTMLCanvasElement'> | Known<'OffscreenCanvas'> | Known<'ImageBitmap'> | Known<'HTMLVideoElement'> | Known<'VideoFrame'> | Known<'HTMLImageElement'> | Known<'Blob'>;
+/** Numbers, or lists of equal length. */
+export type NumberList = readonly (number | NumberList | Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array)[];
+/**
+ * An input: a typed array of all elements in row-major order, or a number if there is one element. If it has a `shape`, that must
+ * fit. Also nested arrays, pictures, and a buffer of the model's `device`, of which the numbers are not checked.
+ */
+export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never) | NumberList | (S extends readonly [number, number, number, ...number[]] ? Picture | readonly Picture[] : never) | Known<'GPUBuffer'>;
 /** An output: a typed array with its shape. */
 export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
 
@@ -61,18 +69,21 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Regression extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
   predict(inputs: Inputs['predict']): Promise<Outputs['predict']>;
+  predict(inputs: Inputs['predict'], options: { output: 'gpu' }): Promise<GpuOutputs<'predict'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Regression>;
 
 /** Batches for `fit`: whole data sets (any number of rows, shuffled by `seed`), what `readData` read, a function of the step, or an iterable. */
 export type Data<E extends keyof Inputs> =
-  | { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends infer I ? I extends { readonly shape?: readonly number[] } ? Omit<I, 'shape'> & Sized<I> : I : never }
+  | { readonly [K in keyof Inputs[E]]: Rows<Inputs[E][K]> }
   | ((step: number) => Inputs[E] | null | undefined | Promise<Inputs[E] | null | undefined>)
   | Iterable<Inputs[E]>
   | AsyncIterable<Inputs[E]>
   | ReadData;
+type Rows<I> = I extends number | NumberList | Picture | readonly Picture[] ? I : Sized<I>;
 type Sized<I> = I extends Float32Array ? Float32Array : I extends Int32Array ? Int32Array : I extends Uint32Array ? Uint32Array : I extends Int8Array ? Int8Array : I extends Uint8Array ? Uint8Array : never;
 
 export interface FitOptions<E> {
@@ -102,7 +113,7 @@ export interface FitOptions<E> {
 }
 
 type Numbers = Readonly<Record<string, number>>;
-type Validation = { [E in keyof Inputs]: { readonly [K in keyof Inputs[E]]: Inputs[E][K] extends number ? number : Sized<Inputs[E][K]> | Extract<Inputs[E][K], number> } }[keyof Inputs];
+type Validation = { [E in keyof Inputs]: { readonly [K in keyof Inputs[E]]: Rows<Inputs[E][K]> } }[keyof Inputs];
 /** The outputs that are one float each. */
 type Scalars<O> = { readonly [K in keyof O as O[K] extends Float32Array & { readonly shape: readonly 1[] } ? K : never]: number };
 
@@ -220,6 +231,9 @@ export interface ReadData {
   split(share: number, seed?: number): Promise<[ReadData, ReadData]>;
 }
 
+/** Outputs on the GPU: destroy their buffers when you are done with them. */
+export type GpuOutputs<E extends keyof Outputs> = { readonly [K in keyof Outputs[E]]: { readonly buffer: Global<'GPUBuffer'>; readonly shape: readonly number[]; readonly dtype: 'f32' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' } };
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
@@ -239,6 +253,8 @@ export interface Loaded {
   /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
+  /** Leaves the outputs on the GPU, as copies that you destroy. */
+  call<E extends keyof Inputs>(entry: E, inputs: Inputs[E], options: { output: 'gpu' }): Promise<GpuOutputs<E>>;
   /** As `call`, with inputs as the model was trained with, whatever its preparation. */
   callPrepared<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;
   /**
