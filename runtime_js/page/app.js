@@ -4,24 +4,27 @@ $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
-load({ onProgress: showLoading }).then(begin, explain);
+load({ onProgress: showLoading }).then(begin).catch(explain);
 
 function showLoading({ stage, done, total }) {
   // Kernels also come later, when they are first needed.
   if (!page.model) say(`Loading ${stage}: ${done} of ${total}`);
 }
 
+// What is drawn on a canvas has the colours and the width of its time.
+const redraw = guarded(() => page.isReady && page.announce('look'));
+matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
+window.onresize = redraw;
+
 async function begin(loaded) {
   if (trained) await loaded.restore(decoded(trained));
   page.model = loaded;
   // For the browser's console, and for tests.
   globalThis.wgccPage = page;
-  const params = Object.values(plan.tensors)
-    .filter(({ role }) => role === 'param')
-    .reduce((sum, { shape }) => sum + elementCount(shape), 0);
   const { kind, name } = loaded.adapter;
   const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
-  say(`${params.toLocaleString()} parameters, on ${where}`);
+  const learned = trained ? `, trained for ${countOf(page.step, 'step')}` : '';
+  say(`${countOf(parameterCount(), 'parameter')}${learned}, on ${where}`);
   watch();
   await page.announce('loaded');
   page.isReady = true;

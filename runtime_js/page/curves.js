@@ -73,17 +73,20 @@ const curveOf = key => $(`plot-${key}`);
 /** Elements for each number and curve. */
 function makeCurves() {
   for (const key of scalarsOf(trainer)) {
-    addNumber(titleOf(key), numberId('training', key));
-    addNumber(`${titleOf(key)}, held out`, numberId('heldOut', key)).hidden = true;
+    addNumbers(key);
     if (key === lossKey) continue;
     const figure = make('figure', '', $('plots'));
     make('figcaption', titleOf(key), figure, { className: 'note' });
     make('canvas', '', figure, { id: `plot-${key}`, role: 'img' }).setAttribute('height', 110);
   }
 }
-function addNumber(title, id) {
+/** A number of the training, and that of the held-out rows beside it. */
+function addNumbers(key) {
   const place = make('div', '', $('numbers'));
-  make('dt', title, place);
-  make('dd', '–', place, { id });
-  return place;
+  make('dt', titleOf(key), place);
+  const value = make('dd', '', place);
+  make('span', '–', value, { id: numberId('training', key) });
+  const held = make('span', '', value, { className: 'held', hidden: true });
+  make('small', 'held out ', held);
+  make('span', '–', held, { id: numberId('heldOut', key) });
 }

@@ -56,7 +56,7 @@ function targetAt(entry, arrays, row) {
   if (!key || more.length) return;
   const value = arrays[key][row];
   const range = integersIn(trainer, key);
-  if (!range) return `${key} = ${shownNumber(rawNumber(key, value, 0))}`;
+  if (!range) return `${columnNames(key)?.[0] ?? key} = ${shownNumber(rawNumber(key, value, 0))}`;
   return classNames(rangeOf(range).high + 1)[value];
 }
 

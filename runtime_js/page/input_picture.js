@@ -228,7 +228,7 @@ function addTools(parent, surface) {
     onchange: guarded(({ target }) => surface.takeBlob(target.files[0])),
   });
   if (surface.picture.channels > 1) addColour(row, surface);
-  const invert = make('label', 'invert pictures', row);
+  const invert = make('label', '', row);
   make('input', '', invert, {
     type: 'checkbox',
     id: 'picture-invert',
@@ -237,6 +237,7 @@ function addTools(parent, surface) {
       surface.invert();
     },
   });
+  invert.append('invert');
   make('p', 'Draw, or paste or drop a picture here.', parent, { className: 'note' });
   acceptDrops(surface);
 }

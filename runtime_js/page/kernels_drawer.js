@@ -1,4 +1,20 @@
-// What runs on the GPU: each kernel of each entry, beside the line it comes from.
+// What is inside: sizes, the types of inputs and outputs, and each kernel beside the line it comes
+// from.
+
+const typeOf = ({ dtype, shape }) => dtype + (shape.length ? `[${shape.join(', ')}]` : '');
+const typesOf = ports =>
+  Object.entries(ports)
+    .map(([name, id]) => `${name}: ${typeOf(plan.tensors[id])}`)
+    .join(', ');
+
+function showFacts() {
+  const facts = make('ul', '', $('kernels'), { className: 'note' });
+  make('li', `${countOf(parameterCount(), 'parameter')}`, facts);
+  make('li', `${(plan.memory.peak / 2 ** 20).toFixed(1)} MB of memory on the GPU`, facts);
+  make('li', `${plan.generator}, from ${plan.model.source}`, facts);
+  for (const [name, { inputs, outputs }] of Object.entries(plan.entries))
+    make('code', `${name}(${typesOf(inputs)}) -> (${typesOf(outputs)})`, make('li', '', facts));
+}
 
 function showKernels() {
   const lines = source.split('\n');
@@ -17,4 +33,5 @@ function addKernel(entry, { kernel, at, label, grid }, lines) {
     make('pre', `// ${grid.join(' × ')} workgroups\n${kernels[plan.kernels[kernel].file]}`, item);
 }
 
+showFacts();
 showKernels();

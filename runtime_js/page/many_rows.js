@@ -43,7 +43,8 @@ function showTable(entry, lines, found) {
   const keys = Object.keys(found).filter(key => plan.entries[entry].rows.outputs[key] === 'rows');
   const table = make('table', '');
   const head = make('tr', '', make('thead', '', table));
-  for (const name of [...fieldNames(entry), ...keys]) make('th', name, head);
+  const outputs = keys.map(key => outputName(entry, key));
+  for (const name of [...fieldNames(entry), ...outputs]) make('th', name, head);
   const body = make('tbody', '', table);
   lines.slice(0, MOST_LINES).forEach((line, i) => {
     const row = make('tr', '', body);
@@ -64,7 +65,7 @@ function showTable(entry, lines, found) {
 }
 function cellText(entry, key, list) {
   const values = Array.from(list);
-  if (values.length === 1) return oneText(entry, key, values[0]).replace(`${key} = `, '');
+  if (values.length === 1) return oneText(entry, key, values[0]).split(' = ').at(-1);
   if (!isClassCount(values.length)) return values.map(shownNumber).join(', ');
   const best = values.indexOf(Math.max(...values));
   const sure = areShares(values) ? ` (${(100 * values[best]).toFixed(0)} %)` : '';

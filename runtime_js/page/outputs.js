@@ -37,7 +37,7 @@ const isTextOutput = (entry, key) =>
 function oneText(entry, key, value) {
   const tensor = tensorOf(entry, 'outputs', key);
   if (isTextOutput(entry, key)) return vocabulary[value] ?? `${value}`;
-  if (isFloat(tensor)) return `${key} = ${shownNumber(value)}`;
+  if (isFloat(tensor)) return `${outputName(entry, key)} = ${shownNumber(value)}`;
   const names = preparedClasses();
   return names?.[value] ?? `${key} = ${value}`;
 }

@@ -30,7 +30,8 @@ const page = {
    * `running`: training began or ended;
    * `learned`: now and then while it trains;
    * `reset`: back to step 0; `values` follows;
-   * `values`: the model's values are others: trained, restored, reset.
+   * `values`: the model's values are others: trained, restored, reset;
+   * `look`: canvases are to be drawn again, in other colours or another size.
    */
   when(event, listener) {
     page.listeners[event] = [...(page.listeners[event] ?? []), listener];

@@ -28,7 +28,7 @@ function plot(canvas, lines, { log = false, range, dots = [] } = {}) {
     high: Math.max(...ys),
   };
   drawAxes(area, axes, log);
-  drawDots(area, axes, dots);
+  drawDots(area, axes, dots, area.style.getPropertyValue('--warm'));
   thinned.forEach((line, i) => {
     const colour = area.style.getPropertyValue(i ? '--warm' : '--accent');
     drawLine(
@@ -106,11 +106,12 @@ function drawLine(area, { left, right, low, high }, line, colour) {
     );
   context.stroke();
   context.lineWidth = 1;
+  if (line.length === 1) drawDots(area, { left, right, low, high }, line, colour);
 }
 
-function drawDots(area, { left, right, low, high }, dots) {
-  const { context, style } = area;
-  context.fillStyle = style.getPropertyValue('--warm');
+function drawDots(area, { left, right, low, high }, dots, colour) {
+  const { context } = area;
+  context.fillStyle = colour;
   for (const [x, y] of dots) {
     context.beginPath();
     const place = [

@@ -148,8 +148,4 @@ $('reset').onclick = guarded(async () => {
   await page.reset(seed ? +seed : undefined);
   say(seed ? `Starts again, from seed ${seed}.` : 'Starts again.');
 });
-const redraw = () => {
-  if (page.model && trainer) curves.show();
-};
-matchMedia('(prefers-color-scheme: dark)').onchange = redraw;
-window.onresize = redraw;
+page.when('look', () => trainer && curves.show());

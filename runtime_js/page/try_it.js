@@ -131,7 +131,8 @@ page.when('loaded', () => {
 page.when('data', () => {
   if ($('entry').options.length) choose();
 });
-page.when('learned', refresh);
+page.when('learned', () => (isWriting() ? writeNowAndThen() : refresh()));
+page.when('look', refresh);
 page.when('values', () => {
   if (!choices().length) return;
   if (isWriting()) guarded(write)();

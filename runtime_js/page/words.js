@@ -6,6 +6,11 @@ const hasRows = (entry, key) => Boolean(plan.entries[entry].rows?.inputs.include
 const countOf = (count, one, many = `${one}s`) =>
   `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 
+const parameterCount = () =>
+  Object.values(plan.tensors)
+    .filter(({ role }) => role === 'param')
+    .reduce((sum, { shape }) => sum + elementCount(shape), 0);
+
 /** The shape of one row of an input. */
 function inputRow(entry, key) {
   const { shape } = tensorOf(entry, 'inputs', key);
@@ -101,4 +106,14 @@ function isClassCount(count) {
     const range = integersIn(trainer, key);
     return range && !isText(trainer, key) && rangeOf(range).high === count - 1;
   });
+}
+
+/** The name of an output: that of the data's column if it predicts one number of the data. */
+function outputName(entry, key) {
+  const { target } = preparation() ?? {};
+  const [column, ...more] = (target && columnNames(target)) ?? [];
+  const isOne =
+    elementCount(outputRow(entry, key)) === 1 && isFloat(tensorOf(entry, 'outputs', key));
+  const outputs = Object.keys(plan.entries[entry].outputs);
+  return column && !more.length && isOne && outputs.length === 1 ? column : key;
 }

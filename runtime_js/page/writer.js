@@ -2,6 +2,8 @@
 // and returns the next.
 
 const LETTERS = 200;
+/** Milliseconds between texts that are written while the model learns. */
+const WRITE_EVERY = 8000;
 
 /** The entry that writes, its names, and the entry that forgets what was read. */
 function findWriter() {
@@ -25,9 +27,11 @@ const settingsOf = (name, id) => Object.keys(plan.entries[name].inputs).filter(k
 const writer = findWriter();
 /** The text that is being written; a newer one ends it. */
 let writing = 0;
+let wroteAt = 0;
 
 async function write() {
   const mine = ++writing;
+  wroteAt = performance.now();
   const prompt = $('prompt').value || '\n';
   const unknown = unknownIn(prompt);
   $('prompt-warning').textContent = unknownWords(unknown);
@@ -63,6 +67,12 @@ async function* letters(prompt) {
   }
 }
 const settingValue = key => (key === 'temperature' ? Number($('temperature').value) : 1);
+
+/** While the model learns, so that one sees it learn. */
+function writeNowAndThen() {
+  const isOver = $('write').textContent === 'Write';
+  if (isOver && performance.now() - wroteAt > WRITE_EVERY) guarded(write)();
+}
 
 function stopWriting() {
   writing++;

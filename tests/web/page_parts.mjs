@@ -45,6 +45,9 @@ async function training() {
   found.numbers = await page.$$eval('#numbers > div:not([hidden])', all =>
     all.map(({ children }) => children[0].textContent),
   );
+  found.held = await page.$$eval('#numbers .held:not([hidden])', all =>
+    all.map(one => one.textContent),
+  );
   found.lossLabel = await page.getAttribute('#plot', 'aria-label');
   found.legend = await page.isVisible('#legend');
   found.undone = await page.evaluate(checkUndone);
@@ -335,6 +338,49 @@ async function exporting() {
   return found;
 }
 
+/** Every control is reached by the keyboard, is named, and shows that it has the focus. */
+async function keyboard() {
+  const page = await open('digits');
+  await page.click('#kernels > summary');
+  await page.evaluate(() => document.activeElement.blur());
+  const all = await page.evaluate(() => {
+    const kinds = 'button, input, select, textarea, summary, [tabindex="0"]';
+    const isThere = one => one.checkVisibility() && !one.disabled;
+    const found = [...document.querySelectorAll(kinds)].filter(isThere);
+    for (const [i, one] of found.entries()) one.dataset.control = i;
+    const nameOf = one =>
+      one.getAttribute('aria-label') || one.labels?.[0]?.textContent || one.textContent;
+    return { count: found.length, nameless: found.filter(one => !nameOf(one)).map(one => one.id) };
+  });
+  const reached = new Set();
+  const unseen = [];
+  for (let i = 0; i < all.count + 5; i++) {
+    await page.keyboard.press('Tab');
+    const focus = await page.evaluate(() => {
+      const one = document.activeElement;
+      const shown = one.type === 'file' ? one.parentElement : one;
+      const isSeen = getComputedStyle(shown).outlineStyle !== 'none';
+      return { control: one.dataset.control, isSeen, id: one.id };
+    });
+    if (focus.control !== undefined) reached.add(focus.control);
+    if (focus.control !== undefined && !focus.isSeen) unseen.push(focus.id);
+  }
+  const missed = await page.evaluate(
+    reached =>
+      [...document.querySelectorAll('[data-control]')]
+        .filter(one => !reached.includes(one.dataset.control))
+        .map(one => one.outerHTML.slice(0, 80)),
+    [...reached],
+  );
+  await page.focus('#start');
+  await page.fill('#target', '2');
+  await page.focus('#start');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.getElementById('step').textContent === '2');
+  await page.close();
+  return { ...all, missed, unseen };
+}
+
 const POLICY =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; worker-src 'self' blob:";
 /** served.html under a strict policy, on the GPU and as WebAssembly. */
@@ -367,6 +413,16 @@ async function served() {
   return found;
 }
 
-for (const part of [served, saving, sharing, exporting, training, fields, pictures, writing])
+for (const part of [
+  keyboard,
+  served,
+  saving,
+  sharing,
+  exporting,
+  training,
+  fields,
+  pictures,
+  writing,
+])
   seen[part.name] = await part();
 answer(seen);
