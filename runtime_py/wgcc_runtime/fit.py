@@ -17,7 +17,7 @@ from wgcc_runtime.data.result import Data
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
 from wgcc_runtime.history import History, Log, Pace, Report
-from wgcc_runtime.plan import Entry
+from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.recovery import Recovery
 from wgcc_runtime.replace_file import check_replaceable, previous
 from wgcc_runtime.runner import is_scalar
@@ -138,7 +138,15 @@ def check_places(checkpoint: Any, log: Any, resume: Any) -> None:
 
 
 def training_entry(model: Model, name: str) -> Entry:
-    entry = model.entry(name)
+    return check_training(model.plan, model.entry(name).name)
+
+
+def check_training(plan: Plan, name: str) -> Entry:
+    """An entry that `fit` can train."""
+    if name not in plan.entries:
+        near = did_you_mean(name, plan.entries)
+        raise WgccError("name", f"the model has no entry `{name}`{near}", name)
+    entry = plan.entries[name]
     if not entry.training:
         text = f"the entry `{name}` does not train: it updates no parameter by a gradient"
         raise WgccError("name", text, name)
@@ -160,14 +168,14 @@ def load_resumed(
     model: Model, checkpoint: Place | None, resume: bool | Place, data: Any
 ) -> Checkpoint | None:
     """Loads the checkpoint to resume from, if there is one; the model keeps the preparation."""
-    place = _resumed_place(checkpoint, resume)
+    place = resumed_place(checkpoint, resume)
     found = None if place is None else model.load(place, or_previous=True)
     if isinstance(data, Data):
         _keep_preparation(model, data, found)
     return found
 
 
-def _resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | None:
+def resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | None:
     if resume is False:
         return None
     path = checkpoint if resume is True else resume
@@ -178,13 +186,18 @@ def _resumed_place(checkpoint: Place | None, resume: bool | Place) -> Place | No
 
 def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> None:
     """What the data was prepared by belongs to the model; a resumed training must go on with it."""
-    if resumed and resumed.preparation not in (None, data.preparation):
+    if resumed:
+        check_preparation(data, resumed)
+    model.preparation = data.preparation
+
+
+def check_preparation(data: Data, resumed: Checkpoint) -> None:
+    if resumed.preparation not in (None, data.preparation):
         raise WgccError(
             "data",
             f"{resumed.path} was trained with data that was prepared in another way (its columns, "
             "classes or scaling differ): continue with the same data and options, or start anew",
         )
-    model.preparation = data.preparation
 
 
 def _recovery(model: Model, batches: Any) -> Recovery | None:

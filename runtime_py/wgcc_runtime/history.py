@@ -64,13 +64,14 @@ class History:
     """All reports of a `fit`, and why it ended (`steps`, `data`, `callback` or `stop`).
 
     `notes`: warnings about the checkpoint that training was resumed from. `workers`: a line for
-    each, if there were several.
+    each, if there were several; `steps_done` are then those of all together.
     """
 
     reports: list[Report] = field(default_factory=list)
     stopped: str = "steps"
     notes: tuple[str, ...] = ()
     workers: list[str] = field(default_factory=list)
+    steps_done: int = 0
 
     @property
     def losses(self) -> list[float]:

@@ -16,7 +16,7 @@ from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants, agreed
 from wgcc_runtime.distributed.averaging import cuts, mean
 from wgcc_runtime.distributed.identity import check_equal, identity
-from wgcc_runtime.distributed.rounds import Rounds
+from wgcc_runtime.distributed.rounds import Rounds, read_velocity, write_velocity
 from wgcc_runtime.distributed.setup import (
     Options,
     Start,
@@ -164,7 +164,7 @@ class MpiTeam:
         if not begin.is_resumed or self._rounds is None:
             return None
         place = self._options.checkpoint if self._options.resume is True else self._options.resume
-        return self._rounds.read_velocity(Path(place), begin.step)
+        return read_velocity(Path(place), self._options.outer, self._options.entry, begin.step)
 
     @property
     def is_leader(self) -> bool:
@@ -221,7 +221,8 @@ class MpiTeam:
 
     def save(self, path: Path, keep_previous: bool) -> None:
         if self._rounds:
-            self._rounds.write_velocity(path)
+            velocity, steps = self._rounds.outer.velocity, self.progress.steps
+            write_velocity(path, self._options.outer, velocity, steps)
         self._worker.model.save(path, keep_previous=keep_previous)
 
     def lines(self) -> list[WorkerLine]:

@@ -17,12 +17,12 @@ from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import say, show_json
-from wgcc.cli.worker_options import worker_options
+from wgcc.cli.worker_options import Range, worker_options
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
     from wgcc_runtime.history import History
-    from wgcc_runtime.model import Model
+    from wgcc_runtime.plan import Plan
 
 EXISTING = click.Path(exists=True, path_type=Path)
 COUNT = click.IntRange(min=1)
@@ -47,6 +47,8 @@ class Job:
     device: str | None
     resume: bool
     held_out: float | None
+    workers: Range | None = None
+    ray: str | None = None
     sync_every: int | None = None
     outer_lr: float = 1.0
     outer_momentum: float = 0.0
@@ -72,7 +74,10 @@ class Job:
         return shlex.join([*words, "--resume"])
 
     def _worker_options(self) -> dict[str, Any]:
+        workers = None if self.workers is None else "-".join(map(str, dict.fromkeys(self.workers)))
         return {
+            "--workers": workers,
+            "--ray": self.ray,
             "--sync-every": self.sync_every,
             "--outer-lr": None if self.outer_lr == 1.0 else self.outer_lr,
             "--outer-momentum": self.outer_momentum or None,
@@ -135,8 +140,8 @@ def command(
     bits as a run without a break. A checkpoint of another model, or of another optimizer, cannot
     be resumed; --weights starts a new run from its parameters and state.
 
-    Started by `mpiexec -n 4`, four processes train together: each computes the gradients of a
-    batch of its own, and all use their mean.
+    Started by `mpiexec -n 4`, or with --workers 4 on a Ray cluster, four processes train together:
+    each computes the gradients of a batch of its own, and all use their mean.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
     job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
@@ -147,13 +152,16 @@ def command(
 
 
 def run(job: Job, as_json: bool) -> None:
-    from wgcc.cli.train_together import run_mpi
+    from wgcc.cli.train_together import run_mpi, run_ray
     from wgcc_runtime.mpi import is_parallel
 
-    if is_parallel():
+    if job.workers:
+        run_ray(job, as_json)
+    elif is_parallel():
         run_mpi(job, as_json)
-    elif job.sync_every:
-        raise click.UsageError("--sync-every needs several workers: start it by mpiexec -n N")
+    elif job.ray or job.sync_every:
+        option = "--ray" if job.ray else "--sync-every"
+        raise click.UsageError(f"{option} needs several workers: --workers N, or mpiexec -n N")
     else:
         run_alone(job, as_json)
 
@@ -163,9 +171,9 @@ def run_alone(job: Job, as_json: bool) -> None:
     from wgcc.cli.progress import make_progress
 
     model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
-    data = read_for(model, job)
-    check_batch(model, job)
-    data, evaluation = evaluation_of(model, job, data)
+    data = read_for(model.plan, job, model.preparation)
+    check_batch(model.plan, job)
+    data, evaluation = evaluation_of(model.plan, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
     started = time.perf_counter()
     with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
@@ -185,7 +193,8 @@ def run_alone(job: Job, as_json: bool) -> None:
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
 
 
-def read_for(model: Model, job: Job) -> Data:
+def read_for(plan: Plan, job: Job, preparation: Any) -> Data:
+    """`preparation`: that of the weights."""
     from wgcc_runtime.bundle_files import open_bundle
     from wgcc_runtime.data.bundle_data import bundle_data
     from wgcc_runtime.data.form import form_of
@@ -193,41 +202,43 @@ def read_for(model: Model, job: Job) -> Data:
 
     if job.data:
         # Weights that were trained with a file go on with its columns, classes and scaling.
-        known = model.preparation if job.weights and not job.reading.chooses else None
-        data = job.reading.read(job.data, model, job.entry, preparation=known)
+        known = preparation if job.weights and not job.reading.chooses else None
+        data = job.reading.read(job.data, plan, job.entry, preparation=known)
         say_reading(job.data, data, job.reading)
         if known:
             say(f"note: Columns, classes and scaling are those of {job.weights}.")
         return data
-    found = bundle_data(open_bundle(job.bundle), form_of(model).entry(job.entry))
+    found = bundle_data(open_bundle(job.bundle), form_of(plan).entry(job.entry))
     if found is None:
         text = f"{job.bundle} holds no data for `{job.entry}`: give a file, or build it with --data"
         raise WgccError("data", text)
     return found
 
 
-def evaluation_of(model: Model, job: Job, data: Data) -> tuple[Data, Any]:
+def evaluation_of(plan: Plan, job: Job, data: Data) -> tuple[Data, Any]:
     """The data to train with, and what to evaluate on."""
     if job.eval:
         more = {"preparation": data.preparation} if data.preparation else {}
-        return data, job.reading.read(job.eval, model, "eval", **more).arrays
+        return data, job.reading.read(job.eval, plan, "eval", **more).arrays
     if job.held_out is None:
         return data, None
     from wgcc_runtime.errors import WgccError
 
-    if "eval" not in model.plan.entries:
+    if "eval" not in plan.entries:
         text = f"--held-out needs an entry `eval` that takes what `{job.entry}` takes"
         raise WgccError("name", f"{text} and does not train; the model has none", "eval")
-    inputs = model.entry("eval").inputs
+    inputs = plan.entries["eval"].inputs
     train, held = data.split(job.held_out)
     say(f"{held.rows} of {data.rows} rows are held out; eval is on them")
     return train, replace(held, arrays={n: a for n, a in held.arrays.items() if n in inputs})
 
 
-def check_batch(model: Model, job: Job) -> None:
+def check_batch(plan: Plan, job: Job) -> None:
+    from wgcc_runtime.data.form import form_of
     from wgcc_runtime.errors import WgccError
 
-    shapes = [tensor.shape for tensor in model.entry(job.entry).inputs.values() if tensor.shape]
+    inputs = form_of(plan).entry(job.entry).inputs.values()
+    shapes = [port.shape for port in inputs if port.shape]
     if job.batch is not None and shapes and shapes[0][0] != job.batch:
         raise WgccError(
             "shape",

@@ -1,4 +1,4 @@
-"""`wgcc train` with several workers: the processes of an MPI job."""
+"""`wgcc train` with several workers: the processes of an MPI job, or actors of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _train_mpi(job: Job, as_json: bool, processes: Processes) -> None:
         model = wgcc_runtime.load(
             job.bundle, device=job.device, weights=job.weights, seed=job.seed, verify=True
         )
-        data = read_for(model, job)
-        check_batch(model, job)
-        return model, *evaluation_of(model, job, data)
+        data = read_for(model.plan, job, model.preparation)
+        check_batch(model.plan, job)
+        return model, *evaluation_of(model.plan, job, data)
 
     model, data, evaluation = processes.agree(prepare)
     say(f"training `{job.entry}` of {model.plan.model} with {processes.size} workers (MPI)")
@@ -113,3 +113,38 @@ def _aborting(processes: Processes) -> Iterator[None]:
         click.echo(f"error: worker {processes.rank}: {type(error).__name__}: {error}", err=True)
         processes.abort(PROBLEM)
         raise
+
+
+def run_ray(job: Job, as_json: bool) -> None:
+    """The driver: it reads data, prints and writes; actors compute."""
+    from wgcc.cli.progress import make_progress
+    from wgcc_runtime import ray
+    from wgcc_runtime.bundle_files import open_bundle
+    from wgcc_runtime.loader import load_plan
+    from wgcc_runtime.values import StartValues
+
+    assert job.workers is not None
+    plan = load_plan(job.bundle)
+    check_batch(plan, job)
+    known = StartValues(plan, open_bundle(job.bundle), job.weights).preparation
+    data, evaluation = evaluation_of(plan, job, read_for(plan, job, known))
+    least, most = job.workers
+    count = f"{least}" if least == most else f"{least} to {most}"
+    say(f"training `{job.entry}` of {plan.model} with {count} workers (Ray)")
+    started = time.perf_counter()
+    with Interruption() as interruption, warnings_printed(), make_progress(job.steps) as progress:
+        history = ray.fit(
+            job.bundle,
+            data,
+            job.workers,
+            address=job.ray,
+            device=job.device,
+            weights=job.weights,
+            notice=say,
+            eval=evaluation,
+            callbacks=[progress.show],
+            stop=interruption.is_wanted,
+            **_options(job),
+        )
+    done = history.steps_done
+    summary(done, job, history, time.perf_counter() - started, as_json)

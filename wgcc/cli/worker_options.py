@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+# The least and the most workers.
+Range = tuple[int, int]
 
 
 def worker_options(command: Command) -> Command:
     options = [
+        click.option(
+            "--workers",
+            metavar="N or MIN-MAX",
+            callback=_range,
+            help="Train with so many workers of a Ray cluster: `4`, or `2-8` as they come and go.",
+        ),
+        click.option(
+            "--ray",
+            metavar="ADDRESS",
+            help="The Ray cluster [one on this machine], such as `10.0.0.1:6379` or `auto`.",
+        ),
         click.option(
             "--sync-every",
             type=click.IntRange(min=1),
@@ -36,3 +50,13 @@ def worker_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _range(ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?", text)
+    least, most = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if least > most:
+        raise click.BadParameter(f"{text!r} is not a number, nor MIN-MAX such as 2-8")
+    return least, most

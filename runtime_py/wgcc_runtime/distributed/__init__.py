@@ -1,1 +1,1 @@
-"""Training on several machines, whatever connects them: `wgcc_runtime.mpi`."""
+"""Training on several machines, whatever connects them: `wgcc_runtime.mpi`, `wgcc_runtime.ray`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ VELOCITY = "velocity"
 
 class Rounds:
     def __init__(self, settings: OuterSettings, worker: Worker) -> None:
-        self._worker, self._settings = worker, settings
+        self._worker = worker
         self.outer = Outer(settings, worker.parameters())
         self._before: Values | None = None
         self._floats = np.zeros(0, np.float32)
@@ -37,21 +38,23 @@ class Rounds:
         assert self._before is not None
         self._worker.take_over(self._before)
 
-    def write_velocity(self, checkpoint: Path) -> None:
-        if self._settings.momentum:
-            steps = dict(self._worker.model.progress.steps)
-            save_weights(beside(checkpoint), {VELOCITY: self.outer.velocity}, {"steps": steps})
 
-    def read_velocity(self, checkpoint: Path, step: int) -> Array | None:
-        """What was saved with a checkpoint, or None."""
-        path = beside(checkpoint)
-        if not self._settings.momentum or not path.exists():
-            return None
-        arrays, facts = load_weights(path)
-        velocity = arrays.get(VELOCITY)
-        fits = velocity is not None and velocity.shape == self.outer.velocity.shape
-        is_of_step = facts.get("steps", {}).get(self._worker.entry.name) == step
-        return velocity if fits and is_of_step else None
+def write_velocity(
+    checkpoint: Path, settings: OuterSettings, velocity: Array, steps: Mapping[str, int]
+) -> None:
+    """Saves the momentum of the outer step with a checkpoint, if there is one."""
+    if settings.momentum:
+        save_weights(beside(checkpoint), {VELOCITY: velocity}, {"steps": dict(steps)})
+
+
+def read_velocity(checkpoint: Path, settings: OuterSettings, entry: str, step: int) -> Array | None:
+    """What was saved with the checkpoint of this step, or None."""
+    path = beside(checkpoint)
+    if not settings.momentum or not path.exists():
+        return None
+    arrays, facts = load_weights(path)
+    is_of_step = facts.get("steps", {}).get(entry) == step
+    return arrays.get(VELOCITY) if is_of_step else None
 
 
 def beside(checkpoint: Path) -> Path:

@@ -96,6 +96,7 @@ class Training:
         finally:
             if self._log:
                 self._log.close()
+        self._history.steps_done = self._step
         self._history.workers = [str(line) for line in self._team.lines()]
         return self._history
 

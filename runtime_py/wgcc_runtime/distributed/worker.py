@@ -215,6 +215,7 @@ class Worker:
             self._order = values.progress.seed
             self._source = ArraySource(self._data, self.entry, self._order, 0)
         self.assign(self.rank)
+        self._mark = time.perf_counter()
 
     def digest(self) -> str:
         found = self.values()

@@ -1,0 +1,159 @@
+"""What runs in a Ray actor: one worker, and the calls that its driver makes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+import numpy as np
+
+import wgcc_runtime
+from wgcc_runtime.arrays import Array
+from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants
+from wgcc_runtime.distributed.averaging import cuts, mean
+from wgcc_runtime.distributed.identity import Identity, identity
+from wgcc_runtime.distributed.outer import OuterSettings
+from wgcc_runtime.distributed.rounds import Rounds
+from wgcc_runtime.distributed.training import WorkerLine
+from wgcc_runtime.distributed.worker import Values, Worker
+from wgcc_runtime.evaluation import make_evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What every worker of a training needs beside bundle and data; `outer`: of `sync_every`."""
+
+    entry: str
+    device: str | None
+    threads: int | None
+    outer: OuterSettings | None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What all workers have done: the step, where the data continues, the averaged state."""
+
+    step: int
+    position: int
+    agreement: Agreement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """What a worker that joins gets from one that is there."""
+
+    values: Values
+    velocity: Array | None
+
+
+class RayWorker:
+    """`settle` brings it to the last step that all have done, whatever happened since."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._finished = -1
+
+    def join(self, bundle: bytes, data: Mapping[str, Any]) -> tuple[Identity, int]:
+        """Loads the bundle and runs its self-test; returns who it is, with its process id."""
+        self._folder = tempfile.TemporaryDirectory(prefix="wgcc-")
+        path = Path(self._folder.name) / "bundle.zip"
+        path.write_bytes(bundle)
+        job = self._job
+        model = wgcc_runtime.load(path, device=job.device, threads=job.threads, verify=True)
+        self._worker = Worker(model, job.entry, data, 0)
+        self._rounds = Rounds(job.outer, self._worker) if job.outer else None
+        return identity(path, self._worker.adapter), os.getpid()
+
+    def check_rows(self, workers: int) -> None:
+        self._worker.check_rows(workers)
+
+    def start(self, everything: Everything, rank: int, committed: Committed) -> None:
+        self._worker.rank = rank
+        self._worker.take_over(everything.values)
+        if self._rounds and everything.velocity is not None:
+            self._rounds.outer.velocity = everything.velocity
+        self._finished = committed.step
+
+    def assign(self, rank: int) -> None:
+        self._worker.assign(rank)
+
+    def everything(self) -> Everything:
+        velocity = self._rounds.outer.velocity if self._rounds else None
+        return Everything(self._worker.values(), velocity)
+
+    def settle(self, committed: Committed) -> None:
+        """Undoes what is not committed, and finishes what is."""
+        self._worker.model._land_flight()
+        if self._step > committed.step:
+            if self._rounds:
+                self._rounds.undo()
+            else:
+                self._worker.model.undo()
+        self._finish(committed)
+
+    @property
+    def _step(self) -> int:
+        return self._worker.model.progress.step(self._job.entry)
+
+    def _finish(self, committed: Committed) -> None:
+        if committed.agreement and self._finished < committed.step:
+            self._worker.finish(committed.agreement, committed.position)
+        self._finished = max(self._finished, committed.step)
+
+    # ---- a step
+
+    def gradients(self, committed: Committed, workers: int) -> Any:
+        """Of its batch, in as many parts as there are workers."""
+        self._finish(committed)
+        return self._cut(self._worker.gradients(committed.position + self._worker.rank), workers)
+
+    def reduce(self, weights: Sequence[float] | None, *parts: Array) -> Array:
+        """The mean of one part, added up in the order of ranks."""
+        return mean(parts, weights)
+
+    def apply(self, wants: Wants, *parts: Array) -> Outcome:
+        return self._worker.apply(_joined(parts), wants)
+
+    # ---- a round of local steps
+
+    def local_steps(self, committed: Committed, workers: int, count: int, wants: Wants) -> Outcome:
+        assert self._rounds is not None
+        first = committed.position + self._worker.rank
+        return self._rounds.run(first, workers, count, wants)
+
+    def floats(self, workers: int) -> Any:
+        return self._cut(self._worker.floats(), workers)
+
+    def finish_round(self, position: int, *parts: Array) -> None:
+        assert self._rounds is not None
+        self._rounds.finish(_joined(parts), position)
+
+    def undo_round(self) -> None:
+        assert self._rounds is not None
+        self._rounds.undo()
+
+    # ---- between steps
+
+    def digest(self) -> str:
+        return self._worker.digest()
+
+    def evaluate(self, data: Any) -> dict[str, float]:
+        return make_evaluation(self._worker.model, data)()
+
+    def line(self) -> WorkerLine:
+        worker = self._worker
+        return WorkerLine(worker.rank, worker.adapter, gethostname(), worker.clock.share)
+
+    def _cut(self, flat: Array, workers: int) -> Any:
+        ends = cuts(flat.size, workers)
+        parts = [flat[ends[i] : ends[i + 1]] for i in range(workers)]
+        return parts if workers > 1 else parts[0]
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return np.concatenate(parts) if len(parts) > 1 else np.array(parts[0])

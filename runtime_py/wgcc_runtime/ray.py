@@ -1,0 +1,186 @@
+"""Data-parallel training on a Ray cluster, whose machines may come and go: `pip install wgcc[ray]`.
+
+`import ray` inside this package is Ray itself: imports are absolute.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import socket
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from wgcc_runtime.bundle_files import open_bundle
+from wgcc_runtime.checkpoint import Progress, resume_checkpoint
+from wgcc_runtime.data.result import Data
+from wgcc_runtime.distributed.identity import LARGEST, identity
+from wgcc_runtime.distributed.ray_team import Member, RayTeam, Shipped, Sizes
+from wgcc_runtime.distributed.ray_worker import Everything, Job
+from wgcc_runtime.distributed.rounds import read_velocity
+from wgcc_runtime.distributed.setup import (
+    Options,
+    Start,
+    arrays_of,
+    checked_options,
+    open_log,
+    training_plan,
+)
+from wgcc_runtime.distributed.training import Training
+from wgcc_runtime.distributed.worker import Values
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.fit import check_preparation, check_training, resumed_place
+from wgcc_runtime.halves import separable
+from wgcc_runtime.history import History
+from wgcc_runtime.loader import load_plan
+from wgcc_runtime.plan import Plan
+from wgcc_runtime.replace_file import previous
+from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.values import StartValues
+
+# How long a connection to a cluster may take.
+CONNECT_SECONDS = 5.0
+
+
+def fit(
+    bundle: str | Path,
+    data: Any,
+    workers: int | tuple[int, int],
+    *,
+    address: str | None = None,
+    device: str | None = None,
+    weights: Any = None,
+    threads: int | None = None,
+    cores: float = 1,
+    gpus: float = 0,
+    notice: Callable[[str], Any] = lambda _: None,
+    on_workers: Callable[[list[Member]], Any] = lambda _: None,
+    **options: Any,
+) -> History:
+    """Trains a bundle with actors of a Ray cluster; the options are those of `Model.fit`.
+
+    `workers`: how many, or the least and the most: between them workers may come and go. With a
+    fixed number the result has the same bits each time, even if workers die and are replaced.
+    `address`: of the cluster; none: one on this machine. Each worker gets `cores` and `gpus` of it.
+    `data`: a dict of arrays with all rows. `seed`: of initial values and of the order of rows.
+    `sync_every`, `outer_lr`, `outer_momentum`: see `wgcc_runtime.mpi.fit`.
+    `notice` gets a line when a worker joins or dies, `on_workers` the list of workers.
+    """
+    checked, sizes = checked_options(options), _sizes(workers)
+    plan, arrays = load_plan(bundle), arrays_of(data)
+    entry = check_training(plan, checked.entry)
+    outer = checked.outer if checked.sync_every is not None else None
+    if outer is None:
+        separable(entry)
+    begin, everything = _start(bundle, plan, checked, data, weights)
+    threads = 1 if threads is None and cores <= 1 else threads
+    job = Job(checked.entry, device, threads, outer)
+    with _cluster(address, sizes.most * max(cores, 0)) as ray:
+        shipped = Shipped(
+            ray.put(_packed(bundle)), ray.put(dict(arrays)), identity(bundle, "the driver"), job
+        )
+        team = RayTeam(
+            ray,
+            {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0},
+            shipped, sizes, everything, plan,
+            data.preparation if isinstance(data, Data) else None,
+            checked.eval, notice, on_workers,
+        )  # fmt: skip
+        try:
+            return Training(
+                team, training_plan(checked, entry, begin), open_log(checked, begin)
+            ).run()
+        finally:
+            team.close()
+
+
+def _sizes(workers: Any) -> Sizes:
+    least, most = workers if isinstance(workers, tuple | list) else (workers, workers)
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (least, most))
+    if not whole or not 1 <= least <= most:
+        text = f"`workers` is a number above 0, or the least and the most, not {workers!r}"
+        raise WgccError("range", text, "workers")
+    return Sizes(least, most)
+
+
+def _start(
+    bundle: str | Path, plan: Plan, options: Options, data: Any, weights: Any
+) -> tuple[Start, Everything]:
+    """The values that training starts with: initial ones, or those of a checkpoint."""
+    values = StartValues(plan, open_bundle(bundle), weights)
+    words = values.words(checked_seed(options.seed))
+    place = resumed_place(options.checkpoint, options.resume)
+    if place is None:
+        return Start(0), Everything(Values(dict(words), Progress(seed=options.seed or 0)), None)
+    found = resume_checkpoint(place, plan, words)
+    if isinstance(data, Data):
+        check_preparation(data, found)
+    progress = found.progress.copy()
+    progress.seed = progress.seed if options.seed is None else options.seed
+    step = progress.step(options.entry)
+    damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
+    velocity = read_velocity(Path(place), options.outer, options.entry, step)
+    begin = Start(step, True, not damaged, found.notes)
+    return begin, Everything(Values(dict(found.words), progress), velocity)
+
+
+def _packed(bundle: str | Path) -> bytes:
+    """The bundle as one .zip, with what runs it."""
+    read, stream = open_bundle(bundle), io.BytesIO()
+    plan = load_plan(bundle)
+    names = ["plan.json", "weights.safetensors", "constants.safetensors"]
+    names += [f"kernels/{kernel.file}" for kernel in plan.kernels]
+    names += [plan.twin.file] if plan.twin else []
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names:
+            content = read(name, LARGEST)
+            if content is not None:
+                archive.writestr(name, content)
+    return stream.getvalue()
+
+
+@contextlib.contextmanager
+def _cluster(address: str | None, cores: float) -> Iterator[Any]:
+    """The module `ray`, connected; a cluster that this started ends with it."""
+    # The driver handles deaths of workers itself, and says so in a line.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+    try:
+        import ray
+    except ImportError as error:
+        text = f"Ray cannot be imported ({error}): pip install 'wgcc[ray]'"
+        raise WgccError("no-ray", text) from None
+    if ray.is_initialized():
+        yield ray
+        return
+    _check_address(address)
+    own: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    if address is None:
+        own["include_dashboard"] = False
+        own["num_cpus"] = max(os.cpu_count() or 1, int(cores) + 1)
+    try:
+        ray.init(address or "local", **own)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        reason = str(error).strip().split("\n", 1)[0]
+        text = f"there is no Ray cluster at {address or 'this machine'}: {reason}"
+        raise WgccError("ray", text, "address") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str | None) -> None:
+    """Ray itself waits long for a machine that does not answer."""
+    host, colon, port = (address or "").rpartition(":")
+    if not colon or "://" in host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        text = f"there is no Ray cluster at {address}: {error.strerror or error}"
+        raise WgccError("ray", text, "address") from None
