@@ -91,6 +91,11 @@ class Binding:
         return "read_write" if self.written or self.aliased else "read"
 
     @property
+    def is_half(self) -> bool:
+        """Does it hold f16 elements, alone or in vectors?"""
+        return self.element in ("f16", "vec2h", "vec4h")
+
+    @property
     def bytes(self) -> int:
         return self.count * BYTES.get(self.element, WORD)
 
