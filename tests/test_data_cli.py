@@ -237,7 +237,7 @@ def test_without_pillow_there_is_a_clear_message(
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     result = wgcc("train", bundle, tmp_path / "p")
     assert result.exit_code == 1
-    assert "needs Pillow: pip install 'wgcc-runtime[images]'" in result.stderr
+    assert "needs Pillow: pip install pillow" in result.stderr
 
 
 def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:

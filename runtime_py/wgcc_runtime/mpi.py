@@ -1,4 +1,4 @@
-"""Data-parallel training of the processes that `mpiexec` started: `pip install wgcc[mpi]`."""
+"""Data-parallel training of the processes that `mpiexec` started: `pip install mpi4py`."""
 
 from __future__ import annotations
 

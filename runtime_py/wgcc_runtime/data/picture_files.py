@@ -71,7 +71,7 @@ def read_pixels(path: Path) -> Array:
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
-        text = "reading pictures needs Pillow: pip install 'wgcc-runtime[images]'"
+        text = "reading pictures needs Pillow: pip install pillow"
         raise WgccError("data", text, str(path)) from None
     broken = (OSError, ValueError, SyntaxError, UnidentifiedImageError)
     try:
