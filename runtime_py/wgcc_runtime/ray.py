@@ -1,4 +1,4 @@
-"""Data-parallel training on a Ray cluster, whose machines may come and go: `pip install wgcc[ray]`.
+"""Data-parallel training on a Ray cluster, whose machines may come and go: `pip install ray`.
 
 `import ray` inside this package is Ray itself: imports are absolute.
 """
