@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 import wgcc_runtime
 from adapters import ROOT
 from test_data_cases import CASES, EXPECTED, exact
+from test_data_fuzz import damage
 from web_stacks import build_web, run_job, run_node
 from wgcc_runtime.data.result import Data
+from wgcc_runtime.weights import save_arrays
 
 READ = ("source", "model", "options")
 
@@ -31,6 +34,54 @@ def test_all_cases_are_read_as_in_python(cases: list[dict[str, Any]]) -> None:
     for case, found in zip(cases, seen, strict=True):
         wanted = exact({key: case[key] for key in case.keys() - set(READ)})
         assert found == wanted, case["source"]
+
+
+def test_files_of_arrays_are_read_as_numpy_reads_them(tmp_path: Path) -> None:
+    x = np.linspace(-2, 2, 8).reshape(4, 2)
+    y = np.array([0, 2, 1, 2])
+    stored = {
+        "plain": (np.savez, x.astype(np.float32), y.astype(np.int32)),
+        "packed": (np.savez_compressed, x, y.astype(np.int64)),
+        "columns": (np.savez, np.asfortranarray(x), y.astype(np.uint8)),
+        "big": (np.savez, x.astype(">f4"), y.astype(">i2")),
+        "half": (np.savez, x.astype(np.float16), y.astype(np.int8)),
+    }
+    for name, (save, *arrays) in stored.items():
+        save(tmp_path / f"{name}.npz", **dict(zip("xy", arrays, strict=True)))
+    save_arrays(tmp_path / "tensors.safetensors", {"x": x.astype(np.float32), "y": y})
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "folder" / "x.npy", x)
+    np.save(tmp_path / "folder" / "y.npy", y)
+    names = [*(f"{name}.npz" for name in stored), "tensors.safetensors", "folder"]
+    seen = run_node("data_cases.mjs", str(tmp_path), data=[asked(name) for name in names])
+    for name, found in zip(names, seen, strict=True):
+        assert "error" not in found, (name, found)
+        rounded = x.astype(np.float16 if name == "half.npz" else np.float32)
+        assert np.array(found["arrays"]["x"], np.float32).tolist() == rounded.tolist(), name
+        assert found["arrays"]["y"] == y.tolist(), name
+        assert (found["rows"], found["preparation"]) == (4, None)
+
+
+def asked(source: str) -> dict[str, Any]:
+    return {"source": source, "model": str(CASES / "models" / "class3.json"), "options": {}}
+
+
+def test_damaged_files_of_arrays_are_refused_in_words(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "whole.npz", x=np.zeros((4, 2)), y=np.zeros(4, np.int32))
+    np.save(tmp_path / "x.npy", np.zeros((4, 2)))
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    save_arrays(tmp_path / "whole.safetensors", {"x": np.zeros((4, 2)), "y": np.zeros(4)})
+    draw, names = random.Random(0), ["objects.npy"]
+    for name in ("whole.npz", "x.npy", "whole.safetensors"):
+        for number in range(12):
+            names.append(f"{number}-{name}")
+            (tmp_path / names[-1]).write_bytes(damage(draw, (tmp_path / name).read_bytes()))
+    seen = run_node("data_cases.mjs", str(tmp_path), data=[asked(name) for name in names])
+    assert "cannot read objects.npy: its elements are no numbers" in seen[0]["error"]
+    assert sum("error" in found for found in seen) > len(seen) / 2
+    for name, found in zip(names, seen, strict=True):
+        text = found.get("error", "")
+        assert "    at " not in text, f"{name}: a stack instead of words: {text}"
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +110,8 @@ def test_checkpoints_keep_the_preparation(seen: Any, bundle: Path, tmp_path: Pat
     assert seen["restored"] == seen["loaded"] == seen["preparation"]
     assert seen["emptied"] is None
     assert "has a damaged preparation" in seen["refused"]
+    assert "prepared in another way" in seen["resumed"][0]
+    assert seen["resumed"][1] is None
     file = tmp_path / "python.safetensors"
     with wgcc_runtime.load(bundle, device="wasm") as model:
         model.preparation = seen["preparation"]

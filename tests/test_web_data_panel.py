@@ -14,6 +14,7 @@ import pytest
 
 from test_data_cases import CASES
 from web_stacks import build_web, run_job, run_node
+from wgcc.cli import main
 
 # Models with the inputs of tests/data_cases/models.
 CLASSES = """
@@ -86,6 +87,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = folder / f"{name}.wg"
         source.write_text(text, encoding="utf-8")
         build_web(source, folder / name, twin=False)
+    rows = [f"{60 + i}.5,{i % 4},{'uvw'[i % 3]}" for i in range(20)]
+    (folder / "flowers.csv").write_text("a,b,label\n" + "\n".join(rows), encoding="utf-8")
+    options = ["--data", str(folder / "flowers.csv"), "--scale", "--no-twin"]
+    command = ["build", str(folder / "class3.wg"), *options, "-o", str(folder / "built")]
+    assert main(command) == 0
     np.savez_compressed(
         folder / "arrays.npz",
         x=np.arange(20, dtype=np.float64).reshape(10, 2),
@@ -151,8 +157,9 @@ def check_reading(case: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     name, rows = case["source"], case["rows"]
     assert found["problem"] is None, name
     assert found["canTrain"], name
-    held = round(0.2 * rows) if rows - round(0.2 * rows) >= 2 else 0
-    text = f"{name}: {rows - held} rows to learn from"
+    held = round(0.2 * rows) if case["preparation"] or rows - round(0.2 * rows) >= 2 else 0
+    left = f"{rows - held} row" + ("" if rows - held == 1 else "s")
+    text = f"{name}: {left} to learn from"
     assert found["rows"].startswith(text), name
     assert (", and" in found["rows"]) == bool(held), name
     used = [column["input"] or "" for column in case["columns"] if column["kind"] != "empty"]
@@ -222,6 +229,19 @@ def test_arrays_pictures_and_text(seen: Any) -> None:
     )
     assert seen["letters"]["canTrain"]
     assert "2 characters that are not" in seen["letters"]["notes"][0]
+
+
+def test_files_can_be_dropped(seen: Any) -> None:
+    assert seen["dropped"]["rows"] == "dropped.csv: 2 rows to learn from, and 1 row held out"
+    assert seen["dropped"]["uses"] == ["x", "x", "y"]
+
+
+def test_a_page_shows_the_data_it_was_built_with(seen: Any) -> None:
+    found = seen["built"]
+    assert found["rows"] == "The data of this page: 16 rows to learn from, and 4 rows held out"
+    assert found["header"] == ["a", "b", "label"]
+    assert found["cells"][:2] == [["60.5", "0", "u"], ["61.5", "1", "v"]]
+    assert seen["builtAgain"] == found
 
 
 def test_the_panel_fits_a_phone_and_a_keyboard(seen: Any) -> None:

@@ -28,7 +28,7 @@ def test_page(bundle: Path, tmp_path: Path) -> None:
     assert seen["stopped"]
     assert seen["reloaded"] == 0
     assert seen["restored"] == seen["opened"] == seen["step"] >= 200
-    assert seen["rows"] == "points.csv: 300 rows to learn from"
+    assert seen["rows"] == "points.csv: 240 rows to learn from, and 60 rows held out"
     assert "bad.csv: x takes 1 column, but none is left" in seen["bad"]
     assert not seen["canTrain"]
     assert "model.wg:" in seen["kernel"] and "@compute" in seen["kernel"]

@@ -1,10 +1,12 @@
 // Arrays for an entry's inputs from .npz, .npy and .safetensors files. Mirrors array_files.py.
 
 import { WgccError } from '../core/errors.js';
+import { mapRecord } from '../core/records.js';
 import { readTensors } from '../files/safetensors.js';
 import { readNpy } from './npy.js';
 import { Data } from './result.js';
-import { listed } from './source.js';
+import { checkRows } from './rows_left.js';
+import { counted, listed } from './source.js';
 import { unzip } from './zip.js';
 
 /** @import { SourceFile } from './files_given.js' */
@@ -33,15 +35,26 @@ export async function readArrays(files) {
 async function arraysIn(file) {
   const bytes = await file.bytes();
   const kind = ARRAY_SUFFIX.exec(file.name)?.[1].toLowerCase();
-  if (kind === 'safetensors') return readTensors(bytes, file.name).tensors;
   try {
-    if (kind === 'npy') return { [stemOf(file.name)]: readNpy(bytes) };
+    if (kind === 'safetensors')
+      return mapRecord({ ...readTensors(bytes, file.name).tensors }, asNumbers);
+    if (kind === 'npy') return { [stemOf(file.name)]: asNumbers(readNpy(bytes)) };
     const members = Object.entries(await unzip(bytes));
-    return Object.fromEntries(members.map(([name, data]) => [stemOf(name), readNpy(data)]));
+    const arrays = members.map(([name, data]) => [stemOf(name), asNumbers(readNpy(data))]);
+    return Object.fromEntries(arrays);
   } catch (error) {
-    const { message } = /** @type {Error} */ (error);
+    const message = /** @type {Error} */ (error).message.replace(/^weights: /, '');
     throw new WgccError('data', `cannot read ${file.name}: ${message}`);
   }
+}
+
+/** Integers of 64 bits, numpy's usual ones, as numbers. @param {any} array */
+function asNumbers(array) {
+  const { shape } = array;
+  if (!(array instanceof BigInt64Array || array instanceof BigUint64Array)) return array;
+  const numbers = Float64Array.from(array, Number);
+  const isShort = numbers.every(number => (number | 0) === number);
+  return Object.assign(isShort ? new Int32Array(numbers) : numbers, { shape });
 }
 
 /** @param {string} name */
@@ -62,12 +75,35 @@ export function dataOfArrays(arrays, source, entry) {
     throw Object.assign(error, { field: missing });
   }
   const found = Object.fromEntries(Object.keys(entry.inputs).map(name => [name, arrays[name]]));
-  const [rows = 1] = entry.rows.map(name => found[name].shape[0]);
   return new Data({
     arrays: found,
     preparation: null,
-    rows,
+    rows: rowCount(found, source, entry),
     withRows: entry.rows,
     notes: source.notes,
   });
+}
+
+/**
+ * How many rows all inputs with rows have; refuses other shapes than the entry takes.
+ * @param {Record<string, any>} arrays @param {Source} source @param {EntryForm} entry
+ */
+function rowCount(arrays, source, entry) {
+  for (const name of entry.rows) {
+    const { shape } = arrays[name];
+    const port = entry.inputs[name];
+    if (!shape.length || `${shape.slice(1)}` !== `${port.rowShape}`) {
+      const wanted = `the model takes [${port.shape.join(', ')}], or the same with more rows`;
+      source.refuse(`\`${name}\` has shape [${shape.join(', ')}]; ${wanted}`);
+    }
+  }
+  const [first] = entry.rows;
+  const rows = first === undefined ? 1 : arrays[first].shape[0];
+  const other = entry.rows.find(name => arrays[name].shape[0] !== rows);
+  if (other) {
+    const counts = `${counted(rows, 'row', 'rows')}, but \`${other}\` has ${arrays[other].shape[0]}`;
+    source.refuse(`\`${first}\` has ${counts}`);
+  }
+  checkRows(source, entry, rows, [], false);
+  return rows;
 }

@@ -8,8 +8,9 @@ import { counted } from './source.js';
 
 /**
  * @param {Source} source @param {EntryForm} entry @param {number} rows @param {Dropped[]} [dropped]
+ * @param {boolean} [mayRepeat] whether `fit` repeats rows where there are fewer than a batch
  */
-export function checkRows(source, entry, rows, dropped = []) {
+export function checkRows(source, entry, rows, dropped = [], mayRepeat = true) {
   if (!rows) {
     const reasons = dropped.map(
       ({ count, reason }) => `${count} ${count === 1 ? 'has' : 'have'} ${reason}`,
@@ -19,7 +20,7 @@ export function checkRows(source, entry, rows, dropped = []) {
   }
   if (rows >= entry.batch || entry.anyRows) return;
   const found = counted(rows, 'row', 'rows');
-  if (entry.training) {
+  if (entry.training && mayRepeat) {
     const fewer = `${found} ${rows === 1 ? 'is' : 'are'} fewer than the ${entry.batch} of a batch`;
     source.note(`${fewer}: rows are repeated.`);
     return;

@@ -97,7 +97,7 @@ export class Training {
     await this.#claim();
     // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
-    if (this.data?.[DATA]) session.preparation = this.data.preparation;
+    if (this.data?.[DATA]) this.#keepPreparation(this.data.preparation);
     session.progress.seed = options.seed ?? session.progress.seed;
     if (!options.resume) session.progress.position = 0;
     if (options.recover) session.snapshot.takenAt = -Infinity;
@@ -106,6 +106,22 @@ export class Training {
     if (options.validation)
       this.#validate = await (await loadRows()).openValidation(session, this.model, options);
     await this.#openData();
+  }
+
+  /**
+   * What the data was prepared by belongs to the model; a resumed training must go on with it.
+   * @param {any} preparation
+   */
+  #keepPreparation(preparation) {
+    const { session } = this;
+    if (this.options.resume && session.preparation && !isSame(session.preparation, preparation))
+      fail(
+        'data',
+        '',
+        'the model was trained with data that was prepared in another way (its columns, classes ' +
+          'or scaling differ): continue with the same data and options, or start anew',
+      );
+    session.preparation = preparation;
   }
 
   async #check() {
@@ -268,4 +284,11 @@ function unlessAborted(promise, signal) {
     const forget = () => signal.removeEventListener('abort', abort);
     promise.then(resolve, reject).then(forget);
   });
+}
+
+/** Whether two JSON values are equal, in whatever order their keys are. @param {any} a @param {any} b */
+function isSame(a, b) {
+  const sorted = (/** @type {string} */ _, /** @type {any} */ value) =>
+    value?.constructor === Object ? Object.fromEntries(Object.entries(value).sort()) : value;
+  return JSON.stringify(a, sorted) === JSON.stringify(b, sorted);
 }

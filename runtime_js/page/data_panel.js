@@ -30,6 +30,8 @@ const dataPanel = {
   /** Counts readings, because the result of an older one must not be used. */
   readings: 0,
   dataSeed: 1,
+  /** The data that the bundle was built with. */
+  built: null,
 };
 
 // ---- reading
@@ -187,7 +189,8 @@ async function useRead() {
   const share = Number($('held-out').value) / 100;
   const batch = plan.entries[trainer].rows?.count ?? 1;
   const count = Math.round(share * rows);
-  const canSplit = count > 0 && rows - count >= batch;
+  // Rows of tables, pictures and text are repeated where there are fewer than a batch.
+  const canSplit = count > 0 && rows - count >= (preparation ? 1 : batch);
   const [train, held] = canSplit ? await read.split(share) : [read, null];
   page.model.preparation = preparation;
   $('held-out-choice').hidden = false;
@@ -205,6 +208,15 @@ function useInvented() {
   page.model.preparation = null;
   $('held-out-choice').hidden = true;
   return page.use({ train, heldOut, label: 'invented', isInvented: true });
+}
+
+function useBuilt() {
+  dataPanel.read = dataPanel.built;
+  dataPanel.label = 'The data of this page';
+  const preview = previewOfArrays(dataPanel.built);
+  const inputs = preview?.columns.map(({ input }) => input);
+  if (preview) showRows(preview, inputs, null);
+  return useRead();
 }
 
 /** The data that the bundle was built with, if it was. */
@@ -271,9 +283,9 @@ page.when('loaded', () => {
     .join(' and ');
   showSettings();
   showShare();
-  dataPanel.read = builtData();
-  dataPanel.label = 'the data of this page';
-  return dataPanel.read ? useRead() : useInvented();
+  dataPanel.built = builtData();
+  $('built').hidden = !dataPanel.built;
+  return dataPanel.built ? useBuilt() : useInvented();
 });
 page.when('data', showData);
 const showShare = () => {
@@ -283,12 +295,16 @@ $('held-out').oninput = showShare;
 $('held-out').onchange = guarded(() => dataPanel.read && page.data && useRead());
 $('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
 $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
-$('generate').onclick = guarded(async () => {
-  dataPanel.readings++;
-  dataPanel.read = dataPanel.source = null;
-  clearMessages();
-  $('rows').textContent = 'Invented data';
-  await page.use(null);
-  return offer(useInvented, useInvented);
-});
+/** Data that is no file. */
+const take = (label, use) =>
+  guarded(async () => {
+    dataPanel.readings++;
+    dataPanel.read = dataPanel.source = null;
+    clearMessages();
+    $('rows').textContent = label;
+    await page.use(null);
+    return offer(use, use);
+  });
+$('generate').onclick = take('Invented data', useInvented);
+$('built').onclick = take('The data of this page', useBuilt);
 listenForFiles(takeFiles);

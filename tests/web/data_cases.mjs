@@ -1,7 +1,7 @@
 // Reads every shared case of tests/data_cases with the JavaScript runtime, without a browser:
 //   node data_cases.mjs FOLDER < [{"source": …, "model": …, "options": …}, …]
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { inflateSync } from 'node:zlib';
 import { DataSource, filesGiven, ModelForm } from '../../runtime_js/data/data.js';
 import { checkOptions } from '../../runtime_js/data/options.js';
@@ -97,7 +97,7 @@ function nested(list, shape) {
 async function read({ source, model, options }) {
   try {
     checkOptions(options);
-    const form = new ModelForm(JSON.parse(readFileSync(join(folder, model), 'utf8')));
+    const form = new ModelForm(JSON.parse(readFileSync(resolve(folder, model), 'utf8')));
     const files = Array.isArray(source) ? source.map(given) : given(source);
     const data = await new DataSource(filesGiven(files)).read(form, options);
     return {

@@ -18,11 +18,9 @@ const shot = name => page.screenshot({ path: join(screenshots, `${name}.png`), f
 
 async function open(name) {
   await page.goto(pathToFileURL(join(pages, name, 'index.html')).href);
-  await page.waitForFunction(
-    () => /parameters/.test(document.getElementById('status').textContent),
-    null,
-    { timeout: 120000 },
-  );
+  await page.waitForFunction(() => document.getElementById('rows').textContent, null, {
+    timeout: 120000,
+  });
 }
 
 /** Chooses files, and waits until they are read or refused. */
@@ -178,7 +176,7 @@ await page.waitForFunction(() =>
   /picture_folders/.test(document.getElementById('rows').textContent),
 );
 await settled();
-seen.pictures = { ...(await card()), shown: await page.locator('#preview img').count() };
+seen.pictures = { ...(await card()), shown: await page.locator('#preview canvas').count() };
 await shot('data-pictures');
 await open('letters');
 await choose(join(cases, 'unknown_letter.txt'));
@@ -186,6 +184,24 @@ seen.unknown = await card();
 await page.click('text=Leave them out');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
 seen.letters = await card();
+
+// a file that is dropped, and the data that a page was built with
+await open('class3');
+await page.evaluate(() => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File(['a,b,label\n1,2,u\n2,1,v\n0,0,w\n'], 'dropped.csv'));
+  const event = new DragEvent('drop', { dataTransfer: transfer, cancelable: true, bubbles: true });
+  document.getElementById('drop').dispatchEvent(event);
+});
+await page.waitForFunction(() => /to learn from/.test(document.getElementById('rows').textContent));
+seen.dropped = await card();
+await open('built');
+seen.built = await card();
+await page.click('#generate');
+await page.waitForFunction(() => /made-up/.test(document.getElementById('rows').textContent));
+await page.click('#built');
+await page.waitForFunction(() => /to learn from/.test(document.getElementById('rows').textContent));
+seen.builtAgain = await card();
 
 // dark, and on a phone
 await open('class3');

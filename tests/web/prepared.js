@@ -17,7 +17,7 @@ const PREPARATION = {
 const DATA = Symbol.for('wgcc.data');
 
 const refusalOf = promise =>
-  promise.then(
+  Promise.resolve(promise).then(
     () => null,
     error => error.message,
   );
@@ -56,17 +56,31 @@ async function wrongOf(model) {
   return found;
 }
 
+/** Whether a training resumes with data that was prepared in another way, and in the same. */
+async function resumedWith(model) {
+  const arrays = { x: new Float32Array(36), y: new Float32Array(12) };
+  const options = { steps: 3, resume: true };
+  const { inputs, ...others } = PREPARATION;
+  const other = { ...PREPARATION, missing: 'mean' };
+  const found = [];
+  // The same, with its keys in another order.
+  for (const preparation of [other, { inputs, ...others }])
+    found.push(await refusalOf(model.fit({ [DATA]: true, arrays, preparation }, options)));
+  return found;
+}
+
 /** What a model has after it restored a checkpoint with a preparation, without, and a broken one. */
 async function restoredFrom(model, bytes) {
   const without = await model.save();
   await model.restore(bytes);
   const restored = model.preparation;
+  const resumed = await resumedWith(model);
   await model.restore(without);
   const emptied = model.preparation;
   const broken = bytes.slice();
   const at = Buffer.from(bytes).indexOf('[200]');
   broken.set(new TextEncoder().encode('null '), at);
-  return { restored, emptied, refused: await refusalOf(model.restore(broken)) };
+  return { restored, emptied, resumed, refused: await refusalOf(model.restore(broken)) };
 }
 
 export default async function prepared({ load, device }) {

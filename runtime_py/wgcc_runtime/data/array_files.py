@@ -9,7 +9,8 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
 from wgcc_runtime.data.result import Data
-from wgcc_runtime.data.source import Source, listed
+from wgcc_runtime.data.rows_left import check_rows
+from wgcc_runtime.data.source import Source, counted, listed
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.weights import load_weights
 
@@ -39,8 +40,28 @@ def data_of_arrays(arrays: dict[str, Array], source: Source, entry: EntryForm) -
             text = f"{source.name} has no {what}; it has: {there}"
             raise WgccError("data", text, name)
     found = {name: arrays[name] for name in entry.inputs}
-    rows = [len(found[name]) for name in entry.rows if found[name].ndim]
-    return Data(found, None, rows[0] if rows else 1, entry.rows, notes=source.notes)
+    rows = _row_count(found, source, entry)
+    return Data(found, None, rows, entry.rows, notes=source.notes)
+
+
+def _row_count(arrays: dict[str, Array], source: Source, entry: EntryForm) -> int:
+    """How many rows all inputs with rows have; refuses other shapes than the entry takes."""
+    for name in entry.rows:
+        shape, port = arrays[name].shape, entry.inputs[name]
+        if not shape or shape[1:] != port.row_shape:
+            wanted = f"the model takes {list(port.shape)}, or the same with more rows"
+            raise source.refuse(f"`{name}` has shape {list(shape)}; {wanted}")
+    counts = {name: len(arrays[name]) for name in entry.rows}
+    first = next(iter(counts), "")
+    for name, count in counts.items():
+        if count != counts[first]:
+            text = (
+                f"`{first}` has {counted(counts[first], 'row', 'rows')}, but `{name}` has {count}"
+            )
+            raise source.refuse(text)
+    rows = counts.get(first, 1)
+    check_rows(source, entry, rows, may_repeat=False)
+    return rows
 
 
 def _numpy(path: Path) -> dict[str, Array]:

@@ -13,8 +13,13 @@ from wgcc_runtime.data.source import Source, counted
 
 
 def check_rows(
-    source: Source, entry: EntryForm, rows: int, dropped: Sequence[Mapping[str, Any]] = ()
+    source: Source,
+    entry: EntryForm,
+    rows: int,
+    dropped: Sequence[Mapping[str, Any]] = (),
+    may_repeat: bool = True,
 ) -> None:
+    """`may_repeat`: whether `fit` repeats rows where there are fewer than a batch."""
     if not rows:
         reasons = ", ".join(
             f"{found['count']} {'has' if found['count'] == 1 else 'have'} {found['reason']}"
@@ -24,7 +29,7 @@ def check_rows(
     if rows >= entry.batch or entry.any_rows:
         return
     found = counted(rows, "row", "rows")
-    if entry.training:
+    if entry.training and may_repeat:
         fewer = f"{found} {'is' if rows == 1 else 'are'} fewer than the {entry.batch} of a batch"
         source.note(f"{fewer}: rows are repeated.")
         return
