@@ -47,7 +47,9 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Attention extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
   decode(inputs: Inputs['decode']): Promise<Outputs['decode']>;
+  decode(inputs: Inputs['decode'], options: { output: 'gpu' }): Promise<GpuOutputs<'decode'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Attention>;

@@ -39,6 +39,7 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Halves extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Halves>;

@@ -42,7 +42,9 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Lookups extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
   order(inputs: Inputs['order']): Promise<Outputs['order']>;
+  order(inputs: Inputs['order'], options: { output: 'gpu' }): Promise<GpuOutputs<'order'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Lookups>;

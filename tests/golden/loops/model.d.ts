@@ -48,7 +48,9 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Loops extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
   dream(inputs: Inputs['dream']): Promise<Outputs['dream']>;
+  dream(inputs: Inputs['dream'], options: { output: 'gpu' }): Promise<GpuOutputs<'dream'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Loops>;

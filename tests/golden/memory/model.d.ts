@@ -50,8 +50,11 @@ export type Training = never;
 /** The loaded model: every entry is a method. */
 export interface Memory extends Loaded {
   push(inputs: Inputs['push']): Promise<Outputs['push']>;
+  push(inputs: Inputs['push'], options: { output: 'gpu' }): Promise<GpuOutputs<'push'>>;
   look(inputs: Inputs['look']): Promise<Outputs['look']>;
+  look(inputs: Inputs['look'], options: { output: 'gpu' }): Promise<GpuOutputs<'look'>>;
   clear(inputs?: Inputs['clear']): Promise<Outputs['clear']>;
+  clear(inputs: Inputs['clear'], options: { output: 'gpu' }): Promise<GpuOutputs<'clear'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Memory>;

@@ -65,7 +65,9 @@ export type Training = 'train';
 /** The loaded model: every entry is a method. */
 export interface Tokens extends Loaded {
   train(inputs: Inputs['train']): Promise<Outputs['train']>;
+  train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
   probabilities(inputs: Inputs['probabilities']): Promise<Outputs['probabilities']>;
+  probabilities(inputs: Inputs['probabilities'], options: { output: 'gpu' }): Promise<GpuOutputs<'probabilities'>>;
 }
 
 export declare function load(options?: LoadOptions): Promise<Tokens>;
