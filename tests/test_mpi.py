@@ -27,15 +27,17 @@ from distributed_models import (
     same_bits,
 )
 from wgcc_runtime import WgccError, mpi
+from wgcc_runtime.batches import ArraySource, Length
+from wgcc_runtime.fit import _source
 
 BIN = Path(sys.executable).parent
 TIMEOUT = 120
 
 
-def started(processes: int, *command: str) -> subprocess.Popen[str]:
+def started(processes: int, *command: str, on: str = "wasm") -> subprocess.Popen[str]:
     path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
     modules = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py"), str(ROOT / "tests")])
-    own = {"PATH": path, "PYTHONPATH": modules, "WGCC_THREADS": "1", **running_on("wasm")}
+    own = {"PATH": path, "PYTHONPATH": modules, "WGCC_THREADS": "1", **running_on(on)}
     environment = {**os.environ, **own}
     return subprocess.Popen(
         [str(BIN / "mpiexec"), "-n", str(processes), *command],
@@ -44,8 +46,8 @@ def started(processes: int, *command: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def mpiexec(processes: int, *command: str) -> tuple[int, str, str]:
-    process = started(processes, *command)
+def mpiexec(processes: int, *command: str, on: str = "wasm") -> tuple[int, str, str]:
+    process = started(processes, *command, on=on)
     out, err = process.communicate(timeout=TIMEOUT)
     return process.returncode, out, err
 
@@ -159,6 +161,32 @@ def test_what_one_worker_lacks_ends_all_with_one_message(
     code, _, err = mpiexec(2, *command)
     assert code == 1 and len(re.findall(expected, err)) == err.count("error") == 1, err
     assert time.monotonic() - started_at < 60
+
+
+def test_a_gpu_and_a_twin_train_one_model(noisy: Path, tmp_path: Path) -> None:
+    """Their bits differ; at the checkpoint both have those of worker 0."""
+    mixed, equal = tmp_path / "mixed.safetensors", tmp_path / "equal.safetensors"
+    command = train(noisy, "--steps", "12", "--out", str(mixed), "--device")
+    code, _, err = mpiexec(2, *by_rank([*command, "wasm"], *command, "llvmpipe"), on="lavapipe")
+    assert code == 0 and "worker 0: WebAssembly" in err and "worker 1: llvmpipe" in err, err
+    code, _, err = mpiexec(2, *train(noisy, "--steps", "12", "--out", str(equal)))
+    assert code == 0, err
+    one, other = load_file(mixed), load_file(equal)
+    for name in ("a.w", "b.w", "norm.run_mean"):
+        assert np.allclose(one[name], other[name], rtol=1e-3, atol=1e-5), name
+
+
+def test_one_machine_continues_with_the_rows_that_follow(noisy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.safetensors"
+    code, _, err = mpiexec(2, *train(noisy, "--steps", "3", "--out", str(out)))
+    assert code == 0, err
+    with wgcc_runtime.load(noisy / "noisy4", device="wasm") as model:
+        model.load(out)
+        assert (model.progress.steps, model.progress.position) == ({"train": 3}, 6)
+        expected = ArraySource(data_for("noisy"), model.entry("train"), 0, 6).take()
+        taken = _source(model, model.entry("train"), data_for("noisy"), Length(cycle=True)).take()
+        assert taken is not None and expected is not None
+        assert taken["x"].tobytes() == expected["x"].tobytes()
 
 
 @pytest.mark.parametrize("momentum", ["0", "0.9"])

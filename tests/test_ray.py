@@ -193,6 +193,26 @@ def test_rare_exchange_survives_a_death_and_a_break(noisy: Path) -> None:
     assert killer.killed == 1 and same_bits(whole, parts)
 
 
+def test_the_command_stops_and_resumes(noisy: Path, address: str, tmp_path: Path) -> None:
+    out, wgcc = tmp_path / "out.safetensors", str(Path(sys.executable).parent / "wgcc")
+    command = [wgcc, "train", str(noisy / "noisy4"), str(noisy / "noisy.safetensors")]
+    command += ["--workers", "2", "--ray", address, "--device", "wasm", "--out", str(out)]
+    process = subprocess.Popen(
+        [*command, "--steps", "100000", "--every", "1"],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("step 1/"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode == 130, err
+    assert f"--workers 2 --ray {address} --resume" in err and "worker 1: WebAssembly" in err
+    steps = position(out) // 2 + 3
+    history = fit(noisy / "noisy4", "noisy", 2, steps=steps, checkpoint=out, resume=True)
+    assert history.steps_done == steps == position(out) // 2
+
+
 def large(data: dict[str, Any]) -> None:
     data["x"][:] = np.float32(3e38) * np.sign(data["x"])
 

@@ -209,6 +209,9 @@ def _source(model: Model, entry: Entry, batches: Any, length: Length) -> Source:
     """The data from the model's current position."""
     progress = model.progress
     step = progress.step(entry.name)
+    if isinstance(batches, Mapping):
+        # Several workers, whose checkpoint this may be, have taken several batches in each step.
+        step = max(step, progress.position)
     return open_source(batches, entry, progress.seed, step, progress.position, length)
 
 
