@@ -258,6 +258,7 @@ MAY_IMPORT = {
     "inspect": ("core", "draw"),
     "rows": ("core",),
     "inputs": ("core",),
+    "text": ("core",),
     "data": ("core", "files"),
     "wasm": ("core",),
     "tune": ("core", "check", "files"),

@@ -179,6 +179,7 @@ LARGEST = {
     "wgcc/rows.js": 1800,
     "wgcc/inputs.js": 2000,
     "wgcc/data.js": 17500,
+    "wgcc/text.js": 2600,
     "wgcc/wasm.js": 4600,
     "wgcc/tune.js": 1300,
 }

@@ -116,6 +116,28 @@ export interface LoadOptions {
   onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
 }
 
+export interface GenerateOptions {
+  /** Ids to write. Default 200. */
+  steps?: number;
+  /** Instead of `steps`: ids of the prompt and the text. */
+  maxLength?: number;
+  /** Ends the text before one of these. */
+  stop?: string | readonly string[];
+  /** 0: always the likeliest. Default 0.8. An input of the entry, if it has this one; else it chooses among the entry's scores. */
+  temperature?: number;
+  /** Only so many of the likeliest ids; as `temperature`, or the input `top_k`. */
+  topK?: number;
+  /** Only as many of the likeliest as make up this part; as `temperature`, or the input `top_p`. */
+  topP?: number;
+  /** Of the choice among scores, or the input `seed`. */
+  seed?: number;
+  signal?: AbortSignal;
+  /** Default: `decode`. */
+  entry?: keyof Inputs;
+  /** Other inputs of the entry, the same in every call. */
+  inputs?: Readonly<Record<string, unknown>>;
+}
+
 /** How columns, pictures or text become inputs. */
 export interface Preparation {
   readonly version: 1;
@@ -207,6 +229,11 @@ export interface Loaded {
    * model.fit(data, { steps: 1000 })) …`: leave the loop to stop. One at a time: else code `busy`.
    */
   fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): Fit<E>;
+  /**
+   * What a language model writes after a prompt, piece by piece. The entry takes the id of a character and returns the next, or
+   * the scores of all; it continues from the model's state. Characters come from the model's `vocab`.
+   */
+  generate(prompt: string, options?: GenerateOptions): AsyncGenerator<string, void, void>;
   params(): Promise<Params>;
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;

@@ -2,7 +2,7 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { fit } from './fit.js';
-import { loadData, loadFiles, loadInputs, loadInspect } from './parts.js';
+import { loadData, loadFiles, loadInputs, loadInspect, loadText } from './parts.js';
 
 /** @import { Session } from './session.js' */
 
@@ -53,6 +53,7 @@ export function createModel(session) {
     recover: (/** @type {any} */ choice) => session.locked(() => session.recover(choice)),
     profile: (/** @type {string} */ entryName, /** @type {number} */ repeat) =>
       session.locked(async () => (await loadInspect()).profile(session, entryName, repeat)),
+    generate: (/** @type {any[]} */ ...given) => generate(session, given),
     dispose: () => session.dispose(),
   };
   for (const name of SETTINGS) Object.defineProperty(model, name, settingOf(session, name));
@@ -67,6 +68,12 @@ export function createModel(session) {
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
   return model;
+}
+
+/** @param {Session} session @param {any[]} given prompt and options */
+async function* generate(session, given) {
+  const [prompt, options] = given;
+  yield* (await loadText()).generate(session, prompt, options);
 }
 
 /**

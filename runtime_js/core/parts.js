@@ -18,6 +18,8 @@ export const loadRows = () => part(import('../rows/calls.js'));
 export const loadInputs = () => part(import('../inputs/inputs.js'));
 /** Reads people's files, and scales as they need it. */
 export const loadData = () => part(import('../data/data.js'));
+/** Text that a language model writes. */
+export const loadText = () => part(import('../text/text.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));
 /** The fastest kernels for an adapter. */

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.data.read import read_data
     from wgcc_runtime.data.result import Data
     from wgcc_runtime.errors import WgccError, WgccWarning
+    from wgcc_runtime.generating import generate
     from wgcc_runtime.history import History, Report
     from wgcc_runtime.loader import load, load_plan
     from wgcc_runtime.model import Model
@@ -29,6 +30,7 @@ _MODULES = {
     "Report": "history",
     "WgccError": "errors",
     "WgccWarning": "errors",
+    "generate": "generating",
     "load": "loader",
     "load_plan": "loader",
     "read_data": "data.read",
@@ -36,8 +38,8 @@ _MODULES = {
     "write": "writing",
 }
 __all__ = [
-    "Data", "History", "Model", "Report", "WgccError", "WgccWarning", "load", "load_plan",
-    "read_data", "run_selftest", "write",
+    "Data", "History", "Model", "Report", "WgccError", "WgccWarning", "generate", "load",
+    "load_plan", "read_data", "run_selftest", "write",
 ]  # fmt: skip
 
 

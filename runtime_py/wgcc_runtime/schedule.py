@@ -47,9 +47,11 @@ def make_schedule(steps: Any, every: Any, eval_every: Any, checkpoint_every: Any
     )
 
 
-def counted(name: str, value: Any) -> int:
-    """A count that `fit` was given."""
+def counted(name: str, value: Any, caller: str = "fit") -> int:
+    """A count that a caller gave."""
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or value < 1:
-        raise WgccError("range", f"fit: `{name}` is a whole number above 0, not {value!r}", name)
+        raise WgccError(
+            "range", f"{caller}: `{name}` is a whole number above 0, not {value!r}", name
+        )
     return int(value)

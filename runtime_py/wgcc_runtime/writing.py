@@ -36,7 +36,7 @@ def write(
     """
     spec = model.entry(entry)
     taken, given = _ports(model, spec, inputs)
-    read, spell = _alphabet(model, spec, taken)
+    read, spell = alphabet(model, spec, taken)
     ids = read(prompt)
     fixed = {name: value for name, value in DEFAULTS.items() if name in spec.inputs} | inputs
 
@@ -63,8 +63,8 @@ def _characters(
 
 def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, str]:
     """The names of the input that takes an id and of the output that returns the next."""
-    taken = [name for name, tensor in spec.inputs.items() if _is_id(tensor) and name not in inputs]
-    given = [name for name, tensor in spec.outputs.items() if _is_id(tensor)]
+    taken = [name for name, tensor in spec.inputs.items() if is_id(tensor) and name not in inputs]
+    given = [name for name, tensor in spec.outputs.items() if is_id(tensor)]
     if len(taken) == 1 and taken[0] in given:
         given = taken
     if len(taken) == len(given) == 1:
@@ -76,14 +76,14 @@ def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, s
 
 
 def _writes(spec: Entry) -> bool:
-    return all(sum(map(_is_id, ports.values())) == 1 for ports in (spec.inputs, spec.outputs))
+    return all(sum(map(is_id, ports.values())) == 1 for ports in (spec.inputs, spec.outputs))
 
 
-def _is_id(tensor: Tensor) -> bool:
+def is_id(tensor: Tensor) -> bool:
     return tensor.dtype in INTEGERS and prod(tensor.shape) == 1
 
 
-def _alphabet(
+def alphabet(
     model: Model, spec: Entry, taken: str
 ) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
     """How text becomes ids, and an id its character."""
@@ -109,9 +109,11 @@ def _encoded(prompt: str) -> list[int]:
 
 
 def _numbered(prompt: str, numbers: Mapping[str, int]) -> list[int]:
-    unknown = [letter for letter in prompt if letter not in numbers]
+    unknown = list(dict.fromkeys(letter for letter in prompt if letter not in numbers))
     if unknown:
-        text = f"the prompt holds {unknown[0]!r}, which is not in the model's vocabulary"
+        are = "which is" if len(unknown) == 1 else "which are"
+        letters = ", ".join(map(repr, unknown[:9]))
+        text = f"the prompt holds {letters}, {are} not in the model's vocabulary"
         raise WgccError("text", text, "prompt")
     return [numbers[letter] for letter in _not_empty(prompt)]
 

@@ -28,6 +28,7 @@ export async function right(): Promise<void> {
   const kept: readonly number[] = (await model.predict({ image: [grid] }, { output: 'gpu' })).probs.shape, type: 'f32' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' = (await model.call('predict', { image: [grid] }, { output: 'gpu' })).probs.dtype;
   console.log(kept, type);
   await model.fit({ image: [grid, grid], label: [1, 2] }, { steps: 1 });
+  for await (const piece of model.generate('a', { steps: 3, stop: ['b'], temperature: 0, topK: 1, topP: 0.5, seed: 1, entry: 'predict' })) console.log(piece.length);
   await model.lost.then(info => info.reason);
   await model.recover();
   model.dispose();
@@ -73,6 +74,8 @@ export async function wrong(model: Digits): Promise<void> {
   model.fit(() => ({ image }), { steps: 1 });
   // @ts-expect-error text is no list of numbers
   await model.predict({ image: ['a'] });
+  // @ts-expect-error an option of generate
+  model.generate('a', { top_k: 1 });
   // @ts-expect-error where outputs stay
   await model.predict({ image }, { output: 'cpu' });
   // @ts-expect-error a report's output

@@ -24,6 +24,7 @@ FILES = {
     "wgcc/rows.js": "rows/calls.js",
     "wgcc/inputs.js": "inputs/inputs.js",
     "wgcc/data.js": "data/data.js",
+    "wgcc/text.js": "text/text.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tune.js": "tune/tune.js",
 }

@@ -1,0 +1,186 @@
+// `generate`: what a language model writes after a prompt. Its entry takes one id and returns the
+// next, or the scores of all; what it read before is in its state. Mirrors writing.py.
+
+import { fail } from '../core/errors.js';
+import { loadCheck } from '../core/parts.js';
+import { elementCount, isFloat } from '../core/plan.js';
+import { filterRecord, ownOf } from '../core/records.js';
+import { alphabetOf } from './alphabet.js';
+import { chooseId } from './choose.js';
+import { untilStop } from './stop.js';
+
+/** @import { Plan, Tensor } from '../core/plan.js' */
+/** @import { Session } from '../core/session.js' */
+/**
+ * @typedef {object} GenerateOptions see index.d.ts of a bundle
+ * @property {number} [steps] @property {number} [maxLength]
+ * @property {string | string[]} [stop]
+ * @property {number} [temperature] @property {number} [topK] @property {number} [topP]
+ * @property {number} [seed] @property {AbortSignal} [signal]
+ * @property {string} [entry] @property {Record<string, any>} [inputs]
+ */
+
+/** Steps, if neither those nor a length are given. */
+const STEPS = 200;
+const TEMPERATURE = 0.8;
+/** Options that an entry may take as inputs, by their names there. */
+const CHOICES = /** @type {const} */ ({
+  temperature: 'temperature',
+  topK: 'top_k',
+  topP: 'top_p',
+  seed: 'seed',
+});
+const OPTIONS = [
+  ...Object.keys(CHOICES),
+  'steps',
+  'maxLength',
+  'stop',
+  'signal',
+  'entry',
+  'inputs',
+];
+
+/**
+ * @param {Session} session @param {string} prompt @param {GenerateOptions} [options]
+ * @returns {AsyncGenerator<string, void, void>}
+ */
+export async function* generate(session, prompt, options = {}) {
+  await checkOptions(options);
+  const writer = new Writer(session, options);
+  const ids = writer.alphabet.read(checkedPrompt(prompt));
+  const stops = [options.stop ?? []].flat();
+  const steps = options.steps ?? (options.maxLength ?? STEPS + ids.length) - ids.length;
+  yield* untilStop(writer.letters(ids, steps), stops);
+}
+
+/** @param {GenerateOptions} options */
+async function checkOptions(options) {
+  const unknown = filterRecord(Object(options), (_, name) => !OPTIONS.includes(name));
+  if (Object.keys(unknown).length) (await loadCheck()).refuseOptions('generate', unknown, OPTIONS);
+  const { steps = 1, maxLength = 1, topK = 1, temperature = 1, topP = 1, seed = 0 } = options;
+  for (const [name, count] of Object.entries({ steps, maxLength, topK }))
+    if (!(Number.isInteger(count) && count > 0))
+      fail('range', name, `is a whole number above 0, not ${count}`);
+  if (!(temperature >= 0 && temperature < Infinity))
+    fail('range', 'temperature', `is a number from 0, not ${temperature}`);
+  if (!(topP > 0 && topP <= 1)) fail('range', 'topP', `is above 0 and at most 1, not ${topP}`);
+  if (seed >>> 0 !== seed)
+    fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
+}
+
+/** @param {any} prompt */
+function checkedPrompt(prompt) {
+  if (typeof prompt !== 'string' || !prompt) fail('text', 'prompt', 'needs at least one character');
+  return prompt;
+}
+
+/** One entry that writes. */
+class Writer {
+  /** @param {Session} session @param {GenerateOptions} options */
+  constructor(session, options) {
+    const { entry: entryName = 'decode', inputs = {} } = options;
+    this.session = session;
+    this.options = options;
+    this.entryName = entryName;
+    this.ports = portsOf(session.plan, entryName, inputs);
+    this.alphabet = alphabetOf(session.plan, entryName, this.ports.taken);
+    this.fixed = this.#fixedInputs(inputs);
+    /** Whether this chooses among the scores, not the entry. */
+    this.chooses = this.#needsScores();
+  }
+
+  /** Options that are inputs of the entry, and its other inputs. @param {Record<string, any>} inputs */
+  #fixedInputs(inputs) {
+    const own = this.session.plan.entries[this.entryName].inputs;
+    /** @type {Record<string, any>} */
+    const given = Object.hasOwn(own, 'temperature') ? { temperature: TEMPERATURE } : {};
+    for (const [option, port] of Object.entries(CHOICES)) {
+      const value = /** @type {any} */ (this.options)[option];
+      if (value !== undefined && Object.hasOwn(own, port)) given[port] = value;
+    }
+    return { ...given, ...inputs };
+  }
+
+  /** Options that the entry does not take need the scores. */
+  #needsScores() {
+    const { entryName, fixed, options } = this;
+    const { given, scores } = this.ports;
+    const missing = Object.entries(CHOICES).filter(
+      ([option, port]) => Object.hasOwn(options, option) && !Object.hasOwn(fixed, port),
+    );
+    if (missing.length && !scores)
+      fail(
+        'text',
+        missing[0][0],
+        `has no effect: \`${entryName}\` chooses the next id itself. Give it an input ` +
+          `\`${missing[0][1]}\`, or let it return the scores of all ids`,
+      );
+    return !given || missing.length > 0;
+  }
+
+  /** @param {number[]} ids of the prompt @param {number} steps */
+  async *letters(ids, steps) {
+    const { signal } = this.options;
+    for (const id of ids.slice(0, -1)) {
+      signal?.throwIfAborted();
+      await this.#call(id);
+    }
+    let id = ids[ids.length - 1];
+    for (let step = 0; step < steps; step++) {
+      signal?.throwIfAborted();
+      id = this.#next(await this.#call(id), step);
+      yield this.alphabet.spell(id);
+    }
+  }
+
+  /** @param {number} id */
+  #call(id) {
+    return this.session.call(this.entryName, { ...this.fixed, [this.ports.taken]: [id] });
+  }
+
+  /** @param {Record<string, any>} outputs @param {number} step */
+  #next(outputs, step) {
+    const { given, scores } = this.ports;
+    if (!this.chooses) return outputs[given ?? ''][0];
+    const { temperature = TEMPERATURE, topK = Infinity, topP = 1, seed = 0 } = this.options;
+    return chooseId(outputs[scores ?? ''], { temperature, topK, topP }, seed, step);
+  }
+}
+
+/**
+ * The input that takes an id, and the outputs that return the next, or the scores of all.
+ * @param {Plan} plan @param {string} entryName @param {Record<string, any>} inputs
+ */
+function portsOf({ entries, tensors }, entryName, inputs) {
+  const entry = ownOf(entries, entryName);
+  if (!entry) return fail('name', entryName, `is not an entry; there are: ${Object.keys(entries)}`);
+  const ports = (
+    /** @type {Record<string, string>} */ side,
+    /** @type {(t: Tensor) => boolean} */ is,
+  ) => Object.keys(side).filter(port => is(tensors[side[port]]));
+  const chosen = Object.values(CHOICES).map(String);
+  const taken = ports(entry.inputs, isId).filter(
+    port => !Object.hasOwn(inputs, port) && !chosen.includes(port),
+  );
+  const given = ports(entry.outputs, isId);
+  const isScores = (/** @type {Tensor} */ tensor) =>
+    isFloat(tensor) &&
+    elementCount(tensor.shape) > 1 &&
+    tensor.shape.at(-1) === elementCount(tensor.shape);
+  const scores = ports(entry.outputs, isScores);
+  const same = given.find(port => port === taken[0]);
+  const next = same ?? (given.length === 1 ? given[0] : undefined);
+  if (taken.length !== 1 || (!next && (given.length || scores.length !== 1)))
+    fail(
+      'text',
+      entryName,
+      'cannot write text: it should take one integer, the id of a character, and return the next, ' +
+        'or the scores of all ids',
+    );
+  return { taken: taken[0], given: next, scores: scores.length === 1 ? scores[0] : undefined };
+}
+
+/** @param {Tensor} tensor */
+function isId(tensor) {
+  return !isFloat(tensor) && tensor.dtype !== 'bool' && elementCount(tensor.shape) === 1;
+}

@@ -1,0 +1,3 @@
+// Loaded when a language model first writes.
+
+export { generate } from './generate.js';
