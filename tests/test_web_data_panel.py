@@ -203,7 +203,10 @@ def test_new_data_asks_a_model_that_has_learned(seen: Any) -> None:
     assert seen["continued"]["question"] is None
     assert seen["continued"]["step"] == 40 and seen["continued"]["canTrain"]
     # The classes of the first file stay, though the second has fewer.
-    assert "w" in seen["classes"]
+    assert re.search(r"w[\d.]+ %", seen["classes"])
+    assert seen["reopened"]["rows"].startswith("The model has learned from other data")
+    assert not seen["reopened"]["canTrain"]
+    assert re.search(r"w[\d.]+ %", seen["reopened"]["classes"])
     assert "there is no column b" in seen["otherColumns"]["problem"]
     assert not seen["otherColumns"]["canTrain"]
     assert seen["anew"]["step"] == 0 and seen["anew"]["canTrain"]

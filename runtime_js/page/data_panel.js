@@ -1,10 +1,6 @@
-// The card of the data: reads what people bring, asks what their files leave open, and says what the
-// model trains on. The rules of reading are those of the runtime's data.js.
+// The card of the data: reads what people bring, and asks what their files leave open. The rules of
+// reading are those of the runtime's data.js; data_use.js then trains with what was read.
 
-/** Elements of invented data; more take long to draw. */
-const MOST_GENERATED = 2 ** 20;
-/** The file of a bundle that was built with data. */
-const BUILT_DATA = 'data.safetensors';
 /** Advice for the command line, and what the page says instead. */
 const ADVICE = [
   [/\? Give --target NAME; there are: .*$/s, '? Choose it in the table below.'],
@@ -32,6 +28,8 @@ const dataPanel = {
   dataSeed: 1,
   /** The data that the bundle was built with. */
   built: null,
+  /** Names of classes that it was built with, without data. */
+  names: null,
 };
 
 // ---- reading
@@ -163,103 +161,6 @@ function clearMessages() {
   emptied($('preview'));
 }
 
-// ---- using it
-
-/** New data for a model that has learned from other data: starts anew, or asks. */
-function offer(use = useRead, goOn = continueWith) {
-  if (!page.step) return use();
-  const steps = countOf(page.step, 'step');
-  askAbout(`The model has made ${steps} with other data. How shall it go on?`, [
-    ['Start anew with this data', () => page.reset().then(use)],
-    ['Go on learning, with this data', goOn],
-  ]);
-}
-
-/** The new rows are prepared as the model knows them: same columns, classes and scaling. */
-function continueWith() {
-  const known = page.model.preparation;
-  if (!known || !dataPanel.read.preparation) return useRead();
-  dataPanel.options = { ...dataPanel.options, preparation: known };
-  return readFiles(useRead);
-}
-
-async function useRead() {
-  const { read, label } = dataPanel;
-  const { rows, preparation } = read;
-  const share = Number($('held-out').value) / 100;
-  const batch = plan.entries[trainer].rows?.count ?? 1;
-  const count = Math.round(share * rows);
-  // Rows of tables, pictures and text are repeated where there are fewer than a batch.
-  const canSplit = count > 0 && rows - count >= (preparation ? 1 : batch);
-  const [train, held] = canSplit ? await read.split(share) : [read, null];
-  page.model.preparation = preparation;
-  $('held-out-choice').hidden = false;
-  await page.use({ train, heldOut: held?.arrays ?? null, label, isInvented: false });
-}
-
-function useInvented() {
-  const elements = Object.values(plan.entries[trainer].inputs).reduce(
-    (sum, id) => sum + elementCount(plan.tensors[id].shape),
-    0,
-  );
-  const batches = Math.max(1, Math.min(8, Math.floor(MOST_GENERATED / elements)));
-  const train = generated(trainer, dataPanel.dataSeed++, batches);
-  const heldOut = generated(trainer, dataPanel.dataSeed++, 1);
-  page.model.preparation = null;
-  $('held-out-choice').hidden = true;
-  return page.use({ train, heldOut, label: 'invented', isInvented: true });
-}
-
-function useBuilt() {
-  dataPanel.read = dataPanel.built;
-  dataPanel.label = 'The data of this page';
-  const preview = previewOfArrays(dataPanel.built);
-  const inputs = preview?.columns.map(({ input }) => input);
-  if (preview) showRows(preview, inputs, null);
-  return useRead();
-}
-
-/** The data that the bundle was built with, if it was. */
-function builtData() {
-  if (!ownOf(files, BUILT_DATA)) return null;
-  const { tensors, preparation } = readTensors(files[BUILT_DATA], BUILT_DATA);
-  const isWhole = Object.keys(plan.entries[trainer].inputs).every(key => ownOf(tensors, key));
-  if (!isWhole) return null;
-  const rows = rowCount(trainer, tensors);
-  return new Data({ arrays: { ...tensors }, preparation, rows, withRows: rowInputs, notes: [] });
-}
-
-function showData() {
-  if (!page.data) return;
-  const { train, heldOut, label, isInvented } = page.data;
-  const rows = rowCount(trainer, arraysOf(train));
-  $('rows').replaceChildren();
-  if (isInvented) make('span', 'invented', $('rows'), { className: 'badge' });
-  const held = heldOut && !isInvented ? rowCount(trainer, heldOut) : 0;
-  const text = held ? `, and ${countOf(held, 'row')} held out` : '';
-  $('rows').append(
-    isInvented
-      ? `${countOf(rows, 'row')} of made-up numbers, only to show that training works`
-      : `${label}: ${countOf(rows, 'row')} to learn from${text}`,
-  );
-}
-
-/** A question in the page; `answers` are texts and what they do. */
-function askAbout(text, answers) {
-  const box = $('data-question');
-  box.replaceChildren();
-  make('p', text, box);
-  const row = make('div', '', box, { className: 'row' });
-  for (const [answer, act] of answers)
-    make('button', answer, row, {
-      onclick: guarded(() => {
-        box.hidden = true;
-        return act();
-      }),
-    });
-  box.hidden = false;
-}
-
 // ---- the controls
 
 /** A field for each input that is one number for all rows. */
@@ -285,9 +186,11 @@ page.when('loaded', () => {
   showShare();
   dataPanel.built = builtData();
   $('built').hidden = !dataPanel.built;
-  return dataPanel.built ? useBuilt() : useInvented();
+  dataPanel.names = isOnlyNames(page.model.preparation) ? page.model.preparation : null;
+  return useFirst();
 });
 page.when('data', showData);
+page.when('values', checkKnown);
 const showShare = () => {
   $('held-out-share').textContent = `${$('held-out').value} %`;
 };

@@ -143,6 +143,15 @@ await page.click('text=Go on learning');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
 seen.continued = { ...(await card()), step: Number(await text('step')) };
 seen.classes = await page.textContent('#try');
+// opened again, the model still knows its data, which invented data is not
+const downloading = page.waitForEvent('download');
+await page.click('#download');
+const weights = join(screenshots, 'weights.safetensors');
+await (await downloading).saveAs(weights);
+await open('class3');
+await page.setInputFiles('#open', weights);
+await page.waitForFunction(() => /other data/.test(document.getElementById('rows').textContent));
+seen.reopened = { ...(await card()), classes: await page.textContent('#try') };
 await choose(file('strange.csv', `a,c,label\n${'1,2,u\n2,1,v\n'.repeat(5)}`));
 await page.click('text=Go on learning');
 await page.waitForSelector('#data-problem:not([hidden])');

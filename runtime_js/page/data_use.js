@@ -1,0 +1,142 @@
+// What the model trains with: files that were read, the data that the page was built with, or
+// invented data. A model keeps how its data was prepared, so data must fit what it has learned.
+
+/** Elements of invented data; more take long to draw. */
+const MOST_GENERATED = 2 ** 20;
+/** The file of a bundle that was built with data. */
+const BUILT_DATA = 'data.safetensors';
+
+/** When the page opens. */
+function useFirst() {
+  const { built, names } = dataPanel;
+  const known = page.model.preparation;
+  if (built && isSameJson(known, built.preparation)) return useBuilt();
+  return known && !names ? waitForData() : useInvented();
+}
+
+/** A model that learned from other data, as one that was restored: Train is off. */
+async function waitForData() {
+  clearMessages();
+  await page.use(null);
+  $('rows').textContent = 'The model has learned from other data: choose it again to go on.';
+}
+
+/** The model's values may be of other data: then what to do with this data is asked. */
+async function checkKnown() {
+  if (!page.data) return;
+  const { isInvented, train } = page.data;
+  const known = page.model.preparation;
+  const isKnown = isInvented ? isOnlyNames(known) : isSameJson(known, train.preparation ?? null);
+  if (isKnown) return;
+  if (isInvented) return waitForData();
+  await page.use(null);
+  return offer();
+}
+
+/** Whether a preparation says nothing but names of classes. */
+const isOnlyNames = preparation =>
+  Object.values(preparation?.inputs ?? {}).every(
+    ({ kind, columns }) => kind === 'classes' && !columns,
+  );
+
+/** In whatever order their keys are. */
+function isSameJson(a, b) {
+  const sorted = (_, value) =>
+    value?.constructor === Object ? Object.fromEntries(Object.entries(value).sort()) : value;
+  return JSON.stringify(a, sorted) === JSON.stringify(b, sorted);
+}
+
+/** New data for a model that has learned from other data: starts anew, or asks. */
+function offer(use = useRead, goOn = continueWith) {
+  if (!page.step) return use();
+  const steps = countOf(page.step, 'step');
+  askAbout(`The model has made ${steps} with other data. How shall it go on?`, [
+    ['Start anew with this data', () => page.reset().then(use)],
+    ['Go on learning, with this data', goOn],
+  ]);
+}
+
+/** The new rows are prepared as the model knows them: same columns, classes and scaling. */
+function continueWith() {
+  const known = page.model.preparation;
+  if (!known || !dataPanel.read.preparation) return useRead();
+  dataPanel.options = { ...dataPanel.options, preparation: known };
+  return readFiles(useRead);
+}
+
+async function useRead() {
+  const { read, label } = dataPanel;
+  const { rows, preparation } = read;
+  const share = Number($('held-out').value) / 100;
+  const batch = plan.entries[trainer].rows?.count ?? 1;
+  const count = Math.round(share * rows);
+  // Rows of tables, pictures and text are repeated where there are fewer than a batch.
+  const canSplit = count > 0 && rows - count >= (preparation ? 1 : batch);
+  const [train, held] = canSplit ? await read.split(share) : [read, null];
+  page.model.preparation = preparation;
+  $('held-out-choice').hidden = false;
+  await page.use({ train, heldOut: held?.arrays ?? null, label, isInvented: false });
+}
+
+function useInvented() {
+  const elements = Object.values(plan.entries[trainer].inputs).reduce(
+    (sum, id) => sum + elementCount(plan.tensors[id].shape),
+    0,
+  );
+  const batches = Math.max(1, Math.min(8, Math.floor(MOST_GENERATED / elements)));
+  const train = generated(trainer, dataPanel.dataSeed++, batches);
+  const heldOut = generated(trainer, dataPanel.dataSeed++, 1);
+  page.model.preparation = dataPanel.names;
+  $('held-out-choice').hidden = true;
+  return page.use({ train, heldOut, label: 'invented', isInvented: true });
+}
+
+function useBuilt() {
+  dataPanel.read = dataPanel.built;
+  dataPanel.label = 'The data of this page';
+  const preview = previewOfArrays(dataPanel.built);
+  const inputs = preview?.columns.map(({ input }) => input);
+  if (preview) showRows(preview, inputs, null);
+  return useRead();
+}
+
+/** The data that the bundle was built with, if it was. */
+function builtData() {
+  if (!ownOf(files, BUILT_DATA)) return null;
+  const { tensors, preparation } = readTensors(files[BUILT_DATA], BUILT_DATA);
+  const isWhole = Object.keys(plan.entries[trainer].inputs).every(key => ownOf(tensors, key));
+  if (!isWhole) return null;
+  const rows = rowCount(trainer, tensors);
+  return new Data({ arrays: { ...tensors }, preparation, rows, withRows: rowInputs, notes: [] });
+}
+
+function showData() {
+  if (!page.data) return;
+  const { train, heldOut, label, isInvented } = page.data;
+  const rows = rowCount(trainer, arraysOf(train));
+  $('rows').replaceChildren();
+  if (isInvented) make('span', 'invented', $('rows'), { className: 'badge' });
+  const held = heldOut && !isInvented ? rowCount(trainer, heldOut) : 0;
+  const text = held ? `, and ${countOf(held, 'row')} held out` : '';
+  $('rows').append(
+    isInvented
+      ? `${countOf(rows, 'row')} of made-up numbers, only to show that training works`
+      : `${label}: ${countOf(rows, 'row')} to learn from${text}`,
+  );
+}
+
+/** A question in the page; `answers` are texts and what they do. */
+function askAbout(text, answers) {
+  const box = $('data-question');
+  box.replaceChildren();
+  make('p', text, box);
+  const row = make('div', '', box, { className: 'row' });
+  for (const [answer, act] of answers)
+    make('button', answer, row, {
+      onclick: guarded(() => {
+        box.hidden = true;
+        return act();
+      }),
+    });
+  box.hidden = false;
+}
