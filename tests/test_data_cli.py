@@ -14,6 +14,7 @@ from PIL import Image
 
 import wgcc_runtime
 from wgcc.bundle.data_file import described
+from wgcc.bundle.folder import write_files
 from wgcc.cli.group import cli
 from wgcc.compiler import compile_file
 from wgcc_runtime.weights import load_weights
@@ -84,9 +85,22 @@ def wgcc(*arguments: object) -> Result:
 
 def built(folder: Path, source: str, *options: object) -> Path:
     (folder / "model.wg").write_text(source)
-    result = wgcc("build", folder / "model.wg", "-o", folder / "bundle", *options)
-    assert result.exit_code == 0, result.stderr
+    if options:
+        result = wgcc("build", folder / "model.wg", "-o", folder / "bundle", *options)
+        assert result.exit_code == 0, result.stderr
+    else:
+        write_files(bundle_files(folder / "model.wg", source), folder / "bundle")
     return folder / "bundle"
+
+
+COMPILED: dict[str, dict[str, bytes]] = {}
+
+
+def bundle_files(path: Path, source: str) -> dict[str, bytes]:
+    """Each model is compiled once for all tests."""
+    if source not in COMPILED:
+        COMPILED[source] = compile_file(path).files()
+    return COMPILED[source]
 
 
 def train(bundle: Path, *options: object) -> Result:
@@ -230,7 +244,7 @@ def test_a_folder_of_pictures(tmp_path: Path) -> None:
 def test_without_pillow_there_is_a_clear_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle = built(tmp_path, PICTURES, "--no-twin")
+    bundle = built(tmp_path, PICTURES)
     (tmp_path / "p").mkdir()
     for name in ("a1.png", "b1.png"):
         Image.new("L", (4, 4)).save(tmp_path / "p" / name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import wgcc_runtime
 from adapters import ROOT
 from building import build
+from test_data_cases import CASES
 from wgcc_runtime.data.preparation import parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.javascript_json import number_text
@@ -162,3 +164,14 @@ def test_a_weights_file_keeps_its_other_facts(model: Model, table: Path, tmp_pat
     facts = load_weights(tmp_path / "w.safetensors")[1]
     assert facts["steps"] == {"train": 2}
     assert facts["preparation"] == data.preparation
+
+
+def test_several_picture_files_are_read_in_their_order() -> None:
+    form = json.loads((CASES / "models" / "pictures.json").read_text(encoding="utf-8"))
+    folder = CASES / "picture_folders"
+    files = [folder / "dog" / "2.png", folder / "cat" / "a.png"]
+    data = wgcc_runtime.read_data(files, form, entry="predict")
+    whole = wgcc_runtime.read_data(folder, form, entry="predict")
+    assert np.array_equal(data.arrays["image"], whole.arrays["image"][[0, 2]])
+    with pytest.raises(WgccError, match="no pictures"):
+        wgcc_runtime.read_data(CASES / "models", form, entry="predict")
