@@ -28,7 +28,7 @@ def test_lessons_work_as_written(tmp_path: Path) -> None:
         path.write_text(content, encoding="utf-8")
     lessons = COMMANDS.findall(TEXT)
     outputs = [run(commands, tmp_path) for commands in lessons]
-    assert len(lessons) == 6
+    assert len(lessons) == 7
     slope, offset = (
         float(re.search(rf"{name} .*\n(\S+)", outputs[0])[1])  # type: ignore[index]
         for name in ("slope", "offset")
@@ -37,6 +37,9 @@ def test_lessons_work_as_written(tmp_path: Path) -> None:
     losses = [float(number) for number in re.findall(r"loss (\d\.\d+)", outputs[4])]
     assert losses[-1] < 0.5 * losses[0]
     assert "And God said, " in outputs[5]
+    assert re.findall(r"(setosa|versicolor|virginica)$", outputs[6], re.MULTILINE) == [
+        "setosa", "versicolor", "virginica",
+    ]  # fmt: skip
 
 
 def run(commands: str, folder: Path) -> str:
