@@ -108,6 +108,9 @@ def test_exporting(seen: dict[str, Any]) -> None:
     exporting = seen["exporting"]
     assert exporting["before"] == exporting["after"] != exporting["reset"]
     assert exporting["step"] == "20"
+    # It knows its columns and classes, and has no data to train on.
+    assert (exporting["labels"], exporting["bars"]) == (["a", "b", "c", "d"], ["u", "v", "w"])
+    assert exporting["isOff"]
 
 
 def test_served_under_a_strict_policy(seen: dict[str, Any]) -> None:

@@ -42,8 +42,9 @@ function exampleOf(entry, seed) {
     return Array.from(list.slice(at * size, (at + 1) * size));
   };
   const rows = keys.map(key => {
-    if (!arrays || !isInData(entry, key)) return [key, rowOf(key, invented[key], 0)];
-    return [key, rowOf(key, arrays[key], row).map((v, i) => rawNumber(key, v, i))];
+    const isKnown = arrays && isInData(entry, key);
+    const numbers = isKnown ? rowOf(key, arrays[key], row) : rowOf(key, invented[key], 0);
+    return [key, numbers.map((v, i) => rawNumber(key, v, i))];
   });
   return { rows: Object.fromEntries(rows), target: arrays && targetAt(entry, arrays, row) };
 }
@@ -63,7 +64,8 @@ function targetAt(entry, arrays, row) {
 /** The least and largest number in a column of an input: position `i` of its rows. */
 function columnRange(entry, key, i) {
   const list = isInData(entry, key) && arraysOf(page.data.train)[key];
-  if (!list) return USUAL_RANGE;
+  const { low: least, high: most } = USUAL_RANGE;
+  if (!list) return { low: rawNumber(key, least, i), high: rawNumber(key, most, i) };
   const size = elementCount(inputRow(entry, key));
   const rows = list.length / size;
   const jump = Math.ceil(rows / MOST_SAMPLED);

@@ -6,8 +6,14 @@ function sharedState() {
   const state = new URLSearchParams();
   for (const [key, id] of Object.entries(SHARED_FIELDS))
     if ($(id).value) state.set(key, $(id).value);
-  state.set('data', page.data?.isInvented ? 'invented' : 'own');
+  state.set('data', dataKind());
   return `${state}`;
+}
+
+/** Invented, in the page, or of somebody's own. */
+function dataKind() {
+  if (page.data?.isInvented) return 'invented';
+  return dataPanel.source ? 'own' : 'page';
 }
 
 /** Sets the controls as a link says. */

@@ -6,6 +6,8 @@ const FIRST_STEPS = 4;
 const REPORT_EVERY = 150;
 const PREDICT_EVERY = 500;
 const MEASURE_EVERY = 300;
+/** Points of the curve of a run that is quick. */
+const LEAST_POINTS = 100;
 /** Of the time, the share that measurements may take. */
 const MEASURE_SHARE = 0.2;
 
@@ -24,9 +26,7 @@ const training = {
       training.from = page.step;
       training.until = page.step + targetSteps();
       await runPart(Math.min(FIRST_STEPS, targetSteps()), 1, signal);
-      const isSlow = $('speed-limit').value !== 'full';
-      const every = isSlow ? 1 : Math.ceil(Math.min(50, REPORT_EVERY / training.ms));
-      await runPart(training.until - page.step, every, signal);
+      await runPart(training.until - page.step, reportEvery(), signal);
       await measure();
       say(`Trained to step ${page.step.toLocaleString('en')}.`);
     } finally {
@@ -43,6 +43,12 @@ function beginRun() {
   say('Training…');
   page.announce('running');
   return page.running;
+}
+
+/** Steps between reports: often enough for a smooth curve, seldom enough for speed. */
+function reportEvery() {
+  if ($('speed-limit').value !== 'full') return 1;
+  return Math.ceil(Math.min(targetSteps() / LEAST_POINTS, REPORT_EVERY / training.ms));
 }
 
 async function runPart(steps, every, signal) {

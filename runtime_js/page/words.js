@@ -82,7 +82,8 @@ function numberWords(row, tensor) {
 /** A number in as few digits as a person reads. */
 function shownNumber(value) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+  if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(2);
+  if (size >= 1e4) return Number(value.toPrecision(5)).toLocaleString('en');
   return `${+value.toPrecision(4)}`;
 }
 

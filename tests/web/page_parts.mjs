@@ -318,6 +318,16 @@ async function sharing() {
 async function exporting() {
   const page = await open('iris');
   await train(page, 20);
+  await page.evaluate(() => {
+    const x = { kind: 'columns', columns: ['a', 'b', 'c', 'd'] };
+    Object.assign(x, { mean: [5, 3, 4, 1], deviation: [1, 2, 2, 0.5] });
+    const species = { kind: 'classes', columns: ['kind'], classes: ['u', 'v', 'w'] };
+    globalThis.wgccPage.model.preparation = {
+      version: 1,
+      inputs: { x, species },
+      target: 'species',
+    };
+  });
   const downloading = page.waitForEvent('download');
   await page.click('#export');
   await (await downloading).saveAs(join(folder, 'exported', 'index.html'));
@@ -330,6 +340,9 @@ async function exporting() {
   const other = await open('exported');
   found.after = await predicted(other);
   found.step = await text(other, 'step');
+  found.labels = await other.$$eval('#inputs label', all => all.map(one => one.textContent));
+  found.bars = await other.$$eval('.bars .bar', all => all.map(one => one.children[0].textContent));
+  found.isOff = await other.isDisabled('#start');
   await other.click('#reset');
   await status(other, 'Starts again');
   found.reset = await predicted(other);
