@@ -5,80 +5,73 @@ const LETTERS = 200;
 /** Milliseconds between texts that are written while the model learns. */
 const WRITE_EVERY = 8000;
 
-/** The entry that writes, its names, and the entry that forgets what was read. */
+/** The entry that writes, whether it takes a temperature, and the entry that forgets what was read. */
 function findWriter() {
-  for (const name of others) {
-    const { inputs, outputs, writes } = plan.entries[name];
-    const id = Object.keys(inputs).find(key => isText(name, key) && !inputRow(name, key).length);
-    const out = Object.keys(outputs).find(
-      key => isOneNumber(outputs[key]) && !isFloat(plan.tensors[outputs[key]]),
-    );
-    const forget = others.find(
-      other =>
-        !Object.keys(plan.entries[other].inputs).length &&
-        plan.entries[other].writes.length &&
-        plan.entries[other].writes.every(written => writes.includes(written)),
-    );
-    if (id && out) return { name, id, out, forget, settings: settingsOf(name, id) };
-  }
+  const name = ['decode', ...others].find(
+    entry => others.includes(entry) && readsOneCharacter(entry) && returnsOneCharacter(entry),
+  );
+  if (!name) return;
+  const forget = others.find(entry => isForgetting(entry, plan.entries[name].writes));
+  return { name, forget, isTempered: ownOf(plan.entries[name].inputs, 'temperature') };
 }
-const settingsOf = (name, id) => Object.keys(plan.entries[name].inputs).filter(key => key !== id);
+const readsOneCharacter = entry =>
+  Object.keys(plan.entries[entry].inputs).some(
+    key => isText(entry, key) && elementCount(inputRow(entry, key)) === 1,
+  );
+const returnsOneCharacter = entry =>
+  Object.values(plan.entries[entry].outputs).some(
+    id => !isFloat(plan.tensors[id]) && elementCount(plan.tensors[id].shape) === 1,
+  );
+/** An entry without inputs that changes only what the writing entry changes. */
+function isForgetting(entry, written) {
+  const { inputs, writes } = plan.entries[entry];
+  return !Object.keys(inputs).length && writes.length && writes.every(id => written.includes(id));
+}
 
 const writer = findWriter();
-/** The text that is being written; a newer one ends it. */
-let writing = 0;
+/** Of the text that is being written; null: none. */
+let writing = null;
 let wroteAt = 0;
 
 async function write() {
-  const mine = ++writing;
-  wroteAt = performance.now();
+  stopWriting();
   const prompt = $('prompt').value || '\n';
   const unknown = unknownIn(prompt);
   $('prompt-warning').textContent = unknownWords(unknown);
   if (unknown.length) return;
+  const mine = new AbortController();
+  writing = mine;
+  wroteAt = performance.now();
   $('written').replaceChildren();
   make('b', prompt.trimStart(), $('written'));
   const text = $('written').appendChild(document.createTextNode(''));
   $('write').textContent = 'Stop';
   try {
-    for await (const letter of letters(prompt)) {
-      if (mine !== writing) return;
-      text.data += letter;
-    }
+    for await (const letter of await letters(prompt, mine.signal)) text.data += letter;
   } finally {
-    if (mine === writing) $('write').textContent = 'Write';
+    if (writing === mine) stopWriting();
   }
 }
 
-/** What follows a prompt, without end. */
-async function* letters(prompt) {
-  const { name, id, out, forget, settings } = writer;
+async function letters(prompt, signal) {
+  const { name, forget, isTempered } = writer;
   if (forget) await page.model.call(forget, {});
-  const step = async given => {
-    const others = settings.map(key => [key, settingValue(key)]);
-    const found = await page.model.call(name, { [id]: given, ...Object.fromEntries(others) });
-    return found[out][0];
-  };
-  let next = 0;
-  for (const letter of prompt) next = await step(vocabulary.indexOf(letter));
-  for (let i = 0; i < LETTERS; i++) {
-    yield vocabulary[next];
-    next = await step(next);
-  }
+  const temperature = isTempered ? { temperature: Number($('temperature').value) } : {};
+  return page.model.generate(prompt, { entry: name, steps: LETTERS, signal, ...temperature });
 }
-const settingValue = key => (key === 'temperature' ? Number($('temperature').value) : 1);
 
 /** While the model learns, so that one sees it learn. */
 function writeNowAndThen() {
-  const isOver = $('write').textContent === 'Write';
-  if (isOver && performance.now() - wroteAt > WRITE_EVERY) guarded(write)();
+  if (!writing && performance.now() - wroteAt > WRITE_EVERY) guarded(write)();
 }
 
 function stopWriting() {
-  writing++;
+  writing?.abort();
+  writing = null;
   $('write').textContent = 'Write';
 }
-$('write').onclick = guarded(() => ($('write').textContent === 'Stop' ? stopWriting() : write()));
+$('temperature-choice').hidden = !writer?.isTempered;
+$('write').onclick = guarded(() => (writing ? stopWriting() : write()));
 $('prompt').oninput = () => {
   $('prompt-warning').textContent = unknownWords(unknownIn($('prompt').value));
 };
