@@ -201,8 +201,8 @@ def test_sizes(joined: Path) -> None:
 def test_types_of_the_runtime(form: str, joined: Path, tmp_path: Path) -> None:
     options = {
         "strict": True, "checkJs": True, "allowJs": True, "noEmit": True, "target": "es2023",
-        "module": "nodenext", "lib": ["es2024", "dom", "dom.iterable", "dom.asynciterable"],
-        "types": [], "resolveJsonModule": True,
+        "module": "nodenext", "types": [], "resolveJsonModule": True,
+        "lib": ["es2024", "esnext.disposable", "dom", "dom.iterable", "dom.asynciterable"],
     }  # fmt: skip
     folder, names = (RUNTIME, runtime_modules()) if form == "modules" else (joined, runtime_files())
     files = [str(folder / name) for name in names]

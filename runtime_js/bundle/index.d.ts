@@ -91,8 +91,8 @@ export interface LoadOptions {
    * `create([])` of the npm package webgpu), an adapter or a device.
    */
   device?: 'webgpu' | 'wasm' | Global<'GPU'> | Global<'GPUAdapter'> | Global<'GPUDevice'>;
-  /** A safetensors file's URL or bytes, or arrays by name, instead of the bundle's own weights; or `'ema'`: the moving averages in those. */
-  weights?: string | URL | ArrayBuffer | Uint8Array | Partial<Params & State>;
+  /** A safetensors file, its URL or bytes, or arrays by name, instead of the bundle's own weights; or `'ema'`: the moving averages in those. */
+  weights?: string | URL | ArrayBuffer | Uint8Array | Known<'Blob'> | { readonly [K in keyof (Params & State)]?: In<Plain<(Params & State)[K]>, (Params & State)[K]['shape']> };
   /** Draws other initial values, and seeds dropout and other random numbers. */
   seed?: number;
   /** Which WebGPU kernels to run. Default: those tuned for the adapter, else `'gpu'`. */
@@ -113,6 +113,7 @@ export interface LoadOptions {
    */
   tune?: boolean | number;
   signal?: AbortSignal;
+  /** The stage `weights` counts bytes, `kernels` kernels, `tune` profiles. */
   onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
 }
 
@@ -196,6 +197,9 @@ export interface ReadData {
 /** Outputs on the GPU: destroy their buffers when you are done with them. */
 export type GpuOutputs<E extends keyof Outputs> = { readonly [K in keyof Outputs[E]]: { readonly buffer: Global<'GPUBuffer'>; readonly shape: readonly number[]; readonly dtype: 'f32' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool' } };
 
+/** For `await using model = await load()`, where the language has it. */
+type Closes = typeof Symbol extends { readonly asyncDispose: infer S } ? { [K in S & symbol]: () => Promise<void> } : unknown;
+
 /** What every model has besides its entries. */
 export interface Loaded {
   readonly plan: unknown;
@@ -268,6 +272,8 @@ export declare function tensor<A extends Float32Array | Int32Array | Uint32Array
 
 /** A problem a caller can act on: `code` is one stable word (no-webgpu, shape, weights, device-lost, …). */
 export declare class WgccError extends Error {
+  /** Also for an error of another bundle, whose class is another. */
+  static is(error: unknown): error is WgccError;
   readonly code: string;
   readonly field: string;
 }

@@ -149,6 +149,13 @@ export function refuseValidation({ entries }, entryName) {
   return fail('name', entryName, text);
 }
 
+/** @param {object} options of `load` @param {string[]} known @returns {never} */
+export function refuseLoad(options, known) {
+  const unknown = Object.entries(options).filter(([name]) => !known.includes(name));
+  refuseOptions('load', Object.fromEntries(unknown), known);
+  return fail('name', 'load', 'does not take these options');
+}
+
 /**
  * @param {string} method @param {object} unknown options of it that do not exist
  * @param {string[]} known those that do

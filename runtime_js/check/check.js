@@ -9,6 +9,7 @@ export {
   refuseEntries,
   refuseFit,
   refuseInputs,
+  refuseLoad,
   refuseOptions,
   refuseRows,
   refuseValidation,

@@ -2,6 +2,11 @@
 
 /** A problem that a caller can act on. */
 export class WgccError extends Error {
+  /** Also one of another bundle, whose class is another. @param {any} error */
+  static is(error) {
+    return error?.name === 'WgccError' && typeof error.code === 'string';
+  }
+
   /**
    * @param {string} code one stable word, the same as in Python
    * @param {string} message

@@ -6,6 +6,7 @@ import { isBundleSealed } from './seal.js';
 import { Session } from './session.js';
 import { StartValues } from './values.js';
 
+/** @import { OnBytes } from './download.js' */
 /**
  * @typedef {object} Bundle what index.js of a bundle holds
  * @property {any} plan
@@ -28,17 +29,27 @@ import { StartValues } from './values.js';
  * @property {number} [maxBytes]
  * @property {boolean} [verify]
  * @property {boolean | number} [tune]
+ * @property {OnBytes} [onBytes] of weights, for the runtime itself
  * @property {(progress: LoadProgress) => void} [onProgress]
  */
 
 /** What a bundle may allocate on the GPU unless the caller allows more. */
 const MAX_BYTES = 2 ** 33;
 
+/** Options of `load`. */
+// biome-ignore format: as many as fit into a line
+const OPTIONS = [
+  'device', 'threads', 'weights', 'seed', 'profile', 'entries', 'baseUrl', 'maxBytes', 'verify',
+  'tune', 'signal', 'onProgress',
+];
+
 /** @param {Bundle} given @param {LoadOptions} [options] @returns {Promise<any>} */
 export async function open(given, options = {}) {
   const { signal, maxBytes = MAX_BYTES, entries = [] } = options;
   const { device = globalThis.navigator?.gpu ?? 'wasm' } = options;
   const { baseUrl } = options;
+  if (!Object.keys(options).every(name => OPTIONS.includes(name)))
+    (await loadCheck()).refuseLoad(options, OPTIONS);
   const bundle = baseUrl === undefined ? given : (await loadFiles()).bundleAt(given, baseUrl);
   // It comes while the weights do.
   if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
@@ -47,8 +58,13 @@ export async function open(given, options = {}) {
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
   if (!Array.isArray(entries) || !entries.every(name => Object.hasOwn(bundle.plan.entries, name)))
     (await loadCheck()).refuseEntries(bundle.plan, entries);
-  const values = await StartValues.load(bundle, isSealed, options);
-  options.onProgress?.({ stage: 'weights', done: 1, total: 1 });
+  let bytes = 0;
+  const onBytes = (/** @type {number} */ done, /** @type {number} */ total) => {
+    bytes = total;
+    options.onProgress?.({ stage: 'weights', done, total });
+  };
+  const values = await StartValues.load(bundle, isSealed, { ...options, onBytes });
+  onBytes(bytes, bytes);
   signal?.throwIfAborted();
   const session = new Session(bundle, options, values);
   try {

@@ -22,7 +22,7 @@ const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);
 
 /** @param {Session} session @returns {any} */
 export function createModel(session) {
-  /** @type {Record<string, any>} */
+  /** @type {Record<string | symbol, any>} */
   const model = {
     plan: session.plan,
     get device() {
@@ -63,6 +63,8 @@ export function createModel(session) {
         const method = /** @type {any} */ (await loadFiles())[name];
         return method(session, ...given);
       });
+  // For `await using model = await load()`.
+  if (Symbol.asyncDispose) model[Symbol.asyncDispose] = async () => session.dispose();
   // With a method `then`, `await` would treat the model as a promise.
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')

@@ -1,5 +1,6 @@
 // The values that a model starts with: given weights, the bundle's own, or newly drawn ones.
 
+import { bytesOfBody } from './download.js';
 import { loadDraw, loadFiles } from './parts.js';
 import { isPersistent, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
@@ -72,10 +73,10 @@ export class StartValues {
  * @param {Bundle} bundle @param {LoadOptions} options
  * @returns {Promise<StoredValues | undefined>}
  */
-async function sealedValues({ plan, weights, constants, seal }, { signal }) {
+async function sealedValues({ plan, weights, constants, seal }, { signal, onBytes }) {
   try {
     const source = weights?.();
-    const file = source.buffer ?? (await (await fetch(source, { signal })).arrayBuffer());
+    const file = source.buffer ?? (await bytesOfBody(await fetch(source, { signal }), onBytes));
     const stored = sealedTensors(file);
     if (!(await isSealed(file, seal?.weights))) return;
     return {

@@ -1,6 +1,7 @@
 // The values that a model starts with, unless they are drawn: the bundle's own, and given ones.
 
 import { toWords } from '../core/arrays.js';
+import { bytesOfBody } from '../core/download.js';
 import { fail } from '../core/errors.js';
 import { loadCheck } from '../core/parts.js';
 import { isPersistent } from '../core/plan.js';
@@ -12,6 +13,7 @@ import { placeOf } from './places.js';
 import { readTensors } from './safetensors.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
+/** @import { OnBytes } from '../core/download.js' */
 /** @import { Bundle, LoadOptions } from '../core/loader.js' */
 /** @import { Plan, Tensors } from '../core/plan.js' */
 /** @import { StoredValues } from '../core/values.js' */
@@ -24,7 +26,7 @@ const ADVICE =
   'copy it beside the scripts, or say where it is: load({baseUrl}), or load({weights}) with a URL or bytes';
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
-export async function storedValues(bundle, { weights, signal }) {
+export async function storedValues(bundle, { weights, signal, onBytes }) {
   /** @type {Plan} */
   const plan = bundle.plan;
   const persistent = filterRecord(plan.tensors, isPersistent);
@@ -33,7 +35,7 @@ export async function storedValues(bundle, { weights, signal }) {
   /** @type {(source: any, tensors: Tensors, from: string, averages?: string) => Promise<NamedWords>} */
   const load = async (source, tensors, from, averages) => {
     if (!source) return {};
-    const found = await arraysIn(source, plan, from, signal, averages);
+    const found = await arraysIn(source, plan, from, { signal, onBytes }, averages);
     preparation ??= found.preparation;
     return wordsOf(found.arrays, tensors, from);
   };
@@ -78,13 +80,15 @@ export async function wordsOf(arrays, tensors, from) {
 
 /**
  * Arrays by name, or those of a file, with its averages if they are asked for.
- * @param {any} source @param {Plan} plan @param {string} from @param {AbortSignal} [signal]
- * @param {string} [averages]
+ * @param {any} source @param {Plan} plan @param {string} from
+ * @param {Pick<LoadOptions, 'signal' | 'onBytes'>} watch @param {string} [averages]
  * @returns {Promise<{arrays: Record<string, any>, preparation: any}>}
  */
-async function arraysIn(source, plan, from, signal, averages) {
+async function arraysIn(source, plan, from, { signal, onBytes }, averages) {
   if (source.constructor === Object) return { arrays: source, preparation: null };
-  const bytes = await bytesAt(source, WIDEST * plan.memory.peak + FILE_EXTRA, signal);
+  const limit = WIDEST * plan.memory.peak + FILE_EXTRA;
+  const bytes = await bytesAt(source, limit, signal, 'weights', ADVICE, onBytes);
+  onBytes?.(bytes.byteLength, bytes.byteLength);
   const file = readTensors(bytes, from);
   const tensors = averages ? withAverages(file.tensors, averages) : file.tensors;
   // Moments without the step count that belongs to them would give steps of the wrong size.
@@ -110,9 +114,11 @@ export async function builtSeed({ plan, weights }) {
  * The bytes of a file, or those given instead.
  * @param {any} source @param {number} limit @param {AbortSignal} [signal]
  * @param {string} [code] of the error where it cannot be read @param {string} [advice]
- * @returns {Promise<any>}
+ * @param {OnBytes} [onBytes] @returns {Promise<any>}
  */
-export async function bytesAt(source, limit, signal, code = 'weights', advice = ADVICE) {
+export async function bytesAt(source, limit, signal, code = 'weights', advice = ADVICE, onBytes) {
+  // A File, Blob or Response.
+  if (typeof source?.arrayBuffer === 'function') return source.arrayBuffer();
   if (typeof source !== 'string' && !(source instanceof URL)) return source;
   try {
     const { process } = /** @type {any} */ (globalThis);
@@ -126,7 +132,7 @@ export async function bytesAt(source, limit, signal, code = 'weights', advice = 
     if (response.headers.get('content-type')?.startsWith('text/html'))
       throw new Error('the server sent a page instead');
     if (Number(response.headers.get('content-length')) > limit) throw new Error('it is too large');
-    return await response.arrayBuffer();
+    return await bytesOfBody(response, onBytes);
   } catch (error) {
     signal?.throwIfAborted();
     // Where vite serves a file from outside its folder.

@@ -16,7 +16,7 @@ MEMBERS = {
     "plan", "device", "adapter", "lost", "progress", "checkFinite", "call", "fit", "params",
     "state", "loadParams", "reset", "save", "restore", "store", "recall", "snapshot", "recover",
     "profile", "dispose", "preparation", "classes", "callPrepared", "readData", "constructor",
-    "then", "gradients", "apply", "undo", "generate",
+    "then", "generate",
 }  # fmt: skip
 
 # Keywords of TypeScript, which cannot name a type, and types that this file declares.
@@ -133,7 +133,7 @@ def _methods(plan: Plan) -> Iterable[str]:
         options = f"options: {{ output: 'gpu' }}): Promise<GpuOutputs<'{entry}'>>;"
         yield f"  {method}(inputs: Inputs['{entry}'], {options}"
     yield "}\n"
-    yield f"export declare function load(options?: LoadOptions): Promise<{model}>;"
+    yield f"export declare function load(options?: LoadOptions): Promise<{model} & Closes>;"
 
 
 def _interface(model: str) -> str:
