@@ -132,6 +132,7 @@ class Matcher {
 
   /** @param {string} name of an input @param {Column[]} columns */
   async #assign(name, columns) {
+    this.#refuseTwice(columns);
     this.found.columns.set(name, columns);
     this.left = this.left.filter(column => !columns.includes(column));
     const port = this.entry.inputs[name];
@@ -139,6 +140,15 @@ class Matcher {
     await this.#checkNumbers(name, columns);
     const names = listed(columns.map(column => column.name));
     this.source.refuse(`\`${name}\` takes ${wantedColumns(port)}, not ${columns.length}: ${names}`);
+  }
+
+  /** A model that is given what it shall predict learns nothing. @param {Column[]} columns */
+  #refuseTwice(columns) {
+    const used = new Set([...this.found.columns.values()].flat());
+    for (const column of columns) {
+      if (used.has(column)) this.source.refuse(`the column \`${column.name}\` is given twice`);
+      used.add(column);
+    }
   }
 
   /** Refuses names where the input takes numbers. @param {string} name @param {Column[]} columns */

@@ -114,6 +114,7 @@ class _Matcher:
         return [name for name in self._entry.rows if name not in self.found.columns]
 
     def _assign(self, name: str, columns: list[Column]) -> None:
+        self._refuse_twice(columns)
         self.found.columns[name] = columns
         self._left = [column for column in self._left if column not in columns]
         port = self._entry.inputs[name]
@@ -123,6 +124,14 @@ class _Matcher:
         wanted = f"{port.row_size} column" + ("" if port.row_size == 1 else "s")
         names = listed(column.name for column in columns)
         raise self._source.refuse(f"`{name}` takes {wanted}, not {len(columns)}: {names}")
+
+    def _refuse_twice(self, columns: list[Column]) -> None:
+        """A model that is given what it shall predict learns nothing."""
+        used = {column.number for column in self.found.used()}
+        for column in columns:
+            if column.number in used:
+                raise self._source.refuse(f"the column `{column.name}` is given twice")
+            used.add(column.number)
 
     def _check_numbers(self, name: str, columns: list[Column]) -> None:
         """Refuses names where the input takes numbers."""
