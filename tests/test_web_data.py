@@ -134,4 +134,5 @@ def test_options_and_sources_are_checked(seen: Any) -> None:
         "data: a source is a File, a list of Files, a Blob, bytes or text",
         "data: no file was given",
         "name: `fly` is no entry of the model; there are: train, predict",
+        "data: 2 files: one table or text can be read at a time",
     ]

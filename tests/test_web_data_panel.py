@@ -223,7 +223,7 @@ def test_a_large_file_does_not_block_the_page(seen: Any) -> None:
 
 def test_arrays_pictures_and_text(seen: Any) -> None:
     assert seen["arrays"]["rows"] == "arrays.npz: 8 rows to learn from, and 2 rows held out"
-    assert seen["pictures"]["rows"].startswith("picture_folders: 2 rows to learn from")
+    assert seen["pictures"]["rows"].startswith("picture_folders: 2 pictures to learn from, and 1")
     assert seen["pictures"]["shown"] == 3
     assert seen["pictures"]["notes"] == ["1 file that is no picture is left out."]
     assert (
@@ -231,6 +231,7 @@ def test_arrays_pictures_and_text(seen: Any) -> None:
         in (seen["unknown"]["problem"])
     )
     assert seen["letters"]["canTrain"]
+    assert seen["letters"]["rows"].startswith("unknown_letter.txt: 2 pieces of text to learn")
     assert "2 characters that are not" in seen["letters"]["notes"][0]
 
 

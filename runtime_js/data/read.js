@@ -45,7 +45,8 @@ export class DataSource {
   constructor(files) {
     this.files = files;
     const [{ path, name }] = files;
-    const several = path.length > 1 ? path[0] : counted(files.length, 'picture', 'pictures');
+    const kind = files.some(isPicture) ? 'picture' : 'file';
+    const several = path.length > 1 ? path[0] : counted(files.length, kind, `${kind}s`);
     this.name = files.length > 1 || path.length > 1 ? several : name;
   }
 
@@ -56,6 +57,8 @@ export class DataSource {
     const [file] = this.files;
     const arrayFiles = this.files.filter(holdsArrays);
     if (arrayFiles.length) return dataOfArrays(await readArrays(arrayFiles), source, entry);
+    if (this.files.length > 1 && file.path.length === 1 && !this.files.some(isPicture))
+      source.refuse('one table or text can be read at a time');
     if (this.files.length > 1 || isPicture(file))
       return readPictures(this.files, source, entry, options);
     if (!TABLE_SUFFIX.test(file.name) && readsText(form, entry)) {

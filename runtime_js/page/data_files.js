@@ -41,6 +41,12 @@ function listenForFiles(takeFiles) {
       await takeFiles(chosen);
     });
   }
+  // A file that is dropped beside the card would replace the page.
+  document.addEventListener('dragover', event => {
+    if (event.defaultPrevented) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = 'none';
+  });
   $('data').ondragover = event => {
     event.preventDefault();
     $('drop').className = 'over';

@@ -128,7 +128,7 @@ const settingValues = () =>
 async function showRead(read) {
   const { source } = dataPanel;
   dataPanel.read = read;
-  $('rows').textContent = `${dataPanel.label}: ${countOf(read.rows, 'row')}`;
+  $('rows').textContent = `${dataPanel.label}: ${countOf(read.rows, ...unitOf(read))}`;
   if (read.preview) {
     const uses = read.columns.map(({ input }) => input ?? '');
     showRows(read.preview, uses, (i, input) => chooseUse(read.columns, uses, i, input));
@@ -144,7 +144,10 @@ async function showRead(read) {
   $('missing-choice').hidden = !read.dropped.length && dataPanel.options.missing !== 'mean';
 }
 const isShown = ({ name }) => /\.(png|jpe?g|gif|webp|bmp)$/i.test(name);
-const kindOf = ({ preparation }) => Object.values(preparation?.inputs ?? {})[0]?.kind;
+const kindOf = ({ preparation }) =>
+  Object.values(preparation?.inputs ?? {})
+    .map(({ kind }) => kind)
+    .find(kind => kind === 'pictures' || kind === 'text');
 
 function showNotes(notes) {
   $('data-notes').hidden = !notes.length;
@@ -172,6 +175,13 @@ function showSettings() {
     make('input', '', label, { type: 'number', step: 'any', name, value, onchange: readAgain });
   }
 }
+/** What a row is made of. */
+function takenWords() {
+  const isBook = rowInputs.every(key => isText(trainer, key) && inputRow(trainer, key).length);
+  if (isBook)
+    return `text, in pieces of ${countOf(inputRow(trainer, rowInputs[0])[0], 'character')}`;
+  return rowInputs.map(key => `${inputWords(trainer, key)} (${key})`).join(' and ');
+}
 const readAgain = guarded(() => {
   if (dataPanel.source) return readFiles();
 });
@@ -179,9 +189,8 @@ const readAgain = guarded(() => {
 page.when('loaded', () => {
   $('data').hidden = !trainer;
   if (!trainer) return;
-  $('data-takes').textContent = rowInputs
-    .map(key => `${inputWords(trainer, key)} (${key})`)
-    .join(' and ');
+  $('data-takes').textContent = takenWords();
+  $('drop').hidden = !rowInputs.length;
   showSettings();
   showShare();
   dataPanel.built = builtData();

@@ -30,11 +30,12 @@ function showRows({ columns, rows, count }, uses, choose) {
   $('preview').hidden = false;
 }
 
-/** The first ones, and those that are learned, which often come last. */
+/** The first ones, the last one, and those that are learned. */
 function shownColumns(columns, uses) {
   const all = columns.map((_, i) => i);
-  const learned = all.slice(MOST_COLUMNS).filter(i => uses[i] && uses[i] === learnedInput);
-  return [...all.slice(0, MOST_COLUMNS - learned.length), ...learned];
+  const isLearned = i => uses[i] && uses[i] === learnedInput;
+  const others = all.slice(MOST_COLUMNS).filter(i => isLearned(i) || i === columns.length - 1);
+  return [...all.slice(0, MOST_COLUMNS - others.length), ...others];
 }
 
 function showColumn({ name, kind }, use, head, choose) {

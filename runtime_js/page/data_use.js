@@ -110,6 +110,10 @@ function builtData() {
   return new Data({ arrays: { ...tensors }, preparation, rows, withRows: rowInputs, notes: [] });
 }
 
+/** What a row is to people: one, and many of them. */
+const unitOf = data =>
+  ({ pictures: ['picture'], text: ['piece of text', 'pieces of text'] })[kindOf(data)] ?? ['row'];
+
 function showData() {
   if (!page.data) return;
   const { train, heldOut, label, isInvented } = page.data;
@@ -117,11 +121,11 @@ function showData() {
   $('rows').replaceChildren();
   if (isInvented) make('span', 'invented', $('rows'), { className: 'badge' });
   const held = heldOut && !isInvented ? rowCount(trainer, heldOut) : 0;
-  const text = held ? `, and ${countOf(held, 'row')} held out` : '';
+  const text = held ? `, and ${countOf(held, ...unitOf(train))} held out` : '';
   $('rows').append(
     isInvented
       ? `${countOf(rows, 'row')} of made-up numbers, only to show that training works`
-      : `${label}: ${countOf(rows, 'row')} to learn from${text}`,
+      : `${label}: ${countOf(rows, ...unitOf(train))} to learn from${text}`,
   );
 }
 

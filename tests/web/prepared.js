@@ -49,6 +49,7 @@ async function wrongOf(model) {
     [{}, { name: 'a.csv' }],
     [[], {}],
     [table, { entry: 'fly' }],
+    [[new File([table], 'a.csv'), new File([table], 'b.csv')], {}],
   ];
   const found = [];
   for (const [source, options] of asked)
