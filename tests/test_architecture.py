@@ -257,6 +257,7 @@ MAY_IMPORT = {
     "draw": ("core", "files"),
     "inspect": ("core", "draw"),
     "rows": ("core",),
+    "halves": ("core",),
     "inputs": ("core",),
     "text": ("core",),
     "data": ("core", "files"),

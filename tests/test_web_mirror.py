@@ -177,6 +177,7 @@ LARGEST = {
     "wgcc/draw.js": 2200,
     "wgcc/inspect.js": 3100,
     "wgcc/rows.js": 1800,
+    "wgcc/halves.js": 1500,
     "wgcc/inputs.js": 2000,
     "wgcc/data.js": 17500,
     "wgcc/text.js": 2600,

@@ -238,6 +238,15 @@ export interface Loaded {
    * the scores of all; it continues from the model's state. Characters come from the model's `vocab`.
    */
   generate(prompt: string, options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /**
+   * The first half of a training step: all gradients of a batch as one array. `apply` makes the second half, with these or other
+   * gradients, such as averages over several machines; any other use of the model drops the first.
+   */
+  gradients<E extends Training = 'train' extends Training ? 'train' : Training>(inputs: Inputs[E], entry?: E): Promise<Float32Array>;
+  /** The second half: clipping, schedule, update; returns the outputs of the step. */
+  apply<E extends Training = 'train' extends Training ? 'train' : Training>(gradients: Float32Array): Promise<Outputs[E]>;
+  /** Undoes the `apply` directly before. */
+  undo(): Promise<void>;
   params(): Promise<Params>;
   state(): Promise<State>;
   loadParams(values: { readonly [K in keyof Params]: In<Plain<Params[K]>, Params[K]['shape']> }): Promise<void>;

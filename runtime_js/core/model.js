@@ -2,7 +2,7 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { fit } from './fit.js';
-import { loadData, loadFiles, loadInputs, loadInspect, loadText } from './parts.js';
+import { loadData, loadFiles, loadHalves, loadInputs, loadInspect, loadText } from './parts.js';
 
 /** @import { Session } from './session.js' */
 
@@ -16,6 +16,9 @@ const FILE_METHODS = /** @type {const} */ ([
   'store',
   'recall',
 ]);
+
+/** Methods that are functions of halves/halves.js. */
+const HALF_METHODS = /** @type {const} */ (['gradients', 'apply', 'undo']);
 
 /** What callers may change. */
 const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);
@@ -69,13 +72,24 @@ export function createModel(session) {
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
-  return model;
+  return Object.assign(model, halfMethods(session));
 }
 
 /** @param {Session} session @param {any[]} given prompt and options */
 async function* generate(session, given) {
   const [prompt, options] = given;
   yield* (await loadText()).generate(session, prompt, options);
+}
+
+/** @param {Session} session @returns {Record<string, (...given: any[]) => Promise<any>>} */
+function halfMethods(session) {
+  const methodOf =
+    (/** @type {typeof HALF_METHODS[number]} */ name) =>
+    async (/** @type {any[]} */ ...given) => {
+      const method = /** @type {any} */ (await loadHalves())[name];
+      return method(session, ...given);
+    };
+  return Object.fromEntries(HALF_METHODS.map(name => [name, methodOf(name)]));
 }
 
 /**

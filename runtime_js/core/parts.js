@@ -14,6 +14,8 @@ export const loadDraw = () => part(import('../draw/draw.js'));
 export const loadInspect = () => part(import('../inspect/inspect.js'));
 /** Calls with another number of rows than their entry, and validation. */
 export const loadRows = () => part(import('../rows/calls.js'));
+/** Steps in two halves. */
+export const loadHalves = () => part(import('../halves/halves.js'));
 /** Nested arrays, pictures and GPU buffers. */
 export const loadInputs = () => part(import('../inputs/inputs.js'));
 /** Reads people's files, and scales as they need it. */

@@ -48,6 +48,8 @@ export class Session {
   profileName = '';
   /** The `fit` that runs. @type {{options: {signal?: AbortSignal}} | undefined} */
   training;
+  /** Undoes the half of a step: see halves/halves.js. @type {(() => Promise<void>) | undefined} */
+  dropHalf;
   /** Of the machine that is there, or being made. */
   #waiter = new Waiter();
   /** By entry, and whether values must be finite. @type {Map<string, Guard>} */
@@ -75,11 +77,14 @@ export class Session {
 
   /**
    * One job at a time on the GPU.
-   * @template T @param {() => Promise<T>} job @returns {Promise<T>}
+   * @template T @param {() => Promise<T>} job
+   * @param {boolean} [keepsHalf] whether it continues a step that is half done
+   * @returns {Promise<T>}
    */
-  locked(job) {
-    const result = this.#lastJob.then(() => {
+  locked(job, keepsHalf) {
+    const result = this.#lastJob.then(async () => {
       if (this.#closed) throw this.#closed;
+      if (!keepsHalf) await this.dropHalf?.();
       return job();
     });
     this.#lastJob = result.catch(() => {});
@@ -270,7 +275,7 @@ export class Session {
    */
   async run(entryName, batches, ports, onKept) {
     await this.machine.compile([entryName]);
-    const guard = await this.#guard(entryName);
+    const guard = await this.guardOf(entryName);
     const runner = new Runner(this.machine, entryName, ports, guard);
     const outcome = await runner.run(batches);
     if (guard && outcome.isBad) {
@@ -285,7 +290,7 @@ export class Session {
    * Made once, because it takes memory; undefined if nothing is checked.
    * @param {string} entryName
    */
-  async #guard(entryName) {
+  async guardOf(entryName) {
     const { training, range_guard: rangeGuard } = this.plan.entries[entryName];
     const checksFinite = training && this.checkFinite;
     if (!checksFinite && !rangeGuard) return undefined;

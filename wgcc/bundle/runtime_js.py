@@ -22,6 +22,7 @@ FILES = {
     "wgcc/draw.js": "draw/draw.js",
     "wgcc/inspect.js": "inspect/inspect.js",
     "wgcc/rows.js": "rows/calls.js",
+    "wgcc/halves.js": "halves/halves.js",
     "wgcc/inputs.js": "inputs/inputs.js",
     "wgcc/data.js": "data/data.js",
     "wgcc/text.js": "text/text.js",

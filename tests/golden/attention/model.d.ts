@@ -52,4 +52,4 @@ export interface Attention extends Loaded {
   decode(inputs: Inputs['decode'], options: { output: 'gpu' }): Promise<GpuOutputs<'decode'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Attention>;
+export declare function load(options?: LoadOptions): Promise<Attention & Closes>;

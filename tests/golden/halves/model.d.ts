@@ -42,4 +42,4 @@ export interface Halves extends Loaded {
   train(inputs: Inputs['train'], options: { output: 'gpu' }): Promise<GpuOutputs<'train'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Halves>;
+export declare function load(options?: LoadOptions): Promise<Halves & Closes>;

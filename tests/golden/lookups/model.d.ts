@@ -47,4 +47,4 @@ export interface Lookups extends Loaded {
   order(inputs: Inputs['order'], options: { output: 'gpu' }): Promise<GpuOutputs<'order'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Lookups>;
+export declare function load(options?: LoadOptions): Promise<Lookups & Closes>;

@@ -53,4 +53,4 @@ export interface Loops extends Loaded {
   dream(inputs: Inputs['dream'], options: { output: 'gpu' }): Promise<GpuOutputs<'dream'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Loops>;
+export declare function load(options?: LoadOptions): Promise<Loops & Closes>;

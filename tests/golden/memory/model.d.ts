@@ -57,4 +57,4 @@ export interface Memory extends Loaded {
   clear(inputs: Inputs['clear'], options: { output: 'gpu' }): Promise<GpuOutputs<'clear'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Memory>;
+export declare function load(options?: LoadOptions): Promise<Memory & Closes>;

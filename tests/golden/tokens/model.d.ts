@@ -70,4 +70,4 @@ export interface Tokens extends Loaded {
   probabilities(inputs: Inputs['probabilities'], options: { output: 'gpu' }): Promise<GpuOutputs<'probabilities'>>;
 }
 
-export declare function load(options?: LoadOptions): Promise<Tokens>;
+export declare function load(options?: LoadOptions): Promise<Tokens & Closes>;
