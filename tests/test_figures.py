@@ -29,19 +29,18 @@ class Figures:
     temporary_bytes: int
 
 
-# Split-K adds a dispatch to gradients of weights with few results: 2 in chargpt, 1 in gqa_decode,
-# 4 in mamba, which would otherwise run with fewer than 64 workgroups.
 CEILINGS = {
     "tests/bench/models/a.wg": Figures(10, 10, 0, 148_496),
     "tests/bench/models/b.wg": Figures(11, 11, 0, 1_071_664),
     "tests/bench/models/c.wg": Figures(57, 30, 0, 8_279_040),
-    "examples/chargpt/model.wg": Figures(74, 44, 105, 8_099_008),
+    "examples/chargpt/model.wg": Figures(72, 43, 105, 8_099_008),
     "examples/cnn/model.wg": Figures(45, 44, 28, 2_963_088),
     "examples/digits/model.wg": Figures(9, 9, 7, 130_128),
-    "examples/gqa_decode/model.wg": Figures(83, 48, 88, 2_104_064),
+    "examples/gqa_decode/model.wg": Figures(82, 47, 88, 2_104_064),
     "examples/lora/model.wg": Figures(74, 50, 108, 4_590_592),
-    "examples/mamba/model.wg": Figures(90, 54, 99, 5_290_112),
+    "examples/mamba/model.wg": Figures(86, 51, 99, 5_290_112),
     "examples/names/model.wg": Figures(11, 11, 13, 410_224),
+    "examples/pictures/model.wg": Figures(26, 26, 8, 2_064_656),
     "examples/playground/model.wg": Figures(11, 11, 4, 310_800),
     "examples/sin/model.wg": Figures(10, 10, 3, 148_496),
 }
@@ -74,4 +73,4 @@ def test_a_bundle_is_small() -> None:
     files = compile_file(ROOT / "examples/chargpt/model.wg").files()
     assert len(files) < 130
     assert len(gzip.compress(files["index.js"])) <= 24_000
-    assert len(gzip.compress(files["kernels.js"])) <= 26_000
+    assert len(gzip.compress(files["kernels.js"])) <= 27_000

@@ -75,3 +75,40 @@ def test_vectors_are_used_where_sizes_allow(bundle: Path) -> None:
     for j in range(len(FORMS)):
         assert {kind for _, kind in texts[f"p10_{j}"] if kind != "f32"} == {"vec4f"}, FORMS[j]
         assert all(kind == "f32" for _, kind in texts[f"p4_{j}"]), FORMS[j]
+
+
+# Gradients of weights with few results: several slices of a workgroup add up theirs, and a bias.
+LAYERS = ((256, 64, 64), (96, 36, 20), (513, 12, 9))
+LAYER = """
+model Layer {{
+  param w: f32[{inner}, {cols}] ~ normal(0.0, 0.1)
+  param b: f32[{cols}] ~ normal(0.0, 0.1)
+  optimizer opt: sgd {{ lr = 1.0 }}
+
+  entry train(x: f32[{rows}, {inner}]) -> (loss: f32) {{
+    loss = sum(square(x @ w + b))
+    minimize loss with opt
+    return loss
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("sizes", LAYERS)
+def test_gradients_of_weights_and_biases(
+    sizes: tuple[int, int, int], device: Any, tmp_path: Path
+) -> None:
+    rows, inner, cols = sizes
+    path = tmp_path / "layer.wg"
+    path.write_text(LAYER.format(rows=rows, inner=inner, cols=cols), encoding="utf-8")
+    compile_file(path).write(tmp_path / "bundle")
+    texts = [file.read_text() for file in (tmp_path / "bundle").glob("kernels/*.wgsl")]
+    assert any("added_sums" in text for text in texts)
+    model = wgcc_runtime.load(tmp_path / "bundle", device=device)
+    w, b = (model.params()[name].astype(np.float64) for name in ("w", "b"))
+    x = np.random.default_rng(1).normal(size=(rows, inner)).astype(np.float32)
+    slope = 2 * (x.astype(np.float64) @ w + b)
+    model.call("train", x=x)
+    for name, old, wanted in (("w", w, x.T @ slope), ("b", b, slope.sum(0))):
+        got = old - model.params()[name]
+        assert np.abs(got - wanted).max() / np.abs(wanted).max() < ALLOWED, (sizes, name)

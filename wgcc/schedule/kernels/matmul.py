@@ -76,18 +76,29 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
         constants={
             **{"ROWS": sizes.rows, "COLS": sizes.cols, "DEPTH": sizes.inner},
             **{"ACROSS": tile.across, "DOWN": tile.down, "THREADS": tile.threads},
-            **{"TM": tile.tm, "TN": tile.tn, "TK": tile.tk},
+            **{"TM": tile.tm, "TN": tile.tn, "TK": tile.tk, "SLICES": tile.slices},
+            **{"ROW_STRIDE": tile.row_stride, "SLICE_STRIDE": tile.slice_stride},
             **{"ROWS_TILE": tile.rows, "COLS_TILE": tile.cols},
             **forms.constants(tile),
             **{**halves, "SUMS": int(_bias_gradient(group) is not None), **hoist, **folded},
         },
         holes={"functions": functions},
-        workgroup=(tile.across, tile.down, 1),
+        workgroup=(tile.across, tile.down, tile.slices),
         grid=grid,
-        shared=tuple(
-            _shared_tile(operand, forms.width(operand), halves) for operand in forms.operands
-        ),
+        shared=_shared(group, forms, tile, halves),
     )
+
+
+def _shared(
+    group: Group, forms: Forms, tile: Tile, halves: dict[str, int]
+) -> tuple[WorkgroupVariable, ...]:
+    """Both tiles, and what slices have to add."""
+    found = [_shared_tile(operand, forms.width(operand), halves) for operand in forms.operands]
+    if tile.slices > 1:
+        found.append(WorkgroupVariable("added", "f32", ("SLICES", "SLICE_STRIDE")))
+        if _bias_gradient(group) is not None:
+            found.append(WorkgroupVariable("added_sums", "f32", ("SLICES", "COLS_TILE")))
+    return tuple(found)
 
 
 def _shared_tile(operand: Operand, width: int, halves: dict[str, int]) -> WorkgroupVariable:
@@ -147,17 +158,24 @@ def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
         return size // VECTOR | 1
     if operand.vector:
         return size + (2 - size) % 8
-    return size + (-(-SUBGROUP // depth) - size) % SUBGROUP
+    # Rows that a subgroup stores side by side, rounded up to a power of two.
+    side_by_side = 1 << (-(-SUBGROUP // depth) - 1).bit_length()
+    return size + (side_by_side - size) % (2 * side_by_side)
 
 
 def _forms(group: Group, context: Context, tile: Tile) -> Forms:
-    """As many vectors as the layouts allow, each region bound in one way only."""
+    """As many vectors as the layouts allow, each region bound in one way only.
+
+    What slices add is not in vectors.
+    """
     left, right = (oriented(operand, context) for operand in _operands(group))
-    is_vector = tile.tn % VECTOR == 0 and _sizes(group).cols % VECTOR == 0 and right.vector
+    fits = tile.tn % VECTOR == 0 and _sizes(group).cols % VECTOR == 0
+    is_vector = fits and right.vector and tile.slices == 1
     while True:
         if tile.tk % VECTOR:
             left, right = (_scalar(o) if o.fast == INNER else o for o in (left, right))
-        if tile.tm % VECTOR and left.fast != INNER:
+        is_wide = tile.tm % VECTOR == 0 and tile.slices == 1
+        if not is_wide and left.fast != INNER:
             left = _scalar(left)
         is_vector = is_vector and right.vector
         if not is_vector and right.fast != INNER:
@@ -174,7 +192,7 @@ def _forms(group: Group, context: Context, tile: Tile) -> Forms:
             vectors -= stored
         bound = [not o.vector or streamed_by(o, context) <= vectors for o in (left, right)]
         if all(bound):
-            wide = {"left"} if left.vector and tile.tm % VECTOR == 0 else set()
+            wide = {"left"} if left.vector and is_wide else set()
             wide |= {"right"} if right.vector and is_vector else set()
             return Forms(left, right, is_vector, frozenset(vectors), frozenset(wide))
         left, right = (

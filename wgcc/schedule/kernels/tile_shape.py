@@ -21,6 +21,9 @@ SECTOR = 8
 MEMORY, MAX_THREADS, MIN_THREADS, SUBGROUP = 16_384, 256, 64, 32
 # Elements of an operand that a thread loads for a tile: more would take too many registers.
 MAX_LOADS = 16
+# Words that may pad a row of a tile; short ones have more room.
+PADDING = 8
+SLICES = (1, 2, 4, 8, 16)
 # The GPUs that shapes are chosen for, a large and a small one, by their units. In a cycle a unit
 # makes 128 multiply-adds and moves 128 bytes of workgroup memory and, if all units do so, 16 of
 # memory. Each tile waits so many cycles for what it loads, and some for its barriers.
@@ -50,13 +53,18 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`down × across` threads with `tm × tn` results each; `tk` elements of the inner axis."""
+    """`down × across` threads with `tm × tn` results each; `tk` elements of the inner axis.
+
+    `slices` such blocks of threads share a tile: each takes some of the `tk` elements, and their
+    results are added in the end. So few results can have many threads with large blocks.
+    """
 
     down: int
     across: int
     tm: int
     tn: int
     tk: int
+    slices: int = 1
 
     @property
     def rows(self) -> int:
@@ -68,7 +76,17 @@ class Tile:
 
     @property
     def threads(self) -> int:
-        return self.down * self.across
+        return self.down * self.across * self.slices
+
+    @property
+    def row_stride(self) -> int:
+        """From row to row of what slices have to add: padded so that no lanes wait for a bank."""
+        return self.cols if self.tn == 1 else self.cols + self.across
+
+    @property
+    def slice_stride(self) -> int:
+        size = self.rows * self.row_stride
+        return size + (self.down * self.across - size) % SUBGROUP
 
     def workgroups(self, sizes: Sizes) -> int:
         return sizes.batch * ceil(sizes.rows / self.rows) * ceil(sizes.cols / self.cols)
@@ -82,11 +100,11 @@ class Tile:
 
 def tile_shapes(sizes: Sizes, count: int = 1) -> list[Tile]:
     """The best shape, or the best few."""
-    shapes = list(_shapes(sizes))
-    large = [tile for tile in shapes if tile.threads >= MIN_THREADS]
     depths = _depths(sizes.inner)
-    tiles = (replace(tile, tk=depth) for tile in large or shapes for depth in depths)
-    return sorted(filter(_fits, tiles), key=lambda tile: _order(sizes, tile))[:count]
+    tiles = (replace(tile, tk=depth) for tile in _shapes(sizes) for depth in depths)
+    fitting = list(filter(_fits, tiles))
+    large = [tile for tile in fitting if tile.threads >= MIN_THREADS]
+    return sorted(large or fitting, key=lambda tile: _order(sizes, tile))[:count]
 
 
 def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
@@ -104,7 +122,7 @@ def _depths(inner: int) -> list[int]:
 def _fits(tile: Tile) -> bool:
     most = max(tile.rows, tile.cols) * tile.tk
     small = most <= MAX_LOADS * tile.threads or tile.tk <= DEPTH
-    return small and _memory(tile) <= MEMORY
+    return small and _memory(tile) <= MEMORY and tile.tk % tile.slices == 0
 
 
 def _shapes(sizes: Sizes) -> Iterator[Tile]:
@@ -113,10 +131,19 @@ def _shapes(sizes: Sizes) -> Iterator[Tile]:
         for cols in _sides(sizes.cols):
             for tm in BLOCKS:
                 for tn in BLOCKS:
-                    threads = rows // tm * (cols // tn)
-                    divides = rows % tm == 0 and cols % tn == 0
-                    if divides and 0 < threads <= MAX_THREADS:
-                        yield Tile(rows // tm, cols // tn, tm, tn, 0)
+                    if rows % tm == 0 and cols % tn == 0:
+                        yield from _sliced(Tile(rows // tm, cols // tn, tm, tn, 0))
+
+
+def _sliced(tile: Tile) -> Iterator[Tile]:
+    """Whole, if it has enough threads; else by as many slices as give it enough."""
+    if tile.threads >= MIN_THREADS:
+        slices = [1]
+    else:
+        slices = [n for n in SLICES if n == 1 or n * tile.threads in (64, 128)]
+    for n in slices:
+        if n * tile.threads <= MAX_THREADS and (n == 1 or tile.tm * tile.tn >= 4):
+            yield replace(tile, slices=n)
 
 
 def _sides(size: int) -> list[int]:
@@ -124,8 +151,9 @@ def _sides(size: int) -> list[int]:
 
 
 def _memory(tile: Tile) -> int:
-    """Bytes of both tiles, each row with what may pad it."""
-    return 4 * tile.tk * (tile.rows + tile.cols + 2 * SUBGROUP)
+    """Bytes of both tiles, each row with what may pad it, and of what slices have to add."""
+    added = tile.slices * (tile.slice_stride + tile.cols) if tile.slices > 1 else 0
+    return 4 * (tile.tk * (tile.rows + tile.cols + 2 * PADDING) + added)
 
 
 def _cycles(sizes: Sizes, tile: Tile) -> float:
@@ -136,10 +164,13 @@ def _cycles(sizes: Sizes, tile: Tile) -> float:
     shared = subgroups * (tile.tm + tile.tn) * SUBGROUP * VECTOR / SHARED_BYTES
     loaded = VECTOR * (tile.rows + tile.cols) / CACHED_BYTES
     tiles = ceil(sizes.inner / tile.tk)
-    step = tile.tk * max(issued, shared, loaded) + BARRIERS
-    stored = VECTOR * tile.rows * tile.cols / CACHED_BYTES
+    # A slice makes its own steps along the inner axis, all slices together each of them once.
+    own, other = issued / tile.slices, shared / tile.slices
+    step = tile.tk * (max(own, other, loaded) + (own + other) / 4) + BARRIERS
+    added = 2 * tile.slices * tile.rows * tile.cols * VECTOR / SHARED_BYTES + BARRIERS
+    stored = VECTOR * tile.rows * tile.cols / CACHED_BYTES + (added if tile.slices > 1 else 0)
     workgroups = tile.workgroups(sizes)
-    alone = tiles * (LATENCY + tile.tk * (tile.tm * tile.tn + reads))
+    alone = tiles * (LATENCY + tile.tk // tile.slices * (tile.tm * tile.tn + reads))
     busy = [ceil(workgroups / units) * (tiles * step + stored) for units in UNITS]
     few = sizes.flops > LARGE and workgroups < ENOUGH_WORKGROUPS
     # Padding costs energy even where it costs no time.

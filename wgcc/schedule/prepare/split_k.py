@@ -20,9 +20,6 @@ LONG, LONG_PART = 4096, 512
 LONGEST = 32_768
 # With so many parts and tiles there is enough to do.
 ENOUGH_PARTS = 64
-# The smallest tiles have so many rows and columns. A product of more operations than this should
-# have enough even of them, and is split whatever its length; but not into shorter parts than this.
-SMALL_TILE, LARGE, SHORT_PART = 8, 1 << 20, 64
 
 
 def split_k(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -59,12 +56,6 @@ def _parts(node: Node) -> int:
     if len(a) == 2 and inner >= LONG and tiles < ENOUGH_TILES:
         most = min(-(-ENOUGH_PARTS // tiles), inner // LONG_PART)
         parts = next((n for n in range(most, 1, -1) if inner % n == 0), 1)
-        if inner // parts <= LONGEST:
-            return parts
-    if len(a) == 2 and 2 * a[-2] * c[-1] * inner > LARGE:
-        small = -(-a[-2] // SMALL_TILE) * -(-c[-1] // SMALL_TILE)
-        wanted = range(-(-ENOUGH_PARTS // small), 2 * -(-ENOUGH_PARTS // small))
-        parts = next((n for n in wanted if inner % n == 0 and inner // n >= SHORT_PART), 1)
         if inner // parts <= LONGEST:
             return parts
     least = -(-inner // LONGEST)

@@ -1,6 +1,6 @@
 // d.l1.b
 // from halves.wg:13
-// 1 x 1 x 1 workgroups of 32 x 4 threads (gpu)
+// 4 x 1 x 1 workgroups of 8 x 16 threads (gpu)
 //   x0: x f32[32, 4]
 //   x1: d.l1.add f32[32, 32]
 //   y0: d.l1.w f32[4, 32]
@@ -13,16 +13,19 @@ enable f16;
 @group(0) @binding(3) var<storage, read_write> y1: array<f32, 32>;
 
 const DEPTH = 32u;
-const ACROSS = 32u;
-const DOWN = 4u;
+const ACROSS = 8u;
+const DOWN = 1u;
 const THREADS = 128u;
-const TM = 1u;
+const TM = 4u;
 const TN = 1u;
 const TK = 32u;
+const SLICES = 16u;
+const ROW_STRIDE = 8u;
+const SLICE_STRIDE = 40u;
 const ROWS_TILE = 4u;
-const COLS_TILE = 32u;
+const COLS_TILE = 8u;
 const LEFT_STRIDE = 4u;
-const RIGHT_STRIDE = 32u;
+const RIGHT_STRIDE = 8u;
 
 fn left(z: u32, m: u32, k: u32) -> f32 {
   let x_0 = x0[k * 4u + m];
@@ -44,10 +47,13 @@ fn finish_sum(n: u32, total: f32) {
 
 // A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
 // thread. It walks along the inner axis TK at a time, sharing both operands' blocks.
+// SLICES such sets of threads take turns along the inner axis; in the end their results are added.
 var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
 var<workgroup> right_tile: array<f16, TK * RIGHT_STRIDE>;
+var<workgroup> added: array<f32, SLICES * SLICE_STRIDE>;
+var<workgroup> added_sums: array<f32, SLICES * COLS_TILE>;
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(ACROSS, DOWN, SLICES)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(local_invocation_id) lane: vec3u,
@@ -57,33 +63,56 @@ fn main(
   let m_tile = group.y * ROWS_TILE;
   let n_tile = group.x * COLS_TILE;
   var c0_0 = f32();
+  var c1_0 = f32();
+  var c2_0 = f32();
+  var c3_0 = f32();
   var sum0 = f32();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
     let left_k0 = k_tile + slot / ROWS_TILE;
     let m0_0 = m_tile + slot % ROWS_TILE;
     let left0_0 = left(z, m0_0, left_k0);
-    for (var i = 0u; i < 8u; i++) {
-      let u = slot + i * THREADS;
-      let right_k0 = k_tile + u / COLS_TILE;
-      let n0_0 = n_tile + u % COLS_TILE;
-      let right0_0 = right(z, right_k0, n0_0);
-      right_tile[(u / COLS_TILE) * RIGHT_STRIDE + u % COLS_TILE] = f16(right0_0);
-    }
+    let right_k0 = k_tile + slot / COLS_TILE;
+    let n0_0 = n_tile + slot % COLS_TILE;
+    let right0_0 = right(z, right_k0, n0_0);
+    let right_k1 = k_tile + (slot + THREADS) / COLS_TILE;
+    let n1_0 = n_tile + (slot + THREADS) % COLS_TILE;
+    let right1_0 = right(z, right_k1, n1_0);
     left_tile[(slot / ROWS_TILE) * LEFT_STRIDE + slot % ROWS_TILE] = left0_0;
+    right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = f16(right0_0);
+    right_tile[((slot + THREADS) / COLS_TILE) * RIGHT_STRIDE + (slot + THREADS) % COLS_TILE] = f16(right1_0);
     workgroupBarrier();
-    for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * LEFT_STRIDE + lane.y];
+    for (var k = lane.z; k < TK; k += SLICES) {
+      let a0 = vec4f(left_tile[k * LEFT_STRIDE + lane.y], left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]);
       let b0 = f32(right_tile[k * RIGHT_STRIDE + lane.x]);
-      c0_0 = fma(a0, b0, c0_0);
+      c0_0 = fma(a0[0], b0, c0_0);
+      c1_0 = fma(a0[1], b0, c1_0);
+      c2_0 = fma(a0[2], b0, c2_0);
+      c3_0 = fma(a0[3], b0, c3_0);
       if (group.y == 0u) {
         sum0 += b0;
       }
     }
     workgroupBarrier();
   }
-  if (m_tile + lane.y == 0u) {
-    finish_sum(n_tile + lane.x, sum0);
+  let part = lane.z * SLICE_STRIDE + lane.y * ROW_STRIDE + lane.x;
+  added[part] = c0_0;
+  added[part + 1u * DOWN * ROW_STRIDE] = c1_0;
+  added[part + 2u * DOWN * ROW_STRIDE] = c2_0;
+  added[part + 3u * DOWN * ROW_STRIDE] = c3_0;
+  if (lane.y == 0u) {
+    added_sums[lane.z * COLS_TILE + lane.x] = sum0;
   }
-  let row0 = m_tile + lane.y;
-  finish(z, row0, n_tile + lane.x, c0_0);
+  workgroupBarrier();
+  if (group.y == 0u && slot < COLS_TILE) {
+    var total = 0.0;
+    for (var i = 0u; i < SLICES; i++) { total += added_sums[i * COLS_TILE + slot]; }
+    finish_sum(n_tile + slot, total);
+  }
+  for (var result = slot; result < ROWS_TILE * COLS_TILE; result += THREADS) {
+    let m = result / COLS_TILE;
+    let n = result % COLS_TILE;
+    var total = 0.0;
+    for (var i = 0u; i < SLICES; i++) { total += added[i * SLICE_STRIDE + m * ROW_STRIDE + n]; }
+    finish(z, m_tile + m, n_tile + n, total);
+  }
 }

@@ -1,6 +1,6 @@
 // d.cell.wx.b
 // from loops.wg:10
-// 3 x 1 x 1 workgroups of 8 x 8 threads (gpu)
+// 3 x 1 x 1 workgroups of 8 x 2 x 4 threads (gpu)
 //   x0: repeat_3 f32[6, 2, 5]
 //   x1: d.cell.wx.add.all f32[6, 2, 20]
 //   y0: d.cell.wh.w f32[5, 20]
@@ -14,11 +14,14 @@ const ROWS = 5u;
 const COLS = 20u;
 const DEPTH = 12u;
 const ACROSS = 8u;
-const DOWN = 8u;
+const DOWN = 2u;
 const THREADS = 64u;
-const TM = 1u;
+const TM = 4u;
 const TN = 1u;
 const TK = 12u;
+const SLICES = 4u;
+const ROW_STRIDE = 8u;
+const SLICE_STRIDE = 80u;
 const ROWS_TILE = 8u;
 const COLS_TILE = 8u;
 const LEFT_STRIDE = 8u;
@@ -66,10 +69,13 @@ fn finish_sum(n: u32, total: f32) {
 
 // A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
 // thread. It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
+// SLICES such sets of threads take turns along the inner axis; in the end their results are added.
 var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
 var<workgroup> right_tile: array<f32, TK * RIGHT_STRIDE>;
+var<workgroup> added: array<f32, SLICES * SLICE_STRIDE>;
+var<workgroup> added_sums: array<f32, SLICES * COLS_TILE>;
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(ACROSS, DOWN, SLICES)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(local_invocation_id) lane: vec3u,
@@ -82,6 +88,9 @@ fn main(
   let m0_0 = m_tile + slot % ROWS_TILE;
   let row0_0 = left_row(z, min(m0_0, ROWS - 1u));
   var c0_0 = f32();
+  var c1_0 = f32();
+  var c2_0 = f32();
+  var c3_0 = f32();
   var sum0 = f32();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
     let left_k0 = k_tile + slot / ROWS_TILE;
@@ -105,21 +114,38 @@ fn main(
     right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = right0_0;
     if ((slot + THREADS) < 96u) { right_tile[((slot + THREADS) / COLS_TILE) * RIGHT_STRIDE + (slot + THREADS) % COLS_TILE] = right1_0; }
     workgroupBarrier();
-    for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * LEFT_STRIDE + lane.y];
+    for (var k = lane.z; k < TK; k += SLICES) {
+      let a0 = vec4f(left_tile[k * LEFT_STRIDE + lane.y], left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]);
       let b0 = right_tile[k * RIGHT_STRIDE + lane.x];
-      c0_0 = fma(a0, b0, c0_0);
+      c0_0 = fma(a0[0], b0, c0_0);
+      c1_0 = fma(a0[1], b0, c1_0);
+      c2_0 = fma(a0[2], b0, c2_0);
+      c3_0 = fma(a0[3], b0, c3_0);
       if (group.y == 0u) {
         sum0 += b0;
       }
     }
     workgroupBarrier();
   }
-  if (m_tile + lane.y == 0u) {
-    if (n_tile + lane.x < COLS) { finish_sum(n_tile + lane.x, sum0); }
+  let part = lane.z * SLICE_STRIDE + lane.y * ROW_STRIDE + lane.x;
+  added[part] = c0_0;
+  added[part + 1u * DOWN * ROW_STRIDE] = c1_0;
+  added[part + 2u * DOWN * ROW_STRIDE] = c2_0;
+  added[part + 3u * DOWN * ROW_STRIDE] = c3_0;
+  if (lane.y == 0u) {
+    added_sums[lane.z * COLS_TILE + lane.x] = sum0;
   }
-  let row0 = m_tile + lane.y;
-  if (row0 < ROWS) {
-  if (n_tile + lane.x < COLS) { finish(z, row0, n_tile + lane.x, c0_0); }
+  workgroupBarrier();
+  if (group.y == 0u && slot < COLS_TILE && n_tile + slot < COLS) {
+    var total = 0.0;
+    for (var i = 0u; i < SLICES; i++) { total += added_sums[i * COLS_TILE + slot]; }
+    finish_sum(n_tile + slot, total);
+  }
+  for (var result = slot; result < ROWS_TILE * COLS_TILE; result += THREADS) {
+    let m = result / COLS_TILE;
+    let n = result % COLS_TILE;
+    var total = 0.0;
+    for (var i = 0u; i < SLICES; i++) { total += added[i * SLICE_STRIDE + m * ROW_STRIDE + n]; }
+    if (m_tile + m < ROWS && n_tile + n < COLS) { finish(z, m_tile + m, n_tile + n, total); }
   }
 }

@@ -18,7 +18,7 @@ const TN = 1u;
 const TK = 7u;
 const ROWS_TILE = 16u;
 const COLS_TILE = 4u;
-const LEFT_STRIDE = 37u;
+const LEFT_STRIDE = 24u;
 const RIGHT_STRIDE = 4u;
 
 fn left(z: u32, m: u32, k: u32) -> f32 {

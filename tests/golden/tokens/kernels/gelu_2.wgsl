@@ -1,6 +1,6 @@
 // gelu
 // from tokens.wg:13
-// 1 x 1 x 1 workgroups of 8 x 16 threads (gpu)
+// 1 x 1 x 1 workgroups of 8 x 4 x 4 threads (gpu)
 //   x0: norm.layer_norm f32[2, 5, 4]
 //   x1: mix.w f32[4, 8]
 //   x2: mix.b f32[8]
@@ -13,13 +13,17 @@
 const ROWS = 10u;
 const DEPTH = 4u;
 const ACROSS = 8u;
-const DOWN = 16u;
-const TM = 1u;
+const DOWN = 4u;
+const THREADS = 128u;
+const TM = 4u;
 const TN = 1u;
 const TK = 4u;
+const SLICES = 4u;
+const ROW_STRIDE = 8u;
+const SLICE_STRIDE = 128u;
 const ROWS_TILE = 16u;
 const COLS_TILE = 8u;
-const LEFT_STRIDE = 40u;
+const LEFT_STRIDE = 24u;
 const RIGHT_STRIDE = 8u;
 
 // erf x: below 1 an odd polynomial, above it 1 - exp(-q(|x|)), q fitted to -log(1 - erf).
@@ -67,10 +71,12 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
 
 // A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
 // thread. It walks along the inner axis TK at a time, sharing both operands' blocks; zeros pad the edges.
+// SLICES such sets of threads take turns along the inner axis; in the end their results are added.
 var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
 var<workgroup> right_tile: array<f32, TK * RIGHT_STRIDE>;
+var<workgroup> added: array<f32, SLICES * SLICE_STRIDE>;
 
-@compute @workgroup_size(ACROSS, DOWN)
+@compute @workgroup_size(ACROSS, DOWN, SLICES)
 fn main(
   @builtin(workgroup_id) group: vec3u,
   @builtin(local_invocation_id) lane: vec3u,
@@ -80,6 +86,9 @@ fn main(
   let m_tile = group.y * ROWS_TILE;
   let n_tile = group.x * COLS_TILE;
   var c0_0 = f32();
+  var c1_0 = f32();
+  var c2_0 = f32();
+  var c3_0 = f32();
   for (var k_tile = 0u; k_tile < DEPTH; k_tile += TK) {
     let left_k0 = k_tile + slot % TK;
     let m0_0 = m_tile + slot / TK;
@@ -92,15 +101,27 @@ fn main(
     if (slot < 64u) { left_tile[(slot % TK) * LEFT_STRIDE + slot / TK] = left0_0; }
     if (slot < 32u) { right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = right0_0; }
     workgroupBarrier();
-    for (var k = 0u; k < TK; k++) {
-      let a0 = left_tile[k * LEFT_STRIDE + lane.y];
+    for (var k = lane.z; k < TK; k += SLICES) {
+      let a0 = vec4f(left_tile[k * LEFT_STRIDE + lane.y], left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]);
       let b0 = right_tile[k * RIGHT_STRIDE + lane.x];
-      c0_0 = fma(a0, b0, c0_0);
+      c0_0 = fma(a0[0], b0, c0_0);
+      c1_0 = fma(a0[1], b0, c1_0);
+      c2_0 = fma(a0[2], b0, c2_0);
+      c3_0 = fma(a0[3], b0, c3_0);
     }
     workgroupBarrier();
   }
-  let row0 = m_tile + lane.y;
-  if (row0 < ROWS) {
-  finish(z, row0, n_tile + lane.x, c0_0);
+  let part = lane.z * SLICE_STRIDE + lane.y * ROW_STRIDE + lane.x;
+  added[part] = c0_0;
+  added[part + 1u * DOWN * ROW_STRIDE] = c1_0;
+  added[part + 2u * DOWN * ROW_STRIDE] = c2_0;
+  added[part + 3u * DOWN * ROW_STRIDE] = c3_0;
+  workgroupBarrier();
+  for (var result = slot; result < ROWS_TILE * COLS_TILE; result += THREADS) {
+    let m = result / COLS_TILE;
+    let n = result % COLS_TILE;
+    var total = 0.0;
+    for (var i = 0u; i < SLICES; i++) { total += added[i * SLICE_STRIDE + m * ROW_STRIDE + n]; }
+    if (m_tile + m < ROWS) { finish(z, m_tile + m, n_tile + n, total); }
   }
 }
