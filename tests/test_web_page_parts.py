@@ -77,6 +77,9 @@ def test_pictures(seen: dict[str, Any]) -> None:
     assert all(row[:4] == light and row[4:] == dark for row in rows("inverted"))
     assert len({pixel for row in rows("filmed") for pixel in row}) > 2
     assert pictures["answer"].startswith("class ")
+    first, answer, second, same = pictures["several"]
+    assert (first, second) == ("one.png", "two.png")
+    assert answer == same and answer.endswith(" %)")
 
 
 def test_writing(seen: dict[str, Any]) -> None:

@@ -15,11 +15,13 @@ function makePicture(entry, key, parent, changed) {
     seen.show();
     changed();
   });
+  surface.isWhole = isWhole;
+  surface.onSeveral = (chosen, rows) => predictPictures(entry, key, chosen, rows);
   const tools = make('div', '', box, { className: 'tools' });
   const seen = makeSeen(tools, surface, picture);
   addTools(tools, surface);
   return {
-    row: () => surface.exact ?? rowOfPixels(surface.pixels(), picture, surface.look, isWhole),
+    row: () => surface.row(),
     set(row) {
       surface.showRow(row);
       seen.show();
@@ -33,6 +35,7 @@ function makePicture(entry, key, parent, changed) {
 class Surface {
   /** The row that is shown, until it is painted on. */
   exact = undefined;
+  isWhole = false;
   isInverted = false;
   colour = '';
   #stream = null;
@@ -111,6 +114,19 @@ class Surface {
     });
     this.paint(image, image.width, image.height);
     image.close();
+  }
+  /** The first is shown; if there are several, `onSeveral` gets the row of each. */
+  async takeFiles(chosen) {
+    const rows = [];
+    for (const file of [...chosen].reverse()) {
+      await this.takeBlob(file);
+      rows.unshift(this.row());
+    }
+    if (rows.length > 1) await this.onSeveral(chosen, rows);
+  }
+  /** The numbers that the model gets. */
+  row() {
+    return this.exact ?? rowOfPixels(this.pixels(), this.picture, this.look, this.isWhole);
   }
   showRow(row) {
     const { canvas, context, picture, look } = this;
@@ -225,7 +241,8 @@ function addTools(parent, surface) {
     type: 'file',
     id: 'picture-file',
     accept: 'image/*',
-    onchange: guarded(({ target }) => surface.takeBlob(target.files[0])),
+    multiple: true,
+    onchange: guarded(({ target }) => surface.takeFiles([...target.files])),
   });
   if (surface.picture.channels > 1) addColour(row, surface);
   const invert = make('label', '', row);
@@ -269,7 +286,6 @@ function acceptDrops(surface) {
   canvas.ondragover = event => event.preventDefault();
   canvas.ondrop = guarded(event => {
     event.preventDefault();
-    const [file] = event.dataTransfer.files;
-    if (file) return surface.takeBlob(file);
+    return surface.takeFiles([...event.dataTransfer.files]);
   });
 }

@@ -63,6 +63,31 @@ function showTable(entry, lines, found) {
       $('many-table'),
     );
 }
+/** Several pictures: a table with the name of each and what the model says. */
+async function predictPictures(entry, key, chosen, rows) {
+  const type = CALLER_TYPES[tensorOf(entry, 'inputs', key).dtype];
+  const { inputs, outputs } = plan.entries[entry];
+  if (Object.keys(inputs).length > 1) throw Error('This entry takes one picture at a time.');
+  const [output] = Object.keys(outputs);
+  const table = make('table', '');
+  const size = elementCount(outputRow(entry, output));
+  for (const [i, row] of rows.entries()) {
+    const found = await page.model.call(entry, { [key]: type.from(repeatedRow(entry, row)) });
+    const line = make('tr', '', table);
+    make('td', chosen[i].name, line);
+    make('td', cellText(entry, output, found[output].slice(0, size)), line, {
+      className: 'result',
+    });
+  }
+  $('pictures-table').replaceChildren(table);
+}
+/** As many times as an entry of a fixed number of rows takes. */
+function repeatedRow(entry, row) {
+  const { rows } = plan.entries[entry];
+  const count = rows && !rows.outputs ? rows.count : 1;
+  return Array.from({ length: count }, () => row).flat();
+}
+
 function cellText(entry, key, list) {
   const values = Array.from(list);
   if (values.length === 1) return oneText(entry, key, values[0]).split(' = ').at(-1);

@@ -5,7 +5,7 @@ const FIRST_STEPS = 4;
 /** Milliseconds between reports, predictions while the model trains, and measurements. */
 const REPORT_EVERY = 150;
 const PREDICT_EVERY = 500;
-const MEASURE_EVERY = 300;
+const MEASURE_EVERY = 100;
 /** Points of the curve of a run that is quick. */
 const LEAST_POINTS = 100;
 /** Of the time, the share that measurements may take. */

@@ -25,6 +25,7 @@ function choose() {
   tryIt.prepared = preparation();
   $('inputs').replaceChildren();
   $('outputs').replaceChildren();
+  $('pictures-table').replaceChildren();
   $('curve').hidden = true;
   $('writer').hidden = !isWriting();
   $('numbers-in').hidden = isWriting();

@@ -177,6 +177,10 @@ async function pictures() {
   found.filmed = await seenAfter(page, () => page.click('#picture-camera'));
   await page.click('#picture-camera');
   await page.waitForSelector('#picture-camera:text-is("Camera")');
+  const half = name => ({ name, mimeType: 'image/png', buffer });
+  await page.setInputFiles('#picture-file', [half('one.png'), half('two.png')]);
+  await page.waitForSelector('#pictures-table tr:nth-child(2)');
+  found.several = await page.$$eval('#pictures-table td', all => all.map(one => one.textContent));
   const text2 = Buffer.from('no picture');
   await page.setInputFiles('#picture-file', {
     name: 'a.png',
