@@ -225,6 +225,7 @@ def test_arrays_pictures_and_text(seen: Any) -> None:
     assert seen["arrays"]["rows"] == "arrays.npz: 8 rows to learn from, and 2 rows held out"
     assert seen["pictures"]["rows"].startswith("picture_folders: 2 pictures to learn from, and 1")
     assert seen["pictures"]["shown"] == 3
+    assert seen["pictures"]["names"] == ["cat", "cat", "dog"]
     assert seen["pictures"]["notes"] == ["1 file that is no picture is left out."]
     assert (
         "'é' is not in the model's vocabulary (2 characters are not)."

@@ -58,9 +58,11 @@ function emptied(element) {
 }
 
 async function showPictures(files, names) {
+  const placeOf = ({ path }) => path.join('/');
+  const sorted = [...files].sort((a, b) => placeOf(a).localeCompare(placeOf(b)));
   const box = make('div', '', emptied($('preview')), { className: 'pictures' });
   const step = Math.max(1, Math.ceil(files.length / MOST_PICTURES));
-  for (const [i, file] of files.entries()) {
+  for (const [i, file] of sorted.entries()) {
     if (i % step) continue;
     const figure = make('figure', '', box);
     const canvas = make('canvas', '', figure, { width: THUMBNAIL, height: THUMBNAIL });

@@ -185,7 +185,11 @@ await page.waitForFunction(() =>
   /picture_folders/.test(document.getElementById('rows').textContent),
 );
 await settled();
-seen.pictures = { ...(await card()), shown: await page.locator('#preview canvas').count() };
+seen.pictures = {
+  ...(await card()),
+  shown: await page.locator('#preview canvas').count(),
+  names: await page.locator('#preview figcaption').allTextContents(),
+};
 await shot('data-pictures');
 await open('letters');
 await choose(join(cases, 'unknown_letter.txt'));
