@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,10 @@ def address() -> Iterator[str]:
     )  # fmt: skip
     yield str(found.address_info["address"])
     cluster.shutdown()
+    # What Ray leaves open is closed here, not in the middle of a later test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
     os.environ.clear()
     os.environ.update(before)
 
