@@ -11,6 +11,8 @@ from web_stacks import JOBS, build_web, run_node
 
 MODELS = {
     "iris": JOBS / "iris.wg",
+    "only_predict": JOBS / "only_predict.wg",
+    "only_train": JOBS / "only_train.wg",
     "digits": ROOT / "examples" / "digits" / "model.wg",
     "chargpt": ROOT / "examples" / "chargpt" / "model.wg",
 }
@@ -127,3 +129,11 @@ def test_keyboard(seen: dict[str, Any]) -> None:
     keyboard = seen["keyboard"]
     assert keyboard["count"] > 25
     assert (keyboard["nameless"], keyboard["missed"], keyboard["unseen"]) == ([], [], [])
+
+
+def test_models_with_one_kind_of_entry(seen: dict[str, Any]) -> None:
+    assert seen["bare"] == {
+        "predicting": ["try"],
+        "training": ["data", "train", "keep"],
+        "step": "5",
+    }

@@ -57,6 +57,8 @@ function rowsFrom(entry, arrays, start, count) {
     const size = elementCount(inputRow(entry, key));
     const list = arrays[key];
     if (!hasRows(entry, key)) return [key, list];
+    const end = (start + count) * size;
+    if (end <= list.length) return [key, list.subarray(start * size, end)];
     const at = i => list[(start * size + i) % list.length];
     return [key, list.constructor.from({ length: count * size }, (_, i) => at(i))];
   });

@@ -134,6 +134,8 @@ page.when('data', () => {
 });
 page.when('learned', () => (isWriting() ? writeNowAndThen() : refresh()));
 page.when('look', refresh);
+// Predictions that change with each step are too many to be read aloud.
+page.when('running', () => $('outputs').setAttribute('aria-live', page.running ? 'off' : 'polite'));
 page.when('values', () => {
   if (!choices().length) return;
   if (isWriting()) guarded(write)();

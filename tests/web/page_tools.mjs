@@ -1,0 +1,41 @@
+// What tests of bundles' pages share: one browser, and what a person does on every page.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { FLAGS, launch, openPage } from './browser.mjs';
+
+export const [folder] = process.argv.slice(2);
+const urlOf = name => pathToFileURL(join(folder, name, 'index.html')).href;
+const browser = await launch({
+  args: [...FLAGS, '--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream'],
+});
+export const context = await browser.newContext({
+  viewport: { width: 1280, height: 900 },
+  acceptDownloads: true,
+});
+export const seen = { problems: [] };
+
+/** A page of a bundle, when everything is shown. */
+export async function open(name, hash = '') {
+  const { page, problems } = await openPage(context);
+  await page.goto(urlOf(name) + hash);
+  await page.waitForFunction(() => globalThis.wgccPage?.isReady, null, { timeout: 120000 });
+  seen.problems.push(problems);
+  return page;
+}
+export const text = (page, id) => page.textContent(`#${id}`);
+const ended = page =>
+  page.waitForFunction(() => document.getElementById('start').textContent === 'Train', null, {
+    timeout: 120000,
+  });
+export async function train(page, steps, unit = 'steps') {
+  await page.fill('#target', `${steps}`);
+  await page.selectOption('#target-unit', unit);
+  await page.click('#start');
+  await ended(page);
+}
+
+export const status = (page, pattern) =>
+  page.waitForFunction(
+    pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
+    pattern,
+  );
