@@ -260,6 +260,8 @@ MAY_IMPORT = {
     "halves": ("core",),
     "inputs": ("core",),
     "text": ("core",),
+    "worker": ("core",),
+    "serve": ("core", "worker"),
     "data": ("core", "files"),
     "wasm": ("core",),
     "tune": ("core", "check", "files"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import wgcc_runtime
 from test_rows_runtime import MODEL, data
 from web_stacks import as_lists, build_web, run_job, run_node
+from wgcc.bundle.page import build_page
 
 # An entry that mixes rows and returns one number.
 SPREAD = "  entry spread(x: f32[B, 3]) -> (spread: f32) = mean(std(x, axis = 0))\n}\n"
@@ -125,3 +127,45 @@ def test_two_million_rows_do_not_block_a_page(bundle: Path) -> None:
     assert (seen["problems"], seen["steps"]) == ([], [10, 20, 21])
     assert seen["longest"]["count"] > 20
     assert seen["longest"]["ms"] < 50
+
+
+@pytest.mark.parametrize("device", ["wasm", "webgpu"])
+def test_a_model_in_a_worker_is_the_same(bundle: Path, device: str) -> None:
+    seen = run_job("chrome", bundle, "remote", {"device": device, "data": as_lists(data(ROWS))})
+    assert seen["same"], "other numbers than in the page"
+    assert "weights" in seen["stages"]
+    assert seen["adapter"] == [True, True]
+    assert (seen["steps"], seen["asked"]) == ([10, 20, 30], [30, 31, 32, 33])
+    assert (seen["list"], seen["once"]) == ([[36, 40], "steps"], [[42, 43], "data"])
+    assert (seen["own"], seen["progress"], seen["checkFinite"]) == (["value"], 50, False)
+    errors = seen["errors"]
+    assert (errors["busy"], errors["option"]) == ("busy", ["name", "step"])
+    assert errors["missing"][:3] == [True, "name", "label"]
+    assert errors["missing"][3] == "name: `label` is missing: eval needs it"
+    assert errors["data"] == ["RangeError", "no data"]
+    assert errors["output"] == "no-webgpu"
+    assert (seen["aborted"], seen["free"], seen["loading"]) == ("enough", "fine", "AbortError")
+    assert seen["closed"] == ["closed", "closed"]
+
+
+PAGE = """<!doctype html><title>waiting</title>
+<!-- inline runtime own.js -->
+"""
+OWN = """
+const x = Float32Array.from({ length: 72 }, (_, i) => Math.sin(i));
+const label = Int32Array.from({ length: 24 }, (_, i) => i % 2);
+load({ worker: true, device: 'wasm' })
+  .then(model => model.fit({ x, label }, { steps: 30 }))
+  .then(({ steps }) => steps, error => error.message)
+  .then(text => { document.title = `${text}`; });
+"""
+
+
+def test_a_page_from_a_disk_starts_its_worker(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(PAGE)
+    (tmp_path / "own.js").write_text(OWN)
+    files = {p.relative_to(bundle).as_posix(): p.read_bytes() for p in bundle.rglob("*.*")}
+    page = build_page(tmp_path / "page.html", json.loads(files["plan.json"]), files, {})
+    (tmp_path / "index.html").write_text(page, encoding="utf-8")
+    seen = run_node("remote_page.mjs", str(tmp_path / "index.html"))
+    assert seen == {"title": "10,20,30", "problems": []}

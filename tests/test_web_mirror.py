@@ -181,6 +181,8 @@ LARGEST = {
     "wgcc/inputs.js": 2000,
     "wgcc/data.js": 17500,
     "wgcc/text.js": 2600,
+    "wgcc/worker.js": 3000,
+    "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4600,
     "wgcc/tune.js": 1300,
 }

@@ -5,7 +5,7 @@ export { WgccError };
 
 /** Loads the model onto a GPU, or as WebAssembly: see index.d.ts for options and methods. */
 export const load = options =>
-  open({ plan, kernels, twin, weights, constants, preparation, seal }, options);
+  open({ plan, kernels, twin, weights, constants, preparation, seal, worker }, options);
 
 /** A typed array with its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
@@ -19,6 +19,10 @@ const kernels = async () => (await import('./kernels.js')).kernels;
 const twin = __TWIN__;
 
 const weights = __WEIGHTS__;
+
+// For `load({ worker: true })`.
+const worker = () =>
+  new Worker(new URL('./wgcc/serve.js', import.meta.url), { type: 'module', name: 'wgcc' });
 
 const constants = __CONSTANTS__;
 

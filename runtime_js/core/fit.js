@@ -1,18 +1,12 @@
 // `fit`: a training that is awaited as a whole, or read report by report. It begins when it is first
 // awaited or read.
 
-import { loadFit } from './parts.js';
+/** @typedef {{reports: () => AsyncGenerator<any, void, void>, history: (left: any) => Promise<any>}} Startable */
 
-/** @import { Session } from './session.js' */
-
-/**
- * @param {[session: Session, model: any, data: any, options?: any]} given where `model` is what
- *   callers see of the session
- */
-export function fit(...given) {
-  /** @type {ReturnType<typeof make> | undefined} */
+/** @param {() => Promise<Startable>} make is called at the beginning */
+export function startable(make) {
+  /** @type {Promise<Startable> | undefined} */
   let opening;
-  const make = async () => new (await loadFit()).Run(...given);
   const open = () => {
     opening ??= make();
     return opening;

@@ -1,7 +1,7 @@
 // `open`: reads a bundle and makes a model on the GPU; all checks precede the first GPU call.
 
 import { createModel } from './model.js';
-import { loadCheck, loadFiles, loadInspect, loadTwin } from './parts.js';
+import { loadCheck, loadFiles, loadInspect, loadTwin, loadWorker } from './parts.js';
 import { isBundleSealed } from './seal.js';
 import { Session } from './session.js';
 import { StartValues } from './values.js';
@@ -12,6 +12,7 @@ import { StartValues } from './values.js';
  * @property {any} plan
  * @property {() => Promise<Record<string, string>>} kernels their texts by file
  * @property {() => any} [weights] where the safetensors file is, or its bytes
+ * @property {() => Worker} [worker] starts one that runs serve/serve.js
  * @property {() => any} [twin] where twin.wasm is, or its bytes
  * @property {string} [constants] a safetensors file in base 64
  * @property {any} [preparation] of the data it was built with
@@ -29,6 +30,7 @@ import { StartValues } from './values.js';
  * @property {number} [maxBytes]
  * @property {boolean} [verify]
  * @property {boolean | number} [tune]
+ * @property {boolean} [worker]
  * @property {OnBytes} [onBytes] of weights, for the runtime itself
  * @property {(progress: LoadProgress) => void} [onProgress]
  */
@@ -40,7 +42,7 @@ const MAX_BYTES = 2 ** 33;
 // biome-ignore format: as many as fit into a line
 const OPTIONS = [
   'device', 'threads', 'weights', 'seed', 'profile', 'entries', 'baseUrl', 'maxBytes', 'verify',
-  'tune', 'signal', 'onProgress',
+  'tune', 'signal', 'onProgress', 'worker',
 ];
 
 /** @param {Bundle} given @param {LoadOptions} [options] @returns {Promise<any>} */
@@ -51,6 +53,7 @@ export async function open(given, options = {}) {
   if (!Object.keys(options).every(name => OPTIONS.includes(name)))
     (await loadCheck()).refuseLoad(options, OPTIONS);
   const bundle = baseUrl === undefined ? given : (await loadFiles()).bundleAt(given, baseUrl);
+  if (options.worker) return (await loadWorker()).openInWorker(bundle, options);
   // It comes while the weights do.
   if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
   const isSealed = await isBundleSealed(bundle);

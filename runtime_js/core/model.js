@@ -1,8 +1,16 @@
 // What `load` of a bundle returns: every entry is a method, and so is all of `Loaded` in
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
-import { fit } from './fit.js';
-import { loadData, loadFiles, loadHalves, loadInputs, loadInspect, loadText } from './parts.js';
+import { startable } from './fit.js';
+import {
+  loadData,
+  loadFiles,
+  loadFit,
+  loadHalves,
+  loadInputs,
+  loadInspect,
+  loadText,
+} from './parts.js';
 
 /** @import { Session } from './session.js' */
 
@@ -49,7 +57,7 @@ export function createModel(session) {
     readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
       (await loadData()).readData(source, session.plan, options),
     fit: (/** @type {any} */ data, /** @type {any} */ options) =>
-      fit(session, model, data, options),
+      startable(async () => (await loadFit()).openRun(session, model, data, options)),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>
       session.locked(() => session.reset(seed, own)),
     snapshot: () => session.locked(() => session.takeSnapshot()),

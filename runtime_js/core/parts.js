@@ -22,6 +22,8 @@ export const loadInputs = () => part(import('../inputs/inputs.js'));
 export const loadData = () => part(import('../data/data.js'));
 /** Text that a language model writes. */
 export const loadText = () => part(import('../text/text.js'));
+/** The model in a worker. */
+export const loadWorker = () => part(import('../worker/worker.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));
 /** The fastest kernels for an adapter. */

@@ -1,3 +1,3 @@
 // Loaded when a model first trains.
 
-export { Run } from './run.js';
+export { openRun, Run } from './run.js';

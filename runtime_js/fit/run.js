@@ -24,12 +24,9 @@ export class Run {
   /** @type {Promise<History> | undefined} */
   #ending;
 
-  /**
-   * @param {Session} session @param {any} model as callers see it @param {any} data
-   * @param {Settings} [options]
-   */
-  constructor(session, model, data, options) {
-    this.#training = new Training(session, model, data, options);
+  /** @param {Pick<Training, 'reports' | 'stopped'>} training */
+  constructor(training) {
+    this.#training = training;
   }
 
   /** @returns {AsyncGenerator<Report, void, void>} */
@@ -61,6 +58,14 @@ export class Run {
     if (this.#failure) throw this.#failure.error;
     return this.#history;
   }
+}
+
+/**
+ * @param {Session} session @param {any} model as callers see it @param {any} data
+ * @param {Settings} [options]
+ */
+export function openRun(session, model, data, options) {
+  return new Run(new Training(session, model, data, options));
 }
 
 /** @returns {History} */

@@ -11,6 +11,12 @@ const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
 const trained = undefined;
+// For `load({ worker: true })`: a page from a disk starts no worker from a file.
+const startWorker = () => {
+  const text = `'use strict'; (${runtime})();`;
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/javascript' }));
+  return new Worker(url, { name: 'wgcc' });
+};
 const load = options =>
   wgcc_js.open(
     {
@@ -21,6 +27,7 @@ const load = options =>
       kernels: async () => kernels,
       weights: () => decoded(weights),
       twin: () => decoded(twin),
+      worker: startWorker,
     },
     options,
   );

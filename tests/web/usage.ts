@@ -5,7 +5,7 @@ const image = new Uint8Array(64 * 64), label = new Int32Array(64);
 const few = { image: tensor(new Uint8Array(5 * 64), [5, 8, 8]), label: tensor(new Int32Array(5), [5]) };
 
 export async function right(): Promise<void> {
-  const model: Digits = await load({ seed: 1, profile: 'gpu', verify: true, onProgress: ({ stage, done }) => console.log(stage, done) });
+  const model: Digits = await load({ worker: true, seed: 1, profile: 'gpu', verify: true, onProgress: ({ stage, done }) => console.log(stage, done) });
   const { loss, acc } = await model.train({ image, label });
   const first: number = loss[0] + acc[0], shape: readonly [10] = (await model.predict({ image: tensor(new Uint8Array(64), [1, 8, 8]) })).probs.shape;
   for await (const { step, loss, outputs } of model.fit({ image, label }, { steps: 10, every: 5, recover: true, signal: AbortSignal.timeout(10) })) console.log(step, loss, outputs.acc);

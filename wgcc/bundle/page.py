@@ -111,7 +111,15 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         PREPARATION=preparation_text_of(files) or "undefined",
     )
     names = strip_javascript(template("page/runtime_names.js"))
-    return _joined([*(_as_object(*file) for file in runtime_files().items()), bundle, names])
+    return _joined([_runtime_objects(), bundle, names])
+
+
+def _runtime_objects() -> str:
+    """The objects of all files; as one function, whose text also starts a worker."""
+    files = runtime_files()
+    objects = _joined(_as_object(*file) for file in files.items())
+    names = ",".join(f"{PurePosixPath(name).stem}_js" for name in files)
+    return f"const runtime=()=>{{\n{objects}return{{{names}}};\n}};\nconst{{{names}}}=runtime();"
 
 
 def _as_object(name: str, text: str) -> str:

@@ -26,6 +26,8 @@ FILES = {
     "wgcc/inputs.js": "inputs/inputs.js",
     "wgcc/data.js": "data/data.js",
     "wgcc/text.js": "text/text.js",
+    "wgcc/worker.js": "worker/worker.js",
+    "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",
     "wgcc/tune.js": "tune/tune.js",
 }

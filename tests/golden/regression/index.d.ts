@@ -172,6 +172,8 @@ export interface LoadOptions {
    * take, 30 by default. `wgcc build --candidates` adds kernels to choose from.
    */
   tune?: boolean | number;
+  /** Run the whole model in a worker of its own, in browsers and Deno. Everything else is the same; `device` is undefined. */
+  worker?: boolean;
   signal?: AbortSignal;
   /** The stage `weights` counts bytes, `kernels` kernels, `tune` profiles. */
   onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;

@@ -1,0 +1,146 @@
+// Calls between a page and a worker: arguments and results may hold functions, signals and arrays
+// with shapes, which messages between threads cannot.
+
+import { DATA } from '../core/batches.js';
+import { WgccError } from '../core/errors.js';
+import { mapRecord } from '../core/records.js';
+
+/**
+ * @typedef {{postMessage: (message: any) => void, addEventListener: any}} Port a worker, or what it
+ *   has to reach its page
+ * @typedef {{code?: string, field?: string, name: string, message: string}} Problem
+ */
+
+/** The key that marks what a message holds instead of something else. */
+const KIND = 'wgcc kind';
+
+/** One end of the connection. */
+export class Wire {
+  #port;
+  #answer;
+  /** @type {Map<number, {resolve: (value: any) => void, reject: (error: unknown) => void}>} */
+  #waiting = new Map();
+  /** Functions and controllers that the other end knows by number. @type {Map<number, any>} */
+  #known = new Map();
+  #count = 0;
+  /** Sent with every result. @type {() => any} */
+  facts = () => undefined;
+  /** @type {(facts: any) => void} */
+  onFacts = () => {};
+
+  /** @param {Port} port @param {(method: string, given: any[]) => any} answer to calls */
+  constructor(port, answer) {
+    this.#port = port;
+    this.#answer = answer;
+    port.addEventListener('message', (/** @type {{data: any}} */ { data }) => this.#receive(data));
+  }
+
+  /** @param {string} method @param {any[]} given @returns {Promise<any>} */
+  call(method, ...given) {
+    const id = ++this.#count;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#port.postMessage({ id, method, given: this.#encode(given) });
+    });
+  }
+
+  /** Every call ends with this error. @param {unknown} error */
+  fail(error) {
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+  }
+
+  /** @param {any} message */
+  #receive({ id, method, given, value, problem, facts }) {
+    if (facts) this.onFacts(facts);
+    if (method === 'abort') this.#known.get(id)?.abort();
+    else if (method) this.#reply(id, method, given);
+    else {
+      const { resolve, reject } = this.#waiting.get(id) ?? {};
+      this.#waiting.delete(id);
+      if (problem) reject?.(errorOf(problem));
+      else resolve?.(this.#decode(value));
+    }
+  }
+
+  /** @param {number} id @param {string} method @param {any[]} given */
+  async #reply(id, method, given) {
+    const { facts } = this;
+    try {
+      const arguments_ = this.#decode(given);
+      const value = await (method === 'function'
+        ? this.#known.get(arguments_[0])(...arguments_[1])
+        : this.#answer(method, arguments_));
+      this.#port.postMessage({ id, value: this.#encode(value), facts: facts() });
+    } catch (error) {
+      this.#port.postMessage({ id, problem: problemOf(error), facts: facts() });
+    }
+  }
+
+  /** @param {any} value @returns {any} */
+  #encode(value) {
+    if (typeof value === 'function') return { [KIND]: 'function', id: this.#keep(value) };
+    if (Object(value) !== value) return value;
+    if (value instanceof AbortSignal) return this.#encodeSignal(value);
+    if (value instanceof URL) return `${value}`;
+    if (ArrayBuffer.isView(value))
+      return 'shape' in value ? { [KIND]: 'array', value, shape: value.shape } : value;
+    if (value[DATA]) {
+      const { arrays, preparation } = value;
+      return { [KIND]: 'data', arrays: this.#encode(arrays), preparation };
+    }
+    if (Array.isArray(value)) return value.map(item => this.#encode(item));
+    return isPlain(value) ? mapRecord(value, item => this.#encode(item)) : value;
+  }
+
+  /** @param {AbortSignal} signal */
+  #encodeSignal(signal) {
+    const id = ++this.#count;
+    signal.addEventListener('abort', () => this.#port.postMessage({ id: -id, method: 'abort' }));
+    return { [KIND]: 'signal', id: -id, isAborted: signal.aborted };
+  }
+
+  /** @param {any} value @returns {any} */
+  #decode(value) {
+    if (Array.isArray(value)) return value.map(item => this.#decode(item));
+    if (!isPlain(value)) return value;
+    const { [KIND]: kind, id } = value;
+    if (kind === 'array') return Object.assign(value.value, { shape: value.shape });
+    if (kind === 'function')
+      return (/** @type {any[]} */ ...given) => this.call('function', id, given);
+    if (kind === 'data')
+      return { [DATA]: true, arrays: this.#decode(value.arrays), preparation: value.preparation };
+    if (kind !== 'signal') return mapRecord(value, item => this.#decode(item));
+    const controller = new AbortController();
+    if (value.isAborted) controller.abort();
+    this.#known.set(id, controller);
+    return controller.signal;
+  }
+
+  /** @param {any} value @returns {number} by which the other end knows it */
+  #keep(value) {
+    const id = ++this.#count;
+    this.#known.set(id, value);
+    return id;
+  }
+}
+
+/** @param {any} value */
+function isPlain(value) {
+  return Object(value) === value && [Object.prototype, null].includes(Object.getPrototypeOf(value));
+}
+
+/** @param {any} error @returns {Problem} */
+function problemOf(error) {
+  const { name, message, code, field } = Object(error);
+  return WgccError.is(error)
+    ? { name, message, code, field }
+    : { name, message: message ?? `${error}` };
+}
+
+/** @param {Problem} problem */
+function errorOf({ name, message, code, field }) {
+  if (code) return Object.assign(new WgccError(code, '', field), { message });
+  if (name === 'AbortError' || name === 'TimeoutError') return new DOMException(message, name);
+  return Object.assign(new Error(message), { name });
+}

@@ -1,0 +1,202 @@
+// `load({ worker: true })`: the model in a worker, with the same methods here.
+
+import { withoutUnusual } from '../core/batches.js';
+import { fail, WgccError } from '../core/errors.js';
+import { startable } from '../core/fit.js';
+import { loadData, loadFit } from '../core/parts.js';
+import { RemoteTraining } from './remote_training.js';
+import { Wire } from './wire.js';
+
+/** @import { Bundle, LoadOptions } from '../core/loader.js' */
+/** @import { Plan } from '../core/plan.js' */
+
+/** Methods that the worker runs as they are called. */
+const METHODS = [
+  'callPrepared',
+  'params',
+  'state',
+  'loadParams',
+  'reset',
+  'save',
+  'restore',
+  'store',
+  'recall',
+  'snapshot',
+  'profile',
+  'gradients',
+  'apply',
+  'undo',
+];
+/** What a model has besides methods; the worker sends it with each answer. */
+const FACTS = ['progress', 'adapter', 'classes'];
+const SETTINGS = ['checkFinite', 'preparation'];
+
+/** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<any>} */
+export async function openInWorker(bundle, { worker: _, signal, ...options }) {
+  if (!bundle.worker || !globalThis.Worker)
+    return fail('name', 'worker', 'needs workers of the web, which are not here');
+  signal?.throwIfAborted();
+  const worker = bundle.worker();
+  /** @type {RemoteModel} */
+  const remote = new RemoteModel(
+    bundle.plan,
+    new Wire(worker, (_method, [info]) => remote.lose(info)),
+    worker,
+  );
+  worker.addEventListener('error', (/** @type {any} */ event) =>
+    remote.end('device-lost', `the worker failed: ${event.message}`),
+  );
+  const stop = () => remote.end('closed', 'the loading was aborted');
+  signal?.addEventListener('abort', stop);
+  try {
+    const { plan, constants, preparation, seal, kernels, weights, twin } = bundle;
+    const sent = {
+      plan,
+      constants,
+      preparation,
+      seal,
+      kernels,
+      weights: weights?.(),
+      twin: twin?.(),
+    };
+    await remote.wire.call('open', sent, options);
+    return remote.model;
+  } catch (error) {
+    remote.end('closed', 'the model could not be loaded');
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+class RemoteModel {
+  /** @type {Record<string, any>} */
+  #facts = {};
+  /** @type {WgccError | undefined} */
+  #ended;
+  /** @type {(info: any) => void} */
+  #onLost = () => {};
+  #lost = this.#newLost();
+
+  /** @param {Plan} plan @param {Wire} wire @param {Worker} worker */
+  constructor(plan, wire, worker) {
+    this.plan = plan;
+    this.wire = wire;
+    this.worker = worker;
+    wire.onFacts = facts => {
+      this.#facts = facts;
+    };
+    this.model = this.#model();
+  }
+
+  #newLost() {
+    return new Promise(resolve => {
+      this.#onLost = resolve;
+    });
+  }
+
+  /** The worker says that its device was lost. @param {any} info */
+  lose(info) {
+    this.#onLost(info);
+  }
+
+  /** @param {string} code @param {string} text */
+  end(code, text) {
+    this.#ended ??= new WgccError(code, text);
+    this.wire.fail(this.#ended);
+    this.worker.terminate();
+  }
+
+  /** @param {string} method @param {any[]} given @returns {Promise<any>} */
+  async call(method, ...given) {
+    if (this.#ended) throw this.#ended;
+    try {
+      return await this.wire.call(method, ...given);
+    } catch (error) {
+      // What the page's own signal was aborted with.
+      for (const options of given) options?.signal?.throwIfAborted?.();
+      throw error;
+    }
+  }
+
+  /** What callers see. */
+  #model() {
+    const { plan } = this;
+    /** @type {Record<string | symbol, any>} */
+    const model = {
+      plan,
+      device: undefined,
+      call: (/** @type {[string, any, any]} */ ...given) => this.#callEntry(...given),
+      fit: (/** @type {any} */ data, /** @type {any} */ options) => this.#fit(data, options),
+      generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
+        this.iterate('generate', prompt, options),
+      readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
+        (await loadData()).readData(source, plan, options),
+      recover: () => this.#recover(),
+      dispose: () => this.end('closed', 'the model was disposed'),
+    };
+    Object.defineProperty(model, 'lost', { get: () => this.#lost });
+    for (const name of FACTS) Object.defineProperty(model, name, { get: () => this.#facts[name] });
+    for (const name of SETTINGS) Object.defineProperty(model, name, this.#setting(name));
+    for (const name of METHODS)
+      model[name] = (/** @type {any[]} */ ...given) => this.call(name, ...given);
+    if (Symbol.asyncDispose) model[Symbol.asyncDispose] = async () => model.dispose();
+    for (const entryName of Object.keys(plan.entries))
+      if (entryName !== 'then')
+        model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
+    return model;
+  }
+
+  /** @param {string} name @returns {PropertyDescriptor} */
+  #setting(name) {
+    return {
+      get: () => this.#facts[name],
+      set: value => {
+        this.#facts = { ...this.#facts, [name]: value };
+        this.call('set', name, value).catch(() => {});
+      },
+    };
+  }
+
+  /** @param {string} entryName @param {any} [inputs] @param {any} [options] */
+  async #callEntry(entryName, inputs = {}, options = undefined) {
+    if (options)
+      fail('no-webgpu', entryName, 'runs in a worker, whose GPU buffers the page cannot use');
+    return this.call('call', entryName, await withoutUnusual(this.plan, entryName, inputs));
+  }
+
+  /** @param {any} data @param {any} options */
+  #fit(data, options) {
+    return startable(async () => {
+      const { Run } = await loadFit();
+      return new Run(new RemoteTraining(this, data, options));
+    });
+  }
+
+  async #recover() {
+    await this.call('recover');
+    this.#lost = this.#newLost();
+  }
+
+  /**
+   * What a generator in the worker yields.
+   * @param {string} method @param {any[]} given @returns {AsyncGenerator<any, any, void>}
+   */
+  async *iterate(method, ...given) {
+    const id = await this.call('iterate', method, given);
+    const signal = given.find(item => item?.signal)?.signal;
+    try {
+      for (;;) {
+        const { done, value } = await this.call('next', id);
+        if (done) return value;
+        yield value;
+      }
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      if (!this.#ended) await this.call('return', id).catch(() => {});
+    }
+  }
+}
