@@ -64,7 +64,8 @@ from wgcc_runtime import flower
 bundle, out, log = sys.argv[1:]
 if __name__ == "__main__":
     client = flower.client(bundle, rows_of, eval=rows_of, device="wasm", threads=1)
-    server = flower.server_app(bundle, rounds=2, epochs=4, seed=SEED, out=out, log=log)
+    own = {"eval": rows_of({"partition-id": 0}), "device": "wasm"}
+    server = flower.server_app(bundle, rounds=2, epochs=4, seed=SEED, out=out, log=log, **own)
     resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     start = {"init_args": {"num_cpus": 2, "include_dashboard": False}}
     run_simulation(server, client, num_supernodes=2, backend_config={**resources, **start})
@@ -84,6 +85,9 @@ def test_a_simulation_gives_the_mean_by_hand(bundle: Path, tmp_path: Path) -> No
     first, second = [json.loads(line) for line in log.read_text().splitlines()]
     assert (first["step"], second["step"]) == (1, 2)
     assert second["loss"] < first["loss"] and second["eval_error"] < first["eval_error"]
+    with wgcc_runtime.load(bundle, device="wasm", threads=1, weights=out) as model:
+        expected = float(model.eval(**rows_of({"partition-id": 0}))["error"])
+    assert second["eval_server_error"] == pytest.approx(expected, rel=1e-6)
 
 
 # ---- a SuperLink and two SuperNodes, each a process
@@ -299,6 +303,7 @@ def test_a_client_refuses_what_does_not_fit(bundle: Path) -> None:
         (without, good, "weights: the server has not sent `a.b`"),
         ({**arrays, "c": arrays["a.b"]}, good, "weights: the server has sent `c`, unknown"),
         ({**arrays, "a.b": arrays["a.w"]}, good, "weights: the server has sent `a.b` of shape"),
+        (arrays, {**good, "steps": "many"}, "mismatch: the server has sent a wrong setting"),
         (arrays, {**good, "entry": "eval"}, "name: the entry `eval` does not train"),
     ]
     for sent, config, expected in cases:
@@ -324,8 +329,9 @@ class Observed:
     def trained(self, number: int, arrays: Any, metrics: dict[str, float]) -> None:
         self.rounds.append(number)
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> None:
+    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
         self.rounds.append(-number)
+        return metrics
 
 
 def test_a_server_leaves_out_clients_that_fail(bundle: Path) -> None:

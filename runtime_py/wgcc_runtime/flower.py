@@ -153,6 +153,13 @@ def _read_round(content: Any) -> Round:
     if "bundle" not in found or "version" not in found:
         text = "the server has sent no hash of its bundle: use wgcc_runtime.flower.server_app"
         raise WgccError("mismatch", text)
+    try:
+        return _round(found)
+    except (TypeError, ValueError) as error:
+        raise WgccError("mismatch", f"the server has sent a wrong setting: {error}") from None
+
+
+def _round(found: Mapping[str, Any]) -> Round:
     return Round(
         bundle=str(found["bundle"]),
         version=str(found["version"]),
@@ -191,7 +198,7 @@ def server_app(
     `clients`: as many must be connected, and are the least in a round; `fraction`: of all that are.
     `weights`, `seed`: where to start, as in `load`; `seed` also decides the order of rows.
     `out`: gets the weights after each round. `log`: gets a line of JSON after each.
-    `eval`: arrays that the server itself evaluates, on `device`, with the entry `eval`.
+    `eval`: arrays that the server itself evaluates, on `device`; results are `server_NAME`.
     `timeout`: seconds that a round may take.
     """
     flower, plan = _flower(), load_plan(bundle)
@@ -206,10 +213,10 @@ def server_app(
         "steps": steps or 0, "epochs": 0 if steps else epochs or 1, "seed": number or 0,
     }  # fmt: skip
     run = _Run(plan, _start(plan, bundle, weights, number), out, log)
-    evaluate = None if eval is None else _evaluation(bundle, eval, device, config)
+    run.evaluate = None if eval is None else _evaluation(bundle, eval, device, config)
     options = {**_sampling(plan, clients, fraction), "proximal_mu": proximal_mu}
     app = flower.serverapp.ServerApp()
-    app.main()(lambda grid, _: run.start(grid, options, config, rounds, timeout, evaluate))
+    app.main()(lambda grid, _: run.start(grid, options, config, rounds, timeout))
     return app
 
 
@@ -257,12 +264,12 @@ class _Run:
     def __init__(self, plan: Plan, start: Arrays, out: Any, log: Any) -> None:
         self._plan, self._start, self._out, self._place = plan, start, out, log
         self._log: Log | None = None
+        self.evaluate: Callable[[int, Arrays], dict[str, float]] | None = None
+        self._arrays: Arrays = {}
         self._metrics: dict[str, float] = {}
         self._began = time.monotonic()
 
-    def start(
-        self, grid: Any, options: Any, config: Any, rounds: int, timeout: float, evaluate: Any
-    ) -> None:
+    def start(self, grid: Any, options: Any, config: Any, rounds: int, timeout: float) -> None:
         from wgcc_runtime.distributed.flower_strategy import Averaging, record_of
 
         self._log = None if self._place is None else Log(self._place, 0)
@@ -276,32 +283,34 @@ class _Run:
             timeout=timeout,
             train_config=record(dict(config)),
             evaluate_config=record(dict(config)),
-            evaluate_fn=evaluate,
         )
 
     def trained(self, number: int, arrays: Arrays, metrics: dict[str, float]) -> None:
-        self._metrics = metrics
+        self._arrays, self._metrics = arrays, metrics
         if self._out is not None:
             values = {**self._start, **arrays}
             save_checkpoint(self._out, self._plan, values, Progress(), keep_previous=number > 1)
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> None:
+    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]:
+        own = self.evaluate(number, self._arrays) if self.evaluate else {}
+        found = {**metrics, **{f"server_{name}": value for name, value in own.items()}}
         now = time.monotonic()
         ms, self._began = 1000 * (now - self._began), now
         if self._log is not None:
             loss = next(iter(self._metrics.values()), float("nan"))
-            self._log.write(Report(number, loss, self._metrics, metrics, ms))
+            self._log.write(Report(number, loss, self._metrics, found, ms))
+        return found
 
 
-def _evaluation(bundle: str | Path, data: Any, device: str | None, config: Any) -> Any:
-    """Flower's `evaluate_fn`: the mean model with data of the server."""
-    from wgcc_runtime.distributed.flower_strategy import arrays_of
+def _evaluation(
+    bundle: str | Path, data: Any, device: str | None, config: Mapping[str, Any]
+) -> Callable[[int, Arrays], dict[str, float]]:
+    """The mean of the clients, with data of the server."""
 
-    def evaluate(number: int, record: Any) -> Any:
+    def evaluate(number: int, arrays: Arrays) -> dict[str, float]:
         request = Round(config["bundle"], config["version"], number, seed=config["seed"])
         with _BUSY:
             model = _model(str(bundle), device, None)
-            _, numbers = federated.evaluate(model, arrays_of(record), data, request)
-        return _flower().app.MetricRecord(dict(numbers))
+            return federated.evaluate(model, arrays, data, request)[1]
 
     return evaluate

@@ -27,6 +27,8 @@ from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.values import is_optimizer_state
 
 Arrays = dict[str, Array]
+# Seeds are numbers below this.
+SEEDS = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def client_arrays(data: Any, what: str = "data") -> Mapping[str, Any]:
 def train(model: Model, arrays: Mapping[str, Array], data: Any, request: Round) -> Update:
     """One round of a client: from the server's values, with optimizers that start anew."""
     entry = training_entry(model, request.entry)
-    seed = request.seed + request.number
+    seed = (request.seed + request.number) % SEEDS
     received = checked_arrays(model.plan, arrays, "the server")
     model.reset(seed)
     model.load_params(received, strict=False)

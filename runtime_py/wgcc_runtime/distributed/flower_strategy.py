@@ -24,11 +24,14 @@ ROWS = "num-examples"
 
 
 class Observer(Protocol):
-    """Is called after the training of each round, and after its evaluation."""
+    """Is called after the training of each round, and after its evaluation by clients.
+
+    `evaluated` returns all results of the evaluation.
+    """
 
     def trained(self, number: int, arrays: Arrays, metrics: dict[str, float]) -> None: ...
 
-    def evaluated(self, number: int, metrics: dict[str, float]) -> None: ...
+    def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]: ...
 
 
 def record_of(arrays: Arrays) -> Any:
@@ -74,8 +77,7 @@ class Averaging(FedProx):
                 log(WARNING, "round %d: evaluation: %s", server_round, reply.error.reason)
             else:
                 found.append(_metrics(reply))
-        metrics = average_metrics(found)
-        self._observer.evaluated(server_round, metrics)
+        metrics = self._observer.evaluated(server_round, average_metrics(found))
         return MetricRecord(dict(metrics)) if metrics else None
 
 
