@@ -356,6 +356,18 @@ def test_a_server_leaves_out_clients_that_fail(bundle: Path) -> None:
     assert observed.rounds == [1, -1]
 
 
+def test_data_that_one_client_prepared_is_refused(bundle: Path, tmp_path: Path) -> None:
+    rows = [f"{i},{i * 2},{i % 3},{i % 5}" for i in range(16)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,c,y", *rows]), encoding="utf-8")
+    with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
+        data = wgcc_runtime.read_data(tmp_path / "rows.csv", model, target="y", scale=True)
+        request = federated.Round("", "", 1, epochs=1)
+        with pytest.raises(WgccError, match="give arrays that all clients made alike"):
+            federated.train(model, values_of(bundle), data, request)
+        # The prepared arrays themselves can be used.
+        assert federated.train(model, values_of(bundle), data.arrays, request).rows == 16
+
+
 def test_wrong_arguments(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for options, expected in (
         ({"epochs": 1, "steps": 2}, "`epochs` and `steps` exclude each other"),
