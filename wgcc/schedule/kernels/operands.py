@@ -96,8 +96,11 @@ def touched_by(operand: Operand, context: Context) -> list[Touch]:
 
 def streamed_by(operand: Operand, context: Context) -> set[Place]:
     """The regions in which it reads other elements along the axis on which it is loaded."""
+    return _streamed(operand, touched_by(operand, context))
+
+
+def _streamed(operand: Operand, touched: Sequence[Touch]) -> set[Place]:
     name = f"{operand.fast}{VECTOR}" if operand.vector else operand.fast
-    touched = touched_by(operand, context)
     return {t.region for t in touched if name in {v.name for v in t.position.variables()}}
 
 
@@ -107,8 +110,9 @@ def vector_regions(touched: Sequence[Touch]) -> set[Place]:
 
 
 def _is_loaded_by_vectors(operand: Operand, context: Context) -> bool:
-    streamed = streamed_by(operand, context)
-    return bool(streamed) and streamed <= vector_regions(touched_by(operand, context))
+    touched = touched_by(operand, context)
+    streamed = _streamed(operand, touched)
+    return bool(streamed) and streamed <= vector_regions(touched)
 
 
 def _sectors(operand: Operand, positions: list[Index], fast: str) -> tuple[int, int]:

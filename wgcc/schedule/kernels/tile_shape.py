@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
@@ -12,11 +14,12 @@ from wgcc.ir.graph import Value
 VECTOR = 4
 # Results of a thread along each side, and tiles along each side.
 BLOCKS = (8, 4, 2, 1)
+PAIRS = tuple((m, n) for m in BLOCKS for n in BLOCKS if max(m, n) <= 4 * min(m, n))
 SIDES = (128, 64, 32, 16, 8, 4, 2)
 # How far a tile may reach along the inner axis, if that is a multiple; if it is of none, so far.
-DEPTHS, DEPTH = (64, 48, 32, 24, 20, 16, 13, 12, 10, 8), 16
-# Of these, whole sectors of memory.
-SECTOR = 8
+DEPTHS, DEPTH = (16, 32, 64, 48, 24, 20, 13, 12, 10, 8), 16
+# Of these, whole sectors of memory; so many are tried.
+SECTOR, MOST_DEPTHS = 8, 4
 # Workgroup memory that WebGPU grants, and threads. Subgroups of some GPUs have 64 lanes.
 MEMORY, MAX_THREADS, MIN_THREADS, SUBGROUP = 16_384, 256, 64, 32
 # Elements of an operand that a thread loads for a tile: more would take too many registers.
@@ -98,13 +101,17 @@ class Tile:
         return rows * cols * self.cols * inner / (sizes.rows * sizes.cols * sizes.inner)
 
 
-def tile_shapes(sizes: Sizes, count: int = 1) -> list[Tile]:
+@lru_cache(maxsize=1024)
+def tile_shapes(sizes: Sizes, count: int = 1) -> tuple[Tile, ...]:
     """The best shape, or the best few."""
     depths = _depths(sizes.inner)
-    tiles = (replace(tile, tk=depth) for tile in _shapes(sizes) for depth in depths)
-    fitting = list(filter(_fits, tiles))
-    large = [tile for tile in fitting if tile.threads >= MIN_THREADS]
-    return sorted(large or fitting, key=lambda tile: _order(sizes, tile))[:count]
+    for least in (MIN_THREADS, 1):
+        shapes = [tile for tile in _shapes(sizes) if tile.threads >= least]
+        tiles = (replace(tile, tk=depth) for tile in shapes for depth in depths)
+        fitting = list(filter(_fits, tiles))
+        if fitting:
+            break
+    return tuple(sorted(fitting, key=lambda tile: _order(sizes, tile))[:count])
 
 
 def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
@@ -116,7 +123,7 @@ def _depths(inner: int) -> list[int]:
     if inner <= DEPTH:
         return [inner]
     found = [depth for depth in DEPTHS if inner % depth == 0]
-    return [depth for depth in found if depth % SECTOR == 0] or found or [DEPTH]
+    return ([depth for depth in found if depth % SECTOR == 0] or found or [DEPTH])[:MOST_DEPTHS]
 
 
 def _fits(tile: Tile) -> bool:
@@ -127,12 +134,11 @@ def _fits(tile: Tile) -> bool:
 
 def _shapes(sizes: Sizes) -> Iterator[Tile]:
     """All that are not far larger than the product."""
-    for rows in _sides(sizes.rows):
-        for cols in _sides(sizes.cols):
-            for tm in BLOCKS:
-                for tn in BLOCKS:
-                    if rows % tm == 0 and cols % tn == 0:
-                        yield from _sliced(Tile(rows // tm, cols // tn, tm, tn, 0))
+    sides = product(_sides(sizes.rows), _sides(sizes.cols))
+    for (rows, cols), (tm, tn) in product(sides, PAIRS):
+        threads = rows // tm * (cols // tn)
+        if rows % tm == 0 and cols % tn == 0 and threads <= MAX_THREADS:
+            yield from _sliced(Tile(rows // tm, cols // tn, tm, tn, 0))
 
 
 def _sliced(tile: Tile) -> Iterator[Tile]:
