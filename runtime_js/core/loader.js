@@ -61,13 +61,14 @@ export async function open(given, options = {}) {
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
   if (!Array.isArray(entries) || !entries.every(name => Object.hasOwn(bundle.plan.entries, name)))
     (await loadCheck()).refuseEntries(bundle.plan, entries);
-  let bytes = 0;
+  let read = { done: -1, total: 0 };
   const onBytes = (/** @type {number} */ done, /** @type {number} */ total) => {
-    bytes = total;
-    options.onProgress?.({ stage: 'weights', done, total });
+    // The end may be reported already.
+    if (done !== read.done) options.onProgress?.({ stage: 'weights', done, total });
+    read = { done, total };
   };
   const values = await StartValues.load(bundle, isSealed, { ...options, onBytes });
-  onBytes(bytes, bytes);
+  onBytes(read.total, read.total);
   signal?.throwIfAborted();
   const session = new Session(bundle, options, values);
   try {
