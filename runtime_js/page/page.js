@@ -41,6 +41,9 @@ const page = {
   },
   /** Trains on `data` from now on; `null` if there is none, as after a file that was refused. */
   async use(data) {
+    // Train is off at once, also while the last training ends.
+    page.data = null;
+    page.announce('running');
     await page.stop();
     page.data = data;
     await page.announce('data');

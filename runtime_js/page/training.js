@@ -21,12 +21,14 @@ const training = {
   until: 0,
 
   async run() {
+    const { train } = page.data;
+    const steps = targetSteps();
     const { signal } = beginRun();
     try {
       training.from = page.step;
-      training.until = page.step + targetSteps();
-      await runPart(Math.min(FIRST_STEPS, targetSteps()), 1, signal);
-      await runPart(training.until - page.step, reportEvery(), signal);
+      training.until = page.step + steps;
+      await runPart(train, Math.min(FIRST_STEPS, steps), 1, signal);
+      await runPart(train, training.until - page.step, reportEvery(steps), signal);
       await measure();
       say(`Trained to step ${page.step.toLocaleString('en')}.`);
     } finally {
@@ -46,16 +48,16 @@ function beginRun() {
 }
 
 /** Steps between reports: often enough for a smooth curve, seldom enough for speed. */
-function reportEvery() {
+function reportEvery(steps) {
   if ($('speed-limit').value !== 'full') return 1;
-  return Math.ceil(Math.min(targetSteps() / LEAST_POINTS, REPORT_EVERY / training.ms));
+  return Math.ceil(Math.min(steps / LEAST_POINTS, REPORT_EVERY / training.ms));
 }
 
-async function runPart(steps, every, signal) {
+async function runPart(train, steps, every, signal) {
   if (steps <= 0) return;
   const options = { entry: trainer, steps, every, signal };
   let last = performance.now();
-  for await (const report of page.model.fit(page.data.train, options)) {
+  for await (const report of page.model.fit(train, options)) {
     await showReport(report);
     last = await limitSpeed(last, signal);
   }
