@@ -255,16 +255,12 @@ MAY_IMPORT = {
     "files": ("core",),
     "fit": ("core",),
     "draw": ("core", "files"),
-    "inspect": ("core", "draw"),
-    "rows": ("core",),
-    "halves": ("core",),
-    "inputs": ("core",),
-    "text": ("core",),
+    "inspect": ("core", "check", "draw", "files"),
+    "calls": ("core",),
     "worker": ("core",),
     "serve": ("core", "worker"),
     "data": ("core", "files"),
     "wasm": ("core",),
-    "tune": ("core", "check", "files"),
 }
 # Ways to write JavaScript for size, which a minifier does better.
 WRITTEN_FOR_SIZE = {

@@ -175,16 +175,12 @@ LARGEST = {
     "wgcc/check.js": 10700,
     "wgcc/files.js": 5100,
     "wgcc/draw.js": 2200,
-    "wgcc/inspect.js": 3100,
-    "wgcc/rows.js": 1800,
-    "wgcc/halves.js": 1500,
-    "wgcc/inputs.js": 2000,
+    "wgcc/inspect.js": 4100,
+    "wgcc/calls.js": 7000,
     "wgcc/data.js": 17500,
-    "wgcc/text.js": 2600,
     "wgcc/worker.js": 3000,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4600,
-    "wgcc/tune.js": 1300,
 }
 
 

@@ -13,7 +13,7 @@ from adapters import ROOT
 from web_stacks import add_web_files, build_web, run_job, run_node
 from wgcc_runtime.javascript_json import as_javascript
 
-PARTS = ("check.js", "files.js", "draw.js", "inspect.js", "rows.js", "tune.js")
+PARTS = ("check.js", "files.js", "draw.js", "inspect.js", "calls.js")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 // The inputs of one call, and what marks a data set.
 
 import { toWords } from './arrays.js';
-import { loadInputs } from './parts.js';
+import { loadCalls } from './parts.js';
 import { mapRecord, ownOf } from './records.js';
 
 /** @import { NamedWords } from './arrays.js' */
@@ -27,7 +27,7 @@ export function isUnusual(value) {
  */
 export async function withoutUnusual(plan, entryName, inputs) {
   if (!Object.values(Object(inputs)).some(isUnusual)) return inputs;
-  return (await loadInputs()).plainInputs(plan, entryName, inputs);
+  return (await loadCalls()).plainInputs(plan, entryName, inputs);
 }
 
 /**

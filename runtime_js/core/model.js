@@ -2,15 +2,7 @@
 // index.d.ts. Methods need no `this`, so that they can be passed as functions.
 
 import { startable } from './fit.js';
-import {
-  loadData,
-  loadFiles,
-  loadFit,
-  loadHalves,
-  loadInputs,
-  loadInspect,
-  loadText,
-} from './parts.js';
+import { loadCalls, loadData, loadFiles, loadFit, loadInspect } from './parts.js';
 
 /** @import { Session } from './session.js' */
 
@@ -25,7 +17,7 @@ const FILE_METHODS = /** @type {const} */ ([
   'recall',
 ]);
 
-/** Methods that are functions of halves/halves.js. */
+/** Methods that are functions of calls/halves.js. */
 const HALF_METHODS = /** @type {const} */ (['gradients', 'apply', 'undo']);
 
 /** What callers may change. */
@@ -86,7 +78,7 @@ export function createModel(session) {
 /** @param {Session} session @param {any[]} given prompt and options */
 async function* generate(session, given) {
   const [prompt, options] = given;
-  yield* (await loadText()).generate(session, prompt, options);
+  yield* (await loadCalls()).generate(session, prompt, options);
 }
 
 /** @param {Session} session @returns {Record<string, (...given: any[]) => Promise<any>>} */
@@ -94,7 +86,7 @@ function halfMethods(session) {
   const methodOf =
     (/** @type {typeof HALF_METHODS[number]} */ name) =>
     async (/** @type {any[]} */ ...given) => {
-      const method = /** @type {any} */ (await loadHalves())[name];
+      const method = /** @type {any} */ (await loadCalls())[name];
       return method(session, ...given);
     };
   return Object.fromEntries(HALF_METHODS.map(name => [name, methodOf(name)]));
@@ -104,7 +96,7 @@ function halfMethods(session) {
  * @param {Session} session @param {string} entryName @param {any} [inputs] @param {any} [options]
  */
 async function call(session, entryName, inputs = {}, options = undefined) {
-  if (options) return (await loadInputs()).callWith(session, entryName, inputs, options);
+  if (options) return (await loadCalls()).callWith(session, entryName, inputs, options);
   if (session.preparation) return (await loadData()).callRaw(session, entryName, inputs);
   return session.call(entryName, inputs);
 }

@@ -10,24 +10,16 @@ export const loadFiles = () => part(import('../files/files.js'));
 export const loadFit = () => part(import('../fit/fit.js'));
 /** Initial values drawn from a seed. */
 export const loadDraw = () => part(import('../draw/draw.js'));
-/** The self-test, where a NaN came from, times per kernel. */
+/** The self-test, where a NaN came from, times per kernel, tuning. */
 export const loadInspect = () => part(import('../inspect/inspect.js'));
-/** Calls with another number of rows than their entry, and validation. */
-export const loadRows = () => part(import('../rows/calls.js'));
-/** Steps in two halves. */
-export const loadHalves = () => part(import('../halves/halves.js'));
-/** Nested arrays, pictures and GPU buffers. */
-export const loadInputs = () => part(import('../inputs/inputs.js'));
+/** Calls with unusual inputs or numbers of rows, and what is made of calls. */
+export const loadCalls = () => part(import('../calls/calls.js'));
 /** Reads people's files, and scales as they need it. */
 export const loadData = () => part(import('../data/data.js'));
-/** Text that a language model writes. */
-export const loadText = () => part(import('../text/text.js'));
 /** The model in a worker. */
 export const loadWorker = () => part(import('../worker/worker.js'));
 /** The WebAssembly twin. */
 export const loadTwin = () => part(import('../wasm/wasm.js'));
-/** The fastest kernels for an adapter. */
-export const loadTune = () => part(import('../tune/tune.js'));
 
 /** @template T @param {Promise<T>} importing @returns {Promise<T>} */
 export function part(importing) {

@@ -7,7 +7,7 @@ import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
 import { Guard } from './guard.js';
 import { Machine } from './machine.js';
-import { loadCheck, loadInspect, loadRows, loadTune, loadTwin } from './parts.js';
+import { loadCalls, loadCheck, loadInspect, loadTwin } from './parts.js';
 import { WORD_BYTES, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { Runner } from './runner.js';
@@ -48,7 +48,7 @@ export class Session {
   profileName = '';
   /** The `fit` that runs. @type {{options: {signal?: AbortSignal}} | undefined} */
   training;
-  /** Undoes the half of a step: see halves/halves.js. @type {(() => Promise<void>) | undefined} */
+  /** Undoes the half of a step: see calls/halves.js. @type {(() => Promise<void>) | undefined} */
   dropHalf;
   /** Of the machine that is there, or being made. */
   #waiter = new Waiter();
@@ -153,7 +153,7 @@ export class Session {
     const { options, profiles } = this;
     const tuned = tunedName(device.name);
     if (options.tune && !Object.hasOwn(profiles, tuned)) {
-      const { tune } = await loadTune();
+      const { tune } = await loadInspect();
       profiles[tuned] = await tune(this.bundle, options, device, tuned);
     }
     const best = Object.hasOwn(profiles, tuned) ? tuned : DEFAULT_PROFILE;
@@ -255,7 +255,7 @@ export class Session {
    */
   async call(entryName, inputs) {
     const batch = batchOf(this.plan, entryName, inputs);
-    if (!batch) return (await loadRows()).run(this, entryName, inputs);
+    if (!batch) return (await loadCalls()).runRows(this, entryName, inputs);
     return this.locked(async () => {
       const { outputs, training } = this.plan.entries[entryName];
       const [result] = await this.run(entryName, [batch], Object.keys(outputs));

@@ -2,7 +2,7 @@
 
 import { DATA } from '../core/batches.js';
 import { fail } from '../core/errors.js';
-import { loadCheck, loadFiles, loadRows } from '../core/parts.js';
+import { loadCalls, loadCheck, loadFiles } from '../core/parts.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { leaveWords } from '../core/spare_words.js';
@@ -104,7 +104,7 @@ export class Training {
     this.#firstStep = options.resume ? 0 : this.#step;
     this.#lastStep = (options.steps ?? Infinity) + this.#firstStep;
     if (options.validation)
-      this.#validate = await (await loadRows()).openValidation(session, this.model, options);
+      this.#validate = await (await loadCalls()).openValidation(session, this.model, options);
     await this.#openData();
   }
 

@@ -21,15 +21,11 @@ FILES = {
     "wgcc/fit.js": "fit/fit.js",
     "wgcc/draw.js": "draw/draw.js",
     "wgcc/inspect.js": "inspect/inspect.js",
-    "wgcc/rows.js": "rows/calls.js",
-    "wgcc/halves.js": "halves/halves.js",
-    "wgcc/inputs.js": "inputs/inputs.js",
+    "wgcc/calls.js": "calls/calls.js",
     "wgcc/data.js": "data/data.js",
-    "wgcc/text.js": "text/text.js",
     "wgcc/worker.js": "worker/worker.js",
     "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",
-    "wgcc/tune.js": "tune/tune.js",
 }
 SOURCE = "wgcc/source.txt"
 _BANNER = f"// The runtime of wgcc, MIT licence. {SOURCE} has it with comments.\n"

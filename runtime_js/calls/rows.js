@@ -8,9 +8,10 @@
 import { listOf } from '../core/arrays.js';
 import { isUnusual } from '../core/batches.js';
 import { convertInSlices } from '../core/long_arrays.js';
-import { loadCheck, loadInputs } from '../core/parts.js';
+import { loadCheck } from '../core/parts.js';
 import { elementCount } from '../core/plan.js';
 import { filterRecord, mapRecord, ownOf } from '../core/records.js';
+import { callWith } from './gpu_call.js';
 
 /** @import { Values } from '../core/arrays.js' */
 /** @import { Plan, Rows } from '../core/plan.js' */
@@ -24,9 +25,8 @@ import { filterRecord, mapRecord, ownOf } from '../core/records.js';
  * @param {Session} session @param {string} entryName @param {any} inputs
  * @returns {Promise<Outputs>}
  */
-export async function run(session, entryName, inputs) {
-  if (Object.values(Object(inputs)).some(isUnusual))
-    return (await loadInputs()).callWith(session, entryName, inputs);
+export async function runRows(session, entryName, inputs) {
+  if (Object.values(Object(inputs)).some(isUnusual)) return callWith(session, entryName, inputs);
   const count = await rowCount(session.plan, entryName, inputs);
   const rows = /** @type {Rows} */ (session.plan.entries[entryName].rows);
   return new Parts(session, entryName, rows, inputs, count).outputs();

@@ -1,3 +1,0 @@
-// Loaded when a language model first writes.
-
-export { generate } from './generate.js';
