@@ -65,11 +65,11 @@ def separate(order: Sequence[Group], gradients: Iterable[str]) -> tuple[list[Gro
     The order given is kept wherever it can be.
     """
     names = frozenset(gradients)
-    makers = [group for group in order if group.names & names]
-    first = _needed(order, makers)
+    makers = [i for i, group in enumerate(order) if group.names & names]
+    first = _needed(order, [order[i] for i in makers])
     if any(is_update(root) or root.op == "flat" for group in first for root in group.roots):
         raise NotSeparable(IN_TURN)
-    end = 1 + max(i for i, group in enumerate(order) if group in makers)
+    end = makers[-1] + 1
     late = _late(order[:end], names, first)
     if late & first:
         raise NotSeparable(IN_TURN)
