@@ -21,11 +21,11 @@ def exchange(graph: Graph, found: Exchange, buffers: Mapping[str, int]) -> dict[
             for p in found.gradients
         ],
         "outputs": [n for n, v in graph.outputs.items() if v.dtype in FLOATS and v.type.size == 1],
-        "state": [n for n in sorted(graph.writes) if _is_averaged(graph, n)],
+        "state": sorted(_averaged(graph)),
     }
 
 
-def _is_averaged(graph: Graph, name: str) -> bool:
+def _averaged(graph: Graph) -> list[str]:
     """Floats that the program itself keeps, such as running means of a batch norm."""
-    is_state = any(value.name == name for value in graph.state)
-    return is_state and is_own_state(name) and graph.writes[name].dtype in FLOATS
+    written = [value.name for value in graph.state if value.name in graph.writes]
+    return [n for n in written if is_own_state(n) and graph.writes[n].dtype in FLOATS]
