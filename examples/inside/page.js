@@ -48,16 +48,20 @@ async function begin() {
   written = [];
   chosen = null;
   $('text').replaceChildren();
+  $('start').disabled = $('one').disabled = true;
   await model.forget({});
   const known = prompt.filter(letter => letters.includes(letter));
   for (const letter of known.length ? known : ['\n'])
     if (mine === writing) await read(letter, true);
-  return mine;
+  if (mine === writing) $('start').disabled = $('one').disabled = false;
 }
 
 /** The model reads a letter; what it attended to and expects next is kept and shown. */
 async function read(letter, isPrompt = false) {
+  const mine = writing;
   const { attention, probs } = await model.look({ id: letters.indexOf(letter) });
+  // Another text was begun meanwhile.
+  if (mine !== writing) return;
   const place = written.length;
   written.push({ letter, attention, probs, isPrompt });
   make('button', letter, $('text'), {

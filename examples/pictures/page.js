@@ -81,6 +81,7 @@ function add(kind, pixels) {
 function showReady() {
   const missing = kinds.filter(({ examples }) => !examples.length).map(({ name }) => name);
   $('start').disabled = missing.length > 0;
+  if (missing.length) running?.abort();
   const counts = kinds.map(({ name, examples }) => `${name}: ${examples.length}`).join(', ');
   $('status').textContent = missing.length
     ? `Still without an example: ${missing.join(', ')}.`
@@ -88,15 +89,15 @@ function showReady() {
 }
 
 $('file').onchange = async ({ target }) => {
-  const pictures = await Promise.all([...target.files].map(file => createImageBitmap(file)));
+  const [file] = target.files;
+  if (!file) return;
+  const picture = await createImageBitmap(file);
   target.value = '';
-  const context = $('ink').getContext('2d');
   stopCamera();
-  for (const picture of pictures) {
-    const size = Math.min(picture.width, picture.height);
-    const [left, top] = [(picture.width - size) / 2, (picture.height - size) / 2];
-    context.drawImage(picture, left, top, size, size, 0, 0, $('ink').width, $('ink').height);
-  }
+  const size = Math.min(picture.width, picture.height);
+  const [left, top] = [(picture.width - size) / 2, (picture.height - size) / 2];
+  const context = $('ink').getContext('2d');
+  context.drawImage(picture, left, top, size, size, 0, 0, $('ink').width, $('ink').height);
   $('status').textContent = 'Now press Add beside its kind.';
   await guess();
 };
@@ -163,8 +164,9 @@ $('reset').onclick = async () => {
 async function guess() {
   if (!hasLearned || isGuessing) return;
   isGuessing = true;
-  const { probs } = await model.predict({ image: pixelsOf(shownPicture()) });
-  isGuessing = false;
+  const { probs } = await model.predict({ image: pixelsOf(shownPicture()) }).finally(() => {
+    isGuessing = false;
+  });
   const best = probs.indexOf(Math.max(...probs));
   $('guess').replaceChildren();
   kinds.forEach(({ name }, i) => {
@@ -213,11 +215,14 @@ $('ink').onpointerup = () => {
 
 $('camera').onclick = async () => {
   if (stream) return stopCamera();
+  $('camera').disabled = true;
   try {
     stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: 'environment' } });
   } catch (error) {
     $('status').textContent = `The camera cannot be used: ${error.message}`;
     return;
+  } finally {
+    $('camera').disabled = false;
   }
   $('video').srcObject = stream;
   await $('video').play();

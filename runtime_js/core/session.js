@@ -34,7 +34,7 @@ export class Session {
   checkFinite = true;
   progress = noProgress();
   /**
-   * How raw rows become inputs, and outputs what people read: see data/preparation.js.
+   * How raw rows become inputs, and outputs what people read: see data/apply.js.
    * @type {any}
    */
   preparation = null;

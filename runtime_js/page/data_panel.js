@@ -39,6 +39,7 @@ async function takeFiles(chosen) {
   dataPanel.source = new DataSource(filesGiven(chosen));
   dataPanel.label = dataPanel.source.name;
   dataPanel.options = {};
+  $('missing').value = 'drop';
   await readFiles();
 }
 
@@ -51,6 +52,7 @@ async function readFiles(use = offer) {
     const read = await readWithOptions();
     if (reading !== dataPanel.readings) return;
     await showRead(read);
+    if (reading !== dataPanel.readings) return;
     await use();
   } catch (error) {
     if (reading === dataPanel.readings) refuseFiles(error);
@@ -98,8 +100,9 @@ function refuseFiles(error) {
 const useIn = (columns, name) =>
   Object.keys(columns ?? {}).find(input => columns[input].includes(name)) ?? '';
 
+/** Reads anew with other options, and no longer as a model knows its data. */
 function readWith(options) {
-  Object.assign(dataPanel.options, options);
+  dataPanel.options = { ...dataPanel.options, preparation: undefined, ...options };
   return readFiles();
 }
 
@@ -143,7 +146,8 @@ async function showRead(read) {
   $('data-options').hidden = !read.preview;
   $('missing-choice').hidden = !read.dropped.length && dataPanel.options.missing !== 'mean';
 }
-const isShown = ({ name }) => /\.(png|jpe?g|gif|webp|bmp)$/i.test(name);
+const isShown = ({ name, path }) =>
+  /\.(png|jpe?g|gif|webp|bmp)$/i.test(name) && !path.some(part => part.startsWith('.'));
 const kindOf = ({ preparation }) =>
   Object.values(preparation?.inputs ?? {})
     .map(({ kind }) => kind)
@@ -204,7 +208,8 @@ const showShare = () => {
   $('held-out-share').textContent = `${$('held-out').value} %`;
 };
 $('held-out').oninput = showShare;
-$('held-out').onchange = guarded(() => dataPanel.read && page.data && useRead());
+// Rows that the model has trained with must not become held-out ones.
+$('held-out').onchange = guarded(() => dataPanel.read && page.data && offer(useRead, null));
 $('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
 $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
 /** Data that is no file. */
@@ -215,7 +220,7 @@ const take = (label, use) =>
     clearMessages();
     $('rows').textContent = label;
     await page.use(null);
-    return offer(use, use);
+    return offer(use, null);
   });
 $('generate').onclick = take('Invented data', useInvented);
 $('built').onclick = take('The data of this page', useBuilt);

@@ -30,7 +30,7 @@ async function checkKnown() {
   if (isKnown) return;
   if (isInvented) return waitForData();
   await page.use(null);
-  return offer();
+  return dataPanel.source ? offer() : offer(useBuilt, null);
 }
 
 /** Whether a preparation says nothing but names of classes. */
@@ -50,10 +50,9 @@ function isSameJson(a, b) {
 function offer(use = useRead, goOn = continueWith) {
   if (!page.step) return use();
   const steps = countOf(page.step, 'step');
-  askAbout(`The model has made ${steps} with other data. How shall it go on?`, [
-    ['Start anew with this data', () => page.reset().then(use)],
-    ['Go on learning, with this data', goOn],
-  ]);
+  const answers = [['Start anew with this data', () => page.reset().then(use)]];
+  if (goOn) answers.push(['Go on learning, with this data', goOn]);
+  askAbout(`The model has made ${steps} with other data. How shall it go on?`, answers);
 }
 
 /** The new rows are prepared as the model knows them: same columns, classes and scaling. */
@@ -65,7 +64,7 @@ function continueWith() {
 }
 
 async function useRead() {
-  const { read, label } = dataPanel;
+  const { read, label, readings } = dataPanel;
   const { rows, preparation } = read;
   const share = Number($('held-out').value) / 100;
   const batch = plan.entries[trainer].rows?.count ?? 1;
@@ -73,6 +72,7 @@ async function useRead() {
   // Rows of tables, pictures and text are repeated where there are fewer than a batch.
   const canSplit = count > 0 && rows - count >= (preparation ? 1 : batch);
   const [train, held] = canSplit ? await read.split(share) : [read, null];
+  if (readings !== dataPanel.readings) return;
   page.model.preparation = preparation;
   $('held-out-choice').hidden = false;
   await page.use({ train, heldOut: held?.arrays ?? null, label, isInvented: false });

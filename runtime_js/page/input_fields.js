@@ -45,7 +45,7 @@ function makeField(name, { low, high }, isFraction, parent, changed) {
   return {
     value: () => Number(field.value),
     set(value) {
-      field.value = +value.toPrecision(4);
+      field.value = +value.toPrecision(7);
       slider.value = value;
     },
   };
@@ -58,7 +58,7 @@ function makeClassList(entry, key, parent, changed) {
   const line = make('div', '', parent, { className: 'slider' });
   make('label', key, line, { htmlFor: `class-${key}` });
   const list = make('select', '', line, { id: `class-${key}`, onchange: changed });
-  const names = classNames(high + 1);
+  const names = classNames(high + 1, key);
   for (let value = low; value <= high; value++) make('option', names[value], list, { value });
   return {
     row: () => [Number(list.value)],

@@ -39,6 +39,8 @@ class Surface {
   isInverted = false;
   colour = '';
   #stream = null;
+  /** Counts requests for the camera; an older one that is granted late is not used. */
+  #filming = 0;
 
   constructor(parent, picture, look, changed) {
     const { width, height } = picture;
@@ -149,24 +151,37 @@ class Surface {
   }
   /** Paints what the camera sees until `stopCamera`. */
   async startCamera() {
-    const size = { width: 320, height: 240 };
-    this.#stream = await navigator.mediaDevices.getUserMedia({ video: size });
+    const mine = ++this.#filming;
+    const video = { width: 320, height: 240 };
+    const stream = await navigator.mediaDevices.getUserMedia({ video });
+    // Somebody drew, or chose another entry, while the browser asked for permission.
+    if (mine !== this.#filming) return stopTracks(stream);
+    this.#stream = stream;
+    await this.#film(stream).finally(() => {
+      if (this.#stream === stream) this.stopCamera();
+    });
+  }
+  async #film(stream) {
     const video = Object.assign(document.createElement('video'), {
-      srcObject: this.#stream,
+      srcObject: stream,
       muted: true,
       playsInline: true,
     });
     await video.play();
-    while (this.#stream) {
+    while (this.#stream === stream) {
       this.paint(video, video.videoWidth, video.videoHeight);
       await new Promise(done => setTimeout(done, CAMERA_EVERY));
     }
   }
   stopCamera() {
-    for (const track of this.#stream?.getTracks() ?? []) track.stop();
+    this.#filming++;
+    if (this.#stream) stopTracks(this.#stream);
     this.#stream = null;
   }
 }
+const stopTracks = stream => {
+  for (const track of stream.getTracks()) track.stop();
+};
 
 function drawByPointer(surface) {
   const { canvas } = surface;

@@ -62,18 +62,21 @@ async function saveByHand() {
   say(`Saved step ${page.step} in this browser${until}.`);
 }
 
-/** What was trained and is in no save yet. */
-let unsavedFrom = 0;
+/** The step of the last autosave, or of the values that were restored or reset. */
+let savedStep = 0;
 async function autosave() {
-  if (!page.model || page.step === unsavedFrom) return;
-  unsavedFrom = page.step;
+  if (!page.model || page.step === savedStep) return;
+  savedStep = page.step;
   await saveAs(AUTOSAVE, 'last');
 }
 
 page.when('loaded', () => {
   $('keep').hidden = !trainer;
-  unsavedFrom = page.step;
+  savedStep = page.step;
   if (trainer) return guarded(listSaves)();
+});
+page.when('values', () => {
+  savedStep = page.step;
 });
 page.when('running', () => {
   if (!page.running) autosave().catch(() => {});
@@ -84,8 +87,11 @@ $('download').onclick = guarded(async () => {
   download(await page.model.save(), `${plan.model.name}-${page.step}.safetensors`);
 });
 $('open').onchange = guarded(async ({ target }) => {
+  const [file] = target.files;
+  target.value = '';
+  if (!file) return;
   await page.stop();
-  const notes = await page.model.restore(await target.files[0].arrayBuffer());
+  const notes = await page.model.restore(await file.arrayBuffer());
   say([`Opened step ${page.step}.`, ...notes].join(' '));
   await page.announce('values');
 });

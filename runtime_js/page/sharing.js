@@ -42,7 +42,7 @@ async function share() {
 page.when('loaded', async () => {
   const state = applyLink();
   const seed = state.get('seed');
-  if (seed && trainer) await page.model.reset(Number(seed) >>> 0);
+  if (seed && trainer && !page.step) await page.model.reset(Number(seed) >>> 0);
   if (state.get('data') === 'own')
     say('This link was made with data of somebody’s own: choose it below.');
 });

@@ -72,12 +72,13 @@ async function limitSpeed(last, signal) {
 }
 
 async function showReport({ step, outputs, ms }) {
-  training.ms = ms;
+  const perSecond = Number($('speed-limit').value);
+  training.ms = Math.max(ms, perSecond ? 1000 / perSecond : 0);
   curves.add('training', step, outputs);
   const now = performance.now();
   const pause = Math.max(MEASURE_EVERY, training.measureTook / MEASURE_SHARE);
   if (now - training.measuredAt > pause) await measure();
-  $('speed').textContent = Number((1000 / ms).toPrecision(3)).toLocaleString('en');
+  $('speed').textContent = Number((1000 / training.ms).toPrecision(3)).toLocaleString('en');
   showProgress();
   if (now - training.predictedAt > PREDICT_EVERY) {
     await page.announce('learned');
@@ -121,7 +122,7 @@ function showControls() {
   $('start').disabled = !page.data;
   const { label, isInvented } = page.data ?? {};
   $('trains-on').textContent = page.data
-    ? `Learns from ${isInvented ? 'invented data: choose your own above' : label}.`
+    ? `Learns from${isInvented ? ' invented data: choose your own above' : `: ${label}`}.`
     : 'There is no data: choose some first.';
   $('no-held-out').textContent = heldOut.reason(page.data?.heldOut);
 }

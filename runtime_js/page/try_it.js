@@ -93,9 +93,11 @@ function inputsNow(entry) {
 
 async function predict() {
   const entry = chosen();
+  const inputs = inputsNow(entry);
   const ports = curvePorts(entry);
   if (ports) await drawPredictionCurve(entry, ports);
-  showOutputs(entry, await page.model.call(entry, inputsNow(entry)), $('outputs'));
+  const outputs = await page.model.call(entry, inputs);
+  if (entry === chosen()) showOutputs(entry, outputs, $('outputs'));
 }
 /** Predicts again, unless that would change the model's state; what comes meanwhile waits. */
 async function refresh() {

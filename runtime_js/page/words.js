@@ -90,13 +90,12 @@ function shownNumber(value) {
 /** The names of a data set's columns that feed an input, if they are known. */
 const columnNames = key => preparedInput(key)?.columns;
 
-/** The names of the data's classes, if they are known. */
-const preparedClasses = () =>
-  Object.values(preparation()?.inputs ?? {}).find(({ classes }) => classes)?.classes;
+/** The names of an input's classes, by default of the target's, if they are known. */
+const preparedClasses = (key = preparation()?.target) => preparedInput(key)?.classes;
 
-/** Names for `count` classes: those of the data, or their numbers. */
-function classNames(count) {
-  const named = preparedClasses() ?? [];
+/** Names for `count` classes of an input: those of the data, or their numbers. */
+function classNames(count, key) {
+  const named = preparedClasses(key) ?? [];
   return Array.from({ length: count }, (_, i) => named[i] ?? `${i}`);
 }
 

@@ -86,8 +86,8 @@ export class Wire {
     if (ArrayBuffer.isView(value))
       return 'shape' in value ? { [KIND]: 'array', value, shape: value.shape } : value;
     if (value[DATA]) {
-      const { arrays, preparation } = value;
-      return { [KIND]: 'data', arrays: this.#encode(arrays), preparation };
+      const { arrays, preparation, rows, withRows } = value;
+      return { [KIND]: 'data', arrays: this.#encode(arrays), preparation, rows, withRows };
     }
     if (Array.isArray(value)) return value.map(item => this.#encode(item));
     return isPlain(value) ? mapRecord(value, item => this.#encode(item)) : value;
@@ -108,8 +108,7 @@ export class Wire {
     if (kind === 'array') return Object.assign(value.value, { shape: value.shape });
     if (kind === 'function')
       return (/** @type {any[]} */ ...given) => this.call('function', id, given);
-    if (kind === 'data')
-      return { [DATA]: true, arrays: this.#decode(value.arrays), preparation: value.preparation };
+    if (kind === 'data') return { ...value, [DATA]: true, arrays: this.#decode(value.arrays) };
     if (kind !== 'signal') return mapRecord(value, item => this.#decode(item));
     const controller = new AbortController();
     if (value.isAborted) controller.abort();
