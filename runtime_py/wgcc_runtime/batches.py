@@ -169,7 +169,7 @@ class ArraySource(Source):
         )
 
     def _next(self) -> Batch | None:
-        if self.position == self._end:
+        if self._end is not None and self.position >= self._end:
             return None
         epoch, index = divmod(self.position, self.per_epoch)
         if self._rows and epoch != self._epoch:

@@ -78,7 +78,8 @@ def fit(
         separable(entry)
     begin, everything = _start(bundle, plan, checked, data, weights)
     threads = 1 if threads is None and cores <= 1 else threads
-    job = Job(checked.entry, device, threads, outer)
+    preparation = data.preparation if isinstance(data, Data) else None
+    job = Job(checked.entry, device, threads, outer, preparation)
     with _cluster(address, sizes.most * max(cores, 0)) as ray:
         shipped = Shipped(
             ray.put(_packed(bundle)), ray.put(dict(arrays)), identity(bundle, "the driver"), job
@@ -87,8 +88,7 @@ def fit(
             ray,
             {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0},
             shipped, sizes, everything, plan,
-            data.preparation if isinstance(data, Data) else None,
-            checked.eval, notice, on_workers,
+            preparation, checked.eval, notice, on_workers,
         )  # fmt: skip
         try:
             return Training(

@@ -22,8 +22,7 @@ from wgcc_runtime.distributed.training import WorkerLine
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 
-# How long a call that computes nothing may take, and how long to wait for workers that are missing.
-CALL_SECONDS = 60.0
+# How long to wait for workers that are missing.
 JOIN_SECONDS = 120.0
 
 
@@ -180,9 +179,16 @@ class RayTeam:
         self._refused = None
         self._fill()
 
+    def _is_death(self, error: Exception) -> bool:
+        """Of a worker, or of one whose result another should have used."""
+        errors = self._ray.exceptions
+        is_task = isinstance(error, errors.RayTaskError)
+        return not is_task or isinstance(getattr(error, "cause", None), errors.RayError)
+
     def _answers(self, member: Member) -> bool:
         try:
-            self._ray.get(member.actor.settle.remote(self._committed), timeout=CALL_SECONDS)
+            # Behind what it still computes, however long that takes; Ray notices a death.
+            self._ray.get(member.actor.settle.remote(self._committed))
         except self._ray.exceptions.RayError:
             return False
         return True
@@ -198,9 +204,9 @@ class RayTeam:
                     self._round(wants, count) if self._shipped.job.outer else self._one(wants)
                 )
                 break
-            except self._ray.exceptions.RayTaskError as error:
-                raise _cause(error) from None
-            except self._ray.exceptions.RayError:
+            except self._ray.exceptions.RayError as error:
+                if not self._is_death(error):
+                    raise _cause(error) from None
                 self._repair()
         agreement = agreed(outcomes)
         if agreement.error:
@@ -249,9 +255,9 @@ class RayTeam:
             try:
                 self._settle()
                 return work()
-            except self._ray.exceptions.RayTaskError as error:
-                raise _cause(error) from None
-            except self._ray.exceptions.RayError:
+            except self._ray.exceptions.RayError as error:
+                if not self._is_death(error):
+                    raise _cause(error) from None
                 self._repair()
 
     def even_out(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 import wgcc_runtime
 from wgcc_runtime.arrays import Array
+from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants
 from wgcc_runtime.distributed.averaging import cuts, mean
 from wgcc_runtime.distributed.identity import Identity, identity
@@ -32,6 +33,7 @@ class Job:
     device: str | None
     threads: int | None
     outer: OuterSettings | None
+    preparation: Preparation | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class RayWorker:
         path.write_bytes(bundle)
         job = self._job
         model = wgcc_runtime.load(path, device=job.device, threads=job.threads, verify=True)
+        model.preparation = job.preparation or model.preparation
         self._worker = Worker(model, job.entry, data, 0)
         self._rounds = Rounds(job.outer, self._worker) if job.outer else None
         return identity(path, self._worker.adapter), os.getpid()

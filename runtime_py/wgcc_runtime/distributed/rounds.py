@@ -22,10 +22,12 @@ class Rounds:
         self.outer = Outer(settings, worker.parameters())
         self._before: Values | None = None
         self._floats = np.zeros(0, np.float32)
+        self._velocity = self.outer.velocity
 
     def run(self, first: int, stride: int, count: int, wants: Wants) -> Outcome:
         """`count` local steps, with every `stride`-th batch from `first` on."""
         self._before, self._floats = self._worker.values(), self._worker.floats()
+        self._velocity = self.outer.velocity
         positions = range(first, first + stride * count, stride)
         return self._worker.local_steps(positions, wants)
 
@@ -37,6 +39,7 @@ class Rounds:
         """A round that failed on one worker is undone on all."""
         assert self._before is not None
         self._worker.take_over(self._before)
+        self.outer.velocity = self._velocity
 
 
 def write_velocity(

@@ -68,7 +68,7 @@ class Worker:
     def check_rows(self, workers: int) -> None:
         """Each worker needs a batch of its own in every step."""
         count, batch = self._source.count, self._source.batch
-        if self.entry.rows and batch == 1:
+        if self.entry.rows and count == 1:
             # Arrays that are just one batch have no rows to choose from.
             count = batch = self.entry.rows.count
         if count // batch < workers and self.entry.rows:

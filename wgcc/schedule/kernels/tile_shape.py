@@ -127,9 +127,9 @@ def _depths(inner: int) -> list[int]:
 
 
 def _fits(tile: Tile) -> bool:
-    most = max(tile.rows, tile.cols) * tile.tk
-    small = most <= MAX_LOADS * tile.threads or tile.tk <= DEPTH
-    return small and _memory(tile) <= MEMORY and tile.tk % tile.slices == 0
+    loaded = max(tile.rows, tile.cols) * tile.tk
+    is_small = loaded <= MAX_LOADS * tile.threads and _memory(tile) <= MEMORY
+    return is_small and tile.tk % tile.slices == 0
 
 
 def _shapes(sizes: Sizes) -> Iterator[Tile]:
