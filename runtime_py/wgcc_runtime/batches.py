@@ -52,6 +52,9 @@ class Length:
     first: int = 0
 
 
+ENDLESS = Length(cycle=True)
+
+
 def open_source(
     data: Any, entry: Entry, seed: int, step: int, position: int, length: Length
 ) -> Source:
@@ -106,7 +109,7 @@ class ArraySource(Source):
         entry: Entry,
         seed: int,
         step: int,
-        length: Length = Length(cycle=True),  # noqa: B008
+        length: Length = ENDLESS,
     ) -> None:
         super().__init__(entry, step)
         check_names(data, entry)
