@@ -173,7 +173,7 @@ def test_in_javascript(bundle: Path, tmp_path: Path) -> None:
         "turned": "shape", "nan": "not-finite", "infinity": "not-finite", "tooLarge": "not-finite",
         "text": "dtype", "numberText": "dtype", "nothing": "name", "missing": "name",
         "object": "dtype", "date": "dtype", "view": "dtype", "buffer": "dtype", "func": "dtype",
-        "hole": "not-finite", "objects": "not-finite", "nested": "shape", "lengthOnly": "dtype",
+        "hole": "not-finite", "objects": "dtype", "nested": "shape", "lengthOnly": "dtype",
         "bigints": "fine", "detached": "shape", "otherName": "name", "prototype": "name",
     }  # fmt: skip
     assert seen["ids"] == {
