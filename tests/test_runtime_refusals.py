@@ -52,7 +52,7 @@ def test_kernel_that_does_not_compile_is_named(adapter: str, tmp_path: Path) -> 
     (bundle / "kernels" / "pick.wgsl").write_text(text)
     line_bundle.write_plan(bundle, plan)
     with refused("gpu", "kernel `pick`"):
-        wgcc_runtime.load(bundle, device=adapter)
+        wgcc_runtime.load(bundle, device=adapter, entries=["pick"])
 
 
 def test_feature_and_limit_beyond_the_adapter(adapter: str, tmp_path: Path) -> None:
