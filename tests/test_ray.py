@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import ray as cluster
+import wasmtime
 from safetensors import safe_open
 
 import wgcc_runtime
@@ -27,6 +28,7 @@ from distributed_models import MODELS, NOISY, STEPS, assert_close, data_for, mak
 from wgcc_runtime import WgccError, ray
 from wgcc_runtime.distributed.identity import Identity, check_equal
 from wgcc_runtime.distributed.ray_team import Member
+from wgcc_runtime.distributed.trap_handlers import kept_trap_handlers
 from wgcc_runtime.history import History, Report
 
 # Ray leaves sockets and files to be closed at exit.
@@ -46,10 +48,12 @@ def address() -> Iterator[str]:
     before = dict(os.environ)
     os.environ.update({"PYTHONPATH": path, "RAY_IGNORE_UNHANDLED_ERRORS": "1"})
     os.environ.update(running_on("wasm"))
-    found = cluster.init(
-        "local", num_cpus=CORES, include_dashboard=False, log_to_driver=False,
-        logging_level=50, object_store_memory=100 << 20,
-    )  # fmt: skip
+    wasmtime.Engine()  # so that its handlers of traps are there before Ray's
+    with kept_trap_handlers():
+        found = cluster.init(
+            "local", num_cpus=CORES, include_dashboard=False, log_to_driver=False,
+            logging_level=50, object_store_memory=100 << 20,
+        )  # fmt: skip
     yield str(found.address_info["address"])
     cluster.shutdown()
     # What Ray leaves open is closed here, not in the middle of a later test.
@@ -58,6 +62,16 @@ def address() -> Iterator[str]:
         gc.collect()
     os.environ.clear()
     os.environ.update(before)
+
+
+def test_a_trap_of_a_twin_is_still_an_error(address: str) -> None:
+    """Without the handlers of wasmtime, the process would end here."""
+    engine = wasmtime.Engine()
+    module = wasmtime.Module(engine, '(module (func (export "f") unreachable))')
+    store = wasmtime.Store(engine)
+    function = wasmtime.Instance(store, module, []).exports(store)["f"]
+    with pytest.raises(wasmtime.Trap):
+        function(store)
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,7 @@ from wgcc_runtime.distributed.setup import (
     training_plan,
 )
 from wgcc_runtime.distributed.training import Training
+from wgcc_runtime.distributed.trap_handlers import kept_trap_handlers
 from wgcc_runtime.distributed.worker import Values
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.fit import check_preparation, check_training, resumed_place
@@ -163,7 +164,8 @@ def _cluster(address: str | None, cores: float) -> Iterator[Any]:
         own["include_dashboard"] = False
         own["num_cpus"] = max(os.cpu_count() or 1, int(cores) + 1)
     try:
-        ray.init(address or "local", **own)
+        with kept_trap_handlers():
+            ray.init(address or "local", **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         reason = str(error).strip().split("\n", 1)[0]
         text = f"there is no Ray cluster at {address or 'this machine'}: {reason}"
