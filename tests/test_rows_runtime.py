@@ -164,8 +164,7 @@ def test_commands_take_any_number_of_rows(bundle: Path, tmp_path: Path) -> None:
         assert trained["eval_loss"] == pytest.approx(float(model.eval(**data(5))["loss"]))
     refused = wgcc("train", bundle, tmp_path / "five.npz", "--device", "wasm", "--out", out)
     assert refused.exit_code != 0
-    assert "5 rows are fewer than the batch of 8" in refused.stderr
-    assert "wgcc build MODEL --set B=5" in refused.stderr
+    assert "5 rows, but the model takes batches of 8: rebuild with --set B=5" in refused.stderr
 
 
 def wgcc(*arguments: object) -> Result:

@@ -227,6 +227,7 @@ async function playground() {
       ),
     ),
   });
+  await page.waitForFunction(() => /mine\.csv/.test(document.getElementById('status').textContent));
   const csv = await page.textContent('#status');
   await page.click('#empty');
   const empty = [await page.isEnabled('#start'), await page.isVisible('#hint')];
