@@ -5,6 +5,5 @@ export { callRaw } from './apply.js';
 export { filesGiven } from './files_given.js';
 export { formOf, ModelForm } from './form.js';
 export { isPictureSource, pictureRows } from './picture_rows.js';
-export { takesPictures } from './pictures.js';
 export { DataSource, readData } from './read.js';
 export { Data } from './result.js';

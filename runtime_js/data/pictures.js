@@ -59,11 +59,6 @@ function pictureInputs(/** @type {EntryForm} */ entry, /** @type {Source} */ sou
   return { image: images[0], labels: labels.at(0) };
 }
 
-/** Whether an entry can be trained or called with pictures. @param {EntryForm} entry */
-export function takesPictures(entry) {
-  return entry.rows.some(name => layoutOf(entry.inputs[name]));
-}
-
 /** @param {PictureFile[]} files @param {Port} port @param {Layout} layout @param {number} scale */
 async function picturesIn(files, port, layout, scale) {
   const type = port.isFloat ? Float32Array : Int32Array;

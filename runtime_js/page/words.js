@@ -61,12 +61,6 @@ function inputWords(entry, key) {
   const isClass = range && elementCount(row) === 1;
   return isClass ? `one of ${classWords(range)}` : numberWords(row, tensorOf(entry, 'inputs', key));
 }
-/** What one row gives. */
-function outputWords(entry, key) {
-  const row = outputRow(entry, key);
-  const picture = pictureOf(row);
-  return picture ? pictureWords(picture) : numberWords(row, tensorOf(entry, 'outputs', key));
-}
 const pictureWords = ({ channels, width, height }) =>
   `a ${channels > 1 ? 'colour picture' : 'picture'} of ${width} × ${height}`;
 function classWords(range) {

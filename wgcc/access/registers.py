@@ -6,26 +6,22 @@ is alive until the loop ends. Temporaries inside an expression are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
-    Binary,
     Call,
-    Element,
     Expr,
     If,
     Let,
-    Literal,
     Loop,
-    Member,
     Module,
     Name,
     Return,
     Run,
     Statement,
-    Unary,
+    parts_of,
 )
 
 
@@ -98,7 +94,7 @@ class _Walk:
     def _use(self, expr: Expr | None) -> None:
         if expr is None:
             return
-        for part in _parts(expr):
+        for part in parts_of(expr):
             if isinstance(part, Name):
                 self._use_name(part.name)
             elif isinstance(part, Call) and part.name in self.module.functions:
@@ -126,24 +122,3 @@ class _Walk:
             alive += step
             most = max(most, alive + self.calls.get(at, 0))
         return most
-
-
-def _parts(expr: Expr) -> Iterator[Expr]:
-    """An expression and all inside it."""
-    yield expr
-    match expr:
-        case Literal() | Name():
-            return
-        case Unary(_, operand):
-            yield from _parts(operand)
-        case Binary(_, left, right):
-            yield from _parts(left)
-            yield from _parts(right)
-        case Call(_, args):
-            for arg in args:
-                yield from _parts(arg)
-        case Member(whole, _):
-            yield from _parts(whole)
-        case Element(whole, index):
-            yield from _parts(whole)
-            yield from _parts(index)

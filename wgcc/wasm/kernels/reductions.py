@@ -9,16 +9,14 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Assign,
     Binary,
     Call,
-    Element,
     Expr,
     If,
     Let,
     Loop,
-    Member,
     Name,
     Run,
     Statement,
-    Unary,
+    parts_of,
 )
 
 # With what a lane starts; None: with the value so far, which may be taken in several times.
@@ -120,19 +118,4 @@ def ordered_names(expr: Expr) -> list[str]:
 
 
 def _names(expr: Expr) -> Iterator[str]:
-    match expr:
-        case Name(name):
-            yield name
-        case Unary(_, operand):
-            yield from _names(operand)
-        case Binary(_, left, right):
-            yield from _names(left)
-            yield from _names(right)
-        case Call(_, args):
-            for arg in args:
-                yield from _names(arg)
-        case Member(whole, _):
-            yield from _names(whole)
-        case Element(whole, index):
-            yield from _names(whole)
-            yield from _names(index)
+    return (part.name for part in parts_of(expr) if isinstance(part, Name))

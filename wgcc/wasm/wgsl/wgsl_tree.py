@@ -6,6 +6,7 @@ their text, in the long form (`vec2<u32>`, never `vec2u`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -54,6 +55,27 @@ class Element:
 
 
 Expr = Literal | Name | Unary | Binary | Call | Member | Element
+
+
+def parts_of(expr: Expr) -> Iterator[Expr]:
+    """An expression and all inside it."""
+    yield expr
+    match expr:
+        case Literal() | Name():
+            return
+        case Unary(_, operand):
+            yield from parts_of(operand)
+        case Binary(_, left, right):
+            yield from parts_of(left)
+            yield from parts_of(right)
+        case Call(_, args):
+            for arg in args:
+                yield from parts_of(arg)
+        case Member(whole, _):
+            yield from parts_of(whole)
+        case Element(whole, index):
+            yield from parts_of(whole)
+            yield from parts_of(index)
 
 
 @dataclass(frozen=True, slots=True)
