@@ -173,7 +173,8 @@ def _cluster(address: str | None, cores: float) -> Iterator[Any]:
     try:
         yield ray
     finally:
-        ray.shutdown()
+        with kept_trap_handlers():
+            ray.shutdown()
 
 
 def _check_address(address: str | None) -> None:

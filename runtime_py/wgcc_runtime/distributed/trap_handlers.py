@@ -16,7 +16,7 @@ TRAPS = ("SIGILL", "SIGSEGV", "SIGFPE", "SIGBUS")
 @contextmanager
 def kept_trap_handlers() -> Iterator[None]:
     """A trap of a twin is a signal, which wasmtime handles. Ray replaces its handlers when it
-    starts, and a trap would then end the process."""
+    starts, and removes them when it ends; a trap would then end the process."""
     if os.name != "posix":
         yield
         return
