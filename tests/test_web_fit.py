@@ -121,12 +121,13 @@ def test_steps_per_submit_depend_on_the_time_of_steps_alone() -> None:
         assert all(b <= 4 * a for a, b in itertools.pairwise(counts)), machine
 
 
-def test_two_million_rows_do_not_block_a_page(bundle: Path) -> None:
-    """They are checked, copied and shuffled in slices."""
+def test_much_or_slow_data_does_not_block_a_page(bundle: Path) -> None:
+    """Two million rows are checked, copied and shuffled in slices; between two calls of a function
+    of 15 ms, there is a pause."""
     seen = run_node("large.mjs", str(bundle))
     assert (seen["problems"], seen["steps"]) == ([], [10, 20, 21])
     assert seen["longest"]["count"] > 20
-    assert seen["longest"]["ms"] < 50
+    assert seen["longest"]["ms"] < 50, seen["longest"]
 
 
 @pytest.mark.parametrize("device", ["wasm", "webgpu"])

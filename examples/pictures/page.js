@@ -10,6 +10,10 @@ const EVERY = 4;
 /** Pictures per second while the button of a kind is held down with the camera on. */
 const RATE = 8;
 const LINE = 14; // width of the pen
+/** What the camera is asked for: the model gets few of its pixels. */
+const FILM = { facingMode: 'environment', width: 320, height: 240 };
+// Read at every guess.
+const ink = $('ink').getContext('2d', { willReadFrequently: true });
 const kinds = ['One', 'Two', 'Three'].map(name => ({ name, examples: [] }));
 let model;
 let history = [];
@@ -96,24 +100,27 @@ $('file').onchange = async ({ target }) => {
   stopCamera();
   const size = Math.min(picture.width, picture.height);
   const [left, top] = [(picture.width - size) / 2, (picture.height - size) / 2];
-  const context = $('ink').getContext('2d');
-  context.drawImage(picture, left, top, size, size, 0, 0, $('ink').width, $('ink').height);
+  ink.drawImage(picture, left, top, size, size, 0, 0, $('ink').width, $('ink').height);
   $('status').textContent = 'Now press Add beside its kind.';
   await guess();
 };
 
 // ---- learning
 
+/** Filled anew for each step: `fit` copies it, and new memory for 120 batches would be slow to get. */
+const batch = {
+  image: new Float32Array(BATCH * DOTS),
+  class: Int32Array.from({ length: BATCH }, (_, i) => i % kinds.length),
+};
+
 /** A batch with as many pictures of each kind. */
 function sample() {
-  const image = new Float32Array(BATCH * DOTS);
-  const label = new Int32Array(BATCH);
-  for (let i = 0; i < BATCH; i++) {
-    label[i] = i % kinds.length;
-    const { examples } = kinds[label[i]];
-    image.set(varied(examples[Math.floor(Math.random() * examples.length)]), i * DOTS);
-  }
-  return { image, class: label };
+  batch.class.forEach((kind, i) => {
+    const { examples } = kinds[kind];
+    const chosen = examples[Math.floor(Math.random() * examples.length)];
+    vary(chosen, batch.image.subarray(i * DOTS, (i + 1) * DOTS));
+  });
+  return batch;
 }
 
 $('start').onclick = async () => {
@@ -180,9 +187,8 @@ async function guess() {
 // ---- drawing and camera
 
 function clear() {
-  const context = $('ink').getContext('2d');
-  context.fillStyle = '#fff';
-  context.fillRect(0, 0, $('ink').width, $('ink').height);
+  ink.fillStyle = '#fff';
+  ink.fillRect(0, 0, $('ink').width, $('ink').height);
 }
 $('clear').onclick = clear;
 
@@ -197,15 +203,14 @@ $('ink').onpointerdown = event => {
 };
 $('ink').onpointermove = event => {
   if (!event.buttons || !last) return;
-  const context = $('ink').getContext('2d');
   const point = pointOf(event);
-  context.lineWidth = LINE;
-  context.lineCap = 'round';
-  context.strokeStyle = '#111';
-  context.beginPath();
-  context.moveTo(...last);
-  context.lineTo(...point);
-  context.stroke();
+  ink.lineWidth = LINE;
+  ink.lineCap = 'round';
+  ink.strokeStyle = '#111';
+  ink.beginPath();
+  ink.moveTo(...last);
+  ink.lineTo(...point);
+  ink.stroke();
   last = point;
 };
 $('ink').onpointerup = () => {
@@ -217,7 +222,7 @@ $('camera').onclick = async () => {
   if (stream) return stopCamera();
   $('camera').disabled = true;
   try {
-    stream = await navigator.mediaDevices.getUserMedia({ video: { facingMode: 'environment' } });
+    stream = await navigator.mediaDevices.getUserMedia({ video: FILM });
   } catch (error) {
     $('status').textContent = `The camera cannot be used: ${error.message}`;
     return;

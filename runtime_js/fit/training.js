@@ -3,6 +3,7 @@
 import { DATA } from '../core/batches.js';
 import { fail } from '../core/errors.js';
 import { loadCalls, loadCheck, loadFiles } from '../core/parts.js';
+import { isPauseDue, nextTask } from '../core/pause.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { leaveWords } from '../core/spare_words.js';
@@ -181,6 +182,8 @@ export class Training {
     /** @type {NamedWords[]} */
     const batches = [];
     while (batches.length < count && !this.#isOver) {
+      // A caller's function may compute for a while, and is called for many steps in a row.
+      if (isPauseDue()) await nextTask();
       const batch = await this.#source();
       if (!batch) break;
       batches.push(batch);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, launch, openPage } from './browser.mjs';
-import { longestTask } from './tasks.mjs';
+import { longestTask, startTracing } from './tasks.mjs';
 
 const [pages, cases, screenshots] = process.argv.slice(2);
 const { tables, large } = JSON.parse(readFileSync(0, 'utf8'));
@@ -169,9 +169,7 @@ await page.evaluate(() => {
   const slider = document.getElementById('held-out');
   slider.value = 20;
 });
-await browser.startTracing(page, {
-  categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
-});
+await startTracing(browser, page);
 await choose(large);
 await page.waitForFunction(() => /held out/.test(document.getElementById('rows').textContent));
 seen.large = { ...(await card()), longest: longestTask(await browser.stopTracing()) };

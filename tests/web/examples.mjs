@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, FLAGS, launch, openPage } from './browser.mjs';
-import { longestTask } from './tasks.mjs';
+import { longestTask, startTracing } from './tasks.mjs';
 
 const folder = process.argv[2];
 const browser = await launch({
@@ -14,9 +14,7 @@ const open = async (name, options) => {
   await page.goto(pathToFileURL(join(folder, `${name}.html`)).href);
   await page.waitForSelector('#work:not([hidden])', { timeout: 120000 });
   await page.evaluate(watchLoss);
-  await browser.startTracing(page, {
-    categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
-  });
+  await startTracing(browser, page);
   return {
     page,
     problems,

@@ -1,6 +1,7 @@
-// Training on two million rows: node large.mjs BUNDLE. How long the page's main thread was busy.
+// Training on two million rows, and with a function that is slow: node large.mjs BUNDLE. How long the
+// page's main thread was busy.
 import { answer, launch, openPage, serve } from './browser.mjs';
-import { longestTask } from './tasks.mjs';
+import { longestTask, startTracing } from './tasks.mjs';
 
 const [folder] = process.argv.slice(2);
 const server = await serve({ '/bundle/': folder, '/': folder });
@@ -15,11 +16,17 @@ await page.evaluate(async () => {
   globalThis.data = { x, label };
   await globalThis.model.train({ x: x.subarray(0, 24), label: label.slice(0, 8) });
 });
-await browser.startTracing(page, {
-  categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
-});
+await startTracing(browser, page);
 const history = await page.evaluate(async () => {
-  const { steps, losses } = await globalThis.model.fit(globalThis.data, { steps: 20 });
+  const { model, data } = globalThis;
+  const { steps, losses } = await model.fit(data, { steps: 20 });
+  const batch = { x: data.x.subarray(0, 24), label: data.label.slice(0, 8) };
+  const slow = () => {
+    const end = performance.now() + 15;
+    while (performance.now() < end);
+    return batch;
+  };
+  await model.fit(slow, { steps: 40, every: 20 });
   return { steps, losses };
 });
 const longest = longestTask(await browser.stopTracing());

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, launch, openPage } from './browser.mjs';
-import { longestTask } from './tasks.mjs';
+import { longestTask, startTracing } from './tasks.mjs';
 
 const [html, csv, screenshots] = process.argv.slice(2);
 const url = pathToFileURL(html).href;
@@ -39,9 +39,7 @@ await ready();
 seen.status = await text('status');
 
 // trains to a falling loss, while the page stays responsive
-await browser.startTracing(page, {
-  categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
-});
+await startTracing(browser, page);
 await page.click('#start');
 await until(10);
 seen.first = await number('loss');

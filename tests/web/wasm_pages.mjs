@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { answer, FLAGS, launch, openPage, serve, watchWorkers } from './browser.mjs';
-import { longestTask } from './tasks.mjs';
+import { longestTask, startTracing } from './tasks.mjs';
 
 const bundle = process.argv[2];
 const plainFlags = FLAGS.filter(flag => !flag.includes('webgpu'));
@@ -29,9 +29,7 @@ async function ownPage(url) {
     /parameters/.test(document.getElementById('status').textContent),
   );
   const status = await page.textContent('#status');
-  await browser.startTracing(page, {
-    categories: ['toplevel', 'disabled-by-default-devtools.timeline'],
-  });
+  await startTracing(browser, page);
   await page.click('#start');
   await page.waitForFunction(() => Number(document.getElementById('step').textContent) >= 200);
   await page.click('#start');
