@@ -104,8 +104,8 @@ export class TwinThread {
   }
 
   /**
-   * The operations in order; what they copied to the place that goes back, and `staging`, which
-   * can be filled again: a new one would take longer than the copies.
+   * The operations in order; what they copied to the place that goes back, and a large `staging`,
+   * which can be filled again: a new one would take longer than the copies.
    * @param {Job} job
    */
   async run({ operations, staging, size }) {
@@ -117,12 +117,18 @@ export class TwinThread {
       this.perform(operation);
       if (this.isInline) await this.pause();
     }
-    return { found: this.places[2].buffer, staging };
+    const found = this.places[2].buffer;
+    return this.isLarge(staging) ? { found, staging } : { found };
   }
 
   /** Those that messages need not copy, which for small ones is faster. @param {object} buffers */
   large(buffers) {
-    return Object.values(buffers).filter(buffer => buffer.byteLength > 4096);
+    return Object.values(buffers).filter(this.isLarge);
+  }
+
+  /** @param {ArrayBufferLike} buffer */
+  isLarge(buffer) {
+    return buffer.byteLength > 4096;
   }
 
   /** @param {Operation} operation */

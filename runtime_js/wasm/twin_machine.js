@@ -202,7 +202,9 @@ class TwinMachine {
     const run = { operations: JSON.stringify(encoder.operations), staging, size };
     const asked = this.#threads.ask({ run }, staging.byteLength > COPIED_BYTES ? [staging] : []);
     const answer = await this.waiter.wait(asked, !this.#threads.isWatched);
-    if (answer.staging.byteLength) this.#spare = answer.staging;
+    // A message that copied the data has left them here.
+    const used = answer.staging ?? staging;
+    if (used.byteLength) this.#spare = used;
     return new Uint32Array(answer.found);
   }
 
