@@ -203,7 +203,7 @@ max_pool2d(p, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but
 upsample(x) | x | WG0415 | `x` must have 4 axes, but this is f32[A, B, C]
 upsample(p, 4000) | upsample(p, 4000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
 split(zeros(f32[9999]), 9999, axis = 0) | 9999 | WG0308 | 9999 parts are too many, at most 4096 are possible
-arange(99999999) | arange(99999999) | WG0422 | i32[99999999] has 99,999,999 values, too many for one GPU buffer
+arange(1999999999) | arange(1999999999) | WG0422 | i32[1999999999] has 1,999,999,999 values, too many for one GPU buffer
 elu(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
 elu(m, alpha = s) | s | WG0503 | `alpha` must be a number known at compile time, but this is a scalar f32
 prelu(m, r) | r | WG0406 | prelu: `a` is one slope or one for each feature of f32[B, C]

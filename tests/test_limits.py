@@ -13,6 +13,7 @@ import wgcc_runtime
 from building import build
 from wgcc.compiler import compile_file
 from wgcc.errors import WgError
+from wgcc_runtime.errors import WgccError
 
 
 def refusal(tmp_path: Path, text: str) -> WgError:
@@ -48,22 +49,80 @@ def test_a_convolution_of_nine_million_pixels(tmp_path: Path) -> None:
     assert [launch.grid for launch in product.launches.values()] == [(35_110, 2, 1)]
 
 
-def test_parameters_beyond_one_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = """model M {
+WIDE = """model M {
   a: Linear[4096, 8192](bias = false)
   b: Linear[8192, 4096](bias = false)
-  c: Linear[4096, 8192](bias = false)
-  entry run(x: f32[2, 4096]) -> (y: f32[2, 8192]) = x |> a |> b |> c
+  c: Linear[4096, %d](bias = false)
+  entry run(x: f32[2, 4096]) -> (y: f32[2, %d]) = x |> a |> b |> c
 }
 """
 
+
+def test_parameters_beyond_one_buffer_are_cut(tmp_path: Path) -> None:
+    """Each of them is as large as a binding of the default limits."""
+    path = tmp_path / "model.wg"
+    path.write_text(WIDE % (8192, 8192), encoding="utf-8")
+    compiled = compile_file(path, limits="default")
+    plan = compiled.planned.plan
+    sizes = {b["name"]: b["bytes"] for b in plan["buffers"] if b["role"] == "params"}
+    assert sizes == {"params": 128 << 20, "params.1": 128 << 20, "params.2": 128 << 20}
+    assert plan["requires"]["limits"]["maxStorageBufferBindingSize"] == 128 << 20
+    assert not compiled.diagnostics.items
+
+
+def test_a_tensor_beyond_the_default_limits_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.wg"
+    path.write_text(WIDE % (20_000, 20_000), encoding="utf-8")
+    compiled = compile_file(path)
+    (warning,) = compiled.diagnostics.items
+    assert (warning.severity, warning.code) == ("warning", "WG1002")
+    assert "`c.w` (312 MiB) is larger" in warning.message
+    assert "= 327,680,000" in warning.notes[0]
+    assert "WebAssembly" in warning.notes[0]
+    limits = compiled.planned.plan["requires"]["limits"]
+    assert limits["maxStorageBufferBindingSize"] == limits["maxBufferSize"] == 327_680_000
+    with pytest.raises(WgError) as raised:
+        compile_file(path, limits="default")
+    (error,) = raised.value.diagnostics.errors
+    assert error.code == "WG1001"
+    assert "without `--limits default`" in error.helps[0].text
+
+
+def test_an_adapter_without_the_limit_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    """lavapipe has 128 MiB. Without a choice the twin runs: it needs no limits."""
+    path = tmp_path / "model.wg"
+    path.write_text(LOOKUP, encoding="utf-8")
+    bundle = build(path, tmp_path / "b")
+    with pytest.raises(WgccError) as raised:
+        wgcc_runtime.load(bundle, device="lavapipe")
+    assert raised.value.code == "limit"
+    assert "maxStorageBufferBindingSize = 140000000" in raised.value.message
+    assert 'device="wasm"' in raised.value.message
+    with wgcc_runtime.load(bundle) as model:
+        assert model.is_twin
+        row = np.arange(34_999_990, 35_000_000, dtype=np.float32)
+        np.testing.assert_array_equal(model.run(x=row)["y"], [*row[1:], 0.0])
+
+
+LOOKUP = """model M {
+  state kept: f32[35000000] = 0.0
+  entry run(x: f32[10]) -> (y: f32[10]) {
+    kept[34999989 +: 10] := x
+    return kept[34999990 +: 10]
+  }
+}
+"""
+
+
+def test_a_tensor_beyond_every_device_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_: object) -> None:
         raise AssertionError("nothing must be planned for a model that is refused")
 
     monkeypatch.setattr(compiler, "prepare", never)
-    message = str(refusal(tmp_path, text))
-    assert "params would take 384 MiB" in message
-    assert "a.w" in message
+    (found,) = refusal(tmp_path, WIDE % (300_000, 300_000)).diagnostics.errors
+    assert "has 1,228,800,000 values, too many for one GPU buffer" in found.message
 
 
 def test_more_tensors_than_bindings_are_split(tmp_path: Path) -> None:

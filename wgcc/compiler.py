@@ -25,6 +25,7 @@ from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
 from wgcc.schedule.kernel import Schedule
 from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
+from wgcc.schedule.raised_limits import RAISED, check_raised
 from wgcc.schedule.schedule import schedule
 from wgcc.wasm.twin import write_twin
 
@@ -72,16 +73,18 @@ def compile_file(
     candidates: bool = False,
     memory: int | None = None,
     twin: bool = True,
+    limits: str = RAISED,
 ) -> Compiled:
     """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
-    may need. `twin`: with the WebAssembly form that runs where there is no GPU.
+    may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
+    refuses a model that needs more than WebGPU's default limits.
     """
     source, program, diagnostics = read_program(
         path, sizes=sizes, model=model, seed=seed, entries=entries
     )
-    return compile_program(source, program, diagnostics, candidates, memory, twin)
+    return compile_program(source, program, diagnostics, candidates, memory, twin, limits)
 
 
 def read_program(
@@ -109,6 +112,7 @@ def compile_program(
     candidates: bool = False,
     memory: int | None = None,
     twin: bool = True,
+    limits: str = RAISED,
 ) -> Compiled:
     """Passes, schedule, twin and plan of a traced program.
 
@@ -119,6 +123,7 @@ def compile_program(
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
+    check_raised(scheduled, diagnostics, limits)
     written = write_twin(scheduled) if twin else None
     generator = f"wgcc {__version__}"
     planned = make_plan(done, scheduled, source.name, source.text, generator, written)

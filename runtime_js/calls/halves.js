@@ -39,16 +39,17 @@ export async function gradients(session, inputs, entryName = 'train') {
     halves.set(session, { entryName, guard, isApplied: false });
     session.dropHalf = () => drop(session);
     const [commands] = commandsOf(machine, entryName);
-    const words = await machine.submit(totalSize(regions), (encoder, readback) => {
+    await machine.finish(encoder => {
       guard.before(encoder);
       machine.record(encoder, commands);
-      let at = 0;
-      for (const { buffer, offset, size } of regions) {
-        encoder.copyBufferToBuffer(machine.buffers[buffer], offset, readback, at, size);
-        at += size;
-      }
     });
-    return new Float32Array(words.buffer, words.byteOffset, words.length);
+    const words = new Uint32Array(totalSize(regions) / WORD_BYTES);
+    let at = 0;
+    for (const { buffer, offset, size } of regions) {
+      words.set(await machine.read(buffer, offset, size), at);
+      at += size / WORD_BYTES;
+    }
+    return new Float32Array(words.buffer);
   });
 }
 

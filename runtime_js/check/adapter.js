@@ -28,7 +28,7 @@ export function refuseAdapter({ requires, twin }, gpu, adapter) {
   const [limit, wanted] = /** @type {[string, number]} */ (
     Object.entries(requires.limits).find(([name, value]) => !(adapter.limits[name] >= value))
   );
-  return fail('limit', limit, `is ${adapter.limits[limit]} here, not ${wanted}`);
+  return fail('limit', limit, `is ${adapter.limits[limit]} here, not ${wanted}. ${other}`);
 }
 
 /** @param {string} device that was asked for by name @returns {never} */

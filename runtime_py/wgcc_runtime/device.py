@@ -130,7 +130,13 @@ def _check_adapter(there: Any, plan: Plan) -> None:
         key = limit_key(name)
         if not name.startswith("min") and there.limits.get(key, value) < value:
             text = f"the bundle needs {name} = {value}; the adapter has {there.limits[key]}"
-            raise WgccError("limit", text, name)
+            raise WgccError("limit", f"{text}{_without_gpu(plan)}", name)
+
+
+def _without_gpu(plan: Plan) -> str:
+    if plan.twin:
+        return ': load(..., device="wasm") needs no GPU'
+    return ": a bundle built without --no-twin needs no GPU"
 
 
 def _asked(there: Mapping[str, int], wanted: Mapping[str, int]) -> dict[str, int]:

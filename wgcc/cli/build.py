@@ -14,6 +14,7 @@ from wgcc.cli.data import data_options
 from wgcc.cli.options import (
     all_errors_option,
     json_option,
+    limits_option,
     memory_size,
     model_file,
     model_options,
@@ -63,6 +64,7 @@ POLL_SECONDS = 0.3
     callback=memory_size,
     help="Limit of GPU memory, such as 64MB; activations are recomputed where needed to meet it.",
 )
+@limits_option
 @click.option(
     "--no-twin",
     is_flag=True,
@@ -133,6 +135,7 @@ def _build(
         candidates=options["candidates"],
         memory=options["memory"],
         twin=not options["no_twin"],
+        limits=options["limits"],
     )
     data = data_file(compiled, options, as_json)
     files = compiled.files(_weights(options["weights"], compiled), data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import all_errors_option, json_option, model_options
+from wgcc.cli.options import all_errors_option, json_option, limits_option, model_options
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
 from wgcc.ir.dtypes import DTYPE_TABLE
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, path_type=Path),
 )
 @model_options
+@limits_option
 @all_errors_option
 @json_option
 @click.pass_context
@@ -35,6 +36,7 @@ def command(
     sizes: dict[str, int],
     model: str | None,
     seed: int | None,
+    limits: str,
     all_errors: bool,
     as_json: bool,
 ) -> None:
@@ -44,7 +46,7 @@ def command(
     """
     from wgcc.cli.checking import check_file
 
-    results = [check_file(path, sizes, model, seed) for path in _models(files)]
+    results = [check_file(path, sizes, model, seed, limits) for path in _models(files)]
     if as_json:
         show_json([_record(result) for result in results])
     else:

@@ -12,6 +12,7 @@ from wgcc.elaborate import check
 from wgcc.errors import Diagnostics, WgError
 from wgcc.ir.program import Program
 from wgcc.passes.autograd import autograd
+from wgcc.schedule.raised_limits import RAISED, check_raised
 
 
 @dataclass(slots=True)
@@ -29,7 +30,11 @@ class Checked:
 
 
 def check_file(
-    path: Path, sizes: Mapping[str, int], model: str | None, seed: int | None
+    path: Path,
+    sizes: Mapping[str, int],
+    model: str | None,
+    seed: int | None,
+    limits: str = RAISED,
 ) -> Checked:
     """All models of a file, or the one called `model`."""
     result = Checked(path)
@@ -41,7 +46,7 @@ def check_file(
         for name, program in found.items():
             if model in (None, name) and not result.diagnostics.errors:
                 # Limits of WebGPU are only known when there are kernels.
-                lower(program)
+                check_raised(lower(program).schedule, result.diagnostics, limits)
                 result.programs[name] = program
     except WgError as error:
         if error.diagnostics.errors:

@@ -73,6 +73,15 @@ def model_options(command: Command) -> Command:
     return command
 
 
+def limits_option(command: Command) -> Command:
+    return click.option(
+        "--limits",
+        type=click.Choice(["raised", "default"]),
+        default="raised",
+        help="default: refuse a tensor above 128 MiB, which not every device allows.",
+    )(command)
+
+
 def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print results as JSON on stdout.")(
         command

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wgcc.ir.graph import Graph, Value
 from wgcc.schedule.fuse.group import Group
-from wgcc.schedule.kernel import ALIGNMENT, Place
-from wgcc.schedule.layout import GRADS
-from wgcc.schedule.updates import is_update, lists_of, partners, span
+from wgcc.schedule.kernel import Place
+from wgcc.schedule.layout import holds_gradients
+from wgcc.schedule.updates import adjacent, is_update, lists_of, partners, span
 
 NO_UPDATE = "no `minimize` updates its parameters"
 BY_HAND = "`:=` updates the parameter `{}`, not `minimize`"
@@ -29,7 +29,7 @@ def gradients_of(graph: Graph, places: Mapping[str, Place]) -> dict[str, Place]:
     found = {}
     for value in _read_by_updates(graph):
         place = places[value.name]
-        if place.buffer == GRADS:
+        if holds_gradients(place.buffer):
             found[value.name] = place
     return found
 
@@ -106,14 +106,8 @@ def _late(order: Sequence[Group], gradients: frozenset[str], first: set[Group]) 
 
 def joined(places: Iterable[Place]) -> tuple[Place, ...]:
     """Places that follow each other as one; padding between gradients is zero."""
-    runs: list[list[Place]] = []
-    end = -1
-    for place in sorted(set(places), key=lambda place: place.offset):
-        if place.offset != end:
-            runs.append([])
-        runs[-1].append(place)
-        end = place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
-    return tuple(span(run) for run in runs)
+    runs = adjacent([(place, place) for place in set(places)])
+    return tuple(span([place for place, _ in run]) for run in runs)
 
 
 __all__ = ["NotSeparable", "check_separable", "gradients_of", "joined", "separate"]

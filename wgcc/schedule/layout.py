@@ -1,7 +1,9 @@
 """Where persistent tensors are stored: parameters, gradients, moments, state; for all entries.
 
 Parameters that are updated together are side by side, each on a 256-byte boundary: one dispatch
-updates a whole group, and a kernel can bind any single tensor.
+updates a whole group, and a kernel can bind any single tensor. An arena that one binding cannot
+cover is cut into several buffers, between tensors: `params`, `params.1`, …, and the gradients and
+moments of the parameters of `params.1` are in `grads.1` and so on.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from wgcc.ir.graph import Node, TensorType
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
-from wgcc.schedule.kernel import ALIGNMENT, Buffer, Place
-from wgcc.schedule.limits import check_buffers
+from wgcc.schedule.kernel import ALIGNMENT, WORD, Buffer, Place
+from wgcc.schedule.limits import MAX_BINDING, check_buffers
 from wgcc.schedule.updates import is_update, lists_of, partners
 
 PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
+# Arenas are cut into buffers of at most so many words; a larger tensor has a buffer of its own.
+CUT_WORDS = MAX_BINDING // WORD
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class Layout:
     ports: Mapping[str, Ports] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     partners: dict[str, str] = field(default_factory=dict)
+    _cuts: dict[str, int] = field(default_factory=dict)
     _ends: dict[str, int] = field(default_factory=dict)
     _roles: dict[str, str] = field(default_factory=dict)
 
@@ -44,6 +49,15 @@ class Layout:
     def tensor(self, buffer: str, role: str, type_: TensorType) -> Place:
         """The next place of a buffer, for a tensor that callers see."""
         return self.append(buffer, role, type_.words, type_.is_packed)
+
+    def in_arena(self, arena: str, role: str, type_: TensorType) -> Place:
+        """The next place of the last buffer of an arena, or the first of another one."""
+        buffer = _numbered(arena, self._cuts.get(arena, 0))
+        used = self._ends.get(buffer, 0)
+        if used and -(-used // ALIGNMENT) * ALIGNMENT + type_.words > CUT_WORDS:
+            self._cuts[arena] = self._cuts.get(arena, 0) + 1
+            buffer = _numbered(arena, self._cuts[arena])
+        return self.tensor(buffer, role, type_)
 
     def reserve(self, buffer: str, role: str, words: int) -> None:
         """Make a buffer at least this long."""
@@ -59,8 +73,22 @@ class Layout:
 
     def gradient(self, parameter: str) -> Place:
         place = self.places[parameter]
-        self.reserve(GRADS, "grads", place.offset + place.count)
-        return Place(GRADS, place.offset, place.count)
+        buffer = beside(GRADS, place)
+        self.reserve(buffer, "grads", place.offset + place.count)
+        return Place(buffer, place.offset, place.count)
+
+
+def beside(arena: str, parameter: Place) -> str:
+    """The buffer of another arena for what belongs to a parameter."""
+    return arena + parameter.buffer.removeprefix(PARAMS)
+
+
+def holds_gradients(buffer: str) -> bool:
+    return buffer == GRADS or buffer.startswith(f"{GRADS}.")
+
+
+def _numbered(arena: str, cut: int) -> str:
+    return f"{arena}.{cut}" if cut else arena
 
 
 def lay_out(program: Program) -> Layout:
@@ -75,7 +103,7 @@ def lay_out(program: Program) -> Layout:
         layout.partners |= {n: p for n, p in owners.items() if n in program.state}
         updates += [_parameters(node, owners) for node in graph.nodes if is_update(node)]
     for name in _parameter_order(list(program.params), updates):
-        layout.places[name] = layout.tensor(PARAMS, "params", program.params[name].type)
+        layout.places[name] = layout.in_arena(PARAMS, "params", program.params[name].type)
     starts = _arena_starts(layout)
     for name, tensor in program.state.items():
         layout.places[name] = _state_place(layout, starts, name, tensor.type)
@@ -98,8 +126,9 @@ def _parameter_order(names: list[str], updates: list[list[str]]) -> list[str]:
 
 
 def _arena(layout: Layout, name: str) -> str:
-    """`opt/adam/exp_avg/fc1.w` is stored in the arena `opt/adam/exp_avg`."""
-    return name.removesuffix(f"/{layout.partners[name]}")
+    """`opt/adam/exp_avg/fc1.w` is stored in the arena `opt/adam/exp_avg`, or in a part of it."""
+    parameter = layout.partners[name]
+    return beside(name.removesuffix(f"/{parameter}"), layout.places[parameter])
 
 
 def _arena_starts(layout: Layout) -> dict[str, int]:
@@ -114,7 +143,9 @@ def _arena_starts(layout: Layout) -> dict[str, int]:
 def _state_place(layout: Layout, starts: dict[str, int], name: str, type_: TensorType) -> Place:
     parameter = layout.partners.get(name)
     if parameter is None:
-        return layout.tensor(SCALARS if type_.size == 1 else STATE, "state", type_)
+        if type_.size == 1:
+            return layout.tensor(SCALARS, "state", type_)
+        return layout.in_arena(STATE, "state", type_)
     arena, place = _arena(layout, name), layout.places[parameter]
     offset = place.offset - starts[arena]
     layout.reserve(arena, "state", offset + place.count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from wgcc.ir.graph import Constant, Graph, Value
 from wgcc.schedule.codegen.bindings import SCALARS, Part
@@ -18,13 +19,13 @@ from wgcc.schedule.expand_loops import Expanded, LoopSpan, expand_loops
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import FLAT, REPEAT, Group
 from wgcc.schedule.kernel import Exchange, Place
-from wgcc.schedule.layout import CONSTANTS, GRADS, Layout
+from wgcc.schedule.layout import CONSTANTS, Layout, holds_gradients
 from wgcc.schedule.loop_lives import Accesses, Made
 from wgcc.schedule.memory.halves import halves_of
 from wgcc.schedule.memory.keep_old import keep_old
 from wgcc.schedule.memory.order import Memory, best_order
 from wgcc.schedule.memory.packs import Packs
-from wgcc.schedule.memory.reuse import Arena, free_spans
+from wgcc.schedule.memory.reuse import take_from_arenas
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
 from wgcc.schedule.memory.unfuse import unfuse
 from wgcc.schedule.memory.write_plan import plan_writes
@@ -153,11 +154,7 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
         value = inits.get(new.value.name, new.value)
         return memory.may_replace(planned.order[new.start], value, old.value)
 
-    free = free_spans(_gradients(planned))
-
-    def reuse(lives: list[Life]) -> dict[str, Place]:
-        return Arena(free).take(lives)
-
+    reuse = partial(take_from_arenas, _gradients(planned))
     planned.places |= slots.assign(planned.lives, succeeds, reuse)
     _place_names(planned, expanded)
 
@@ -236,7 +233,8 @@ def _gradients(planned: PlannedEntry) -> dict[int, list[Place]]:
     found: dict[int, list[Place]] = {}
     for i, value in _made(planned.order):
         place = planned.places.get(value.name)
-        if place is not None and place.buffer == GRADS and planned.order[i].kind != "flat":
+        is_gradient = place is not None and holds_gradients(place.buffer)
+        if place is not None and is_gradient and planned.order[i].kind != FLAT:
             found.setdefault(i, []).append(place)
     return found
 

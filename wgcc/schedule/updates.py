@@ -7,11 +7,14 @@ the same form, so one kernel can loop over all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Update, UpdateForm
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.kernel import ALIGNMENT, Place
+
+Key = TypeVar("Key")
 
 
 def is_update(node: Node) -> bool:
@@ -86,16 +89,26 @@ def bound_alone(graph: Graph) -> set[str]:
 
 def runs(names: Sequence[str], places: dict[str, Place]) -> list[list[int]]:
     """Indices of `names`, in order of place, cut wherever the next does not follow at once."""
-    order = sorted(range(len(names)), key=lambda i: places[names[i]].offset)
-    found: list[list[int]] = []
-    end = -1
-    for i in order:
-        place = places[names[i]]
-        if place.offset != end:
+    return [
+        [i for i, _ in run] for run in adjacent([(i, places[name]) for i, name in enumerate(names)])
+    ]
+
+
+def adjacent(items: Iterable[tuple[Key, Place]]) -> list[list[tuple[Key, Place]]]:
+    """In order of place, cut wherever the next does not follow at once in the same buffer."""
+    found: list[list[tuple[Key, Place]]] = []
+    end = ("", 0)
+    for key, place in sorted(items, key=lambda item: _order(item[1])):
+        if (place.buffer, place.offset) != end:
             found.append([])
-        found[-1].append(i)
-        end = place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
+        found[-1].append((key, place))
+        end = place.buffer, place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
     return found
+
+
+def _order(place: Place) -> tuple[int, str, int]:
+    """`params.10` comes after `params.9`."""
+    return len(place.buffer), place.buffer, place.offset
 
 
 def span(places: Sequence[Place]) -> Place:

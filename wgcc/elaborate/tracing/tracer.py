@@ -48,8 +48,8 @@ from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.ops import OPS, ShapeError
 from wgcc.syntax import ast
 
-# One binding of the default limits holds 128 MiB: 2**25 words of 32 bits.
-LARGEST_TENSOR = 2**25
+# The largest binding that any device grants: 4 GiB, in words of 32 bits.
+LARGEST_TENSOR = 2**30 - 1
 MOST_AXES = 16
 # Odd numbers whose multiples are spread over all u32: the golden ratio's, and one of murmur3's.
 GOLDEN, MIX = 0x9E3779B9, 0x85EBCA6B
@@ -320,7 +320,7 @@ class Tracer:
         if self.generic or type_.size <= LARGEST_TENSOR:
             return
         message = f"{text} has {type_.size:,} values, too many for one GPU buffer"
-        note = f"a buffer holds at most 128 MiB, that is {LARGEST_TENSOR:,} values"
+        note = f"a buffer holds at most 4 GiB, that is {LARGEST_TENSOR:,} values"
         raise Stop(self.report.error("WG0422", message, at).note(note))
 
     def name(self, value: AnyValue, name: str) -> None:

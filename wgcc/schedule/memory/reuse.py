@@ -17,6 +17,7 @@ from wgcc.schedule.memory.timeline import Ranges, Timeline
 
 # Behind the end of every buffer.
 FAR = 1 << 62
+Places = dict[str, Place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,10 @@ class FreeSpan:
 
 
 class Arena:
-    """Hands out places in the arena of gradients. `free` is in order of place."""
+    """Hands out places in a buffer of gradients. `free` is in order of place."""
 
-    def __init__(self, free: tuple[FreeSpan, ...]) -> None:
+    def __init__(self, free: tuple[FreeSpan, ...], buffer: str = GRADS) -> None:
+        self._buffer = buffer
         self._length = max((piece.until for piece in free), default=0)
         self._never = _not_free(free)
         self._taken = Timeline(self._length, Ranges)
@@ -45,7 +47,7 @@ class Arena:
             at = self._room(life)
             if at is not None:
                 self._taken.take(life.start, life.end + 1, at, at + _aligned(life.words))
-                found[life.value.name] = life.place(GRADS, at)
+                found[life.value.name] = life.place(self._buffer, at)
         return found
 
     def _room(self, life: Life) -> int | None:
@@ -88,4 +90,14 @@ def free_spans(gradients: Mapping[int, Iterable[Place]]) -> tuple[FreeSpan, ...]
     return tuple(sorted(free, key=lambda piece: piece.start))
 
 
-__all__ = ["Arena", "free_spans"]
+def take_from_arenas(gradients: Mapping[int, Iterable[Place]], lives: list[Life]) -> Places:
+    """Places for the values that find room in one of the buffers of gradients."""
+    found: Places = {}
+    for buffer in sorted({place.buffer for places in gradients.values() for place in places}):
+        inside = {i: [p for p in gradients[i] if p.buffer == buffer] for i in gradients}
+        left = [life for life in lives if life.value.name not in found]
+        found |= Arena(free_spans(inside), buffer).take(left)
+    return found
+
+
+__all__ = ["Arena", "free_spans", "take_from_arenas"]

@@ -36,6 +36,10 @@ from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
 LONG_REDUCTION = 2048
 # With this many results the machine is busy even if each of them takes long.
 MANY_RESULTS = 1024
+# A vector of at least this length that divides into fewer parts than these is cut at a multiple.
+LONG_VECTOR = 1 << 20
+FEW_PARTS = 512
+ROUND = 4096
 # Bindings of one kernel are few, so long concatenations are made piece by piece.
 MAX_PIECES = 5
 
@@ -175,8 +179,9 @@ def _arena_rules(graph: Graph, layout: Layout) -> dict[str, Rule]:
     def reduce_runs(b: Builder, node: Node) -> Sequence[Value] | None:
         lower = lowering(node)
         assert isinstance(lower, ReduceMany)
-        parts = [[node.inputs[i] for i in run] for run in cut(node.inputs)]
-        found = [lower.flat(b, _flat(b, part)) for part in parts]
+        tensors = [[node.inputs[i] for i in run] for run in cut(node.inputs)]
+        vectors = (part for run in tensors for part in _divisible(b, _flat(b, run)))
+        found = [lower.flat(b, vector) for vector in vectors]
         return [reduce(partial(b.apply, lower.combine), found)]
 
     def update_runs(b: Builder, node: Node) -> Sequence[Value] | None:
@@ -195,6 +200,19 @@ def _arena_rules(graph: Graph, layout: Layout) -> dict[str, Rule]:
 def _flat(b: Builder, values: list[Value]) -> Value:
     whole = sum(-(-value.type.size // ALIGNMENT) * ALIGNMENT for value in values[:-1])
     return b.apply("flat", *values, words=whole + values[-1].type.size)
+
+
+def _divisible(b: Builder, vector: Value) -> list[Value]:
+    """A long vector without a divisor near its root, as one that has such a divisor, and a rest."""
+    (length,) = vector.shape
+    rest = length % ROUND
+    if length < LONG_VECTOR or not rest or _divisor_near_root(length) >= FEW_PARTS:
+        return [vector]
+    pieces = (0, length - rest), (length - rest, rest)
+    return [
+        b.apply("slice", vector, starts=(start,), sizes=(size,), steps=(1,))
+        for start, size in pieces
+    ]
 
 
 def _update_runs(b: Builder, node: Node, cut: list[list[int]]) -> Sequence[Value] | None:
