@@ -39,7 +39,7 @@ HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("dataflow", "limits", "budget"),
+    ("dataflow", "limits", "raised_limits", "budget"),
     ("updates",),
     ("layout",),
     ("fuse",),
