@@ -39,7 +39,8 @@ HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("dataflow", "limits", "raised_limits", "budget"),
+    ("dataflow", "limits", "budget"),
+    ("raised_limits",),
     ("updates",),
     ("layout",),
     ("fuse",),
