@@ -59,6 +59,8 @@ model Letters {
     minimize loss with opt
     return loss
   }
+  entry score(ids: i32[B, T]) -> (z: f32[B, T, 5]) { return table(ids) }
+  entry decode(id: i32[1]) -> (next: i32) { return argmax(table(id)) }
 }
 """
 PICTURES = """
@@ -218,6 +220,15 @@ def test_text_trains_a_model_with_a_vocabulary(tmp_path: Path) -> None:
     assert f"error[data]: {text}, line 2, column 3: 'é' is not in the model's" in result.stderr
     result = train(bundle, text, "--unknown", "drop")
     assert (result.exit_code, "2 characters that are not" in result.stderr) == (0, True)
+    command = ("run", bundle, "score", "-i", text, "--device", "wasm")
+    result = wgcc(*command)
+    assert result.exit_code == 1 and "leave them out with --unknown drop" in result.stderr
+    result = wgcc(*command, "--unknown", "drop")
+    assert (result.exit_code, "2 characters that are not" in result.stderr) == (0, True)
+    command = ("run", bundle, "decode", "--prompt", "abéc", "-n", "3", "--device", "wasm", "--json")
+    assert "holds 'é', which is not in the model's vocabulary" in wgcc(*command).stderr
+    result = wgcc(*command, "--unknown", "drop")
+    assert json.loads(result.stdout)["prompt"] == "abc" and "1 character of the" in result.stderr
 
 
 def test_a_folder_of_pictures(tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ class Observed:
 
 
 def test_a_server_leaves_out_clients_that_fail(bundle: Path) -> None:
-    from wgcc_runtime.distributed.flower_strategy import Averaging, arrays_of
+    from wgcc_runtime.distributed.flower_strategy import Averaging, received_arrays
 
     app = flower.client(bundle, rows_of, eval=rows_of, device="wasm", threads=1)
     arrays, observed = values_of(bundle), Observed()
@@ -345,7 +345,7 @@ def test_a_server_leaves_out_clients_that_fail(bundle: Path) -> None:
     bad = ask(app, arrays, {**request_of(bundle), "bundle": "0" * 64})
     record, metrics = strategy.aggregate_train(1, [bad, good])
     sent = next(iter(good.content.array_records.values()))
-    assert all(np.array_equal(a, sent[n].numpy()) for n, a in arrays_of(record).items())
+    assert all(np.array_equal(a, sent[n].numpy()) for n, a in received_arrays(record).items())
     assert metrics == {"loss": good.content["metrics"]["loss"]}
     for replies, expected in (([bad], "mismatch: round 2: client"), ([], "flower: round 2: no cl")):
         with pytest.raises(WgccError) as caught:

@@ -127,6 +127,11 @@ class ArraySource(Source):
     def per_epoch(self) -> int:
         return max(1, self.count // self.batch)
 
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """All rows, in the order in which they were given."""
+        return {**self._fixed, **self._rows}
+
     def _add(self, name: str, array: Array) -> None:
         tensor, what = self.entry.inputs[name], f"{self.entry.name}: `{name}`"
         if array.shape == tensor.shape:

@@ -137,13 +137,13 @@ def _given(source: Any, context: Any) -> Any:
 
 
 def _received(message: Any) -> Arrays:
-    from wgcc_runtime.distributed.flower_strategy import arrays_of
+    from wgcc_runtime.distributed.flower_strategy import received_arrays
 
     records = list(message.content.array_records.values())
     if len(records) != 1:
         text = f"the server has sent {len(records)} records of arrays: expected is one"
         raise WgccError("weights", text)
-    return arrays_of(records[0])
+    return received_arrays(records[0])
 
 
 def _read_round(content: Any) -> Round:

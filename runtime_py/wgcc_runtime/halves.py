@@ -86,12 +86,6 @@ class HalvesRunner(Runner):
         return np.ascontiguousarray(flat, "<f4")
 
 
-def separable(entry: Entry) -> Entry:
-    """The entry, or an error that says why its gradients cannot be exchanged."""
-    exchange_of(entry)
-    return entry
-
-
 def exchange_of(entry: Entry) -> Exchange:
     """What the plan says of exchanging gradients, or an error that says why it is impossible."""
     if not entry.training:
@@ -182,7 +176,8 @@ class StepsInHalves(ABC):
 
         `apply` makes the second half, also with other gradients. Any other use undoes the first.
         """
-        spec = separable(self.entry(entry))
+        spec = self.entry(entry)
+        exchange_of(spec)
         return self._gradients(spec, check_batch(batch, spec))
 
     def _gradients(self, entry: Entry, words: Batch) -> Array:

@@ -63,7 +63,9 @@ def load(
     for entry in entries:
         machine.prepare(model.entry(entry).name)
     if verify:
-        _verify(model)
+        from wgcc_runtime.selftest import check_selftest
+
+        check_selftest(model)
     return model
 
 
@@ -113,11 +115,3 @@ def load_plan(path: str | Path) -> Plan:
     if data is None:
         raise WgccError("bundle", f"{path} has no plan.json, so it is not a bundle of wgcc")
     return read_plan(data)
-
-
-def _verify(model: Model) -> None:
-    from wgcc_runtime.selftest import run_selftest
-
-    for result in run_selftest(model):
-        if not result.passed:
-            raise WgccError("selftest", f"the self-test failed on {model.device_name}: {result}")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from socket import gethostname
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants, agreed
-from wgcc_runtime.distributed.averaging import cuts, mean
-from wgcc_runtime.distributed.identity import check_equal, identity
+from wgcc_runtime.distributed.identity import check_equal, describe_arrays, identity
+from wgcc_runtime.distributed.launchers import launch
+from wgcc_runtime.distributed.processes import Processes
 from wgcc_runtime.distributed.rounds import Rounds, read_velocity, write_velocity
 from wgcc_runtime.distributed.setup import (
     Options,
@@ -33,88 +30,13 @@ from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.history import History
 from wgcc_runtime.model import Model
 
-# Variables in which process managers say how many processes they started.
-SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-T = TypeVar("T")
+__all__ = ["MpiTeam", "Processes", "fit", "is_parallel"]
 
 
 def is_parallel() -> bool:
-    """Whether `mpiexec` started this process together with others."""
-    return _announced() > 1
-
-
-def _announced() -> int:
-    found = [os.environ[name] for name in SIZES if os.environ.get(name, "").isdigit()]
-    return max(map(int, found), default=1)
-
-
-class Processes:
-    """The processes of this MPI job."""
-
-    def __init__(self) -> None:
-        try:
-            from mpi4py import MPI
-        except ImportError as error:
-            text = f"mpiexec started {_announced()} processes, but mpi4py cannot be imported"
-            raise WgccError("no-mpi", f"{text} ({error}): pip install 'wgcc[mpi]'") from None
-        self.comm: Any = MPI.COMM_WORLD
-        self.rank, self.size = int(self.comm.rank), int(self.comm.size)
-        if self.size < _announced():
-            raise WgccError(
-                "no-mpi",
-                f"mpiexec started {_announced()} processes, but mpi4py sees {self.size}: they are "
-                "of different MPI libraries (pip install 'wgcc[mpi]' has an mpiexec that fits)",
-            )
-
-    def agree(self, work: Callable[[], T]) -> T:
-        """Runs `work` everywhere; an error of one process is raised by all."""
-        result, error = None, None
-        try:
-            result = work()
-        except WgccError as failure:
-            error = failure.code, failure.message
-        found = self.comm.allgather(error)
-        _raise_first(found)
-        return result  # type: ignore[return-value]
-
-    def lead(self, work: Callable[[], T]) -> T:
-        """Runs `work` on rank 0; all get its result, or raise its error."""
-        found: tuple[Any, tuple[str, str] | None] = None, None
-        if self.rank == 0:
-            try:
-                found = work(), None
-            except WgccError as failure:
-                found = None, (failure.code, failure.message)
-        result, error = self.comm.bcast(found)
-        if error:
-            raise WgccError(*error)
-        done: T = result
-        return done
-
-    def mean(self, flat: Array, weights: Sequence[float] | None = None) -> Array:
-        """The mean over all processes: each adds up one part, in the order of ranks."""
-        ends = cuts(flat.size, self.size)
-        counts = [end - start for start, end in pairwise(ends)]
-        own = counts[self.rank]
-        received = np.empty((self.size, own), np.float32)
-        self.comm.Alltoallv(
-            [np.ascontiguousarray(flat, np.float32), (counts, ends[:-1])],
-            [received, ([own] * self.size, [own * i for i in range(self.size)])],
-        )
-        result = np.empty(flat.size, np.float32)
-        self.comm.Allgatherv(mean(list(received), weights), [result, (counts, ends[:-1])])
-        return result
-
-    def abort(self, code: int) -> None:
-        self.comm.Abort(code)
-
-
-def _raise_first(errors: Sequence[tuple[str, str] | None]) -> None:
-    for rank, error in enumerate(errors):
-        if error:
-            same = all(other == error for other in errors)
-            place = "" if same else f"worker {rank}: "
-            raise WgccError(error[0], f"{place}{error[1]}")
+    """Whether `mpiexec`, `srun` or the like started this process together with others."""
+    found = launch()
+    return Processes().size > 1 if found.size is None else found.size > 1
 
 
 def fit(
@@ -127,22 +49,27 @@ def fit(
     `sync_every`: exchange weights after so many steps, instead of gradients in each; then
     `outer_lr` and `outer_momentum` (Nesterov) use the change of the average as a gradient.
     Callbacks, log and checkpoint are those of rank 0.
+    The bundle's self-test runs first. An error of one process ends the training on all.
     """
     own = processes or Processes()
+    with own.together():
+        checked, worker = own.agree(lambda: _prepare(model, data, options, own.size))
+        common, rows = checked.common, own.agree(lambda: describe_arrays(worker.arrays))
+        found = own.gather(lambda: identity(bundle, worker.adapter, rows, common))
+        own.agree(lambda: check_equal(found))
+        own.agree(worker.verify)
+        begin = own.lead(lambda: start(model, checked, data))
+        team = MpiTeam(own, worker, checked, begin)
+        log = own.agree(lambda: open_log(checked, begin) if own.rank == 0 else None)
+        return Training(team, training_plan(checked, worker.entry, begin), log).run()
 
-    def prepare() -> tuple[Options, Worker]:
-        checked = checked_options(options)
-        worker = make_worker(model, checked, data)
-        worker.check_rows(own.size)
-        make_evaluation(model, checked.eval)
-        return checked, worker
 
-    checked, worker = own.agree(prepare)
-    check_equal(own.comm.allgather(identity(bundle, worker.adapter)))
-    begin = own.lead(lambda: start(model, checked, data))
-    team = MpiTeam(own, worker, checked, begin)
-    log = own.agree(lambda: open_log(checked, begin) if own.rank == 0 else None)
-    return Training(team, training_plan(checked, worker.entry, begin), log).run()
+def _prepare(model: Model, data: Any, options: Any, workers: int) -> tuple[Options, Worker]:
+    checked = checked_options(options)
+    worker = make_worker(model, checked, data)
+    worker.check_rows(workers)
+    make_evaluation(model, checked.eval)
+    return checked, worker
 
 
 class MpiTeam:
@@ -152,7 +79,8 @@ class MpiTeam:
         self._own, self._worker, self._options = own, worker, options
         self._evaluate = make_evaluation(worker.model, options.eval)
         worker.rank = own.rank
-        worker.take_over(own.comm.bcast(worker.values() if own.rank == 0 else None))
+        values = own.lead(worker.values)
+        own.agree(lambda: worker.take_over(values))
         self._rounds = None
         if options.sync_every is not None:
             self._rounds = Rounds(options.outer, worker)
@@ -177,7 +105,7 @@ class MpiTeam:
     def step(self, wants: Wants, count: int) -> Agreement:
         agreement = self._round(wants, count) if self._rounds else self._one(wants)
         if agreement.error:
-            raise agreement.error
+            self._own.fail(agreement.error)
         return agreement
 
     def _one(self, wants: Wants) -> Agreement:
@@ -208,10 +136,10 @@ class MpiTeam:
         return agreement
 
     def even_out(self) -> None:
-        digests = self._own.comm.allgather(self._worker.digest())
-        if len(set(digests)) > 1:
-            values = self._worker.values() if self.is_leader else None
-            self._worker.take_over(self._own.comm.bcast(values))
+        own, worker = self._own, self._worker
+        if len(set(own.gather(worker.digest))) > 1:
+            values = own.lead(worker.values)
+            own.agree(lambda: worker.take_over(values))
 
     def lead(self, work: Callable[[], bool]) -> bool:
         return self._own.lead(work)
@@ -227,5 +155,5 @@ class MpiTeam:
 
     def lines(self) -> list[WorkerLine]:
         worker, rank = self._worker, self._own.rank
-        line = WorkerLine(rank, worker.adapter, gethostname(), worker.clock.share)
-        return list(self._own.comm.allgather(line))
+        host, share = gethostname(), worker.clock.share
+        return self._own.gather(lambda: WorkerLine(rank, worker.adapter, host, share))

@@ -25,17 +25,17 @@ from wgcc_runtime.distributed.rounds import read_velocity
 from wgcc_runtime.distributed.setup import (
     Options,
     Start,
-    arrays_of,
     checked_options,
     open_log,
+    rows_of,
     training_plan,
 )
 from wgcc_runtime.distributed.training import Training
 from wgcc_runtime.distributed.trap_handlers import kept_trap_handlers
 from wgcc_runtime.distributed.worker import Values
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.fit import check_preparation, check_training, resumed_place
-from wgcc_runtime.halves import separable
+from wgcc_runtime.fit import check_places, check_preparation, check_training, resumed_place
+from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.history import History
 from wgcc_runtime.loader import load_plan
 from wgcc_runtime.plan import Plan
@@ -72,11 +72,11 @@ def fit(
     `notice` gets a line when a worker joins or dies, `on_workers` the list of workers.
     """
     checked, sizes = checked_options(options), _sizes(workers)
-    plan, arrays = load_plan(bundle), arrays_of(data)
+    plan, arrays = load_plan(bundle), rows_of(data)
     entry = check_training(plan, checked.entry)
     outer = checked.outer if checked.sync_every is not None else None
     if outer is None:
-        separable(entry)
+        exchange_of(entry)
     begin, everything = _start(bundle, plan, checked, data, weights)
     threads = 1 if threads is None and cores <= 1 else threads
     preparation = data.preparation if isinstance(data, Data) else None
@@ -112,6 +112,7 @@ def _start(
     bundle: str | Path, plan: Plan, options: Options, data: Any, weights: Any
 ) -> tuple[Start, Everything]:
     """The values that training starts with: initial ones, or those of a checkpoint."""
+    check_places(options.checkpoint, options.log, options.resume)
     values = StartValues(plan, open_bundle(bundle), weights)
     words = values.words(checked_seed(options.seed))
     place = resumed_place(options.checkpoint, options.resume)

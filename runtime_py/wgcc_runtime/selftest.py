@@ -11,6 +11,7 @@ import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.drawn import drawn_input
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.model import Model
 
 # Element types whose arrays hold elements as they are in memory.
@@ -50,6 +51,13 @@ def run_selftest(model: Model) -> list[Result]:
         results += _judge_changes(model, name, spec, before)
     model.reset()
     return results
+
+
+def check_selftest(model: Model) -> None:
+    """Raises if the model computes wrong numbers; it is reset afterwards."""
+    for result in run_selftest(model):
+        if not result.passed:
+            raise WgccError("selftest", f"the self-test failed on {model.device_name}: {result}")
 
 
 def twin_digests(model: Model) -> dict[str, str]:

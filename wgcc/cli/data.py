@@ -67,6 +67,13 @@ class DataOptions:
         )
 
 
+unknown_option = click.option(
+    "--unknown",
+    type=click.Choice(["drop"]),
+    help="Leave out characters that are not in the model's vocabulary.",
+)
+
+
 def data_options(command: Command) -> Command:
     """`--target` and the like; the command gets them as `reading`, a `DataOptions`."""
     names = ("target", "columns", "scale", "missing", "decimal", "unknown", "values")
@@ -101,11 +108,7 @@ def _options() -> list[Callable[[Any], Any]]:
             help="Rows with missing cells: leave them out, or use the mean of the column.",
         ),
         click.option("--decimal", type=click.Choice([",", "."]), help="The mark in numbers."),
-        click.option(
-            "--unknown",
-            type=click.Choice(["drop"]),
-            help="Leave out characters that are not in the model's vocabulary.",
-        ),
+        unknown_option,
         click.option(
             "--value",
             "values",

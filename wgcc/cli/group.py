@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from wgcc import __version__
-from wgcc.cli.printing import print_error, say
+from wgcc.cli.printing import is_muted, print_error, say
 from wgcc.errors import WgError
 
 COMMANDS = (
@@ -104,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        if not is_muted():
+            error.show()
         return error.exit_code
     except BrokenPipeError:
         # The reader of our output closed the pipe. Without this, Python would report it at exit.

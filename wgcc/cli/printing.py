@@ -37,6 +37,10 @@ def mute() -> None:
     _muted.append(True)
 
 
+def is_muted() -> bool:
+    return bool(_muted)
+
+
 def say(text: str, style: str = "") -> None:
     """A message for people, on stderr."""
     if _muted:

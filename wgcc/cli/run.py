@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wgcc.cli.class_names import Outputs
-from wgcc.cli.data import DataOptions
+from wgcc.cli.data import DataOptions, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
-from wgcc.cli.printing import say, show_json
+from wgcc.cli.printing import plural, say, show_json
 from wgcc.cli.run_inputs import read_inputs
 from wgcc.lazy_numpy import Array, np
 
@@ -34,6 +34,7 @@ CHARACTERS = 200
 @click.option("-o", "--output", "outputs", multiple=True, help="FILE or NAME=FILE.")
 @click.option("--columns", metavar="A,B,C", help="The columns of a table to use.")
 @click.option("--decimal", type=click.Choice([",", "."]), help="The mark in a table's numbers.")
+@unknown_option
 @click.option("--prompt", help="Text that a language model continues.")
 @click.option(
     "-n", "--count", type=click.IntRange(min=1), help="With --prompt: characters to write [200]."
@@ -53,6 +54,7 @@ def command(
     outputs: tuple[str, ...],
     columns: str | None,
     decimal: str | None,
+    unknown: str | None,
     prompt: str | None,
     count: int | None,
     weights: Path | None,
@@ -78,13 +80,13 @@ def command(
         raise click.UsageError("-n needs --prompt")
     if prompt is not None and outputs:
         raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
-    reading = DataOptions(columns=columns, decimal=decimal)
+    reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
         model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
-        if prompt is not None:
-            values = read_inputs(inputs, model, model.entry(entry), reading)
-            return _stream(model, entry, prompt, count or CHARACTERS, values, as_json)
         given = read_inputs(inputs, model, model.entry(entry), reading)
+        if prompt is not None:
+            prompt = _known_letters(model, prompt) if unknown == "drop" else prompt
+            return _stream(model, entry, prompt, count or CHARACTERS, given, as_json)
         results = model.map(entry, **given)
     found = Outputs(model.entry(entry), results, model.classes)
     for target in outputs:
@@ -95,6 +97,16 @@ def command(
         show_json({**({"classes": named} if named else {}), **lists})
     elif not outputs:
         found.show()
+
+
+def _known_letters(model: Model, prompt: str) -> str:
+    """Without characters that are not in the vocabulary."""
+    vocab = model.plan.vocab
+    known = "".join(letter for letter in prompt if not vocab or letter in vocab)
+    if known != prompt:
+        number = plural(len(prompt) - len(known), "character")
+        say(f"note: {number} of the prompt not in the model's vocabulary left out.")
+    return known
 
 
 def _stream(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,7 @@ def _rows(
 ) -> dict[str, Any]:
     """A table is read as the one that the model was trained with."""
     known = model.preparation if options.columns is None else None
-    given = DataOptions(columns=options.columns, decimal=options.decimal, values=others)
-    data = given.read(path, model, entry.name, preparation=known)
+    data = replace(options, values=others).read(path, model, entry.name, preparation=known)
     say_reading(path, data, DataOptions(scale=True))
     return data.arrays
 

@@ -16,8 +16,8 @@ from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
-from wgcc.cli.printing import say, show_json
-from wgcc.cli.worker_options import Range, worker_options
+from wgcc.cli.printing import mute, say, show_json
+from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
@@ -50,8 +50,8 @@ class Job:
     workers: Range | None = None
     ray: str | None = None
     sync_every: int | None = None
-    outer_lr: float = 1.0
-    outer_momentum: float = 0.0
+    outer_lr: float | None = None
+    outer_momentum: float | None = None
 
     def resume_command(self) -> str:
         words = ["wgcc", "train", str(self.bundle), *([str(self.data)] if self.data else [])]
@@ -66,21 +66,21 @@ class Job:
             "--log": self.log,
             "--device": self.device,
             "--out": self.out,
-            **self._worker_options(),
+            **self.worker_options(),
         }
         for name, value in options.items():
             if value is not None:
                 words += [name, str(value)]
         return shlex.join([*words, "--resume"])
 
-    def _worker_options(self) -> dict[str, Any]:
+    def worker_options(self) -> dict[str, Any]:
         workers = None if self.workers is None else "-".join(map(str, dict.fromkeys(self.workers)))
         return {
             "--workers": workers,
             "--ray": self.ray,
             "--sync-every": self.sync_every,
-            "--outer-lr": None if self.outer_lr == 1.0 else self.outer_lr,
-            "--outer-momentum": self.outer_momentum or None,
+            "--outer-lr": self.outer_lr,
+            "--outer-momentum": self.outer_momentum,
         }
 
 
@@ -153,15 +153,17 @@ def command(
 
 def run(job: Job, as_json: bool) -> None:
     from wgcc.cli.train_together import run_mpi, run_ray
+    from wgcc_runtime.distributed.launchers import launch
     from wgcc_runtime.mpi import is_parallel
 
-    if job.workers:
-        run_ray(job, as_json)
-    elif is_parallel():
+    if launch().rank > 0:
+        mute()
+    parallel = is_parallel()
+    refuse_without_effect(job.worker_options(), launch().command if parallel else "")
+    if parallel:
         run_mpi(job, as_json)
-    elif job.ray or job.sync_every:
-        option = "--ray" if job.ray else "--sync-every"
-        raise click.UsageError(f"{option} needs several workers: --workers N, or mpiexec -n N")
+    elif job.workers:
+        run_ray(job, as_json)
     else:
         run_alone(job, as_json)
 

@@ -8,40 +8,37 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from wgcc.cli.failures import warnings_printed
-from wgcc.cli.group import INTERRUPTED, PROBLEM
 from wgcc.cli.printing import mute, say
 from wgcc.cli.train import Interruption, Job, check_batch, evaluation_of, read_for, summary
 
 if TYPE_CHECKING:
+    from wgcc_runtime.history import History
     from wgcc_runtime.mpi import Processes
-
-# Variables in which process managers say how many processes they started on this machine.
-LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 
 
 def run_mpi(job: Job, as_json: bool) -> None:
     """Every process runs this; rank 0 alone prints and writes."""
+    from wgcc_runtime.distributed.launchers import launch
     from wgcc_runtime.mpi import Processes
 
     processes = Processes()
     if processes.rank > 0:
         mute()
-    _share_cores()
-    with _aborting(processes):
-        _train_mpi(job, as_json and processes.rank == 0, processes)
+    with processes.together():
+        done, history, seconds = _train_mpi(job, processes)
+    prefix = f"{launch().command} -n {processes.size} "
+    summary(done, job, history, seconds, as_json and processes.rank == 0, prefix)
 
 
-def _train_mpi(job: Job, as_json: bool, processes: Processes) -> None:
+def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
     import wgcc_runtime
     from wgcc_runtime import mpi
 
+    _share_cores(processes.count_local())
+
     def prepare() -> Any:
-        model = wgcc_runtime.load(
-            job.bundle, device=job.device, weights=job.weights, seed=job.seed, verify=True
-        )
+        model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
         data = read_for(model.plan, job, model.preparation)
         check_batch(model.plan, job)
         return model, *evaluation_of(model.plan, job, data)
@@ -60,8 +57,7 @@ def _train_mpi(job: Job, as_json: bool, processes: Processes) -> None:
             stop=interruption.is_wanted,
             **_options(job),
         )
-    seconds, prefix = time.perf_counter() - started, f"mpiexec -n {processes.size} "
-    summary(model.progress.step(job.entry), job, history, seconds, as_json, prefix)
+    return model.progress.step(job.entry), history, time.perf_counter() - started
 
 
 def _options(job: Job) -> dict[str, Any]:
@@ -79,10 +75,9 @@ def _options(job: Job) -> dict[str, Any]:
     }
 
 
-def _share_cores() -> None:
-    """One thread for each worker, where there are not two cores for each."""
-    found = [int(os.environ[n]) for n in LOCAL_SIZES if os.environ.get(n, "").isdigit()]
-    if max(found, default=1) * 2 > (os.cpu_count() or 1):
+def _share_cores(workers: int) -> None:
+    """One thread for each worker of this machine, where there are not two cores for each."""
+    if workers * 2 > (os.cpu_count() or 1):
         os.environ.setdefault("WGCC_THREADS", "1")
 
 
@@ -95,24 +90,6 @@ def _progress(job: Job, processes: Processes) -> Iterator[Any]:
         return
     with make_progress(job.steps) as progress:
         yield progress.show
-
-
-@contextlib.contextmanager
-def _aborting(processes: Processes) -> Iterator[None]:
-    """What only this process knows of ends the others, too: they would wait for it for ever."""
-    from wgcc_runtime.errors import WgccError
-
-    try:
-        yield
-    except (WgccError, click.exceptions.Exit):
-        raise
-    except KeyboardInterrupt:
-        processes.abort(INTERRUPTED)
-        raise
-    except BaseException as error:
-        click.echo(f"error: worker {processes.rank}: {type(error).__name__}: {error}", err=True)
-        processes.abort(PROBLEM)
-        raise
 
 
 def run_ray(job: Job, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +11,8 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 # The least and the most workers.
 Range = tuple[int, int]
+# Options for workers of Ray.
+OF_RAY = ("--workers", "--ray")
 
 
 def worker_options(command: Command) -> Command:
@@ -35,21 +37,33 @@ def worker_options(command: Command) -> Command:
         click.option(
             "--outer-lr",
             type=float,
-            default=1.0,
-            show_default=True,
-            help="With --sync-every: rate of the step towards the average (DiLoCo: 0.7).",
+            help="With --sync-every: rate of the step towards the average [1] (DiLoCo: 0.7).",
         ),
         click.option(
             "--outer-momentum",
             type=float,
-            default=0.0,
-            show_default=True,
-            help="With --sync-every: Nesterov momentum of that step (DiLoCo: 0.9).",
+            help="With --sync-every: Nesterov momentum of that step [0] (DiLoCo: 0.9).",
         ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:
+    """`launcher`: what started this process together with others, or nothing."""
+    given = [name for name, value in options.items() if value is not None]
+    for name in given:
+        if name in OF_RAY and launcher:
+            text = f"{name} is for workers of Ray, but {launcher} has started this process as one"
+            raise click.UsageError(f"{text} of several workers already: leave out one of the two")
+        if name in OF_RAY and "--workers" not in given:
+            raise click.UsageError(f"{name} needs --workers N")
+        if name.startswith("--outer") and "--sync-every" not in given:
+            raise click.UsageError(f"{name} needs --sync-every N")
+        if not launcher and "--workers" not in given:
+            text = f"{name} needs several workers: --workers N, or mpiexec -n N"
+            raise click.UsageError(text)
 
 
 def _range(ctx: click.Context, param: click.Parameter, text: str | None) -> Range | None:

@@ -11,6 +11,9 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.distributed.averaging import mean
 from wgcc_runtime.errors import WgccError
 
+# The code of errors that are none of the runtime.
+UNFORESEEN = "worker"
+
 
 @dataclass(frozen=True, slots=True)
 class Wants:
@@ -27,6 +30,16 @@ class Failure:
     code: str
     message: str
     own: bool
+
+    @property
+    def is_unforeseen(self) -> bool:
+        return self.code == UNFORESEEN
+
+    @classmethod
+    def of(cls, error: BaseException, own: bool) -> Failure:
+        if isinstance(error, WgccError):
+            return cls(error.code, error.message, own)
+        return cls(UNFORESEEN, f"{type(error).__name__}: {error}".removesuffix(": "), own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def record_of(arrays: Arrays) -> Any:
     return ArrayRecord({name: Array(array) for name, array in arrays.items()})
 
 
-def arrays_of(record: Any) -> Arrays:
+def received_arrays(record: Any) -> Arrays:
     return {name: array.numpy() for name, array in record.items()}
 
 
@@ -92,7 +92,7 @@ def _update(plan: Plan, reply: Any) -> Update:
     if rows <= 0:
         raise WgccError("data", f"{sender} has trained with no rows")
     records = list(reply.content.array_records.values())
-    return Update(checked_arrays(plan, arrays_of(records[0]), sender), rows, metrics)
+    return Update(checked_arrays(plan, received_arrays(records[0]), sender), rows, metrics)
 
 
 def _metrics(reply: Any) -> tuple[int, dict[str, float]]:

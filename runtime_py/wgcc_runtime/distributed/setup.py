@@ -13,7 +13,7 @@ from wgcc_runtime.distributed.training import TrainingPlan
 from wgcc_runtime.distributed.worker import Worker
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.fit import check_places, load_resumed, start_progress, training_entry
-from wgcc_runtime.halves import separable
+from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.history import Log
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import Entry
@@ -40,12 +40,21 @@ class Options:
     checkpoint_every: int | None = None
     stop: Callable[[], bool] | None = None
     sync_every: int | None = None
-    outer_lr: float = 1.0
-    outer_momentum: float = 0.0
+    outer_lr: float | None = None
+    outer_momentum: float | None = None
 
     @property
     def outer(self) -> OuterSettings:
-        return OuterSettings(self.outer_lr, self.outer_momentum)
+        rate, momentum = self.outer_lr, self.outer_momentum
+        return OuterSettings(1.0 if rate is None else rate, 0.0 if momentum is None else momentum)
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What must be the same everywhere: otherwise workers would wait for each other."""
+        names = ("entry", "steps", "every", "eval_every", "checkpoint_every", "sync_every")
+        found = {name: getattr(self, name) for name in (*names, "outer_lr", "outer_momentum")}
+        unequal = {name: getattr(self, name) is not None for name in ("checkpoint", "eval")}
+        return {**found, **unequal, "resume": self.resume is not False}
 
 
 def checked_options(given: Mapping[str, Any]) -> Options:
@@ -59,12 +68,19 @@ def checked_options(given: Mapping[str, Any]) -> Options:
     make_schedule(options.steps, options.every, options.eval_every, options.checkpoint_every)
     if options.sync_every is not None:
         counted("sync_every", options.sync_every)
-    options.outer.check()
-    check_places(options.checkpoint, options.log, options.resume)
+    _check_outer(options)
     return options
 
 
-def arrays_of(data: Any) -> Mapping[str, Any]:
+def _check_outer(options: Options) -> None:
+    options.outer.check()
+    for name in ("outer_lr", "outer_momentum"):
+        if options.sync_every is None and getattr(options, name) is not None:
+            text = f"fit: `{name}` is for weights that are exchanged rarely: it needs `sync_every`"
+            raise WgccError("data", text, name)
+
+
+def rows_of(data: Any) -> Mapping[str, Any]:
     """All rows, as a dict of arrays."""
     found = data.arrays if isinstance(data, Data) else data
     if not isinstance(found, Mapping):
@@ -77,8 +93,8 @@ def arrays_of(data: Any) -> Mapping[str, Any]:
 def make_worker(model: Model, options: Options, data: Any) -> Worker:
     entry = training_entry(model, options.entry)
     if options.sync_every is None:
-        separable(entry)
-    return Worker(model, options.entry, arrays_of(data), options.seed or 0)
+        exchange_of(entry)
+    return Worker(model, options.entry, rows_of(data), options.seed or 0)
 
 
 def loss_of(entry: Entry) -> str:
@@ -100,7 +116,11 @@ class Start:
 
 
 def start(model: Model, options: Options, data: Any) -> Start:
-    """Loads the checkpoint to resume from, if there is one; the data begins there, or anew."""
+    """Loads the checkpoint to resume from, if there is one; the data begins there, or anew.
+
+    Only where checkpoint and log are written.
+    """
+    check_places(options.checkpoint, options.log, options.resume)
     found = load_resumed(model, options.checkpoint, options.resume, data)
     done = start_progress(model, options.entry, found, options.seed)
     if found is None:

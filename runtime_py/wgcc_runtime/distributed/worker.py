@@ -19,6 +19,7 @@ from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Tensor
 from wgcc_runtime.runner import is_scalar
+from wgcc_runtime.selftest import check_selftest
 from wgcc_runtime.threefry import random_words
 from wgcc_runtime.values import SEED_STATE
 
@@ -65,6 +66,11 @@ class Worker:
         """Of one batch."""
         return self._source.batch
 
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """All data by the names of inputs."""
+        return self._source.arrays
+
     def check_rows(self, workers: int) -> None:
         """Each worker needs a batch of its own in every step."""
         count, batch = self._source.count, self._source.batch
@@ -77,6 +83,14 @@ class Worker:
                 f"{count} rows are fewer than {workers} workers take in one step ({batch} rows "
                 "each): use fewer workers, or build for a smaller batch",
             )
+
+    def verify(self) -> None:
+        """Runs the bundle's self-test; what the model has is the same afterwards."""
+        before = self.values()
+        try:
+            check_selftest(self.model)
+        finally:
+            self.take_over(before)
 
     def assign(self, rank: int) -> None:
         """A rank, which decides the random numbers; rank 0 draws as one machine would."""
@@ -103,8 +117,8 @@ class Worker:
         self.clock.exchanging += started - self._mark
         try:
             flat = self.model._gradients(self.entry, self._take(position))
-        except WgccError as error:
-            self._failure = Failure(error.code, error.message, own=True)
+        except Exception as error:
+            self._failure = Failure.of(error, own=True)
             flat = np.full(self.length, np.nan, np.float32)
         self._flat = flat
         self._tick(started)
@@ -113,25 +127,30 @@ class Worker:
     def apply(self, mean: Array, wants: Wants) -> Outcome:
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
-        outputs, failure = {}, self._failure
+        outputs, state, failure = {}, np.zeros(0, np.float32), self._failure
+        self._applied = False
         if failure is None:
             try:
                 outputs = self.model.apply(mean)
-            except WgccError as error:
-                own = not np.isfinite(self._flat).all() or error.code != "nan"
-                failure = Failure(error.code, error.message, own)
+                self._applied = True
+                state = self._averaged_state()
+            except Exception as error:
+                failure = Failure.of(error, self._is_own(error))
         names = exchange_of(self.entry).outputs
         numbers = {name: float(outputs[name]) for name in names if name in outputs}
-        state = np.zeros(0, np.float32) if failure else self._averaged_state()
         outcome = Outcome(self.rank, self.adapter, wants, self.rows, numbers, state, failure)
-        self._failed = failure is not None
         self._tick(started)
         return outcome
+
+    def _is_own(self, error: Exception) -> bool:
+        """Whether this worker caused it, and not another one's gradients."""
+        is_nan = isinstance(error, WgccError) and error.code == "nan"
+        return not is_nan or not np.isfinite(self._flat).all()
 
     def finish(self, agreement: Agreement, position: int) -> None:
         """Takes over what all agreed on; the data continues at `position`."""
         if agreement.error:
-            if not self._failed:
+            if self._applied:
                 self.model.undo()
             return
         if agreement.state.size:
@@ -152,13 +171,13 @@ class Worker:
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
         failure, last = None, {}
-        launcher = self.model.runner(self.entry.name, self._watched)
         try:
+            launcher = self.model.runner(self.entry.name, self._watched)
             for i in range(0, len(positions), SUBMIT_STEPS):
                 some = [self._take(position) for position in positions[i : i + SUBMIT_STEPS]]
                 last = launcher.run(some)[-1]
-        except WgccError as error:
-            failure = Failure(error.code, error.message, own=True)
+        except Exception as error:
+            failure = Failure.of(error, own=True)
         numbers = {name: float(last[name]) for name in self._watched if name in last}
         rows = self.rows * len(positions)
         self._tick(started)
