@@ -12,7 +12,9 @@ import wgcc_runtime
 from building import build
 from judging import SIGMAS, Array, chi_square, correlation
 from tint_compiler import compile_all
+from wgcc.access.model import access_of
 from wgcc.compiler import compile_file
+from wgcc.schedule.kernels.render import render
 
 ROWS = 4096
 SCORES = np.array([2.0, 0.0, 1.0, 2.0, -1.0, 1.5, -30.0], np.float32)
@@ -151,3 +153,21 @@ def test_a_large_vocabulary(device: Any, tmp_path: Path) -> None:
     best = set(np.argsort(-z)[:50].tolist())
     found = {int(model.pick(z=z)["id"]) for _ in range(12)}
     assert found <= best and len(found) > 3
+
+
+def test_top_p_looks_through_a_row_once_for_its_maximum(tmp_path: Path) -> None:
+    path = tmp_path / "m.wg"
+    path.write_text(
+        "model M { entry run(x: f32[4, 4096]) -> (i: i32[4]) = sample(x, top_p = 0.9) }\n"
+    )
+    dispatches = compile_file(path).schedule.entries["run"].dispatches
+    (launch,) = (
+        dispatch.launches["gpu"]
+        for dispatch in dispatches
+        if dispatch.launches["gpu"].kernel.template == "select.wgsl.jinja"
+    )
+    sites = access_of(render(launch.kernel), launch.grid).sites
+    loads = sum(site.accesses for site in sites if not site.is_store and site.accesses > 4)
+    looks = loads / (4 * 4096 / 32)
+    # The maximum, all weights, 32 bits of a score, the weight above it, 13 bits of a place, all.
+    assert looks <= 1 + 1 + 32 + 1 + 13 + 1

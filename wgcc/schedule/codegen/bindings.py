@@ -14,6 +14,7 @@ from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 SCALARS = "scalars"
 # A counter of rounds: uniforms take 16 bytes, of which the first word is used.
 COUNTER_TYPE = "vec4u"
+_FIRST_WORD = ".x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,11 @@ Hoisting = Callable[[Index], Index]
 VECTOR = 4
 
 
+def is_counter(name: str) -> bool:
+    """Is a variable of an index the number of the round, the same for all threads?"""
+    return name.endswith(_FIRST_WORD)
+
+
 def unchanged(index: Index) -> Index:
     return index
 
@@ -96,7 +102,7 @@ class Bindings:
         value, position = self._in_whole(value, position)
         name, offset = self._bind(value, "x")
         if self._place(value).uniform:
-            return f"{name}.x"
+            return f"{name}{_FIRST_WORD}"
         if self._is_packed(value) and name != SCALARS:
             word, bit = hoist(position // 4).wgsl(), hoist(position % 4 * 8).wgsl()
             return _byte(f"{name}[{word}]", bit, value.dtype)
@@ -166,7 +172,7 @@ class Bindings:
 
     def round(self, part: Part) -> Index:
         """The position of the current round."""
-        return variable(f"{self._bind(part.index, 'round')[0]}.x", part.rounds)
+        return variable(f"{self._bind(part.index, 'round')[0]}{_FIRST_WORD}", part.rounds)
 
     def _in_whole(self, value: Value, position: Index) -> tuple[Value, Index]:
         """Where an element of a part is in the tensor of all rounds."""

@@ -101,6 +101,10 @@ class Index:
             total = total + _substitute(atom, new) * factor
         return total
 
+    def value(self, values: Mapping[str, int]) -> int:
+        """The number it is where these variables have values and all others are 0."""
+        return self.offset + sum(f * _value(atom, values) for atom, f in self.terms)
+
     def compared(self) -> Index:
         """Itself, if it can be compared or divided."""
         if self.high > LARGEST:
@@ -268,6 +272,16 @@ def _digits(rest: Index, divisor: int) -> tuple[Index, Index, int] | None:
             high = tuple((a, f // base) for a, f in rest.terms if f % base == 0)
             return Index(high, rest.offset // base), low, base
     return None
+
+
+def _value(atom: Atom, values: Mapping[str, int]) -> int:
+    match atom:
+        case Variable(name):
+            return values.get(name, 0)
+        case Quotient(dividend, divisor):
+            return dividend.value(values) // divisor
+        case Remainder(dividend, divisor):
+            return dividend.value(values) % divisor
 
 
 def _substitute(atom: Atom, new: Mapping[Variable, Index]) -> Index:

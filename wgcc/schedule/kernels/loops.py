@@ -1,7 +1,8 @@
 """Kernels that loop over elements: one by one, or reducing rows, with any number of results.
 
 The same group is written in two ways: one thread per result (short rows, and the twin), or one
-workgroup per result, its lanes sharing the row and combining by halves.
+workgroup per result, its lanes sharing the row and combining by halves. Where results are side by
+side in memory and elements of a row are not, one workgroup makes several results.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Reduce
+from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Coordinates, Variable, coordinates_of
@@ -18,40 +20,61 @@ from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.fuse.iteration_space import INNER, Space
+from wgcc.schedule.fuse.iteration_space import INNER, OUTER, Space
 from wgcc.schedule.fuse.row_loops import RowLoops
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.lane_shape import LaneShape, lane_shape
 
-LANES = 64
 # Shorter rows are reduced by one thread.
 MIN_SHARED_ROW = 32
 # Threads of a workgroup, where there are results for all of them.
 WORKGROUP, SMALL_WORKGROUP = 256, 64
 # What tuning tries.
 THREADS = (32, 64, 128, 256)
+# With so many results side by side, one thread each keeps a GPU busy.
+MANY_RESULTS = 65_536
 
 
 def loop_code(group: Group, context: Context) -> GroupCode:
     """The launch of a loop group, and the twin's."""
     assert group.space is not None
-    shared = group.space.reduces() and group.space.inner >= MIN_SHARED_ROW
-    writer = _Writer(group, context, shared=False)
-    shared = shared or writer.iterations > GOOD_ITERATIONS
+    writer = _Writer(group, context)
+    is_long = writer.iterations > GOOD_ITERATIONS
     writer.unrolled = 1
     by_thread = _threads(writer, writer.body(), _workgroup_size(group.space))
-    return context.code(_workgroup_per_result(group, context) if shared else by_thread, by_thread)
+    if not is_long and not _is_shared(group.space):
+        return context.code(by_thread, by_thread)
+    shape = lane_shape(group.space, _streamed(writer))
+    if shape.width > 1 and group.space.outer >= MANY_RESULTS and not is_long:
+        return context.code(by_thread, by_thread)
+    return context.code(_workgroups(group, context, shape), by_thread)
 
 
 def loop_candidates(group: Group, context: Context) -> list[Launch]:
     """Other numbers of threads; and rows shared by a workgroup, or not."""
     assert group.space is not None
-    writer = _Writer(group, context, shared=False)
+    writer = _Writer(group, context)
     body = writer.body()
     found = [_threads(writer, body, threads) for threads in THREADS]
-    if group.space.reduces() and group.space.inner >= MIN_SHARED_ROW:
-        found.append(_workgroup_per_result(group, context))
+    if _is_shared(group.space):
+        shapes = dict.fromkeys((LaneShape(), lane_shape(group.space, _streamed(writer))))
+        found += [_workgroups(group, context, shape) for shape in shapes]
     return found
+
+
+def _is_shared(space: Space) -> bool:
+    return space.reduces() and space.inner >= MIN_SHARED_ROW
+
+
+def _streamed(writer: _Writer) -> list[Touch]:
+    """What loops over rows load and store, but for elements that ids decide."""
+    touched = writer.emitter.bindings.touched
+    return [t for t in touched if _is_known({v.name for v in t.position.variables()})]
+
+
+def _is_known(names: set[str]) -> bool:
+    return INNER in names and all(name in (OUTER, INNER) or is_counter(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +91,12 @@ class _Reduction:
 
 
 class _Writer:
-    """Writes the body of one kernel. `shared` says whether lanes of a workgroup share a row."""
+    """Writes the body of one kernel. `shape` says how lanes of a workgroup share rows, if so."""
 
-    def __init__(self, group: Group, context: Context, shared: bool) -> None:
+    def __init__(self, group: Group, context: Context, shape: LaneShape | None = None) -> None:
         assert group.space is not None
         self.space: Space = group.space
-        self.shared = shared
+        self.shape = shape
         self.roots = group.roots
         self.context = context
         self.arrays: list[WorkgroupVariable] = []
@@ -81,7 +104,7 @@ class _Writer:
         self.emitter = Emitter({**context.inlined, **own}, context.bindings())
         self.loops = RowLoops(group, context.inlined)
         self._late_stores: list[str] = []
-        row = -(-self.space.inner // LANES) if shared else self.space.inner
+        row = -(-self.space.inner // shape.rows) if shape else self.space.inner
         self.iterations = self.loops.count * row if self.space.reduces() else 0
         self.unrolled = unrolled(self.iterations)
 
@@ -104,12 +127,18 @@ class _Writer:
         stores = [self._store(node.output) for node in stored]
         lines = [*inner.lines, *updates, *stores]
         self.emitter.close_loop()
-        start, step = ("lane", "LANES") if self.shared else ("0u", "1u")
+        start, step = self._lane_rows()
         self.emitter.outer.lines += loop(INNER, start, "INNER", step, lines, self.unrolled)
-        if self.shared and reductions:
-            self._combine_lanes(reductions)
+        if self.shape and reductions:
+            self._combine_lanes(reductions, self.shape)
         for reduction in reductions:
             self.emitter.define(reduction.value, self._at(reduction.value), reduction.name)
+
+    def _lane_rows(self) -> tuple[str, str]:
+        """The first row of a lane, and how far it is to the next."""
+        if self.shape is None:
+            return "0u", "1u"
+        return ("row", "ROWS") if self.shape.width > 1 else ("lane", "LANES")
 
     def _open_reduction(self, node: Node) -> _Reduction:
         lower = lowering(node)
@@ -125,26 +154,34 @@ class _Writer:
         element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
         return f"{reduction.name} = {reduction.combine.format(reduction.name, element)};"
 
-    def _combine_lanes(self, reductions: Sequence[_Reduction]) -> None:
+    def _combine_lanes(self, reductions: Sequence[_Reduction], shape: LaneShape) -> None:
+        end, own = (">= WIDTH", "column") if shape.width > 1 else ("> 0u", "0")
         lines = self.emitter.outer.lines
         for reduction in reductions:
             kind = wgsl_type(reduction.value.dtype)
             array = WorkgroupVariable(f"shared_{reduction.name}", kind, ("LANES",))
             self.arrays.append(array)
             lines.append(f"shared_{reduction.name}[lane] = {reduction.name};")
-        lines += ["for (var half = LANES / 2u; half > 0u; half /= 2u) {", "  workgroupBarrier();"]
+        lines += [
+            f"for (var half = LANES / 2u; half {end}; half /= 2u) {{",
+            "  workgroupBarrier();",
+        ]
         lines.append("  if (lane < half) {")
         for reduction in reductions:
             mine, other = f"shared_{reduction.name}[lane]", f"shared_{reduction.name}[lane + half]"
             lines.append(f"    {mine} = {reduction.combine.format(mine, other)};")
         lines += ["  }", "}", "workgroupBarrier();"]
-        lines += [f"{reduction.name} = shared_{reduction.name}[0];" for reduction in reductions]
+        lines += [f"{reduction.name} = shared_{reduction.name}[{own}];" for reduction in reductions]
 
     def _only_once(self, stores: list[str]) -> list[str]:
-        """What is stored once per result is stored by the first lane."""
-        if not self.shared or not stores:
+        """What is stored once per result is stored by the first lane of it."""
+        if not self.shape or not stores:
             return stores
-        return ["if (lane == 0u) {", *(f"  {line}" for line in stores), "}"]
+        condition = "lane == 0u"
+        if self.shape.width > 1:
+            is_ragged = self.space.outer % self.shape.width
+            condition = "lane < WIDTH" + " && first + lane < OUTER" * bool(is_ragged)
+        return [f"if ({condition}) {{", *(f"  {line}" for line in stores), "}"]
 
     def _store(self, value: Value) -> str:
         at = self._at(value)
@@ -180,20 +217,23 @@ def _workgroup_size(space: Space) -> int:
     return WORKGROUP if space.outer >= WORKGROUP else SMALL_WORKGROUP
 
 
-def _workgroup_per_result(group: Group, context: Context) -> Launch:
-    writer = _Writer(group, context, shared=True)
+def _workgroups(group: Group, context: Context, shape: LaneShape) -> Launch:
+    """Workgroups that share rows."""
+    writer = _Writer(group, context, shape)
     body = writer.body()
     space = writer.space
-    grid = grid_of(space.outer)
+    grid = grid_of(-(-space.outer // shape.width))
+    constants = {"OUTER": space.outer, "INNER": space.inner, "LANES": shape.lanes}
+    more = {"WIDTH": shape.width, "ROWS": shape.rows} if shape.width > 1 else {}
     return context.launch(
-        "rows.wgsl.jinja",
+        "columns.wgsl.jinja" if shape.width > 1 else "rows.wgsl.jinja",
         writer.emitter,
-        constants={"OUTER": space.outer, "INNER": space.inner, "LANES": LANES},
+        constants=constants | more,
         holes={
             "body": body,
             "index": thread_index(grid, 1),
         },
-        workgroup=(LANES, 1, 1),
+        workgroup=(shape.lanes, 1, 1),
         grid=grid,
         iterations=-(-writer.iterations // writer.unrolled),
         shared=tuple(writer.arrays),

@@ -19,11 +19,11 @@ from wgcc.schedule.kernels.context import Context, GroupCode
 THREADS = 64
 # Longer rows are shared.
 MIN_SHARED_ROW = 32
-# A row is looked through some 80 times, and a software adapter (llvmpipe) ends the loops of a
+# A row is looked through some 50 times, and a software adapter (llvmpipe) ends the loops of a
 # thread after 65,535 iterations in all.
 UNROLLED, MAX_UNROLLED = 4, 16
 # More often than a row is ever looked through.
-LOOKS = 100
+LOOKS = 64
 
 
 def select_code(group: Group, context: Context) -> GroupCode:
@@ -63,7 +63,7 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
 
 
 def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:
-    """What threads of a workgroup add up: how many they found and, without `k`, their masses."""
+    """What threads of a workgroup combine: counts or keys and, without `k`, masses of scores."""
     counts = WorkgroupVariable("counts", "u32", ("THREADS",))
     masses = WorkgroupVariable("masses", "f32", ("THREADS",))
     return (counts,) if "k" in node.attrs else (counts, masses)

@@ -36,6 +36,8 @@ from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
 LONG_REDUCTION = 2048
 # With this many results the machine is busy even if each of them takes long.
 MANY_RESULTS = 1024
+# So it is with fewer results, if they are side by side: large workgroups share eight of them.
+MANY_COLUMNS, LONG_COLUMNS = 512, 8192
 # A vector of at least this length that divides into fewer parts than these is cut at a multiple.
 LONG_VECTOR = 1 << 20
 FEW_PARTS = 512
@@ -125,10 +127,16 @@ def _split(b: Builder, node: Node) -> Sequence[Value] | None:
     results = prod(operand.shape[axis] for axis in kept)
     length = operand.type.size // results
     parts = _divisor_near_root(length)
-    if length < LONG_REDUCTION or results >= MANY_RESULTS or parts < 8:
+    # Parts come before the axes behind those reduced, whose elements stay side by side.
+    last = max(axes)
+    before, behind = ([a for a in kept if a < last], [a for a in kept if a > last])
+    is_wide = behind and results >= MANY_COLUMNS and length < LONG_COLUMNS
+    if length < LONG_REDUCTION or results >= MANY_RESULTS or parts < 8 or is_wide:
         return None
-    ordered = b.apply("transpose", operand, perm=(*kept, *axes))
-    rows = b.apply("reshape", ordered, shape=(results, parts, length // parts))
+    ordered = b.apply("transpose", operand, perm=(*before, *axes, *behind))
+    outer, columns = (prod(operand.shape[a] for a in found) for found in (before, behind))
+    shape = (outer, parts, length // parts, *((columns,) if behind else ()))
+    rows = b.apply("reshape", ordered, shape=shape)
     partial = b.apply(node.op, rows, axes=(2,))
     total = b.apply(node.op, partial, axes=(1,))
     return [b.apply("reshape", total, shape=node.output.shape)]

@@ -1,6 +1,6 @@
 // d.l2.w
 // from halves.wg:13
-// 32 x 1 x 1 workgroups of 64 threads (gpu)
+// 2 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: tanh f32[32, 32]
 //   x1: l2.matmul.sum f32[32]
 //   x2: y f32[32, 1]
@@ -15,16 +15,23 @@ enable f16;
 const OUTER = 32u;
 const INNER = 32u;
 const LANES = 64u;
+const WIDTH = 16u;
+const ROWS = 4u;
 
-// One workgroup per result: its lanes share the row, then combine what they found by halves.
+// One workgroup for WIDTH results that are side by side. Each of its lanes takes every ROWS-th row
+// of one of them; then they combine what they found by halves.
 var<workgroup> shared_sum_0: array<f32, LANES>;
 
 @compute @workgroup_size(LANES)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
-  let o = id.x;
-  if (o >= OUTER) { return; }
+  let tile = id.x;
+  let first = tile * WIDTH;
+  if (first >= OUTER) { return; }
+  let column = lane % WIDTH;
+  let o = first + column;
+  let row = lane / WIDTH;
   var sum_0: f32 = 0.0f;
-  for (var r = lane; r < INNER; r += LANES) {
+  for (var r = row; r < INNER; r += ROWS) {
     let x_0 = f32(x0[r * 32u + o]);
     let x_1 = x1[r];
     let x_2 = x2[r];
@@ -35,16 +42,16 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
     sum_0 = (sum_0 + mul_2);
   }
   shared_sum_0[lane] = sum_0;
-  for (var half = LANES / 2u; half > 0u; half /= 2u) {
+  for (var half = LANES / 2u; half >= WIDTH; half /= 2u) {
     workgroupBarrier();
     if (lane < half) {
       shared_sum_0[lane] = (shared_sum_0[lane] + shared_sum_0[lane + half]);
     }
   }
   workgroupBarrier();
-  sum_0 = shared_sum_0[0];
+  sum_0 = shared_sum_0[column];
   let copy_0 = sum_0;
-  if (lane == 0u) {
+  if (lane < WIDTH) {
     y0[o] = copy_0;
   }
 }
