@@ -110,3 +110,23 @@ def test_refusals(bundle: Path, javascript: Any) -> None:
 
 def test_aborting(javascript: Any) -> None:
     assert javascript["aborted"] == "bcAbortError"
+
+
+def test_a_second_text_at_the_same_time_is_refused(bundle: Path, javascript: Any) -> None:
+    """Two at once would read each other's letters."""
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        for write in (
+            lambda: wgcc_runtime.generate(model, "a", steps=3, entry="both"),
+            lambda: wgcc_runtime.write(model, "a", 3, top_k=1),
+        ):
+            first, second = write(), write()
+            start = next(first)
+            with pytest.raises(WgccError) as caught:
+                next(second)
+            assert (caught.value.code, caught.value.field) == ("busy", "generate")
+            assert start + "".join(first) == "bcd"
+            left = write()
+            next(left)
+            left.close()
+            assert "".join(write()) == "bcd"
+    assert javascript["busy"] == ["busy", "generate", "bcd", "bcd", "bcd"]

@@ -238,6 +238,7 @@ export interface Loaded {
   /**
    * What a language model writes after a prompt, piece by piece. The entry takes the id of a character and returns the next, or
    * the scores of all; it continues from the model's state. Characters come from the model's `vocab`.
+   * One at a time: else code `busy`.
    */
   generate(prompt: string, options?: GenerateOptions): AsyncGenerator<string, void, void>;
   /**

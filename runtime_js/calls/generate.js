@@ -40,12 +40,42 @@ const OPTIONS = [
   'inputs',
 ];
 
+/** What writes now. @type {WeakMap<Session, GenerateOptions>} */
+const writing = new WeakMap();
+
 /**
- * @param {Session} session @param {string} prompt @param {GenerateOptions} [options]
+ * @param {Session} session @param {string} prompt @param {GenerateOptions} [given]
  * @returns {AsyncGenerator<string, void, void>}
  */
-export async function* generate(session, prompt, options = {}) {
-  await checkOptions(options);
+export async function* generate(session, prompt, given = {}) {
+  await checkOptions(given);
+  const options = { ...given };
+  claim(session, options);
+  try {
+    yield* written(session, prompt, options);
+  } finally {
+    if (writing.get(session) === options) writing.delete(session);
+  }
+}
+
+/**
+ * One text at a time: two would read each other's letters, because the state of the model is what
+ * was read.
+ * @param {Session} session @param {GenerateOptions} options
+ */
+function claim(session, options) {
+  const other = writing.get(session);
+  if (other && !other.signal?.aborted)
+    fail(
+      'busy',
+      'generate',
+      'writes on this model already: read it to its end, leave its loop or abort its signal',
+    );
+  writing.set(session, options);
+}
+
+/** @param {Session} session @param {string} prompt @param {GenerateOptions} options */
+async function* written(session, prompt, options) {
   const writer = new Writer(session, options);
   const ids = writer.alphabet.read(checkedPrompt(prompt));
   const stops = [options.stop ?? []].flat();

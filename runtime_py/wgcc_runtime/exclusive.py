@@ -50,3 +50,21 @@ class OneFit:
             yield
         finally:
             self._thread = before
+
+
+class OneText:
+    """Two texts that are written by turns would read each other's letters, which are in the state
+    of the model. A text begins with its first letter, and ends when its iterator does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            text = "the model writes a text already: read it to its end, or close its iterator"
+            raise WgccError("busy", text, "generate")
+        try:
+            yield
+        finally:
+            self._lock.release()

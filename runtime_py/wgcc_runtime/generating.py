@@ -47,6 +47,7 @@ def generate(
     `stop`: texts before which to end. `temperature` (0: always the likeliest), `top_k`, `top_p` and
     `seed` are inputs of the entry that have these names; else they choose among its scores.
     `inputs`: other inputs of the entry. Errors are raised at once, not with the first character.
+    One text at a time: a second one raises code `busy` at its first character.
     """
     given = dict(zip(CHOICES, (temperature, top_k, top_p, seed), strict=True))
     options = {name: value for name, value in given.items() if value is not None}
@@ -61,7 +62,12 @@ def generate(
     wanted = length - len(ids) if steps is None else steps
     check_batch(writer.batch(ids[0]), writer.entry)
     letters = (spell(id_) for id_ in writer.ids(ids, wanted))
-    return until_stop(letters, [stop] if isinstance(stop, str) else list(stop))
+    return _one_text(model, until_stop(letters, [stop] if isinstance(stop, str) else list(stop)))
+
+
+def _one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
+    with model.writing.use():
+        yield from pieces
 
 
 def _check(options: Mapping[str, Any]) -> None:

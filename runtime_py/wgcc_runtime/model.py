@@ -24,7 +24,7 @@ from wgcc_runtime.checkpoint import (
 from wgcc_runtime.choice import WASM
 from wgcc_runtime.data import preparation as prepare
 from wgcc_runtime.errors import WgccError, WgccWarning, did_you_mean
-from wgcc_runtime.exclusive import Exclusive, OneFit
+from wgcc_runtime.exclusive import Exclusive, OneFit, OneText
 from wgcc_runtime.flight import Flight, Launcher
 from wgcc_runtime.forked import check_process, is_child
 from wgcc_runtime.guard import Guard
@@ -60,6 +60,8 @@ class Model(StepsInHalves):
         self._flight: Flight | None = None
         self._halves = HalfSteps()
         self._fitting = OneFit()
+        # Used by `write` and `generate`.
+        self.writing = OneText()
         self._progress = Progress()
         # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
         self.preparation: prepare.Preparation | None = values.preparation

@@ -32,7 +32,8 @@ def write(
     """Yields the characters after the prompt, `count` ids of them, each as soon as it is known.
 
     `inputs` are the entry's other inputs, the same in every call. The model continues from its
-    current state; errors are raised at once, not with the first character.
+    current state; errors are raised at once, not with the first character. One text at a time: a
+    second one raises code `busy` at its first character.
     """
     spec = model.entry(entry)
     taken, given = _ports(model, spec, inputs)
@@ -47,18 +48,23 @@ def write(
         return int(model.call(entry, **call(id_))[given].reshape(()))
 
     check_batch(call(ids[0]), spec)
-    return _characters(step, ids, count, spell)
+    return _characters(model, step, ids, count, spell)
 
 
 def _characters(
-    step: Callable[[int], int], ids: list[int], count: int, spell: Callable[[int], str]
+    model: Model,
+    step: Callable[[int], int],
+    ids: list[int],
+    count: int,
+    spell: Callable[[int], str],
 ) -> Iterator[str]:
-    for id_ in ids[:-1]:
-        step(id_)
-    id_ = ids[-1]
-    for _ in range(count):
-        id_ = step(id_)
-        yield spell(id_)
+    with model.writing.use():
+        for id_ in ids[:-1]:
+            step(id_)
+        id_ = ids[-1]
+        for _ in range(count):
+            id_ = step(id_)
+            yield spell(id_)
 
 
 def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, str]:
