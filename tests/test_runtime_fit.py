@@ -86,6 +86,32 @@ def test_list_repeats_and_generator_ends(model: Model) -> None:
     assert (history.stopped, model.steps_done) == ("data", 21)
 
 
+def test_a_generator_is_closed_when_training_ends(model: Model) -> None:
+    """At the last step, after a wrong batch, and when a callback stops or raises."""
+    closed = []
+
+    def endless(name: str, *first: Any) -> Iterator[Any]:
+        try:
+            yield from first
+            while True:
+                yield batches(1)[0]
+        finally:
+            closed.append(name)
+
+    def fail(_: Report) -> None:
+        raise KeyError
+
+    # Names keep the generators alive, so that only `fit` can close them.
+    kept = [endless("steps"), endless("wrong", {"x": 1}), endless("stop"), endless("error")]
+    model.fit(kept[0], steps=2)
+    with pytest.raises(wgcc_runtime.WgccError):
+        model.fit(kept[1], steps=2)
+    model.fit(kept[2], every=1, callbacks=[lambda _: "stop"])
+    with pytest.raises(KeyError):
+        model.fit(kept[3], every=1, callbacks=[fail])
+    assert closed == ["steps", "wrong", "stop", "error"]
+
+
 def test_epochs(model: Model) -> None:
     """Passes over the data, of arrays as of lists; with `resume`, in all."""
     rows = {name: value[: 5 * ROWS + 1] for name, value in data().items()}

@@ -15,8 +15,13 @@ from test_rows_runtime import MODEL, data
 from web_stacks import as_lists, build_web, run_job, run_node
 from wgcc.bundle.page import build_page
 
-# An entry that mixes rows and returns one number.
-SPREAD = "  entry spread(x: f32[B, 3]) -> (spread: f32) = mean(std(x, axis = 0))\n}\n"
+# An entry that mixes rows and returns one number, and one that writes.
+SPREAD = """
+  entry spread(x: f32[B, 3]) -> (spread: f32) = mean(std(x, axis = 0))
+  entry next(id: i32) -> (id: i32) = (id + 1) % 3
+  vocab = "abc"
+}
+"""
 ROWS = 29
 HISTORY = {"isLoss": True, "losses": True}
 
@@ -97,6 +102,11 @@ def test_aborting_does_not_wait_for_data(seen: Any) -> None:
     assert seen["aborted"] == wanted
 
 
+def test_data_that_is_read_is_closed(seen: Any) -> None:
+    """At the last step, when the loop is left, after an error and when aborted."""
+    assert seen["closed"] == ["steps", "left", "wrong", "signal", "return", "generator"]
+
+
 # A latency and a time per step, in ms, and the steps that a submit should have.
 MACHINES = [
     ({"latency": 100, "step": 0.6, "most": 10}, 10),
@@ -138,7 +148,10 @@ def test_a_model_in_a_worker_is_the_same(bundle: Path, device: str) -> None:
     assert seen["adapter"] == [True, True]
     assert (seen["steps"], seen["asked"]) == ([10, 20, 30], [30, 31, 32, 33])
     assert (seen["list"], seen["once"]) == ([[36, 40], "steps"], [[42, 43], "data"])
-    assert (seen["own"], seen["progress"], seen["checkFinite"]) == (["value"], 50, False)
+    assert (seen["own"], seen["progress"], seen["checkFinite"]) == (["value"], 53, False)
+    assert seen["isClosed"], "the data that it read"
+    assert seen["written"][0] == seen["written"][1] == ["bcabb", "text prompt"]
+    assert seen["read"][0] == seen["read"][1]
     errors = seen["errors"]
     assert (errors["busy"], errors["option"]) == ("busy", ["name", "step"])
     assert errors["missing"][:3] == [True, "name", "label"]
@@ -147,6 +160,25 @@ def test_a_model_in_a_worker_is_the_same(bundle: Path, device: str) -> None:
     assert errors["output"] == "no-webgpu"
     assert (seen["aborted"], seen["free"], seen["loading"]) == ("enough", "fine", "AbortError")
     assert seen["closed"] == ["closed", "closed"]
+
+
+def test_a_device_that_is_lost_in_a_worker(bundle: Path) -> None:
+    """The page hears of it; with a new one it continues, and `onProgress` is called again."""
+    seen = run_job("chrome", bundle, "remote_lost", {"data": as_lists(data(ROWS))})
+    assert seen == {
+        "reason": "destroyed",
+        "codes": ["device-lost", "device-lost"],
+        "isRestored": True,
+        "steps": [5],
+        "hearsAgain": True,
+    }
+
+
+def test_calls_of_a_worker_leave_nothing_behind() -> None:
+    """Neither here nor there: two functions or signals of the page, and one signal for each call."""
+    seen = run_node("wire.mjs")
+    assert (seen["value"], seen["opened"]) == (21, "opened")
+    assert (seen["afterCall"], seen["whileHeld"], seen["afterRelease"]) == (0, 3, 0)
 
 
 PAGE = """<!doctype html><title>waiting</title>

@@ -16,7 +16,9 @@ import { shuffled } from './shuffle.js';
 /** @import { Progress } from '../core/session.js' */
 /**
  * @typedef {NamedWords | undefined} NextBatch nothing at the end of the data
- * @typedef {() => NextBatch | Promise<NextBatch>} Source
+ * @typedef {object} Source
+ * @property {() => NextBatch | Promise<NextBatch>} take the next batch
+ * @property {() => Promise<unknown>} close for an iterable: ends it, as leaving a loop does
  * @typedef {{list: ArrayLike<any>, rowBytes: number, rows: number, size?: number}} Column one input
  *   of a whole data set: its rows, and how many of them the model takes at a time
  * @typedef {{hasEnd: boolean, epochs?: number, first: number}} Length of a training: whether its
@@ -37,7 +39,7 @@ export async function openSource(plan, entryName, data, progress, length) {
   if (!isFunction && !data?.[Symbol.iterator] && !data?.[Symbol.asyncIterator])
     return openArrays(plan, entryName, data, progress.seed, step, length);
   const batches = isFunction ? calls(data, step) : startedOver(data, progress.position, length);
-  return async () => {
+  const take = async () => {
     const { value } = await batches.next();
     if (!value) return;
     const plain = await withoutUnusual(plan, entryName, value);
@@ -45,6 +47,7 @@ export async function openSource(plan, entryName, data, progress, length) {
       batchOf(plan, entryName, plain) ?? (await loadCheck()).refuseInputs(plan, entryName, plain)
     );
   };
+  return { take, close: () => batches.return() };
 }
 
 /**
@@ -178,7 +181,7 @@ function arraySource(pick, batch, count, seed, position, { epochs = Infinity, fi
   let next = position;
   let orderedEpoch = -1;
   let order = new Uint32Array();
-  return async () => {
+  const take = async () => {
     if (next >= end) return;
     const epoch = Math.floor(next / perEpoch);
     const start = (next % perEpoch) * batch;
@@ -189,6 +192,7 @@ function arraySource(pick, batch, count, seed, position, { epochs = Infinity, fi
     }
     return pick(order.subarray(start, start + batch));
   };
+  return { take, close: async () => {} };
 }
 
 /** @param {Words} words @param {number} rowBytes @param {Uint32Array} rows */

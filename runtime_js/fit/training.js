@@ -48,8 +48,8 @@ export class Training {
   stopped = 'steps';
   /** Of the submit that follows; taken while the GPU works. @type {Promise<NamedWords[]>} */
   #nextBatches = Promise.resolve([]);
-  /** @type {Source} */
-  #source = () => undefined;
+  /** @type {Source | undefined} */
+  #source;
   #stepsPerSubmit = 1;
   #pace = new Pace();
   #lostAtStep = -1;
@@ -85,10 +85,17 @@ export class Training {
         if (report) yield report;
       }
       if (!this.options.epochs && this.#step < this.#lastStep) this.stopped = 'data';
+      await this.#source?.close();
     } finally {
       this.#isOver = true;
       if (this.session.training === this) this.session.training = undefined;
+      this.#leaveSource();
     }
+  }
+
+  /** Nobody waits for it: the data may be slow, and there is another error to report. */
+  #leaveSource() {
+    this.#source?.close().catch(() => {});
   }
 
   /** Checks everything, and prepares the model for training. */
@@ -166,6 +173,8 @@ export class Training {
     const { plan, progress } = this.session;
     const { steps, epochs } = this.options;
     const length = { hasEnd: (steps ?? epochs) != null, epochs, first: this.#firstStep };
+    // After a lost device, the data is read anew.
+    this.#leaveSource();
     this.#source = await openSource(plan, this.entryName, this.data, progress, length);
     this.#nextBatches = this.#take(this.#step);
   }
@@ -184,7 +193,7 @@ export class Training {
     while (batches.length < count && !this.#isOver) {
       // A caller's function may compute for a while, and is called for many steps in a row.
       if (isPauseDue()) await nextTask();
-      const batch = await this.#source();
+      const batch = await this.#source?.take();
       if (!batch) break;
       batches.push(batch);
     }

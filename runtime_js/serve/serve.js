@@ -92,11 +92,18 @@ class Server {
 /** The page's data; an iterable is read there, batch by batch. @param {any} data */
 function batchesOf(data) {
   if (!data?.wgccIterable) return data;
+  const { open, next, close } = data.wgccIterable;
   const iterable = {
     [Symbol.asyncIterator]() {
-      /** @type {Promise<() => any>} */
-      const opening = data.wgccIterable();
-      return { next: async () => (await opening)() };
+      /** @type {Promise<number>} */
+      const opening = open();
+      return {
+        next: async () => next(await opening),
+        return: async () => {
+          await close(await opening);
+          return { done: true, value: undefined };
+        },
+      };
     },
   };
   return data.canRepeat ? iterable : Object.assign(iterable, { next() {} });

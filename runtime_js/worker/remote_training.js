@@ -29,12 +29,23 @@ function isIterable(data) {
   return Boolean(data[Symbol.iterator] || data[Symbol.asyncIterator]);
 }
 
-/** What the worker needs to read it, more than once if it can be. @param {any} data */
+/**
+ * What the worker needs to read it, more than once if it can be: functions that know each reading by
+ * a number.
+ * @param {any} data
+ */
 function iterableOf(data) {
+  /** @type {any[]} */
+  const iterators = [];
   return {
-    wgccIterable: () => {
-      const iterator = data[Symbol.asyncIterator]?.() ?? data[Symbol.iterator]();
-      return () => iterator.next();
+    wgccIterable: {
+      open: () => iterators.push(data[Symbol.asyncIterator]?.() ?? data[Symbol.iterator]()) - 1,
+      next: (/** @type {number} */ id) => iterators[id].next(),
+      close: async (/** @type {number} */ id) => {
+        const iterator = iterators[id];
+        iterators[id] = undefined;
+        await iterator?.return?.();
+      },
     },
     canRepeat: !data.next,
   };

@@ -35,13 +35,36 @@ export class Wire {
     port.addEventListener('message', (/** @type {{data: any}} */ { data }) => this.#receive(data));
   }
 
-  /** @param {string} method @param {any[]} given @returns {Promise<any>} */
-  call(method, ...given) {
+  /**
+   * A call. The functions and signals among its arguments are forgotten at its end.
+   * @param {string} method @param {any[]} given @returns {Promise<any>}
+   */
+  async call(method, ...given) {
+    const { value, release } = this.hold(method, ...given);
+    try {
+      return await value;
+    } finally {
+      release();
+    }
+  }
+
+  /**
+   * A call whose functions and signals the other end may use until `release`.
+   * @param {string} method @param {any[]} given
+   * @returns {{value: Promise<any>, release: () => void}}
+   */
+  hold(method, ...given) {
     const id = ++this.#count;
-    return new Promise((resolve, reject) => {
+    /** @type {(() => void)[]} */
+    const releases = [];
+    const value = new Promise((resolve, reject) => {
+      this.#port.postMessage({ id, method, given: this.#encode(given, releases) });
       this.#waiting.set(id, { resolve, reject });
-      this.#port.postMessage({ id, method, given: this.#encode(given) });
     });
+    const release = () => {
+      for (const forget of releases.splice(0)) forget();
+    };
+    return { value, release };
   }
 
   /** Every call ends with this error. @param {unknown} error */
@@ -54,6 +77,7 @@ export class Wire {
   #receive({ id, method, given, value, problem, facts }) {
     if (facts) this.onFacts(facts);
     if (method === 'abort') this.#known.get(id)?.abort();
+    else if (method === 'release') this.#known.delete(id);
     else if (method) this.#reply(id, method, given);
     else {
       const { resolve, reject } = this.#waiting.get(id) ?? {};
@@ -71,33 +95,53 @@ export class Wire {
       const value = await (method === 'function'
         ? this.#known.get(arguments_[0])(...arguments_[1])
         : this.#answer(method, arguments_));
-      this.#port.postMessage({ id, value: this.#encode(value), facts: facts() });
+      this.#port.postMessage({ id, value: this.#encode(value, []), facts: facts() });
     } catch (error) {
       this.#port.postMessage({ id, problem: problemOf(error), facts: facts() });
     }
   }
 
-  /** @param {any} value @returns {any} */
-  #encode(value) {
-    if (typeof value === 'function') return { [KIND]: 'function', id: this.#keep(value) };
+  /** @param {any} value @param {(() => void)[]} releases to which is added how to forget it @returns {any} */
+  #encode(value, releases) {
+    if (typeof value === 'function') return this.#encodeFunction(value, releases);
     if (Object(value) !== value) return value;
-    if (value instanceof AbortSignal) return this.#encodeSignal(value);
+    if (value instanceof AbortSignal) return this.#encodeSignal(value, releases);
     if (value instanceof URL) return `${value}`;
     if (ArrayBuffer.isView(value))
       return 'shape' in value ? { [KIND]: 'array', value, shape: value.shape } : value;
     if (value[DATA]) {
       const { arrays, preparation, rows, withRows } = value;
-      return { [KIND]: 'data', arrays: this.#encode(arrays), preparation, rows, withRows };
+      return {
+        [KIND]: 'data',
+        arrays: this.#encode(arrays, releases),
+        preparation,
+        rows,
+        withRows,
+      };
     }
-    if (Array.isArray(value)) return value.map(item => this.#encode(item));
-    return isPlain(value) ? mapRecord(value, item => this.#encode(item)) : value;
+    if (Array.isArray(value)) return value.map(item => this.#encode(item, releases));
+    return isPlain(value) ? mapRecord(value, item => this.#encode(item, releases)) : value;
   }
 
-  /** @param {AbortSignal} signal */
-  #encodeSignal(signal) {
+  /** @param {any} value @param {(() => void)[]} releases */
+  #encodeFunction(value, releases) {
     const id = ++this.#count;
-    signal.addEventListener('abort', () => this.#port.postMessage({ id: -id, method: 'abort' }));
-    return { [KIND]: 'signal', id: -id, isAborted: signal.aborted };
+    this.#known.set(id, value);
+    releases.push(() => this.#known.delete(id));
+    return { [KIND]: 'function', id };
+  }
+
+  /** @param {AbortSignal} signal @param {(() => void)[]} releases */
+  #encodeSignal(signal, releases) {
+    // The other end counts its functions by numbers above 0.
+    const id = -++this.#count;
+    const abort = () => this.#port.postMessage({ id, method: 'abort' });
+    signal.addEventListener('abort', abort);
+    releases.push(() => {
+      signal.removeEventListener('abort', abort);
+      this.#port.postMessage({ id, method: 'release' });
+    });
+    return { [KIND]: 'signal', id, isAborted: signal.aborted };
   }
 
   /** @param {any} value @returns {any} */
@@ -114,13 +158,6 @@ export class Wire {
     if (value.isAborted) controller.abort();
     this.#known.set(id, controller);
     return controller.signal;
-  }
-
-  /** @param {any} value @returns {number} by which the other end knows it */
-  #keep(value) {
-    const id = ++this.#count;
-    this.#known.set(id, value);
-    return id;
   }
 }
 

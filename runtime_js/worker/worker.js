@@ -59,7 +59,8 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
       weights: weights?.(),
       twin: twin?.(),
     };
-    await remote.wire.call('open', sent, options);
+    // Never released: `onProgress` is called again when a lost device is replaced.
+    await remote.wire.hold('open', sent, options).value;
     return remote.model;
   } catch (error) {
     remote.end('closed', 'the model could not be loaded');
@@ -184,9 +185,12 @@ class RemoteModel {
    * @param {string} method @param {any[]} given @returns {AsyncGenerator<any, any, void>}
    */
   async *iterate(method, ...given) {
-    const id = await this.call('iterate', method, given);
+    if (this.#ended) throw this.#ended;
+    const { value: opening, release } = this.wire.hold('iterate', method, given);
     const signal = given.find(item => item?.signal)?.signal;
+    let id;
     try {
+      id = await opening;
       for (;;) {
         const { done, value } = await this.call('next', id);
         if (done) return value;
@@ -197,6 +201,7 @@ class RemoteModel {
       throw error;
     } finally {
       if (!this.#ended) await this.call('return', id).catch(() => {});
+      release();
     }
   }
 }

@@ -6,7 +6,7 @@ Each source yields batches as words, counts them, and can start at any position.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,9 @@ class Source(ABC):
         if batch is not None:
             self.position += 1
         return batch
+
+    def close(self) -> None:
+        """Ends a generator, as if nobody needed it any more."""
 
     @abstractmethod
     def _next(self) -> Batch | None: ...
@@ -209,6 +212,10 @@ class IterableSource(Source):
     def _next(self) -> Batch | None:
         raw = self._raw()
         return None if raw is None else check_batch(raw, self.entry)
+
+    def close(self) -> None:
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
 
     def _raw(self) -> Any:
         for raw in self._iterator:

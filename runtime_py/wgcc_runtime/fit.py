@@ -61,7 +61,8 @@ def fit(
     """Trains an entry and returns what was reported.
 
     `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed`), an iterable
-    of dicts (started over at its end if it can be), or a function of the step's number.
+    of dicts (started over at its end if it can be), or a function of the step's number. A generator
+    is closed when the training ends, however it does.
     `steps`: how many more; with `resume`, how many in all. None: until the data ends. `epochs`:
     instead, passes over the data (not for a function). `every`: steps between reports.
     `eval`: a function of the model, or data for the entry `eval`; each `eval_every`.
@@ -261,6 +262,7 @@ class _Loop:
         finally:
             if log:
                 log.close()
+            self._source.close()
         return self._history
 
     def _end(self, error: WgccError) -> None:
@@ -285,6 +287,7 @@ class _Loop:
         except WgccError as error:
             if self._recovery is None or not self._recovery.replaced_device(error):
                 raise
+            self._source.close()
             self._begin()
             self._history.back_to(self._step)
             if self._log:

@@ -22,6 +22,7 @@ export default async function fitting({ load, device }, { data, whole }) {
     refused: await refusals(model, data),
     ...(await busy(model, data)),
     ...(await slowData(model, data)),
+    closed: await closing(model, data),
   };
   model.dispose();
   return found;
@@ -133,6 +134,41 @@ async function busy(model, data) {
   stopper.abort();
   const after = await said(model.fit(data, { steps: 1 }).then(({ stopped }) => stopped));
   return { busy: [second, history.stopped, free, after, (await said(third))[0]] };
+}
+
+/** Whatever ends a training closes the data that it reads: which cases did. */
+async function closing(model, data) {
+  const batch = rowsOf(data, 0, 8);
+  const closed = [];
+  const endless = async function* (name, batches = [batch]) {
+    try {
+      for (let i = 0; ; i++) yield batches[Math.min(i, batches.length - 1)];
+    } finally {
+      closed.push(name);
+    }
+  };
+  const plain = function* () {
+    yield* [batch, batch, batch];
+  };
+  const counted = {
+    [Symbol.iterator]: () => ({
+      next: () => ({ done: false, value: batch }),
+      return: () => closed.push('return') && { done: true },
+    }),
+  };
+  await model.fit(endless('steps'), { steps: 2 });
+  for await (const _ of model.fit(endless('left'), { steps: 9, every: 1 })) break;
+  await said(model.fit(endless('wrong', [batch, { x: 1 }]), { steps: 9 }));
+  const stopper = new AbortController();
+  const aborted = said(model.fit(endless('signal'), { signal: stopper.signal, every: 2 ** 20 }));
+  await later(20);
+  stopper.abort();
+  await aborted;
+  await model.fit(counted, { steps: 3 });
+  const once = plain();
+  await model.fit(once, { steps: 1 });
+  await later(20);
+  return [...closed, once.next().done ? 'generator' : 'open'];
 }
 
 /** Aborting does not wait for a batch that never comes, and calls for no further one. */

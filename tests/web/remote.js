@@ -24,6 +24,8 @@ export default async function remote({ load, WgccError }, { device, data: given 
     ...(await training(model, data)),
     errors: await errors(model, data, WgccError),
     ...(await aborts(load, model, data, device)),
+    written: [await textOf(here), await textOf(model)],
+    read: [await trainedOnFile(here), await trainedOnFile(model)],
   };
   here.dispose();
   const running = said(model.fit(data, { steps: 1e6 }));
@@ -31,6 +33,32 @@ export default async function remote({ load, WgccError }, { device, data: given 
   model.dispose();
   found.closed = [(await running)[0], (await said(model.params()))[0]];
   return found;
+}
+
+async function textOf(model) {
+  let text = '';
+  for await (const letter of model.generate('a', { entry: 'next', steps: 4 })) text += letter;
+  for await (const letter of model.generate('a', { entry: 'next' })) {
+    text += letter;
+    break;
+  }
+  const wrong = await model
+    .generate('z', { entry: 'next' })
+    .next()
+    .catch(({ code, field }) => `${code} ${field}`);
+  return [text, wrong];
+}
+
+/** A table is read on the page, whichever thread trains with it. */
+async function trainedOnFile(model) {
+  const lines = Array.from({ length: 16 }, (_, i) => `${i},${(i * 7) % 5},1,${i % 2}`);
+  const file = new File([['x0,x1,x2,label', ...lines].join('\n')], 'table.csv');
+  const data = await model.readData(file, { scale: true });
+  await model.reset(1);
+  const { losses } = await model.fit(data, { steps: 4, every: 2 });
+  const { mean } = model.preparation.inputs.x;
+  model.preparation = null;
+  return JSON.stringify([data.rows, losses, mean]);
 }
 
 async function compare(here, model, data) {
@@ -69,6 +97,15 @@ async function training(model, data) {
     validation: async other => (await other.eval(data)).loss[0],
   });
   for await (const _ of model.fit(data, { steps: 30 })) break;
+  let isClosed = false;
+  const endless = (function* () {
+    try {
+      for (;;) yield batches[0];
+    } finally {
+      isClosed = true;
+    }
+  })();
+  await model.fit(endless, { steps: 3 });
   model.checkFinite = false;
   await model.snapshot();
   return {
@@ -79,6 +116,7 @@ async function training(model, data) {
     own: Object.keys(own.reports[0].validation),
     progress: model.progress.steps.train,
     checkFinite: model.checkFinite,
+    isClosed,
   };
 }
 
