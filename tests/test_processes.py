@@ -94,9 +94,11 @@ def test_a_second_fit_does_not_wait(model: Model) -> None:
 
     model.fit(data(), steps=4, every=2, callbacks=[callback])
     assert answers == ["busy", (8,)] * 2
-    assert model.steps_done == 5
+    # The inner step counts: on a slow machine, whose submits have one step, the outer makes one less.
+    done = model.steps_done
+    assert done in (4, 5)
     elsewhere()
-    assert (len(answers), model.steps_done) == (4, 6)
+    assert (len(answers), model.steps_done) == (4, done + 1)
 
 
 def test_a_model_closed_while_it_trains(model: Model) -> None:
