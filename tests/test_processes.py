@@ -94,7 +94,7 @@ def test_a_second_fit_does_not_wait(model: Model) -> None:
 
     model.fit(data(), steps=4, every=2, callbacks=[callback])
     assert answers == ["busy", (8,)] * 2
-    # The inner step counts: on a slow machine, whose submits have one step, the outer makes one less.
+    # The inner step counts. On a slow machine, whose submits have one step, the outer makes less.
     done = model.steps_done
     assert done in (4, 5)
     elsewhere()

@@ -175,7 +175,7 @@ def test_a_device_that_is_lost_in_a_worker(bundle: Path) -> None:
 
 
 def test_calls_of_a_worker_leave_nothing_behind() -> None:
-    """Neither here nor there: two functions or signals of the page, and one signal for each call."""
+    """A function and a signal of the page, and the signal that the worker made of it."""
     seen = run_node("wire.mjs")
     assert (seen["value"], seen["opened"]) == (21, "opened")
     assert (seen["afterCall"], seen["whileHeld"], seen["afterRelease"]) == (0, 3, 0)

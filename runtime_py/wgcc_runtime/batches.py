@@ -37,7 +37,8 @@ class Source(ABC):
         return batch
 
     def close(self) -> None:
-        """Ends a generator, as if nobody needed it any more."""
+        """Ends a generator, as if nobody needed it any more; other data has no end."""
+        return
 
     @abstractmethod
     def _next(self) -> Batch | None: ...

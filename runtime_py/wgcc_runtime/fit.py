@@ -61,8 +61,7 @@ def fit(
     """Trains an entry and returns what was reported.
 
     `batches`: what `read_data` returns, a dict of arrays (rows are shuffled by `seed`), an iterable
-    of dicts (started over at its end if it can be), or a function of the step's number. A generator
-    is closed when the training ends, however it does.
+    of dicts (started over if it can be; a generator is closed), or a function of the step's number.
     `steps`: how many more; with `resume`, how many in all. None: until the data ends. `epochs`:
     instead, passes over the data (not for a function). `every`: steps between reports.
     `eval`: a function of the model, or data for the entry `eval`; each `eval_every`.
