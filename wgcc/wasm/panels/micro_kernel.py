@@ -88,13 +88,16 @@ def _multiply(f: Function, places: tuple[int, int, int], sums: list[int]) -> Non
 def _multiply_step(f: Function, places: tuple[int, int], step: int, sums: list[int]) -> None:
     at, right = places
     halves, a = [f.local(f"b{i}", V128) for i in range(2)], f.local("a", V128)
+    products = [f.local(f"product{i}", V128) for i in range(2)]
     for half, b in enumerate(halves):
         f.get(right).emit("v128.load", offset=step * COLUMNS * _WORD + half * _VECTOR).set(b)
     for row in range(ROWS):
         f.get(at).emit("v128.load", offset=step * SPREAD * _WORD + row * _VECTOR).set(a)
-        for half, b in enumerate(halves):
-            total = sums[2 * row + half]
-            f.get(total).get(a).get(b).emit("f32x4.mul").emit("f32x4.add").set(total)
+        # First both products, then both sums: newer versions of V8 keep to this order.
+        for product, b in zip(products, halves, strict=True):
+            f.get(a).get(b).emit("f32x4.mul").set(product)
+        for product, total in zip(products, sums[2 * row : 2 * row + 2], strict=True):
+            f.get(total).get(product).emit("f32x4.add").set(total)
 
 
 def _store(f: Function, sums: list[int]) -> None:
