@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from tint_compiler import compile_all
 from wgcc.access.model import Access, access_of
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
@@ -95,6 +96,11 @@ def test_numbers_are_right(machine: Any, compiled: Compiled, bundle: Path) -> No
         for name, array in session.call(entry, arrays).items():
             error = float(np.abs(found[name] - array).max() / np.abs(array).max())
             assert error < 1e-5, f"{entry}.{name} is off by {error:.1e}"
+
+
+def test_tint_accepts_the_kernels(bundle: Path) -> None:
+    answers = compile_all(list(bundle.glob("kernels/*")))
+    assert answers and not any(answers.values()), answers
 
 
 def test_lanes_load_results_side_by_side(compiled: Compiled) -> None:

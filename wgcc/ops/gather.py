@@ -50,7 +50,7 @@ def reference_grad(g: Array, ids: Array, rows: int) -> Array:
 
 def grad_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
     # dg[i] = (gradient of the table)[ids[i]]
-    (g,), (_, ids) = gs, node.inputs
+    (g,), ids = gs, node.inputs[1]
     return [None if g is None else b.apply("gather", g, ids), None]
 
 

@@ -37,6 +37,8 @@ from wgcc.schedule.kernels.attention_grad import (
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.counter import counter_code
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
+from wgcc.schedule.kernels.id_order import merge_ids_code, order_ids_code
+from wgcc.schedule.kernels.id_sums import id_sums_code
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.kernels.repeated import Repeated
@@ -65,8 +67,11 @@ WRITERS: dict[str, Writer] = {
     "attention_grad_q": attention_grad_q_code,
     "attention_stats": attention_stats_code,
     COUNTER: counter_code,
+    "id_sums": id_sums_code,
     "loop": loop_code,
     "matmul": matmul_code,
+    "merge_ids": merge_ids_code,
+    "order_ids": order_ids_code,
     "running_best": running_best_code,
     "scan": scan_code,
     "scatter": scatter_code,

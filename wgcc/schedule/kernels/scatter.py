@@ -1,7 +1,8 @@
 """Adding elements up by ids along an axis, in a fixed order and without atomics.
 
 On a GPU one thread per sum looks through all ids that may name it; in the twin, where that is too
-many loads, one thread per column loops over the ids once.
+many loads, one thread per column loops over the ids once. For large tables ids are sorted before:
+`id_sums.py`.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.prepare.flatten_joins import flatten_joins
+from wgcc.schedule.prepare.group_ids import group_ids
 from wgcc.schedule.prepare.own_carries import own_carries
 from wgcc.schedule.prepare.own_gradients import own_gradients
 from wgcc.schedule.prepare.pack_results import pack_results
@@ -174,6 +175,7 @@ _RULES: dict[str, Rule] = {
     "concat": _short_concat,
     "argmax": partial(_first_extreme, "max"),
     "argmin": partial(_first_extreme, "min"),
+    "gather_grad": group_ids,
 }
 
 
