@@ -24,8 +24,14 @@ def test_the_benchmark_of_workers(
     found = json.loads(file.read_text())
     assert found["models"].keys() == {"c", "cnn"} and found["exchange"].keys() == {"0.1", "1"}
     for runs in found["models"].values():
-        assert runs["1"]["rows"] > 0 and runs["2"]["rows"] > 0
-    assert "rows/s of one" in capsys.readouterr().out
+        assert all(runs[key]["rows"] > 0 for key in ("1", "2", "apart"))
+    out = capsys.readouterr().out
+    two = found["models"]["cnn"]
+    assert f" | {two['2']['rows'] / two['1']['rows']:.2f} × | " in out
+    assert out.count("\n| 0.1 MB | ") == out.count("\n| `cnn` | 10 Gbit/s | ") == 1
+    page = (ROOT / "runtime_py" / "DISTRIBUTED.md").read_text(encoding="utf-8")
+    for part in ("RATIOS", "SHARES", "FORMULA", "EFFICIENCIES"):
+        assert program[part] in out and program[part] in page, part
     # A step of 1 s with 125 MB: eight workers send 2 · 7/8 · 1 s on 1 Gbit, and add for 0.25 s.
     made = {"exchange": {"0.1": 1.0, "10": 0.02}}
     one = {"bytes": 125e6, "seconds": 1.0}

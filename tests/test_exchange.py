@@ -86,6 +86,12 @@ def test_several_optimizers_have_one_exchange(tmp_path: Path) -> None:
     assert sum(place.count for place in found.gradients) == 3 * 64 + 1
 
 
+def test_counters_are_not_in_the_way_of_gradients(tmp_path: Path) -> None:
+    """Those of `one` share no kernel with the gradient of `b.b`, which is one element, too."""
+    found = exchange(tmp_path, two("sgd { lr = 0.1; accumulate = 2 }"))
+    assert not found.why and sum(place.count for place in found.gradients) == 3 * 64 + 1
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -2,8 +2,10 @@
 
     python tests/bench/workers.py [--steps N] [--megabytes 0.1,1,10,100] [--json FILE]
 
-Workers are processes of MPI on this machine, each with the twin in one thread. Rows per second are
-medians of blocks; the one worker trains with `Model.fit`, without any exchange.
+Workers are processes of MPI on this machine, each with the twin in one thread. Times are medians of
+blocks of steps. Beside one worker and two that train together there are two that train at the same
+time, each for itself (`Model.fit`): what the machine gives without any exchange.
+What is printed is the section "What it costs" of runtime_py/DISTRIBUTED.md.
 """
 
 from __future__ import annotations
@@ -33,11 +35,20 @@ BLOCKS = 5
 WORKERS = (8, 64, 512)
 # Gbit/s, and seconds until a message arrives, of the networks to extrapolate to.
 NETWORKS = ((1, 100e-6), (10, 30e-6))
+RATIOS = """\
+| model | gradients | step of one worker | two workers, rows/s of one | two that do not exchange |
+|---|---:|---:|---:|---:|"""
+SHARES = """\
+| gradients | one exchange | share of a step of `c` | of `cnn` |
+|---:|---:|---:|---:|"""
 FORMULA = """\
-Seconds of one exchange of S bytes between n workers: 2·S·(n−1)/(n·W) + 2·(n−1)·L + S·c
-  W: bytes/s of each worker's link; L: seconds until a message arrives; both are assumed
-  c: seconds per byte for copying and adding up, measured here with two processes
-Efficiency: t / (t + that), with t, the seconds of a step of one worker, measured here"""
+An exchange of S bytes between n workers takes 2·S·(n−1)/(n·W) + 2·(n−1)·L + S·c seconds: W is what
+each worker sends in a second, L how long a message takes to arrive (both assumed: 100 µs at
+1 Gbit/s, 30 µs at 10), and c copying and adding up, measured above. Of n times the rows/s of one
+worker remain t / (t + that), with t, the step of one worker, measured above:"""
+EFFICIENCIES = """\
+| model | network | 8 workers | 64 workers | 512 workers |
+|---|---:|---:|---:|---:|"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,7 +82,9 @@ def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         build(source, folder / "bundles" / name)
         write_batch(name, "train", folder)
         task = {"folder": str(folder), "model": name, "steps": options.steps}
-        found["models"][name] = {str(n): _run(n, task) for n in (1, 2)}
+        runs = {"1": _run(1, task), "2": _run(2, task)}
+        runs["apart"] = _run(2, {**task, "apart": True})
+        found["models"][name] = runs
     for size in options.megabytes.split(","):
         found["exchange"][size] = _run(2, {"megabytes": float(size)})["seconds"]
     return found
@@ -123,13 +136,15 @@ def _train(own: Any, task: dict[str, Any]) -> dict[str, float]:
     options = {"steps": (BLOCKS + 1) * task["steps"], "every": task["steps"]}
     with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
         rows, size = model.entry("train").rows, _gradient_bytes(model)
-        if own.size == 1:
+        own.comm.Barrier()
+        if own.size == 1 or "apart" in task:
             history = model.fit(data, **options)
         else:
             history = mpi.fit(model, bundle, data, own, **options)
-        # Only the first worker has reports.
+        # Of workers that train together, only the first has reports.
         times = [report.ms / 1000 for report in history.reports[1:]]
-        seconds = statistics.median(times) if own.rank == 0 else 1.0
+        mine = statistics.median(times) if times else None
+        seconds = statistics.mean(t for t in own.comm.allgather(mine) if t is not None)
         count = rows.count if rows else 1
         return {"seconds": seconds, "rows": own.size * count / seconds, "bytes": size}
 
@@ -141,19 +156,28 @@ def _gradient_bytes(model: Any) -> int:
 
 
 def _report(found: dict[str, Any]) -> None:
-    print(f"{'model':8}{'rows/s of one':>16}{'of two':>12}{'ratio':>8}")
-    for name, runs in found["models"].items():
-        one, two = runs["1"]["rows"], runs["2"]["rows"]
-        print(f"{name:8}{one:16.1f}{two:12.1f}{two / one:8.2f}")
-    step = found["models"]["c"]["1"]["seconds"]
-    print(f"\n{'MB':>8}{'exchange, ms':>16}{'share of a step of c':>24}")
-    for size, seconds in found["exchange"].items():
-        print(f"{size:>8}{1000 * seconds:16.2f}{100 * seconds / (seconds + step):23.1f}%")
-    print(f"\n{FORMULA}\n\n{'model':8}{'Gbit/s':>8}" + "".join(f"{n:>8}" for n in WORKERS))
-    for name, runs in found["models"].items():
+    """Tables of Markdown: most figures are ratios, which other machines have, too."""
+    models, exchange = found["models"], found["exchange"]
+    print(RATIOS)
+    for name, runs in models.items():
+        one = runs["1"]
+        cells = [f"`{name}`", f"{one['bytes'] / 1e6:.2f} MB", f"{1000 * one['seconds']:.1f} ms"]
+        cells += [f"{runs[key]['rows'] / one['rows']:.2f} ×" for key in ("2", "apart")]
+        print(_row(cells))
+    print(f"\n{SHARES}")
+    for size, seconds in exchange.items():
+        steps = [models[name]["1"]["seconds"] for name in ("c", "cnn")]
+        shares = [f"{100 * seconds / (seconds + step):.1f} %" for step in steps]
+        print(_row([f"{size} MB", f"{1000 * seconds:.2f} ms", *shares]))
+    print(f"\n{FORMULA}\n\n{EFFICIENCIES}")
+    for name, runs in models.items():
         for gbit, latency in NETWORKS:
-            cells = [efficiency(found, runs["1"], n, gbit, latency) for n in WORKERS]
-            print(f"{name:8}{gbit:8}" + "".join(f"{100 * cell:7.0f}%" for cell in cells))
+            parts = [efficiency(found, runs["1"], n, gbit, latency) for n in WORKERS]
+            print(_row([f"`{name}`", f"{gbit} Gbit/s", *(f"{100 * part:.0f} %" for part in parts)]))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def efficiency(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from wgcc.ir.graph import Graph, Value
+from wgcc.ir.graph import Graph, Node, Value
 from wgcc.schedule.fuse.group import Group
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.layout import holds_gradients
@@ -78,6 +78,35 @@ def separate(order: Sequence[Group], gradients: Iterable[str]) -> tuple[list[Gro
     return [*before, *behind, *order[end:]], len(before)
 
 
+def counters_in_the_way(graph: Graph, order: Sequence[Group]) -> frozenset[str]:
+    """Counters that could share no kernel with gradients, if these are to be separated.
+
+    A new count replaces the old one, so that its kernel runs after the updates that use the old
+    one. Where it makes a gradient, too, that would come after an update.
+    """
+    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    read = {value.name for value in _read_by_updates(graph) if value.name in made}
+    names = {name for name in read if not is_update(made[name])}
+    if not names:
+        return frozenset()
+    try:
+        separate(order, names)
+    except NotSeparable:
+        counts = {v.name for v in graph.writes.values() if v.type.size == 1 and v.name in made}
+        return frozenset(counts - _ancestors(made, names))
+    return frozenset()
+
+
+def _ancestors(made: Mapping[str, Node], names: Iterable[str]) -> set[str]:
+    found, pending = set(), list(names)
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            pending += [value.name for value in made[name].inputs if value.name in made]
+    return found
+
+
 def _needed(order: Sequence[Group], makers: Iterable[Group]) -> set[Group]:
     """These groups and all whose results they use."""
     owner = {name: group for group in order for name in group.names}
@@ -110,4 +139,11 @@ def joined(places: Iterable[Place]) -> tuple[Place, ...]:
     return tuple(span([place for place, _ in run]) for run in runs)
 
 
-__all__ = ["NotSeparable", "check_separable", "gradients_of", "joined", "separate"]
+__all__ = [
+    "NotSeparable",
+    "check_separable",
+    "counters_in_the_way",
+    "gradients_of",
+    "joined",
+    "separate",
+]

@@ -11,6 +11,7 @@ from wgcc.schedule.codegen.bindings import SCALARS, Part
 from wgcc.schedule.exchange import (
     NotSeparable,
     check_separable,
+    counters_in_the_way,
     gradients_of,
     joined,
     separate,
@@ -28,7 +29,7 @@ from wgcc.schedule.memory.packs import Packs
 from wgcc.schedule.memory.reuse import take_from_arenas
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
 from wgcc.schedule.memory.unfuse import unfuse
-from wgcc.schedule.memory.write_plan import plan_writes
+from wgcc.schedule.memory.write_plan import WritePlan, plan_writes
 from wgcc.schedule.updates import is_update, lists_of, partners, replaced_by, span
 
 
@@ -59,8 +60,7 @@ def plan_entry(
     graph: Graph, layout: Layout, slots: Slots, old: frozenset[str] = frozenset()
 ) -> PlannedEntry:
     """`old` are copies of what updates replace, which are made before."""
-    fused = unfuse(fuse(graph, before_updates=old), _fixed(graph))
-    write_plan = plan_writes(fused, dict(graph.writes))
+    fused, write_plan = _fused(graph, old)
     if write_plan.late:
         graph, copies = keep_old(graph, write_plan.late)
         return plan_entry(graph, layout, slots, old | copies)
@@ -79,6 +79,26 @@ def plan_entry(
         places[graph.range_guard.flag.name] = layout.append(SCALARS, "state", 1)
     _place_temporaries(planned, layout, slots)
     return planned
+
+
+def _fused(graph: Graph, old: frozenset[str]) -> tuple[Fused, WritePlan]:
+    """The kernels of an entry, and how they run. Gradients come first, if that is possible."""
+    found = _fused_apart(graph, old, frozenset())
+    if not graph.trains or found[1].late:
+        return found
+    counters = counters_in_the_way(graph, found[1].order)
+    if not counters:
+        return found
+    other = _fused_apart(graph, old, counters)
+    in_vain = other[1].late or counters_in_the_way(graph, other[1].order)
+    return found if in_vain else other
+
+
+def _fused_apart(
+    graph: Graph, old: frozenset[str], apart: frozenset[str]
+) -> tuple[Fused, WritePlan]:
+    fused = unfuse(fuse(graph, before_updates=old, apart=apart), _fixed(graph))
+    return fused, plan_writes(fused, dict(graph.writes))
 
 
 def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:

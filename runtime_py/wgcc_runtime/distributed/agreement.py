@@ -73,10 +73,9 @@ def agreed(outcomes: Sequence[Outcome]) -> Agreement:
     if failed:
         return Agreement(stop, False, {}, np.zeros(0, np.float32), _error(failed))
     rows = [outcome.rows for outcome in outcomes]
-    names = outcomes[0].outputs
     outputs = {
-        name: float(np.average([outcome.outputs[name] for outcome in outcomes], weights=rows))
-        for name in names
+        name: sum(outcome.outputs[name] * outcome.rows for outcome in outcomes) / sum(rows)
+        for name in outcomes[0].outputs
     }
     state = mean([outcome.state for outcome in outcomes], rows)
     return Agreement(stop, outcomes[0].wants.save, outputs, state)

@@ -27,6 +27,7 @@ __all__ = ["Fused", "Group", "fuse", "own_space", "product_position"]
 
 # Why a value starts a kernel, where no group was asked.
 FIRST = "starts the kernel"
+APART = Answer(False, "gradients must be complete before it")
 BIAS_GRADIENT = "is a bias gradient: sums the columns that the product loads"
 
 
@@ -50,23 +51,24 @@ def fuse(
     alone: Set[str] = frozenset(),
     uniforms: Set[str] = frozenset(),
     packs: Mapping[str, str] | None = None,
+    apart: Set[str] = frozenset(),
 ) -> Fused:
     """`before_updates` are values that must have been made when an update runs.
 
     `alone` take a binding each, whatever their size; `uniforms` are counters of loops; `packs` says
-    which values are bound together.
+    which values are bound together; `apart` share kernels with each other only.
     """
     flow = Flow.of(graph)
     flow.alone, flow.uniforms, flow.packs = bound_alone(graph) | alone, uniforms, packs or {}
-    fuser = _Fuser(flow, before_updates)
+    fuser = _Fuser(flow, before_updates, apart)
     groups = fuser.run()
     return Fused(fuser.flow, groups, fuser.inlined, fuser.merge.touched, fuser.reasons)
 
 
 class _Fuser:
-    def __init__(self, flow: Flow, before_updates: Set[str]) -> None:
+    def __init__(self, flow: Flow, before_updates: Set[str], apart: Set[str]) -> None:
         self.flow = flow
-        self.before_updates = before_updates
+        self.before_updates, self.apart = before_updates, apart
         compared = compared_with_extreme(self.flow)
         self.reasons = choose_materialised(self.flow, compared)
         self.materialised = {n for n, reason in self.reasons.items() if reason.materialised}
@@ -129,6 +131,8 @@ class _Fuser:
 
     def _asked(self, node: Node, group: Group, needs: set[int]) -> tuple[Space | None, Answer]:
         """What a kernel of both loops over, or None where there should be none; and why."""
+        if (node.outputs[0].name in self.apart) != bool(group.names & self.apart):
+            return None, APART
         space = common_space(group, node)
         if isinstance(space, Answer):
             return None, space
