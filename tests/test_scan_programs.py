@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapters import ROOT
-from wgcc.bundle.emit import initial_weights
+from wgcc.bundle.initial_weights import initial_weights
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes

@@ -174,7 +174,7 @@ LARGEST = {
     "wgcc/fit.js": 4 * 1024,
     "wgcc/check.js": 10700,
     "wgcc/files.js": 5100,
-    "wgcc/draw.js": 2200,
+    "wgcc/draw.js": 2500,
     "wgcc/inspect.js": 4100,
     "wgcc/calls.js": 7000,
     "wgcc/data.js": 17500,

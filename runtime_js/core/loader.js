@@ -76,7 +76,9 @@ export async function open(given, options = {}) {
     await session.machine.compile(entries);
     signal?.throwIfAborted();
     const model = createModel(session);
+    values.onBytes = (done, total) => options.onProgress?.({ stage: 'values', done, total });
     await model.reset();
+    values.onBytes = undefined;
     if (options.verify) await (await loadInspect()).verify(model);
     return model;
   } catch (error) {

@@ -7,6 +7,7 @@ import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
 /** @import { NamedWords } from './arrays.js' */
+/** @import { OnBytes } from './download.js' */
 /** @import { Bundle, LoadOptions } from './loader.js' */
 /**
  * @typedef {object} StoredValues
@@ -35,6 +36,8 @@ export class StartValues {
     this.constants = stored.constants;
     this.stored = stored;
     this.seed = seed;
+    /** Hears of values that are drawn. @type {OnBytes | undefined} */
+    this.onBytes = undefined;
   }
 
   /**
@@ -63,7 +66,8 @@ export class StartValues {
     if (seed == null && isComplete) return { ...this.constants, ...own };
     const { startWords } = await loadDraw();
     const builtSeed = this.bundle.plan.weights?.seed;
-    return { ...this.constants, ...startWords(this.tensors, own, given, seed, builtSeed) };
+    const drawn = await startWords(this.tensors, own, given, seed, builtSeed, this.onBytes);
+    return { ...this.constants, ...drawn };
   }
 }
 

@@ -64,5 +64,7 @@ function ratio([above, below], x) {
 
 /** @param {number[]} coefficients from the constant up @param {number} x */
 function polynomial(coefficients, x) {
-  return coefficients.reduceRight((sum, coefficient) => sum * x + coefficient);
+  let sum = coefficients[coefficients.length - 1];
+  for (let i = coefficients.length - 2; i >= 0; i--) sum = sum * x + coefficients[i];
+  return sum;
 }

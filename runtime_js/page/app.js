@@ -4,11 +4,46 @@ $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
-load({ onProgress: showLoading }).then(begin).catch(explain);
+const megabytes = bytes => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0);
+
+haveWeights()
+  .then(weights => load({ onProgress: showLoading, ...weights }))
+  .then(begin)
+  .catch(explain);
 
 function showLoading({ stage, done, total }) {
+  const isBytes = stage === 'weights' || stage === 'values';
+  const amount = isBytes ? `${megabytes(done)} of ${megabytes(total)} MB` : `${done} of ${total}`;
   // Kernels also come later, when they are first needed.
-  if (!page.model) say(`Loading ${stage}: ${done} of ${total}`);
+  if (!page.model) say(`${stage === 'values' ? 'Drawing' : 'Loading'} ${stage}: ${amount}`);
+}
+
+/**
+ * A page from a disk may not read the file of weights beside it: the user chooses or drops it. Returns
+ * options of `load`: an exported page needs no such file.
+ */
+async function haveWeights() {
+  if (fileBeside && trained) return { weights: decoded(trained) };
+  if (!fileBeside || location.protocol !== 'file:') return {};
+  const box = $('problem');
+  box.hidden = false;
+  make('h2', 'This model needs its file of weights', box);
+  const size = `${megabytes(fileBeside.size)} MB`;
+  make('p', `Choose or drop ${fileBeside.name} (${size}), which is beside this page.`, box);
+  const input = make('input', '', box, {
+    type: 'file',
+    accept: '.safetensors',
+    id: 'weights-file',
+  });
+  say('Waiting for the file of weights.');
+  await new Promise(done => {
+    input.onchange = () => input.files.length && done();
+  });
+  say(`Reading ${size} of weights.`);
+  fileBeside.bytes = new Uint8Array(await input.files[0].arrayBuffer());
+  box.hidden = true;
+  box.replaceChildren();
+  return {};
 }
 
 // What is drawn on a canvas has the colours and the width of its time.

@@ -6,6 +6,8 @@ const kernels = __KERNELS__;
 const source = __SOURCE__;
 const decoded = text => text && wgcc_js.decodeBase64(text);
 const weights = __WEIGHTS__;
+// Many weights are a file beside the page: `fileBeside` is its name, size and, once it was chosen, bytes.
+const fileBeside = __FILE_BESIDE__;
 const twin = __TWIN__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
@@ -25,7 +27,10 @@ const load = options =>
       preparation: __PREPARATION__,
       seal,
       kernels: async () => kernels,
-      weights: () => decoded(weights),
+      weights: () =>
+        fileBeside
+          ? (fileBeside.bytes ?? new URL(fileBeside.name, location.href))
+          : decoded(weights),
       twin: () => decoded(twin),
       worker: startWorker,
     },

@@ -12,4 +12,6 @@ const bytesOf = async name => new Uint8Array(await (await besides(name)).arrayBu
 const source = await (await besides('__SOURCE__')).text();
 const files = __FILES__;
 const trained = undefined;
+// The scripts beside this page load them.
+const fileBeside = undefined;
 const decoded = text => text && wgcc_js.decodeBase64(text);

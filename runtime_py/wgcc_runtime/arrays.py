@@ -39,10 +39,13 @@ def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None
     return convert(array, tensor.dtype, what, allowed)
 
 
-def from_words(words: bytes | memoryview, tensor: Tensor) -> Array:
-    """A new numpy array of the tensor's shape, in the dtype a caller expects."""
+def from_words(words: bytes | memoryview, tensor: Tensor, copy: bool = True) -> Array:
+    """A numpy array of the tensor's shape, in the dtype a caller expects.
+
+    Without `copy` it may be the words themselves, which cannot be written.
+    """
     array = np.frombuffer(words, MEMORY_TYPES[tensor.dtype], tensor.size)
-    return array.astype(CALLER_TYPES[tensor.dtype]).reshape(tensor.shape)
+    return array.astype(CALLER_TYPES[tensor.dtype], copy=copy).reshape(tensor.shape)
 
 
 def as_bytes(elements: Array) -> Array:

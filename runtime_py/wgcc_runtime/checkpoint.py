@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.averages import with_averages
@@ -121,12 +122,19 @@ def _checkpoint(
     preparation = facts.get(PREPARATION)
     _check_complete(path, words, plan)
     if weights_only:
-        copies = _copies({**start, **words}, plan)
-        return Checkpoint(path, {**start, **copies, **words}, Progress(), (), preparation)
+        everything = _over(words, start)
+        copies = _copies(everything, plan)
+        return Checkpoint(path, _over(words, copies, start), Progress(), (), preparation)
     _check_moments(path, arrays, facts, plan)
-    words |= words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
+    moments = words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
-    return Checkpoint(path, {**start, **words}, _progress(facts), notes, preparation)
+    words = _over(words, moments, start)
+    return Checkpoint(path, words, _progress(facts), notes, preparation)
+
+
+def _over(*maps: Words) -> Words:
+    """The first of them that has a name; values of the others are not drawn."""
+    return ChainMap(*(cast(MutableMapping[str, Array], words) for words in maps))
 
 
 def _copies(words: Words, plan: Plan) -> Words:

@@ -238,7 +238,8 @@ class Model(StepsInHalves):
         tensors = self.plan.persistent()
         with self._use():
             progress = self._progress.copy()
-            arrays = self._read((tensors if optimizer else without_moments(tensors)).values())
+            wanted = (tensors if optimizer else without_moments(tensors)).values()
+            arrays = self._read(wanted, copy=False)
         save_checkpoint(path, self.plan, arrays, progress, keep_previous, self.preparation)
 
     def load(
@@ -365,10 +366,11 @@ class Model(StepsInHalves):
             self._guards[entry, finite] = Guard(self._machine, entry, finite)
         return self._guards[entry, finite]
 
-    def _read(self, tensors: Iterable[Tensor]) -> dict[str, Array]:
+    def _read(self, tensors: Iterable[Tensor], copy: bool = True) -> dict[str, Array]:
         with self._use():
             data = self._read_bytes(tensors)
-        return {name: from_words(part, self.plan.tensors[name]) for name, part in data.items()}
+        known = self.plan.tensors
+        return {name: from_words(part, known[name], copy) for name, part in data.items()}
 
     def _read_bytes(self, tensors: Iterable[Tensor]) -> dict[str, memoryview]:
         """Buffer by buffer, because one long copy is faster than many short ones."""

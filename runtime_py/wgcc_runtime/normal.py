@@ -44,10 +44,16 @@ FAR_TAIL = (
 def normal_quantile(p: Values) -> Values:
     """x with P(X < x) = p for a standard normal X; `p` strictly between 0 and 1."""
     q = p - 0.5
-    centre = q * _ratio(CENTRE, 0.180625 - np.minimum(q * q, 0.180625))
+    found = q * _ratio(CENTRE, 0.180625 - np.minimum(q * q, 0.180625))
+    outside = np.abs(q) > 0.425
+    found[outside] = _tail(p[outside], q[outside])
+    return found
+
+
+def _tail(p: Values, q: Values) -> Values:
     r = np.sqrt(-natural_log(np.minimum(p, 1.0 - p)))
     tail = np.where(r <= 5.0, _ratio(NEAR_TAIL, r - 1.6), _ratio(FAR_TAIL, r - 5.0))
-    return np.where(np.abs(q) <= 0.425, centre, np.where(q < 0, -tail, tail))
+    return np.where(q < 0, -tail, tail)
 
 
 def natural_log(x: Values) -> Values:
@@ -70,5 +76,6 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Values) -> 
 def _polynomial(coefficients: Sequence[float], x: Values) -> Values:
     total = np.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
+        total *= x
+        total += coefficient
     return total

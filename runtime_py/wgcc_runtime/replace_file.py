@@ -10,6 +10,7 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from wgcc_runtime.interrupts import handle_now, held
@@ -22,14 +23,19 @@ PIECE = 16 << 20
 LONGEST_STEM = 200
 
 
-def replace_file(path: Path, data: bytes, keep_previous: bool = False) -> None:
-    """Temporary file in the same folder, fsync, rename, fsync of the folder."""
+def replace_file(
+    path: Path, data: bytes | Iterable[bytes | memoryview], keep_previous: bool = False
+) -> None:
+    """Temporary file in the same folder, fsync, rename, fsync of the folder.
+
+    `data` may be pieces that follow each other.
+    """
     _prepare(path)
     _sweep(path)
     temporary = _temporary(path)
     with held():
         try:
-            _write(temporary, data)
+            _write(temporary, [data] if isinstance(data, bytes) else data)
             if keep_previous:
                 _keep(path)
             os.replace(temporary, path)
@@ -48,7 +54,7 @@ def check_replaceable(path: Path) -> None:
     temporary = _temporary(path)
     with held():
         try:
-            _write(temporary, b"")
+            _write(temporary, [])
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -62,11 +68,12 @@ def _prepare(path: Path) -> None:
             raise OSError(errno.EINVAL, "it is a folder, or not a regular file")
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     with open(path, "xb") as stream:
-        for start in range(0, len(data), PIECE):
-            handle_now()
-            stream.write(memoryview(data)[start : start + PIECE])
+        for data in pieces:
+            for start in range(0, len(data), PIECE):
+                handle_now()
+                stream.write(memoryview(data)[start : start + PIECE])
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -28,9 +28,10 @@ def checked_seed(seed: Any) -> int | None:
     return int(seed)
 
 
-def random_words(seed: int, name: str, count: int, step: int = 0) -> Words:
-    """`count` words that depend only on `seed`, `name`, `step` and their position."""
-    return threefry2x32(seed, zlib.crc32(name.encode()), step, np.arange(count, dtype=np.uint32))
+def random_words(seed: int, name: str, count: int, step: int = 0, first: int = 0) -> Words:
+    """`count` words that depend only on `seed`, `name`, `step` and their position from `first`."""
+    positions = np.arange(first, first + count, dtype=np.uint32)
+    return threefry2x32(seed, zlib.crc32(name.encode()), step, positions)
 
 
 def threefry2x32(key0: int, key1: int, counter0: int, counter1: Any) -> Words:
@@ -42,7 +43,10 @@ def threefry2x32(key0: int, key1: int, counter0: int, counter1: Any) -> Words:
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             a += b
-            b = ((b << np.uint32(rotation)) | (b >> np.uint32(32 - rotation))) ^ a
+            high = b >> np.uint32(32 - rotation)
+            b <<= np.uint32(rotation)
+            b |= high
+            b ^= a
         a += np.uint32(keys[(group + 1) % 3])
         b += np.uint32((keys[(group + 2) % 3] + group + 1) & MASK)
     words: Words = a.reshape(np.shape(counter1))

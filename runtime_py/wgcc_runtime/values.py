@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,23 @@ FILE_EXTRA = 16 << 20
 # Bytes of the widest element that a file may hold instead of the model's own.
 WIDEST = 8
 
-Words = dict[str, Array]
+Words = Mapping[str, Array]
+
+
+class DrawnWords(Mapping[str, Array]):
+    """The words of tensors by name, each made when it is asked for: all at once would be many."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], make: Callable[[Tensor], Array]) -> None:
+        self._tensors, self._make = tensors, make
+
+    def __getitem__(self, name: str) -> Array:
+        return self._make(self._tensors[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 class StartValues:
@@ -39,7 +56,8 @@ class StartValues:
         if names_averages(weights):
             self._given = without_moments(with_averages(own, weights, WEIGHTS))
         else:
-            self._given, given_facts = _given_weights(plan, weights)
+            given, given_facts = _given_weights(plan, weights)
+            self._given = dict(given)
             facts = {**facts, **given_facts}
         # How the data was made that the weights were trained with.
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
@@ -54,30 +72,28 @@ class StartValues:
         given = {} if own else self._given
         if own and not self._is_as_built():
             seed = self._built_seed()
-        found: Words = {}
-        tensors = self._plan.persistent()
-        for name, tensor in tensors.items():
-            keep = seed is None or tensor.init["kind"] == "external"
-            if name in given:
-                found[name] = given[name]
-            elif keep and name in self._own:
-                found[name] = self._own[name]
-            elif tensor.init["kind"] != "copy":
-                found[name] = _drawn(tensor, self._seed() if seed is None else seed)
-        if seed is not None and SEED_STATE in found and SEED_STATE not in given:
-            found[SEED_STATE][...] = seed
-        for name, tensor in tensors.items():
-            if name not in found:
-                found[name] = found[tensor.init["of"]]
+        return DrawnWords(self._plan.persistent(), partial(self._word, seed, given))
+
+    def _word(self, seed: int | None, given: Words, tensor: Tensor) -> Array:
+        name = tensor.name
+        is_kept = seed is None or tensor.init["kind"] == "external"
+        stored: Array | None = given.get(name, self._own.get(name) if is_kept else None)
+        if stored is not None:
+            return stored
+        if tensor.init["kind"] == "copy":
+            return self._word(seed, given, self._plan.tensors[tensor.init["of"]])
+        found = _drawn(tensor, self._seed() if seed is None else seed)
+        if name == SEED_STATE and seed is not None:
+            found[...] = seed
         return found
 
     def _is_as_built(self) -> bool:
         """Reads the file again: only the self-test needs this."""
-        wanted = self._plan.weights.get("sha256")
-        if wanted is None:
+        if not self._plan.weights:
             return True
+        wanted = self._plan.weights.get("sha256")
         data = self._read(WEIGHTS, _largest(self._plan.persistent().values()))
-        return data is not None and hashlib.sha256(data).hexdigest() == wanted
+        return (data and hashlib.sha256(data).hexdigest()) == wanted
 
     def _built_seed(self) -> int:
         if "seed" not in self._plan.weights:

@@ -8,7 +8,10 @@ people's data has its preparation under a second key, `preparation`.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import mmap
+import sys
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import safetensors
-from safetensors import numpy as safetensors_numpy
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import KEY as PREPARATION
-from wgcc_runtime.data.preparation import Preparation, parse_preparation, preparation_text
+from wgcc_runtime.data.preparation import parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.replace_file import replace_file
+from wgcc_runtime.safetensors_file import bytes_of, file_pieces
 from wgcc_runtime.strict_json import parse_json
 from wgcc_runtime.threefry import MASK
 
@@ -34,41 +37,28 @@ _TYPES = {
     "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
 }  # fmt: skip
 
+# Larger files are mapped into memory.
+MAPPED_BYTES = 64 << 20
+
 Facts = dict[str, Any]
+# The tensors of a file: name, and `dtype`, `shape` and `data` of each.
+Entries = list[tuple[str, Mapping[str, Any]]]
 
 
 def save_weights(
     path: str | Path, tensors: Mapping[str, Array], facts: Facts, keep_previous: bool = False
 ) -> None:
     """Writes atomically: at every moment `path` is either the old file or the complete new one."""
-    ordered = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
     preparation = facts.get(PREPARATION)
-    facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(ordered)}
+    facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(tensors)}
     facts.pop(PREPARATION, None)
-    data = safetensors_numpy.save(ordered, {"wgcc": json.dumps(facts, sort_keys=True)})
+    metadata = {"wgcc": json.dumps(facts, sort_keys=True)}
+    if preparation is not None:
+        metadata = {PREPARATION: preparation_text(preparation), **metadata}
     try:
-        replace_file(Path(path), with_preparation(data, preparation), keep_previous)
+        replace_file(Path(path), file_pieces(tensors, metadata), keep_previous)
     except (OSError, ValueError) as error:
         raise cannot_write("weights", path, error) from None
-
-
-def with_preparation(data: bytes, preparation: Preparation | None) -> bytes:
-    """A safetensors file with this as the first key of its metadata.
-
-    The library writes keys in an order that changes from run to run, so this one is put in here.
-    """
-    if preparation is None:
-        return data
-    length = int.from_bytes(data[:8], "little")
-    header, start = data[8 : 8 + length].rstrip(b" "), b'{"__metadata__":{'
-    text = json.dumps(preparation_text(preparation), ensure_ascii=False)
-    entry = f'"{PREPARATION}":{text}'.encode()
-    if header.startswith(start):
-        header = start + entry + b"," + header[len(start) :]
-    else:
-        header = start + entry + b"}," + header[1:]
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
@@ -82,23 +72,74 @@ def _reason(error: Exception) -> str:
 
 def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
     """A plain safetensors file, without the facts of a checkpoint."""
-    ordered = {name: np.asarray(tensors[name], order="C") for name in sorted(tensors)}
-    replace_file(Path(path), safetensors_numpy.save(ordered))
+    replace_file(Path(path), file_pieces(tensors, {}))
 
 
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
-    data = source if isinstance(source, bytes) else _read(source)
+    if not isinstance(source, bytes) and _is_mapped(Path(source)):
+        header, entries = _mapped(Path(source), what)
+    else:
+        data = source if isinstance(source, bytes) else _read(source)
+        header, entries = data, _deserialized(data, what)
     try:
-        entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
         tensors = {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
-    except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise WgccError("weights", f"{what} is not a safetensors file: {error}", what) from None
-    facts = _facts(data, what)
-    if facts.get("crc32", _crc(tensors)) != _crc(tensors):
+    except (ValueError, TypeError) as error:
+        raise _no_file(what, error) from None
+    facts = _facts(header, what)
+    if "crc32" in facts and facts["crc32"] != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
     return tensors, facts
+
+
+def _is_mapped(path: Path) -> bool:
+    """Large files are not read as a whole. (Windows could not replace one that is mapped.)"""
+    with contextlib.suppress(OSError, ValueError):
+        return sys.platform != "win32" and path.stat().st_size > MAPPED_BYTES
+    return False
+
+
+def _mapped(path: Path, what: str) -> tuple[bytes, Entries]:
+    """The header, and the tensors as parts of the file, which are read when they are used."""
+    try:
+        with open(path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = length.to_bytes(8, "little") + file.read(length)
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # The library checks the header against the size of the file.
+        with safetensors.safe_open(path, "numpy"):
+            pass
+    except OSError as error:
+        text = f"cannot read {str(path)!r}: {_reason(error)}"
+        raise WgccError("weights", text, str(path)) from None
+    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+        raise _no_file(what, error) from None
+    data, start = memoryview(memory), len(header)
+    specs = parse_json(header[8:], what, length, "weights")
+    return header, [
+        (
+            name,
+            {
+                **spec,
+                "data": data[start + spec["data_offsets"][0] : start + spec["data_offsets"][1]],
+            },
+        )
+        for name, spec in specs.items()
+        if name != "__metadata__"
+    ]
+
+
+def _deserialized(data: bytes, what: str) -> Entries:
+    try:
+        found: Entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
+    except (safetensors.SafetensorError, ValueError, TypeError) as error:
+        raise _no_file(what, error) from None
+    return found
+
+
+def _no_file(what: str, error: Exception) -> WgccError:
+    return WgccError("weights", f"{what} is not a safetensors file: {error}", what)
 
 
 def _read(path: str | Path) -> bytes:
@@ -168,5 +209,5 @@ def _crc(tensors: Mapping[str, Array]) -> int:
     total = 0
     for name in sorted(tensors):
         total = zlib.crc32(name.encode(), total)
-        total = zlib.crc32(np.ascontiguousarray(tensors[name]).tobytes(), total)
+        total = zlib.crc32(bytes_of(tensors[name]), total)
     return total

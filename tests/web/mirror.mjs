@@ -28,8 +28,13 @@ const {
 process.stdout.write(
   JSON.stringify({
     plans: plans.map(text => attempt(() => checkPlan(JSON.parse(text)).model.name)),
-    draws: draws.map(({ tensor, seed, name }) =>
-      attempt(() => hex(initialValues(tensor, seed, name))),
+    draws: await Promise.all(
+      draws.map(({ tensor, seed, name }) =>
+        initialValues(tensor, seed, name).then(
+          words => attempt(() => hex(words)),
+          error => ({ code: error.code ?? `${error.stack}`, field: error.field }),
+        ),
+      ),
     ),
     orders: await Promise.all(
       orders.map(async ({ seed, count, epoch }) => Array.from(await shuffled(seed, count, epoch))),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
-from wgcc.bundle.initial_weights import initial_weights, tensors_of
+from wgcc.bundle.initial_weights import InitialValues, tensors_of
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import safetensors_bytes
@@ -17,6 +17,9 @@ from wgcc.bundle.web import web_files
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
+
+# Bytes of drawn values up to which a bundle holds them.
+MOST_STORED = 8_000_000
 
 
 def bundle_files(
@@ -42,14 +45,19 @@ def bundle_files(
 
 def complete_plan(
     planned: Planned, program: Program, given: Mapping[str, Array] | None = None
-) -> tuple[Plan, bytes]:
-    """The plan with the parts that depend on initial values, and the weights file.
+) -> tuple[Plan, bytes | None]:
+    """The plan with the parts that depend on initial values, and the weights file, if there is one.
 
-    The plan records the digest of the file and the seed that its values were drawn from.
+    The plan records the digest of the file and the seed that its values were drawn from. Many
+    values that anybody can draw again are not stored.
     """
-    values = {**initial_weights(program), **(given or {})}
-    weights = _weights_bytes(program, values)
-    record: dict[str, Any] = {"sha256": hashlib.sha256(weights).hexdigest()}
+    drawn = InitialValues(program)
+    is_stored = bool(given) or drawn.bytes <= MOST_STORED
+    values = {**drawn, **(given or {})} if is_stored else drawn
+    weights = _weights_bytes(program, values) if is_stored else None
+    record: dict[str, Any] = {}
+    if weights is not None:
+        record["sha256"] = hashlib.sha256(weights).hexdigest()
     if not given:
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
@@ -57,9 +65,11 @@ def complete_plan(
     return with_twin_digests(plan, _files_to_run(plan, planned, weights)), weights
 
 
-def _files_to_run(plan: Plan, planned: Planned, weights: bytes) -> dict[str, bytes]:
+def _files_to_run(plan: Plan, planned: Planned, weights: bytes | None) -> dict[str, bytes]:
     """What a runtime needs of a bundle beside kernels: the plan first, then values and the twin."""
-    files = {"plan.json": plan_text(plan).encode("utf-8"), WEIGHTS: weights}
+    files = {"plan.json": plan_text(plan).encode("utf-8")}
+    if weights is not None:
+        files[WEIGHTS] = weights
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)
     if planned.twin:

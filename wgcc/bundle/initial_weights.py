@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from wgcc.errors import WgError
+from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program, Tensor
 from wgcc.ir.state_names import is_optimizer_state
 from wgcc.lazy_numpy import Array
@@ -13,19 +14,40 @@ from wgcc.spelling import did_you_mean
 
 
 def initial_weights(program: Program) -> dict[str, Array]:
-    """Drawn values of parameters and state; moments start at zero and are not stored."""
-    from wgcc_runtime.initial import initial_values
+    return dict(InitialValues(program))
 
-    found = {}
-    for name, tensor in {**program.params, **program.state}.items():
-        # An `external` tensor has no values until the caller gives them.
-        if is_optimizer_state(name) or tensor.init.kind in ("copy", "external"):
-            continue
+
+class InitialValues(Mapping[str, Array]):
+    """Parameters and state by name, each drawn when it is asked for.
+
+    Moments of optimizers start at zero and are not among them; an `external` tensor has no values
+    until the caller gives them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._seed = program.seed
+        self._tensors = {
+            name: tensor
+            for name, tensor in {**program.params, **program.state}.items()
+            if not is_optimizer_state(name) and tensor.init.kind not in ("copy", "external")
+        }
+
+    @property
+    def bytes(self) -> int:
+        return sum(DTYPE_TABLE[t.type.dtype].bytes * t.type.size for t in self._tensors.values())
+
+    def __getitem__(self, name: str) -> Array:
+        from wgcc_runtime.initial import initial_values
+
+        tensor = self._tensors[name]
         record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
-        found[name] = initial_values(
-            record, tensor.type.shape, program.seed, name, tensor.type.dtype
-        )
-    return found
+        return initial_values(record, tensor.type.shape, self._seed, name, tensor.type.dtype)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def read_weights(path: Path, program: Program) -> dict[str, Array]:
@@ -47,7 +69,7 @@ def read_weights(path: Path, program: Program) -> dict[str, Array]:
         raise WgError(error.message) from None
 
 
-def tensors_of(program: Program, names: Mapping[str, Array]) -> dict[str, Tensor]:
+def tensors_of(program: Program, names: Iterable[str]) -> dict[str, Tensor]:
     return {name: program.params.get(name) or program.state[name] for name in names}
 
 

@@ -28,6 +28,8 @@ _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
 _RUNTIME = re.compile(r"\w+\.(css|js|txt)")
 _KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
 
+PIECE = 1 << 20
+
 OldPlan = Mapping[str, Any]
 
 
@@ -92,11 +94,11 @@ def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
 
 
 def _is_trained(path: Path, plan: OldPlan) -> bool:
-    data, record = path.read_bytes(), plan.get("weights")
+    record = plan.get("weights")
     if isinstance(record, dict):
-        return _digest(data) != record.get("sha256")
+        return _file_digest(path) != record.get("sha256")
     # Bundles of earlier versions do not record it; only a checkpoint has metadata.
-    header = read_header(data)
+    header = read_header(path.read_bytes())
     return not isinstance(header, dict) or "__metadata__" in header
 
 
@@ -116,6 +118,15 @@ def _source(plan: OldPlan) -> str:
     model = plan.get("model")
     name = model.get("source") if isinstance(model, dict) else None
     return name if isinstance(name, str) and SOURCE_NAME.fullmatch(name) else ""
+
+
+def _file_digest(path: Path) -> str:
+    """Piece by piece: weights may be large."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def _digest(data: bytes) -> str:

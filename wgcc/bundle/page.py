@@ -15,6 +15,7 @@ from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.data_file import preparation_text_of, title_of
+from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.runtime_js import runtime_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.strip import strip_css, strip_javascript
@@ -23,6 +24,8 @@ from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
+# Bytes of weights up to which they are inside the page.
+MOST_INSIDE = 8_000_000
 _INLINE = re.compile(r"<!-- inline ([\w. ]+) -->")
 
 
@@ -98,12 +101,15 @@ def _joined(parts: Iterable[str]) -> str:
 def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
+    weights = files.get(WEIGHTS)
+    is_beside = weights is not None and len(weights) > MOST_INSIDE
     bundle = fill(
         strip_javascript(template("page/bundle.js")),
         PLAN=plan_literal(files),
         KERNELS=kernels_literal(files),
         SOURCE=json.dumps(source, ensure_ascii=False),
-        WEIGHTS=bytes_literal(files.get("weights.safetensors")),
+        WEIGHTS=bytes_literal(None if is_beside else weights),
+        FILE_BESIDE=_file_beside(weights) if is_beside else "undefined",
         TWIN=bytes_literal(files.get("twin.wasm")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal or seal_text(files),
@@ -112,6 +118,10 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     )
     names = strip_javascript(template("page/runtime_names.js"))
     return _joined([_runtime_objects(), bundle, names])
+
+
+def _file_beside(weights: bytes | None) -> str:
+    return json.dumps({"name": WEIGHTS, "size": len(weights or b"")}, separators=(",", ":"))
 
 
 def _runtime_objects() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
@@ -19,8 +20,12 @@ def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
     header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
-    words = [np.ascontiguousarray(array).tobytes() for _, array in tensors.values()]
-    return struct.pack("<Q", len(text)) + text + b"".join(words)
+    # A stream gives its content without another copy.
+    file = io.BytesIO()
+    file.write(struct.pack("<Q", len(text)) + text)
+    for _, array in tensors.values():
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return file.getvalue()
 
 
 def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ values that were not given.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from wgcc.bundle.changes import make_changes
@@ -35,9 +36,11 @@ def make_selftest(
 ) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     missing = _missing(program, values)
-    values = {**values, **{name: np.zeros(missing[name].type.shape) for name in missing}}
     for name, graph in program.entries.items():
-        if any(value.name in missing for value in (*graph.params, *graph.state)):
+        sources = (*graph.params, *graph.state)
+        if any(value.name in missing for value in sources):
+            continue
+        if sum(value.type.size for value in sources) > MOST_WORK:
             continue
         steps = STEPS if plan["entries"][name]["training"] else 1
         if effort(graph) * steps > MOST_WORK:
@@ -84,7 +87,9 @@ def _test_entry(
     """Inputs are drawn by the `keys` of their tensors, as in the runtimes."""
     from wgcc_runtime.drawn import drawn_input
 
-    session = Session(program, values, values)
+    used = _used(program, graph)
+    held = {name: values[name] for name in (*used.params, *used.state) if name in values}
+    session = Session(used, held, held)
     before = {**session.params, **session.state}
     outputs = []
     for step in range(steps):
@@ -103,6 +108,18 @@ def _test_entry(
     }
     changes = make_changes(session, before, graph.name)
     return {**test, "changes": changes} if changes["tensors"] else test
+
+
+def _used(program: Program, graph: Graph) -> Program:
+    """The program with the tensors that this entry uses, and those that one of them starts as."""
+    names = {value.name for value in (*graph.params, *graph.state)}
+    tensors = {**program.params, **program.state}
+    names |= {tensors[name].init.of for name in names}
+    return replace(
+        program,
+        params={name: tensor for name, tensor in program.params.items() if name in names},
+        state={name: tensor for name, tensor in program.state.items() if name in names},
+    )
 
 
 def _is_usable(array: Array, precision: str) -> bool:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from wgcc.bundle.plan import Plan
 
+# A twin with more memory is not run during a build.
+MOST_BYTES = 1 << 30
+
 
 def with_twin_digests(plan: Plan, files: Mapping[str, bytes]) -> Plan:
     """`files` has what the twin needs to run. Without wasmtime, or values, nothing is recorded."""
@@ -14,7 +17,7 @@ def with_twin_digests(plan: Plan, files: Mapping[str, bytes]) -> Plan:
     from wgcc_runtime.selftest import twin_digests
 
     entries = plan["selftest"]["entries"]
-    if "twin" not in plan or not entries:
+    if "twin" not in plan or not entries or plan["twin"]["bytes"] > MOST_BYTES:
         return plan
     try:
         with open_twin(lambda name, most: files.get(name)) as model:

@@ -175,8 +175,8 @@ export interface LoadOptions {
   /** Run the whole model in a worker of its own, in browsers and Deno. Everything else is the same; `device` is undefined. */
   worker?: boolean;
   signal?: AbortSignal;
-  /** The stage `weights` counts bytes, `kernels` kernels, `tune` profiles. */
-  onProgress?(progress: { readonly stage: 'weights' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
+  /** The stage `weights` counts bytes of a file, `values` bytes of many values that are drawn, `kernels` kernels, `tune` profiles. */
+  onProgress?(progress: { readonly stage: 'weights' | 'values' | 'kernels' | 'tune'; readonly done: number; readonly total: number }): void;
 }
 
 export interface GenerateOptions {

@@ -1,0 +1,151 @@
+"""Many weights: where a bundle holds them, how files of them are read and written."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save, save_file
+
+import wgcc.bundle.emit as emit
+import wgcc.bundle.page as pages
+import wgcc_runtime
+import wgcc_runtime.weights as weights
+from building import TWIN
+from web_stacks import build_web, run_node
+from wgcc.bundle.initial_weights import initial_weights
+from wgcc.compiler import compile_file
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.safetensors_file import file_pieces
+
+MODEL = """
+model Large {
+  seed = 11
+  param w: f32[300, 500] ~ normal(0.0, 0.5)
+  optimizer opt: adam { lr = 0.1 }
+  entry train(x: f32[2, 300]) -> (loss: f32) {
+    loss = mean((x @ w) ** 2)
+    minimize loss with opt
+    return loss
+  }
+  entry predict(x: f32[2, 300]) -> (y: f32[2, 500]) = x @ w
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "model.wg"
+    path.write_text(MODEL, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def drawn(model: Path) -> Path:
+    """A bundle without a file of weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emit, "MOST_STORED", 1000)
+        return build_web(model, model.parent / "drawn")
+
+
+@pytest.fixture(scope="module")
+def beside(model: Path) -> Path:
+    """A bundle whose page does not hold the weights."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "MOST_INSIDE", 1000)
+        return build_web(model, model.parent / "beside")
+
+
+def test_drawn_values_are_not_stored(model: Path, drawn: Path) -> None:
+    wanted = initial_weights(compile_file(model).program)
+    assert not (drawn / "weights.safetensors").exists()
+    with wgcc_runtime.load(drawn, device=TWIN) as loaded:
+        assert loaded.plan.weights == {"seed": 11}
+        np.testing.assert_array_equal(loaded.params()["w"], wanted["w"])
+        assert wgcc_runtime.run_selftest(loaded)
+        loaded.train(x=np.ones((2, 300), np.float32))
+        loaded.save(drawn / "weights.safetensors", optimizer=False)
+        trained = loaded.params()["w"]
+    # Trained weights take their place; the self-test still is about what was built.
+    with wgcc_runtime.load(drawn, device=TWIN) as loaded:
+        np.testing.assert_array_equal(loaded.params()["w"], trained)
+        assert all(result.passed for result in wgcc_runtime.run_selftest(loaded))
+    (drawn / "weights.safetensors").unlink()
+
+
+def test_trained_weights_are_kept_by_the_next_build(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emit, "MOST_STORED", 1000)
+    compile_file(model).write(tmp_path / "b")
+    save_file({"w": np.ones((300, 500), np.float32)}, tmp_path / "b" / "weights.safetensors")
+    compile_file(model, seed=12).write(tmp_path / "b")
+    assert (tmp_path / "b" / "weights.trained.safetensors").exists()
+    assert not (tmp_path / "b" / "weights.safetensors").exists()
+
+
+def test_pages_without_weights_inside(model: Path, drawn: Path, beside: Path) -> None:
+    assert (beside / "index.html").stat().st_size < 1_500_000
+    seen = run_node("large_weights.mjs", str(model.parent))
+    assert seen["problems"] == []
+    first = initial_weights(compile_file(model).program)["w"].ravel()[:4]
+    for where in ("disk", "served", "apart", "drawn"):
+        np.testing.assert_array_equal(np.float32(seen[where]["first"]), first, where)
+    assert "weights.safetensors (0.6 MB), which is beside this page" in seen["card"]
+    assert seen["isCardGone"]
+    assert any(line.endswith(" of 0.6 MB") for line in seen["served"]["said"])
+
+
+MIXED = {
+    "b/z": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "a": np.float32(2.5),
+    "é": np.arange(3, dtype=np.int64),
+    "flags": np.array([True, False]),
+    "half": np.ones(3, np.float16),
+    "bytes": np.arange(5, dtype=np.uint8),
+    "none": np.zeros((0, 4), np.float64),
+    "counts": np.arange(2, dtype=np.uint32),
+}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"wgcc": '{"é": "\\"x\\""}'}])
+def test_files_are_those_of_the_library(metadata: dict[str, str]) -> None:
+    arrays = {name: np.asarray(array) for name, array in MIXED.items()}
+    assert b"".join(file_pieces(arrays, metadata)) == save(arrays, metadata or None)
+
+
+def test_a_large_file_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "w.safetensors"
+    arrays = {"w": np.random.default_rng(1).normal(size=(2000, 1000)).astype(np.float32)}
+    facts: dict[str, Any] = {"model": "M"}
+    weights.save_weights(path, arrays, facts)
+    monkeypatch.setattr(weights, "MAPPED_BYTES", 1000)
+    tracemalloc.start()
+    found, read = weights.load_weights(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < arrays["w"].nbytes / 4
+    assert read["model"] == "M"
+    np.testing.assert_array_equal(found["w"], arrays["w"])
+    np.testing.assert_array_equal(load_file(path)["w"], arrays["w"])
+    data = path.read_bytes()
+    for broken, words in (
+        (data[:-4], "is not a safetensors file"),
+        (data[:-4] + b"\x00\x00\x80\x7f", "is damaged"),
+        (b"\xff" * 8 + data[8:], "is not a safetensors file"),
+    ):
+        path.write_bytes(broken)
+        with pytest.raises(WgccError, match=words):
+            weights.load_weights(path)
+
+
+def test_saving_takes_no_second_copy(tmp_path: Path) -> None:
+    arrays = {"w": np.zeros((2000, 1000), np.float32)}
+    tracemalloc.start()
+    weights.save_weights(tmp_path / "w.safetensors", arrays, {"model": "M"})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < arrays["w"].nbytes / 4
