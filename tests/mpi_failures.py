@@ -31,14 +31,16 @@ def failing(_: object) -> None:
 
 
 @contextlib.contextmanager
-def broken(owner: Any, name: str, after: int = 0) -> Iterator[None]:
+def broken(
+    owner: Any, name: str, after: int = 0, error: type[BaseException] = ValueError
+) -> Iterator[None]:
     """A function that works so many times."""
     original, calls = getattr(owner, name), []
 
     def function(*given: Any, **options: Any) -> Any:
         calls.append(name)
         if len(calls) > after:
-            raise ValueError("injected")
+            raise error("injected")
         return original(*given, **options)
 
     with mock.patch.object(owner, name, function):
@@ -85,6 +87,7 @@ RARE = ("local steps", "finish of a round")
 ENDING: dict[str, Callable[[], Any]] = {
     "values": lambda: broken(Worker, "values", 3),
     "finish": lambda: broken(Worker, "_write_floats", 3),
+    "interrupt": lambda: broken(Worker, "_take", 3, KeyboardInterrupt),
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from wgcc import __version__
-from wgcc.cli.printing import is_muted, print_error, say
+from wgcc.cli.printing import print_error, say
 from wgcc.errors import WgError
 
 COMMANDS = (
@@ -104,9 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        if not is_muted():
-            error.show()
-        return error.exit_code
+        from wgcc.cli.usage_errors import report
+
+        return report(error, sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:
         # The reader of our output closed the pipe. Without this, Python would report it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

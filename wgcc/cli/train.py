@@ -16,7 +16,7 @@ from wgcc.cli.data import DataOptions, data_options, say_reading
 from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
-from wgcc.cli.printing import mute, say, show_json
+from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 
 if TYPE_CHECKING:
@@ -152,15 +152,19 @@ def command(
 
 
 def run(job: Job, as_json: bool) -> None:
-    from wgcc.cli.train_together import run_mpi, run_ray
-    from wgcc_runtime.distributed.launchers import launch
-    from wgcc_runtime.mpi import is_parallel
+    from wgcc.cli.train_together import run_mpi, run_ray, started_together
 
-    if launch().rank > 0:
-        mute()
-    parallel = is_parallel()
-    refuse_without_effect(job.worker_options(), launch().command if parallel else "")
-    if parallel:
+    launcher = started_together()
+    try:
+        refuse_without_effect(job.worker_options(), launcher)
+    except click.UsageError as error:
+        if not launcher:
+            raise
+        # All processes raise it.
+        if not is_muted():
+            error.show()
+        raise click.exceptions.Exit(error.exit_code) from None
+    if launcher:
         run_mpi(job, as_json)
     elif job.workers:
         run_ray(job, as_json)

@@ -8,7 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from wgcc.cli.failures import warnings_printed
+from wgcc.cli.group import PROBLEM
 from wgcc.cli.printing import mute, say
 from wgcc.cli.train import Interruption, Job, check_batch, evaluation_of, read_for, summary
 
@@ -17,18 +20,44 @@ if TYPE_CHECKING:
     from wgcc_runtime.mpi import Processes
 
 
+def started_together() -> str:
+    """What started this process with others, such as `mpiexec`, or nothing."""
+    from wgcc_runtime.distributed.launchers import launch
+    from wgcc_runtime.mpi import is_parallel
+
+    found = launch()
+    if not is_parallel():
+        return ""
+    if found.rank > 0:
+        mute()
+    return found.command
+
+
 def run_mpi(job: Job, as_json: bool) -> None:
     """Every process runs this; rank 0 alone prints and writes."""
     from wgcc_runtime.distributed.launchers import launch
-    from wgcc_runtime.mpi import Processes
 
-    processes = Processes()
-    if processes.rank > 0:
-        mute()
+    processes = _joined()
     with processes.together():
+        # As others do whose arguments are wrong: see `usage_errors`.
+        processes.agree(lambda: None)
         done, history, seconds = _train_mpi(job, processes)
     prefix = f"{launch().command} -n {processes.size} "
     summary(done, job, history, seconds, as_json and processes.rank == 0, prefix)
+
+
+def _joined() -> Processes:
+    from wgcc_runtime.distributed.launchers import end_others
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.mpi import Processes
+
+    try:
+        return Processes()
+    except WgccError as error:
+        # Perhaps MPI is missing on this machine only: whichever it is, it says so.
+        click.echo(f"error[{error.code}]: {error.message}", err=True)
+        end_others(PROBLEM)
+        raise click.exceptions.Exit(PROBLEM) from None
 
 
 def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:

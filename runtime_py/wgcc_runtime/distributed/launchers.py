@@ -5,6 +5,7 @@ Nothing of MPI is loaded for this, since most processes are started alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,17 @@ def launch(variables: Mapping[str, str] = os.environ) -> Launch:
     if rank is None and size is None:
         return Launch("", 1, 0)
     return Launch("mpiexec", size, rank or 0)
+
+
+def end_others(code: int) -> None:
+    """Ends the processes that were started with this one, if it cannot do so by MPI itself.
+
+    MPICH and Intel MPI go on when one of them exits before it has joined; others end by themselves.
+    """
+    manager = os.environ.get("PMI_FD", "")
+    if manager.isdigit():
+        with contextlib.suppress(OSError):
+            os.write(int(manager), f"cmd=abort exitcode={code}\n".encode())
 
 
 def _first(names: Sequence[str], variables: Mapping[str, str]) -> int | None:

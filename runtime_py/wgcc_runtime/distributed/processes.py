@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from socket import gethostname
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,8 +51,13 @@ class Processes:
     def agree(self, work: Callable[[], T]) -> T:
         """Runs `work` everywhere; an error of one process is raised by all."""
         result, error = _tried(work)
-        self._raise_first(self.comm.allgather(_as_sent(error)), error)
+        self._raise_first(self.failures(error), error)
         return result  # type: ignore[return-value]
+
+    def failures(self, error: Exception | None) -> list[Failure | None]:
+        """What each process has as its error: those of the others are in a call of `agree`."""
+        found: list[Failure | None] = self.comm.allgather(_as_sent(error))
+        return found
 
     def gather(self, work: Callable[[], T]) -> list[T]:
         """Runs `work` everywhere; all get all results, in the order of ranks."""
@@ -129,7 +135,7 @@ def _mpi() -> Any:
         # A RuntimeError: there is mpi4py, but no MPI library.
         found, reason = launch(), str(error).split("\n", 1)[0]
         text = f"{found.command} started {found.processes}, but " if found.command else ""
-        text += "mpi4py cannot be imported"
+        text += f"mpi4py cannot be imported on {gethostname()}"
         raise WgccError("no-mpi", f"{text} ({reason}): pip install 'wgcc[mpi]'") from None
     return MPI
 
