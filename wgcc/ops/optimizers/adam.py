@@ -1,7 +1,7 @@
 """adam_update(p*n, g*n, m*n, v*n, [top*n], step_size, correction, scale, [decay], [apply]).
 
 PyTorch's Adam (decay "l2") and AdamW (decay "decoupled", with the scalar decay = lr weight_decay).
-step_size = lr / (1 - beta1^t) and correction = sqrt(1 - beta2^t) are computed outside, once per
+step_size = lr / (1 - beta1^t) and correction = 1 / sqrt(1 - beta2^t) are computed outside, once per
 step. Attributes: n, beta1, beta2, eps, amsgrad (false: the lists `top` are absent), decay,
 clip_value (or None), gated. Results: the new p, m, v and top.
 """
@@ -29,19 +29,19 @@ def form(attrs: Attrs) -> UpdateForm:
     if attrs["amsgrad"]:
         lines.append("top = max(top, v);")
     spread = kept[-1]
-    lines.append(f"p = p - step_size * m / (sqrt({spread}) / correction + {eps});")
+    lines.append(f"p = p - step_size * m / (sqrt({spread}) * correction + {eps});")
     scalars = ("step_size", "correction")
     return UpdateForm(("p", "g", *kept), scalars, ("p", *kept), "\n".join(lines))
 
 
 def step(values: Mapping[str, Array], attrs: Attrs) -> Mapping[str, Array]:
     # m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g²,
-    # p -= step_size m / (√v / correction + eps); with amsgrad the largest v so far
+    # p -= step_size m / (√v correction + eps); with amsgrad the largest v so far
     g, beta1, beta2 = values["g"], attrs["beta1"], attrs["beta2"]
     m = beta1 * values["m"] + (1 - beta1) * g
     v = beta2 * values["v"] + (1 - beta2) * np.square(g)
     top = np.maximum(values["top"], v) if attrs["amsgrad"] else v
-    denominator = np.sqrt(top) / values["correction"] + attrs["eps"]
+    denominator = np.sqrt(top) * values["correction"] + attrs["eps"]
     p = values["p"] - values["step_size"] * m / denominator
     return {"p": p, "m": m, "v": v, **({"top": top} if attrs["amsgrad"] else {})}
 
@@ -81,7 +81,7 @@ def rule(inputs: StepInputs) -> UpdateCall:
     beta1, beta2 = inputs.fixed["betas"]
     first, second = bias_correction(inputs.step, beta1), bias_correction(inputs.step, beta2)
     step_size = inputs.lr.apply("div", first, name=f"{inputs.optimizer}.step_size")
-    correction = second.apply("sqrt", name=f"{inputs.optimizer}.correction")
+    correction = second.apply("rsqrt", name=f"{inputs.optimizer}.correction")
     amsgrad = inputs.fixed["amsgrad"]
     attrs = {"beta1": beta1, "beta2": beta2, "eps": inputs.fixed["eps"], "amsgrad": amsgrad}
     moments = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else [])]

@@ -32,7 +32,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   g = g * scale;
   m = m + 0.09999999999999998f * (g - m);
   v = 0.999f * v + 0.0010000000000000009f * g * g;
-  p = p - step_size * m / (sqrt(v) / correction + 1e-08f);
+  p = p - step_size * m / (sqrt(v) * correction + 1e-08f);
   y0[i] = p;
   y1[i] = m;
   y2[i] = v;

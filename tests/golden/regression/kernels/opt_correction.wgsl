@@ -57,10 +57,10 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let mul_2 = (cast_0 * (-0.0010005003335835344f));
   let expm1_1 = wg_expm1(mul_2);
   let neg_1 = (-expm1_1);
-  let sqrt_0 = sqrt(neg_1);
+  let rsqrt_0 = inverseSqrt(neg_1);
   scalars[1u] = bitcast<u32>(mul_0);
   y0[0u] = sum_1;
   scalars[0u] = add_1;
   scalars[2u] = bitcast<u32>(div_0);
-  scalars[3u] = bitcast<u32>(sqrt_0);
+  scalars[3u] = bitcast<u32>(rsqrt_0);
 }

@@ -142,12 +142,12 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let mul_8 = (cast_2 * (-0.0010005003335835344f));
   let expm1_1 = wg_expm1(mul_8);
   let neg_1 = (-expm1_1);
-  let sqrt_0 = sqrt(neg_1);
+  let rsqrt_0 = inverseSqrt(neg_1);
   let mul_9 = (sum_2 * 0.1f);
   scalars[1u] = bitcast<u32>(div_1);
   scalars[4u] = add_1;
   scalars[5u] = bitcast<u32>(where_4);
   scalars[6u] = bitcast<u32>(div_2);
-  scalars[7u] = bitcast<u32>(sqrt_0);
+  scalars[7u] = bitcast<u32>(rsqrt_0);
   scalars[2u] = bitcast<u32>(mul_9);
 }
