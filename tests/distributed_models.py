@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+import wgcc_runtime
 from building import build
+from wgcc_runtime.distributed.agreement import Wants
+from wgcc_runtime.distributed.worker import Worker
 
 MLP = """
 dim B = 32
@@ -143,3 +146,23 @@ def same_bits(one: Path, other: Path) -> bool:
 
 def parameters(values: Mapping[str, Any]) -> dict[str, bytes]:
     return {name: value.tobytes() for name, value in values.items()}
+
+
+def mixed_by_hand(bundle: Path, steps: list[int]) -> dict[str, Any]:
+    """A round of two workers, the first ahead; of all batches in turn each takes its first."""
+    values = []
+    for rank in range(2):
+        with wgcc_runtime.load(bundle, device="wasm", threads=1, seed=3) as model:
+            worker = Worker(model, "train", data_for("noisy"), 3)
+            worker.assign(rank)
+            for place in range(rank, rank + 2 * steps[rank], 2):
+                worker.local_steps([place], Wants(), lambda: False)
+            values.append({**model.params(), **model.state()})
+    return {name: _mixed(name, [v[name] for v in values], steps) for name in values[0]}
+
+
+def _mixed(name: str, values: list[Any], steps: list[int]) -> Any:
+    if values[0].dtype != np.float32 or "/acc/" in name:
+        return values[0]
+    parts = [v.astype(np.float64) * (n / sum(steps)) for v, n in zip(values, steps, strict=True)]
+    return (parts[0] + parts[1]).astype(np.float32)

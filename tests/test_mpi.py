@@ -24,6 +24,7 @@ from distributed_models import (
     assert_close,
     data_for,
     make,
+    mixed_by_hand,
     same_bits,
 )
 from wgcc_runtime.batches import ArraySource, Length
@@ -207,7 +208,8 @@ def test_one_machine_continues_with_the_rows_that_follow(noisy: Path, tmp_path: 
 @pytest.mark.parametrize("momentum", ["0", "0.9"])
 def test_rare_exchange_resumes_to_the_bit(momentum: str, noisy: Path, tmp_path: Path) -> None:
     whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
-    rare = ("--sync-every", "4", "--outer-momentum", momentum, "--outer-lr", "0.7", "--out")
+    rare = ("--sync-every", "4", "--outer-momentum", momentum, "--outer-lr", "0.7")
+    rare += ("--sync-slack", "inf", "--out")
     for options in (
         ("--steps", "20", *rare, str(whole)),
         ("--steps", "8", *rare, str(parts)),
@@ -223,3 +225,18 @@ def test_another_library_of_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "from wgcc_runtime import mpi; mpi.Processes()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "started 4 processes, but mpi4py sees 1: they are of different" in done.stderr
+
+
+def test_workers_of_mixed_speeds_weigh_by_rows(tmp_path: Path) -> None:
+    """The slow one sends what it has done when the fast one has long been ready."""
+    text = NOISY.replace("accumulate = 2", "accumulate = 3")
+    bundle, out = make(tmp_path, "noisy", text, 4), tmp_path / "out.safetensors"
+    code, lines, err = mpiexec(
+        2, sys.executable, str(ROOT / "tests" / "mpi_slow.py"), str(bundle), str(out)
+    )
+    assert code == 0, err
+    rows = [int(found) for found in re.findall(r"(\d+) rows", lines)]
+    assert rows[0] == 80 and 2 <= rows[1] // 4 < 15, lines
+    found = load_file(out)
+    for name, value in mixed_by_hand(bundle, [n // 4 for n in rows]).items():
+        assert found[name].tobytes() == value.tobytes(), name

@@ -14,22 +14,35 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import ray as cluster
-import wasmtime
-from safetensors import safe_open
+from safetensors.numpy import load_file
 
+import line_twin
 import wgcc_runtime
-from adapters import ROOT, running_on
-from distributed_models import MODELS, NOISY, STEPS, assert_close, data_for, make, same_bits
+from adapters import NAMES, ROOT, environment
+from distributed_models import (
+    MODELS,
+    NOISY,
+    STEPS,
+    assert_close,
+    data_for,
+    make,
+    mixed_by_hand,
+    same_bits,
+)
+from ray_broken_import import BrokenWorker
+from ray_runs import Killer, fit, position, second_machine, taken_cores
+from ray_workers import DEATHS, MortalWorker, SlowWorker
 from wgcc_runtime import WgccError, ray
+from wgcc_runtime.distributed import ray_members
 from wgcc_runtime.distributed.identity import Identity, check_equal
-from wgcc_runtime.distributed.ray_team import Member
-from wgcc_runtime.distributed.trap_handlers import kept_trap_handlers
-from wgcc_runtime.history import History, Report
+from wgcc_runtime.distributed.ray_members import Member
+from wgcc_runtime.history import Report
 
 # Ray leaves sockets and files to be closed at exit.
 pytestmark = [
@@ -38,26 +51,25 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-CORES = 5
+CORES, GPUS = 5, 2
+# A machine that is lost counts as dead after two seconds, not fifteen.
+FAST = {"RAY_health_check_period_ms": "1000", "RAY_health_check_failure_threshold": "2"}
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """One cluster for all tests; a worker takes one of its cores."""
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One cluster for all tests; its GPUs are the two software adapters."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py"), str(ROOT / "tests")])
     before = dict(os.environ)
     os.environ.update({"PYTHONPATH": path, "RAY_IGNORE_UNHANDLED_ERRORS": "1"})
-    os.environ.update(running_on("wasm"))
-    wasmtime.Engine()  # so that its handlers of traps are there before Ray's
-    with kept_trap_handlers():
-        found = cluster.init(
-            "local", num_cpus=CORES, include_dashboard=False, log_to_driver=False,
-            logging_level=50, object_store_memory=100 << 20,
-        )  # fmt: skip
+    os.environ.update({**FAST, DEATHS: str(tmp_path_factory.mktemp("deaths"))})
+    os.environ.update(environment(*NAMES))
+    found = cluster.init(
+        "local", num_cpus=CORES, num_gpus=GPUS, include_dashboard=False, log_to_driver=False,
+        logging_level=50, object_store_memory=100 << 20,
+    )  # fmt: skip
     yield str(found.address_info["address"])
-    with kept_trap_handlers():
-        cluster.shutdown()
-    assert_a_trap_is_an_error()
+    cluster.shutdown()
     # What Ray leaves open is closed here, not in the middle of a later test.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -66,54 +78,11 @@ def address() -> Iterator[str]:
     os.environ.update(before)
 
 
-def assert_a_trap_is_an_error() -> None:
-    """Without the handlers of wasmtime, the process would end here."""
-    engine = wasmtime.Engine()
-    module = wasmtime.Module(engine, '(module (func (export "f") unreachable))')
-    store = wasmtime.Store(engine)
-    function = wasmtime.Instance(store, module, []).exports(store)["f"]
-    with pytest.raises(wasmtime.Trap):
-        function(store)
-
-
-def test_a_trap_of_a_twin_is_still_an_error(address: str) -> None:
-    assert_a_trap_is_an_error()
-
-
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("noisy")
     make(folder, "noisy", NOISY, 4)
     return folder
-
-
-def fit(bundle: Path, name: str, workers: Any, **options: Any) -> History:
-    return ray.fit(bundle, data_for(name), workers, device="wasm", **options)
-
-
-def position(checkpoint: Path) -> int:
-    with safe_open(checkpoint, "np") as file:
-        return int(json.loads(file.metadata()["wgcc"])["data"]["position"])
-
-
-class Killer:
-    """Kills a worker before some steps; `watch` and `stop` are arguments of `fit`."""
-
-    def __init__(self, steps: set[int]) -> None:
-        self._steps, self._calls = steps, 0
-        self._random = random.Random(5)
-        self.killed = 0
-        self._pids: list[int] = []
-
-    def watch(self, members: list[Member]) -> None:
-        self._pids = [member.pid for member in members]
-
-    def stop(self) -> bool:
-        if self._calls in self._steps:
-            os.kill(self._random.choice(self._pids), signal.SIGKILL)
-            self.killed += 1
-        self._calls += 1
-        return False
 
 
 @pytest.mark.usefixtures("address")
@@ -132,26 +101,38 @@ def test_four_workers_are_one_with_a_batch_four_times_as_large(name: str, tmp_pa
     assert all(re.search(r"\d+ % of the time exchanging", line) for line in history.workers)
 
 
+# In the middle of calls, at any moment, while another dead worker is replaced, and while joining.
+PLACES: list[list[str | None]] = [
+    ["after gradients"], ["before reduce"], ["after reduce"], ["before apply"], ["after apply"],
+    [None], [None], [None], ["before gradients", "before assign"],
+    ["after apply", "before everything", "after start"],
+]  # fmt: skip
+
+
 @pytest.mark.usefixtures("address")
-def test_workers_that_are_killed_are_replaced_and_the_bits_stay(noisy: Path) -> None:
-    """Before 10 of 40 steps a worker gets SIGKILL; with dropout, batch norm and accumulation."""
+def test_workers_that_are_killed_are_replaced_and_the_bits_stay(
+    noisy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In 10 of 24 steps workers get SIGKILL; with dropout, batch norm and accumulation."""
+    monkeypatch.setattr(ray_members, "RayWorker", MortalWorker)
     calm, killed = noisy / "calm.safetensors", noisy / "killed.safetensors"
-    fit(noisy / "noisy4", "noisy", 2, steps=40, checkpoint=calm)
-    killer = Killer(set(random.Random(11).sample(range(40), 10)))
+    fit(noisy / "noisy4", "noisy", 3, steps=24, checkpoint=calm)
+    steps = random.Random(11).sample(range(24), len(PLACES))
+    killer = Killer(dict(zip(steps, PLACES, strict=True)))
     lines: list[str] = []
     fit(
-        noisy / "noisy4", "noisy", 2, steps=40, checkpoint=killed,
+        noisy / "noisy4", "noisy", 3, steps=24, checkpoint=killed,
         stop=killer.stop, on_workers=killer.watch, notice=lines.append,
     )  # fmt: skip
-    assert killer.killed == 10 and sum("died" in line for line in lines) == 10
+    died = [line for line in lines if "died" in line]
+    assert len(died) == sum(map(len, PLACES)), lines
+    assert sum("died while it joined" in line for line in died) == 1
     assert same_bits(calm, killed)
 
 
 @pytest.mark.usefixtures("address")
 def test_workers_come_late_and_training_goes_on_with_fewer(noisy: Path) -> None:
     """The cluster is full at first; later there is room, then a worker dies."""
-    taken = [_Sleeper.remote() for _ in range(CORES - 1)]  # type: ignore[attr-defined]
-    cluster.get([sleeper.ready.remote() for sleeper in taken])
     out, counts, pids = noisy / "late.safetensors", [], []
     killed: list[int] = []
 
@@ -171,20 +152,66 @@ def test_workers_come_late_and_training_goes_on_with_fewer(noisy: Path) -> None:
     def enough() -> bool:
         return len(killed) > 0 and counts[-1] > 1
 
-    history = fit(
-        noisy / "noisy4", "noisy", (1, 2), steps=2000, every=1, checkpoint=out,
-        callbacks=[after], on_workers=watch, stop=enough,
-    )  # fmt: skip
+    with taken_cores(CORES - 1) as taken:
+        history = fit(
+            noisy / "noisy4", "noisy", (1, 2), steps=2000, every=1, checkpoint=out,
+            callbacks=[after], on_workers=watch, stop=enough,
+        )  # fmt: skip
     assert counts[:5] == [1] * 5 and history.stopped == "stop"
     steps = [report.step for report in history.reports]
     assert steps == list(range(1, len(steps) + 1)), "no step is lost or made twice"
     assert len(steps) < position(out) <= 2 * len(steps)
 
 
-@cluster.remote(num_cpus=1)
-class _Sleeper:
-    def ready(self) -> None:
-        return None
+def test_a_machine_that_is_lost_for_good_ends_the_training_with_a_checkpoint(
+    noisy: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, calm = noisy / "lost.safetensors", noisy / "found.safetensors"
+    lines: list[str] = []
+    # When the machine is gone, a minute takes three seconds.
+    hurry = SimpleNamespace(monotonic=lambda: time.monotonic() * (20 if lines[2:] else 1))
+    monkeypatch.setattr(ray_members, "time", hurry)
+    with taken_cores(CORES - 1), second_machine(address) as machine:
+
+        def after(report: Report) -> None:
+            if report.step == 4:
+                machine.kill_all_processes(check_alive=False, allow_graceful=False)
+
+        with pytest.raises(WgccError) as caught:
+            fit(
+                noisy / "noisy4", "noisy", 2, steps=1000, every=1, checkpoint=out,
+                callbacks=[after], notice=lines.append, wait=60,
+            )  # fmt: skip
+    error = caught.value
+    assert error.code == "ray" and sum("died" in line for line in lines) == 1, (error, lines)
+    text = "1 of 2 workers joined within 60 s: .* needs 1 core; .*; saved .* at step (\\d+): resume"
+    found = re.search(text, error.message)
+    assert found and position(out) == 2 * int(found[1]), error
+    # What was saved is what an undisturbed training has at that step.
+    fit(noisy / "noisy4", "noisy", 2, steps=int(found[1]), checkpoint=calm)
+    assert same_bits(out, calm)
+
+
+@pytest.mark.usefixtures("address")
+def test_workers_that_die_at_their_start_are_not_started_for_ever(
+    noisy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_members, "RayWorker", BrokenWorker)
+    lines: list[str] = []
+    with pytest.raises(WgccError, match=r"3 workers, one after .*: ImportError: libsome") as caught:
+        fit(noisy / "noisy4", "noisy", 1, steps=4, notice=lines.append)
+    assert caught.value.code == "ray" and len(lines) == 3, lines
+
+
+@pytest.mark.usefixtures("address")
+def test_a_worker_has_the_gpu_that_ray_reserved_for_it(noisy: Path) -> None:
+    bundle, data = noisy / "noisy4", data_for("noisy")
+    history = ray.fit(bundle, data, 2, steps=2, device="webgpu", gpus=1)
+    for name in NAMES.values():
+        assert sum(name in line for line in history.workers) == 1, history.workers
+    # Half a GPU for each: both workers have the same one.
+    history = ray.fit(bundle, data, 2, steps=2, device="webgpu", gpus=0.5)
+    assert sum(NAMES["lavapipe"] in line for line in history.workers) in (0, 2), history.workers
 
 
 def test_a_killed_driver_resumes_to_the_bit(noisy: Path, address: str) -> None:
@@ -206,34 +233,68 @@ def test_a_killed_driver_resumes_to_the_bit(noisy: Path, address: str) -> None:
 
 
 @pytest.mark.usefixtures("address")
-def test_rare_exchange_survives_a_death_and_a_break(noisy: Path) -> None:
+def test_rare_exchange_survives_deaths_and_a_break(
+    noisy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its momentum is in the checkpoint itself."""
+    monkeypatch.setattr(ray_members, "RayWorker", MortalWorker)
     whole, parts = noisy / "rare.safetensors", noisy / "rare-parts.safetensors"
-    rare = {"sync_every": 4, "outer_lr": 0.7, "outer_momentum": 0.9}
+    rare = {"sync_every": 4, "outer_lr": 0.7, "outer_momentum": 0.9, "sync_slack": float("inf")}
     fit(noisy / "noisy4", "noisy", 2, steps=20, checkpoint=whole, **rare)
-    killer = Killer({1})
+    killer = Killer({0: ["after floats"], 1: ["after finish_round"]})
     fit(
         noisy / "noisy4", "noisy", 2, steps=8, checkpoint=parts,
         stop=killer.stop, on_workers=killer.watch, **rare,
     )  # fmt: skip
-    fit(noisy / "noisy4", "noisy", 2, steps=20, checkpoint=parts, resume=True, **rare)
-    assert killer.killed == 1 and same_bits(whole, parts)
+    moved = noisy / "moved.safetensors"
+    parts.rename(moved)
+    fit(noisy / "noisy4", "noisy", 2, steps=20, checkpoint=moved, resume=True, **rare)
+    assert same_bits(whole, moved)
+
+
+@pytest.mark.usefixtures("address")
+def test_workers_of_mixed_speeds_weigh_by_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slow one sends what it has done when the fast one has long been ready."""
+    monkeypatch.setattr(ray_members, "RayWorker", SlowWorker)
+    text = NOISY.replace("accumulate = 2", "accumulate = 3")
+    bundle, out = make(tmp_path, "noisy", text, 4), tmp_path / "out.safetensors"
+    lines: list[str] = []
+    history = fit(
+        bundle, "noisy", 2, steps=20, checkpoint=out, sync_every=20, seed=3, notice=lines.append
+    )
+    rows = [int(re.search(r"(\d+) rows", line)[1]) for line in history.workers]  # type: ignore[index]
+    assert rows[0] == 80 and 2 <= rows[1] // 4 < 10, history.workers
+    assert any(re.match(r"worker 1: .* exchanging, \d+ rows", line) for line in lines)
+    found, expected = load_file(out), mixed_by_hand(bundle, [n // 4 for n in rows])
+    for name, value in expected.items():
+        assert found[name].tobytes() == value.tobytes(), name
+    # Counters, and sums of gradients that belong to them, are those of the one that is ahead.
+    assert found["opt/opt/micro"] == 2 and found["opt/opt/step"] == 6
+    assert position(out) == 40
 
 
 def test_the_command_stops_and_resumes(noisy: Path, address: str, tmp_path: Path) -> None:
     out, wgcc = tmp_path / "out.safetensors", str(Path(sys.executable).parent / "wgcc")
     command = [wgcc, "train", str(noisy / "noisy4"), str(noisy / "noisy.safetensors")]
     command += ["--workers", "2", "--ray", address, "--device", "wasm", "--out", str(out)]
+    command += ["--cores", "2"]
     process = subprocess.Popen(
         [*command, "--steps", "100000", "--every", "1"],
         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stderr is not None
-    while not process.stderr.readline().startswith("step 1/"):
-        assert process.poll() is None
+    first = ""
+    while "step 1/" not in first:
+        assert process.poll() is None, first
+        first += process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    err = process.communicate(timeout=120)[1]
+    err = first + process.communicate(timeout=120)[1]
     assert process.returncode == 130, err
-    assert f"--workers 2 --ray {address} --resume" in err and "worker 1: WebAssembly" in err
+    assert f"--workers 2 --ray {address} --cores 2 --resume" in err
+    # A line for each worker at the first report, and at the end.
+    assert err.count("worker 1: WebAssembly (2 threads) on ") == 2, err
     steps = position(out) // 2 + 3
     history = fit(noisy / "noisy4", "noisy", 2, steps=steps, checkpoint=out, resume=True)
     assert history.steps_done == steps == position(out) // 2
@@ -258,6 +319,8 @@ def few(data: dict[str, Any]) -> None:
         (None, {"entry": "nothing"}, "name", "no entry `nothing`"),
         (None, {"stepz": 4}, "name", "`stepz` is not an option; did you mean `steps`"),
         (None, {"workers": (3, 2)}, "range", "`workers` is a number above 0"),
+        (None, {"gpus": 1, "device": None}, "no-adapter", r"GPU \d of this .* adapters are: none"),
+        (None, {"sync_every": 2, "sync_slack": -1}, "range", "sync_slack is 0 or a positive"),
         (None, {"sync_every": 0}, "range", "`sync_every` is a whole number"),
         (None, {"sync_every": 2, "outer_momentum": 1.0}, "range", "outer_momentum is from 0"),
     ],
@@ -276,6 +339,7 @@ def test_errors(
     with pytest.raises(WgccError, match=text) as caught:
         ray.fit(noisy / "noisy4", data, given.pop("workers"), **given)
     assert caught.value.code == code and not out.exists()
+    assert "\n" not in caught.value.message
 
 
 @pytest.mark.usefixtures("address")
@@ -301,6 +365,24 @@ def test_no_cluster_and_no_ray(noisy: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(WgccError, match=r"pip install 'wgcc\[ray\]'") as caught:
         fit(noisy / "noisy4", "noisy", 2, steps=4)
     assert caught.value.code == "no-ray"
+
+
+def test_programs_with_ray_of_another_version_and_with_models_of_their_own(
+    noisy: Path, address: str, tmp_path: Path
+) -> None:
+    twin = line_twin.write_bundle(tmp_path / "twin")
+    program = ROOT / "tests" / "ray_own_code.py"
+    done = subprocess.run(
+        [sys.executable, str(program), address, str(noisy / "noisy4"), str(twin)],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    version, *traps = done.stdout.splitlines()
+    assert re.match(
+        rf"version the cluster at {address} has Ray {cluster.__version__} and Python \S+, "
+        r"this machine Ray 1\.0\.0 and Python \S+: install the same versions everywhere$",
+        version,
+    ), version + done.stderr
+    assert done.returncode == 0 and traps == ["device-lost"] * 4, done.stderr
 
 
 def test_differences_between_machines_are_found() -> None:

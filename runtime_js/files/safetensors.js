@@ -20,6 +20,8 @@ import { preparationOf } from './preparation.js';
 
 const FORMAT = 'wgcc-checkpoint';
 const VERSION = 1;
+/** The momentum of workers that exchange rarely (Python's distributed training): no tensor of a model. */
+const OUTER = 'outer/velocity';
 /**
  * The array for each element type; those that are written come first, in the order in which the
  * format's own writer sorts them.
@@ -62,6 +64,7 @@ export function readTensors(source, field) {
   const isSound = areCounts && seed >>> 0 === seed;
   if (format !== FORMAT || crc !== expected || !isSound) fail('weights', field, 'is damaged');
   if (version !== VERSION) fail('version', field, `has version ${version}, not ${VERSION}`);
+  delete file.tensors[OUTER];
   return {
     tensors: file.tensors,
     facts: file.facts,

@@ -23,7 +23,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.values import Words, is_optimizer_state, without_moments, words_of
-from wgcc_runtime.weights import Facts, load_weights, save_weights
+from wgcc_runtime.weights import OUTER, Facts, load_weights, save_weights
 
 
 @dataclass(slots=True)
@@ -47,13 +47,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The content of the file at `path`; `notes` are warnings for the user."""
+    """The content of the file at `path`; `notes` are warnings for the user.
+
+    `velocity`: the momentum of the outer step, if workers that exchange rarely have saved it.
+    """
 
     path: Path
     words: Words
     progress: Progress
     notes: tuple[str, ...] = ()
     preparation: Preparation | None = None
+    velocity: Array | None = None
 
 
 def save_checkpoint(
@@ -63,6 +67,7 @@ def save_checkpoint(
     progress: Progress,
     keep_previous: bool = False,
     preparation: Preparation | None = None,
+    velocity: Array | None = None,
 ) -> None:
     """Without state of optimizers in `arrays` it is a weights file, and no step is recorded."""
     facts: Facts = {"model": plan.model, "source": plan.text}
@@ -71,7 +76,9 @@ def save_checkpoint(
         facts["steps"] = progress.steps
         facts["data"] = {"position": progress.position, "seed": progress.seed}
     facts[PREPARATION] = preparation
-    save_weights(path, arrays, facts, keep_previous)
+    # In the same file, so that a crash cannot leave one without the other.
+    outer = {} if velocity is None else {OUTER: velocity}
+    save_weights(path, {**arrays, **outer}, facts, keep_previous)
 
 
 def load_checkpoint(
@@ -129,7 +136,8 @@ def _checkpoint(
     moments = words_of({n: arrays[n] for n in arrays if n not in words}, plan, str(path))
     notes = tuple(f"{path} {note}" for note in _notes(facts, plan))
     words = _over(words, moments, start)
-    return Checkpoint(path, words, _progress(facts), notes, preparation)
+    velocity = facts.get(OUTER)
+    return Checkpoint(path, words, _progress(facts), notes, preparation, velocity)
 
 
 def _over(*maps: Words) -> Words:

@@ -78,12 +78,16 @@ def choose_adapter(name: str | None) -> Any:
     found = adapters()
     if not found:
         raise WgccError("no-adapter", NO_ADAPTER)
-    part = _ALIASES.get(wanted.lower(), wanted).lower()
-    for adapter in found:
-        if part in adapter_name(adapter).lower():
-            return adapter
+    for adapter in named(found, wanted):
+        return adapter
     names = ", ".join(adapter_name(adapter) for adapter in found)
     raise WgccError("no-adapter", f"no adapter's name contains `{wanted}`; there are: {names}")
+
+
+def named(found: Iterable[Any], name: str) -> list[Any]:
+    """Those whose name contains `name`."""
+    part = _ALIASES.get(name.lower(), name).lower()
+    return [adapter for adapter in found if part in adapter_name(adapter).lower()]
 
 
 def can_run(adapter: Any, plan: Plan) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from socket import gethostname
 from typing import Any
 
-from wgcc_runtime.arrays import Array
 from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants, agreed
 from wgcc_runtime.distributed.identity import check_equal, describe_arrays, identity
 from wgcc_runtime.distributed.launchers import launch
+from wgcc_runtime.distributed.mpi_rounds import EndOfRound
 from wgcc_runtime.distributed.processes import Processes
-from wgcc_runtime.distributed.rounds import Rounds, read_velocity, write_velocity
+from wgcc_runtime.distributed.rounds import Rounds, ahead
 from wgcc_runtime.distributed.setup import (
     Options,
     Start,
@@ -23,8 +22,8 @@ from wgcc_runtime.distributed.setup import (
     start,
     training_plan,
 )
-from wgcc_runtime.distributed.training import Training, WorkerLine
-from wgcc_runtime.distributed.worker import Worker
+from wgcc_runtime.distributed.training import Training
+from wgcc_runtime.distributed.worker import Worker, WorkerLine
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import make_evaluation
 from wgcc_runtime.history import History
@@ -47,7 +46,8 @@ def fit(
     `bundle` is what `model` was loaded from, `data` a dict of arrays with all rows, of which each
     process takes its batches. `steps` counts those of all together.
     `sync_every`: exchange weights after so many steps, instead of gradients in each; then
-    `outer_lr` and `outer_momentum` (Nesterov) use the change of the average as a gradient.
+    `outer_lr` and `outer_momentum` (Nesterov) use the change of the average as a gradient, and
+    `sync_slack` is how much longer than the fastest worker others may take, as a share of its time.
     Callbacks, log and checkpoint are those of rank 0.
     The bundle's self-test runs first. An error of one process ends the training on all.
     """
@@ -84,15 +84,8 @@ class MpiTeam:
         self._rounds = None
         if options.sync_every is not None:
             self._rounds = Rounds(options.outer, worker)
-            velocity = own.lead(lambda: self._old_velocity(begin))
-            if velocity is not None:
-                self._rounds.outer.velocity = velocity
-
-    def _old_velocity(self, begin: Start) -> Array | None:
-        if not begin.is_resumed or self._rounds is None:
-            return None
-        place = self._options.checkpoint if self._options.resume is True else self._options.resume
-        return read_velocity(Path(place), self._options.outer, self._options.entry, begin.step)
+            outer = self._rounds.outer
+            own.agree(lambda: outer.resume(begin.velocity))
 
     @property
     def is_leader(self) -> bool:
@@ -121,15 +114,22 @@ class MpiTeam:
         own, worker, rounds = self._own, self._worker, self._rounds
         assert rounds is not None
         position = worker.model.progress.position
-        outcome = rounds.run(position + own.rank, own.size, count, wants)
+        end = EndOfRound(own.comm, self._options.slack)
+        outcome = rounds.run(position + own.rank, own.size, count, wants, end.is_over)
+        end.announce(outcome, count)
         outcomes = own.comm.allgather(outcome)
+        end.close(outcomes, count)
         agreement = agreed(outcomes)
         if agreement.error:
             rounds.undo()
             return agreement
         average = own.mean(worker.floats(), [other.rows for other in outcomes])
+        leader, counters = ahead(outcomes), None
+        if leader is not None:
+            found = worker.counters() if own.rank == leader else None
+            counters = own.comm.bcast(found, root=leader)
         try:
-            own.agree(lambda: rounds.finish(average, position + count * own.size))
+            own.agree(lambda: rounds.finish(average, position + count * own.size, counters))
         except WgccError:
             rounds.undo()
             raise
@@ -148,12 +148,8 @@ class MpiTeam:
         return self._evaluate()
 
     def save(self, path: Path, keep_previous: bool) -> None:
-        if self._rounds:
-            velocity, steps = self._rounds.outer.velocity, self.progress.steps
-            write_velocity(path, self._options.outer, velocity, steps)
-        self._worker.model.save(path, keep_previous=keep_previous)
+        velocity = self._rounds.outer.saved if self._rounds else None
+        self._worker.save(path, keep_previous, velocity)
 
     def lines(self) -> list[WorkerLine]:
-        worker, rank = self._worker, self._own.rank
-        host, share = gethostname(), worker.clock.share
-        return self._own.gather(lambda: WorkerLine(rank, worker.adapter, host, share))
+        return self._own.gather(self._worker.line)

@@ -9,6 +9,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import socket
 import zipfile
 from collections.abc import Callable, Iterator
@@ -19,9 +20,10 @@ from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import Progress, resume_checkpoint
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.distributed.identity import LARGEST, identity
-from wgcc_runtime.distributed.ray_team import Member, RayTeam, Shipped, Sizes
-from wgcc_runtime.distributed.ray_worker import Everything, Job
-from wgcc_runtime.distributed.rounds import read_velocity
+from wgcc_runtime.distributed.ray_members import Member, Shipped, Sizes
+from wgcc_runtime.distributed.ray_team import RayTeam
+from wgcc_runtime.distributed.ray_worker import SIGNALS, Everything, Job
+from wgcc_runtime.distributed.reserved import candidates, check_request, threads_for
 from wgcc_runtime.distributed.setup import (
     Options,
     Start,
@@ -31,7 +33,6 @@ from wgcc_runtime.distributed.setup import (
     training_plan,
 )
 from wgcc_runtime.distributed.training import Training
-from wgcc_runtime.distributed.trap_handlers import kept_trap_handlers
 from wgcc_runtime.distributed.worker import Values
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.fit import check_places, check_preparation, check_training, resumed_place
@@ -45,6 +46,8 @@ from wgcc_runtime.values import StartValues
 
 # How long a connection to a cluster may take.
 CONNECT_SECONDS = 5.0
+# How long missing workers are waited for.
+JOIN_SECONDS = 120.0
 
 
 def fit(
@@ -58,6 +61,7 @@ def fit(
     threads: int | None = None,
     cores: float = 1,
     gpus: float = 0,
+    wait: float = JOIN_SECONDS,
     notice: Callable[[str], Any] = lambda _: None,
     on_workers: Callable[[list[Member]], Any] = lambda _: None,
     **options: Any,
@@ -66,30 +70,33 @@ def fit(
 
     `workers`: how many, or the least and the most: between them workers may come and go. With a
     fixed number the result has the same bits each time, even if workers die and are replaced.
-    `address`: of the cluster; none: one on this machine. Each worker gets `cores` and `gpus` of it.
+    `address`: of the cluster; none: one on this machine. Each worker gets `cores` and `gpus` of it:
+    with a GPU it opens that adapter, without one its twin has as many threads as cores.
+    `wait`: seconds for which missing workers are waited for.
     `data`: a dict of arrays with all rows. `seed`: of initial values and of the order of rows.
-    `sync_every`, `outer_lr`, `outer_momentum`: see `wgcc_runtime.mpi.fit`.
-    `notice` gets a line when a worker joins or dies, `on_workers` the list of workers.
+    `sync_every`, `outer_lr`, `outer_momentum`, `sync_slack`: see `wgcc_runtime.mpi.fit`.
+    `notice` gets a line when a worker joins or dies, and now and then one for each worker;
+    `on_workers` the list of workers.
     """
-    checked, sizes = checked_options(options), _sizes(workers)
+    checked, sizes = checked_options({**options, "notice": notice}), _sizes(workers, wait)
+    check_request(cores, gpus)
     plan, arrays = load_plan(bundle), rows_of(data)
     entry = check_training(plan, checked.entry)
     outer = checked.outer if checked.sync_every is not None else None
     if outer is None:
         exchange_of(entry)
     begin, everything = _start(bundle, plan, checked, data, weights)
-    threads = 1 if threads is None and cores <= 1 else threads
     preparation = data.preparation if isinstance(data, Data) else None
-    job = Job(checked.entry, device, threads, outer, preparation)
-    with _cluster(address, sizes.most * max(cores, 0)) as ray:
+    job = Job(checked.entry, device, threads_for(cores, threads), outer, preparation)
+    with _cluster(address, sizes.most * cores, gpus, device) as ray:
         shipped = Shipped(
             ray.put(_packed(bundle)), ray.put(dict(arrays)), identity(bundle, "the driver"), job
         )
         team = RayTeam(
             ray,
-            {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0},
+            _actor_options(cores, gpus, is_signalled=outer is not None),
             shipped, sizes, everything, plan,
-            preparation, checked.eval, notice, on_workers,
+            preparation, checked.eval, checked.slack, notice, on_workers,
         )  # fmt: skip
         try:
             return Training(
@@ -99,13 +106,29 @@ def fit(
             team.close()
 
 
-def _sizes(workers: Any) -> Sizes:
+def _actor_options(cores: float, gpus: float, is_signalled: bool) -> dict[str, Any]:
+    signals = {"concurrency_groups": {SIGNALS: 1}} if is_signalled else {}
+    return {"num_cpus": cores, "num_gpus": gpus, "max_restarts": 0, **signals}
+
+
+def _own_gpus(device: str | None) -> int:
+    """How many GPUs a cluster on this machine has: Ray itself knows those of few makers."""
+    found = len(candidates(device))
+    if not found:
+        text = "workers with `gpus` need a GPU, and this machine has no adapter for one"
+        raise WgccError("no-adapter", text, "gpus")
+    return found
+
+
+def _sizes(workers: Any, wait: float) -> Sizes:
     least, most = workers if isinstance(workers, tuple | list) else (workers, workers)
     whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (least, most))
     if not whole or not 1 <= least <= most:
         text = f"`workers` is a number above 0, or the least and the most, not {workers!r}"
         raise WgccError("range", text, "workers")
-    return Sizes(least, most)
+    if not wait >= 0:
+        raise WgccError("range", f"`wait` is a number of seconds, not {wait!r}", "wait")
+    return Sizes(least, most, wait)
 
 
 def _start(
@@ -125,9 +148,8 @@ def _start(
     progress.seed = progress.seed if options.seed is None else options.seed
     step = progress.step(options.entry)
     damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
-    velocity = read_velocity(Path(place), options.outer, options.entry, step)
     begin = Start(step, True, not damaged, found.notes)
-    return begin, Everything(Values(dict(found.words), progress), velocity)
+    return begin, Everything(Values(dict(found.words), progress), found.velocity)
 
 
 def _packed(bundle: str | Path) -> bytes:
@@ -146,7 +168,7 @@ def _packed(bundle: str | Path) -> bytes:
 
 
 @contextlib.contextmanager
-def _cluster(address: str | None, cores: float) -> Iterator[Any]:
+def _cluster(address: str | None, cores: float, gpus: float, device: str | None) -> Iterator[Any]:
     """The module `ray`, connected; a cluster that this started ends with it."""
     # The driver handles deaths of workers itself, and says so in a line.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
@@ -164,18 +186,28 @@ def _cluster(address: str | None, cores: float) -> Iterator[Any]:
     if address is None:
         own["include_dashboard"] = False
         own["num_cpus"] = max(os.cpu_count() or 1, int(cores) + 1)
+        own["num_gpus"] = _own_gpus(device) if gpus else None
     try:
-        with kept_trap_handlers():
-            ray.init(address or "local", **own)
+        ray.init(address or "local", **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
-        text = f"there is no Ray cluster at {address or 'this machine'}: {reason}"
-        raise WgccError("ray", text, "address") from None
+        raise _no_connection(address or "this machine", str(error).strip()) from None
     try:
         yield ray
     finally:
-        with kept_trap_handlers():
-            ray.shutdown()
+        ray.shutdown()
+
+
+def _no_connection(place: str, text: str) -> WgccError:
+    """A connection to a cluster of other versions leaves nothing that could go on."""
+    found = re.findall(r"(Ray|Python): (\S+)", text) if "ersion mismatch" in text else []
+    if len(found) == 4:
+        there, here = (" and ".join(f"{n} {v}" for n, v in pair) for pair in (found[:2], found[2:]))
+        advice = "install the same versions everywhere"
+        return WgccError(
+            "version", f"the cluster at {place} has {there}, this machine {here}: {advice}"
+        )
+    reason = text.split("\n", 1)[0]
+    return WgccError("ray", f"there is no Ray cluster at {place}: {reason}", "address")
 
 
 def _check_address(address: str | None) -> None:

@@ -119,6 +119,11 @@ def is_optimizer_state(name: str) -> bool:
     return name.startswith("opt/")
 
 
+def is_gradient_sum(name: str) -> bool:
+    """Whether an optimizer adds up gradients of several calls there."""
+    return is_optimizer_state(name) and name.split("/")[2] == "acc"
+
+
 def without_moments(values: Mapping[str, Any]) -> dict[str, Any]:
     """All but the tensors of optimizers."""
     return {name: v for name, v in values.items() if not is_optimizer_state(name)}

@@ -20,6 +20,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.forked import check_process, keep_objects, watch
 from wgcc_runtime.interrupts import held
 from wgcc_runtime.plan import PAGE
+from wgcc_runtime.trap_handlers import TrapHandlers
 
 # How many compiled modules a process keeps, so that loading a bundle again is fast.
 KEPT_MODULES = 16
@@ -92,6 +93,13 @@ def _engine() -> Any:
     return found.Engine(config)
 
 
+@lru_cache(maxsize=1)
+def _trap_handlers() -> TrapHandlers:
+    """Those of wasmtime, which its first engine installs."""
+    _engine()
+    return TrapHandlers()
+
+
 @lru_cache(maxsize=KEPT_MODULES)
 def compiled(code: bytes) -> Any:
     """The module of these bytes, compiled once in a process."""
@@ -112,6 +120,7 @@ class Instance:
     ) -> None:
         found = wasmtime()
         self._store = found.Store(_engine())
+        self.keep_traps = _trap_handlers().restore
         self._memory = memory or _own_memory(self._store, pages)
         try:
             self._instance = found.Instance(self._store, module, [self._memory])

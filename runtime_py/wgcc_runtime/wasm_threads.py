@@ -72,6 +72,7 @@ class Team:
         `alone`: in the caller's thread only.
         """
         self._failures = []
+        self._instances[0].keep_traps()
         job = partial(self._run, name, alone or len(self._instances) == 1)
         if name in self._quick:
             job(self._instances[0])

@@ -3,7 +3,8 @@
 A checkpoint is an ordinary safetensors file: one tensor per parameter and state, and in the
 metadata the key `wgcc`, with JSON: format, version, CRC-32, the model's name, the SHA-256 of its
 source, the kind of each optimizer, steps per entry, data position. A model that was trained with
-people's data has its preparation under a second key, `preparation`.
+people's data has its preparation under a second key, `preparation`. A checkpoint of workers that
+exchange rarely has one more tensor, `outer/velocity`, which is no part of the model.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from wgcc_runtime.threefry import MASK
 # The largest integer that JavaScript represents exactly.
 MOST_STEPS = 2**53 - 1
 FORMAT, VERSION = "wgcc-checkpoint", 1
+# The momentum of the outer step (see distributed/outer.py): a tensor of the file and, when it is
+# read, a fact. No name of a model contains `/`.
+OUTER = "outer/velocity"
 _TYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
     "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
@@ -90,6 +94,8 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     facts = _facts(header, what)
     if "crc32" in facts and facts["crc32"] != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
+    if OUTER in tensors:
+        facts[OUTER] = tensors.pop(OUTER)
     return tensors, facts
 
 

@@ -52,6 +52,9 @@ class Job:
     sync_every: int | None = None
     outer_lr: float | None = None
     outer_momentum: float | None = None
+    sync_slack: float | None = None
+    cores: float | None = None
+    gpus: float | None = None
 
     def resume_command(self) -> str:
         words = ["wgcc", "train", str(self.bundle), *([str(self.data)] if self.data else [])]
@@ -81,6 +84,9 @@ class Job:
             "--sync-every": self.sync_every,
             "--outer-lr": self.outer_lr,
             "--outer-momentum": self.outer_momentum,
+            "--sync-slack": self.sync_slack,
+            "--cores": None if self.cores is None else f"{self.cores:g}",
+            "--gpus": None if self.gpus is None else f"{self.gpus:g}",
         }
 
 

@@ -82,6 +82,7 @@ def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
             data,
             processes,
             eval=evaluation,
+            notice=say,
             callbacks=[show],
             stop=interruption.is_wanted,
             **_options(job),
@@ -101,6 +102,7 @@ def _options(job: Job) -> dict[str, Any]:
         "sync_every": job.sync_every,
         "outer_lr": job.outer_lr,
         "outer_momentum": job.outer_momentum,
+        "sync_slack": job.sync_slack,
     }
 
 
@@ -146,6 +148,8 @@ def run_ray(job: Job, as_json: bool) -> None:
             address=job.ray,
             device=job.device,
             weights=job.weights,
+            cores=1 if job.cores is None else job.cores,
+            gpus=job.gpus or 0,
             notice=say,
             eval=evaluation,
             callbacks=[progress.show],

@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # The least and the most workers.
 Range = tuple[int, int]
 # Options for workers of Ray.
-OF_RAY = ("--workers", "--ray")
+OF_RAY = ("--workers", "--ray", "--cores", "--gpus")
 
 
 def worker_options(command: Command) -> Command:
@@ -27,6 +27,18 @@ def worker_options(command: Command) -> Command:
             "--ray",
             metavar="ADDRESS",
             help="The Ray cluster [one on this machine], such as `10.0.0.1:6379` or `auto`.",
+        ),
+        click.option(
+            "--cores",
+            type=click.FloatRange(min=0),
+            metavar="N",
+            help="With --workers: cores for each [1], as threads of one that has no GPU.",
+        ),
+        click.option(
+            "--gpus",
+            type=click.FloatRange(min=0, max=1),
+            metavar="SHARE",
+            help="With --workers: 1 gives each a GPU of its own, 0.5 one for two [0].",
         ),
         click.option(
             "--sync-every",
@@ -44,6 +56,12 @@ def worker_options(command: Command) -> Command:
             type=float,
             help="With --sync-every: Nesterov momentum of that step [0] (DiLoCo: 0.9).",
         ),
+        click.option(
+            "--sync-slack",
+            type=click.FloatRange(min=0),
+            metavar="SHARE",
+            help="With --sync-every: how much longer than the fastest others may take [0.5].",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -59,7 +77,7 @@ def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:
             raise click.UsageError(f"{text} of several workers already: leave out one of the two")
         if name in OF_RAY and "--workers" not in given:
             raise click.UsageError(f"{name} needs --workers N")
-        if name.startswith("--outer") and "--sync-every" not in given:
+        if name.startswith(("--outer", "--sync-slack")) and "--sync-every" not in given:
             raise click.UsageError(f"{name} needs --sync-every N")
         if not launcher and "--workers" not in given:
             text = f"{name} needs several workers: --workers N, or mpiexec -n N"

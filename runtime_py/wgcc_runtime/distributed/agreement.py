@@ -17,10 +17,11 @@ UNFORESEEN = "worker"
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a worker asks for after the next step; of `save`, that of rank 0 counts."""
+    """What a worker asks for after the next step; of `save` and `lines`, those of rank 0 count."""
 
     stop: bool = False
     save: bool = False
+    lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step gave on one worker. `rows`: how many it computed, as its weight."""
+    """What a step, or a round of `steps`, gave on one worker. `rows` it computed are its weight."""
 
     rank: int
     adapter: str
@@ -53,6 +54,7 @@ class Outcome:
     outputs: dict[str, float] = field(default_factory=dict)
     state: Array = field(default_factory=lambda: np.zeros(0, np.float32))
     failure: Failure | None = None
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Agreement:
     outputs: dict[str, float]
     state: Array
     error: WgccError | None = None
+    lines: bool = False
 
 
 def agreed(outcomes: Sequence[Outcome]) -> Agreement:
@@ -78,7 +81,8 @@ def agreed(outcomes: Sequence[Outcome]) -> Agreement:
         for name in outcomes[0].outputs
     }
     state = mean([outcome.state for outcome in outcomes], rows)
-    return Agreement(stop, outcomes[0].wants.save, outputs, state)
+    first = outcomes[0].wants
+    return Agreement(stop, first.save, outputs, state, lines=first.lines)
 
 
 def _error(failed: Sequence[Outcome]) -> WgccError:

@@ -34,6 +34,20 @@ class Outer:
         self._settings, self._parameters = settings, parameters
         self.velocity = np.zeros(parameters.size, np.float32)
 
+    def resume(self, velocity: Array | None) -> None:
+        """Continues with the momentum of a checkpoint, or of another worker."""
+        if velocity is None or not self._settings.momentum:
+            return
+        if velocity.shape != self.velocity.shape:
+            text = f"the outer momentum has {velocity.size} numbers; the model has"
+            raise WgccError("weights", f"{text} {self.velocity.size} floats")
+        self.velocity = np.array(velocity, np.float32)
+
+    @property
+    def saved(self) -> Array | None:
+        """What a checkpoint keeps of it."""
+        return self.velocity if self._settings.momentum else None
+
     def step(self, before: Array, average: Array) -> Array:
         """The new floats from those before the round, and their average after it."""
         lr, momentum = np.float32(self._settings.lr), np.float32(self._settings.momentum)

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from socket import gethostname
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,13 @@ from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants
 from wgcc_runtime.distributed.averaging import cuts, mean
 from wgcc_runtime.distributed.identity import Identity, identity
 from wgcc_runtime.distributed.outer import OuterSettings
+from wgcc_runtime.distributed.reserved import device_for
 from wgcc_runtime.distributed.rounds import Rounds
-from wgcc_runtime.distributed.training import WorkerLine
-from wgcc_runtime.distributed.worker import Values, Worker
+from wgcc_runtime.distributed.worker import Counters, Values, Worker, WorkerLine
 from wgcc_runtime.evaluation import make_evaluation
+
+# The calls of this group reach a worker that computes.
+SIGNALS = "signals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class RayWorker:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._finished = -1
+        self._ended_round = -1
 
     def join(self, bundle: bytes, data: Mapping[str, Any]) -> tuple[Identity, int]:
         """Loads the bundle and runs its self-test; returns who it is, with its process id."""
@@ -66,7 +69,8 @@ class RayWorker:
         path = Path(self._folder.name) / "bundle.zip"
         path.write_bytes(bundle)
         job = self._job
-        model = wgcc_runtime.load(path, device=job.device, threads=job.threads, verify=True)
+        device = device_for(job.device, _reserved_gpus())
+        model = wgcc_runtime.load(path, device=device, threads=job.threads, verify=True)
         model.preparation = job.preparation or model.preparation
         self._worker = Worker(model, job.entry, data, 0)
         self._rounds = Rounds(job.outer, self._worker) if job.outer else None
@@ -78,15 +82,18 @@ class RayWorker:
     def start(self, everything: Everything, rank: int, committed: Committed) -> None:
         self._worker.rank = rank
         self._worker.take_over(everything.values)
-        if self._rounds and everything.velocity is not None:
-            self._rounds.outer.velocity = everything.velocity
+        if self._rounds:
+            self._rounds.outer.resume(everything.velocity)
         self._finished = committed.step
+
+    def is_there(self) -> None:
+        """Answers if the process lives."""
 
     def assign(self, rank: int) -> None:
         self._worker.assign(rank)
 
     def everything(self) -> Everything:
-        velocity = self._rounds.outer.velocity if self._rounds else None
+        velocity = self._rounds.outer.saved if self._rounds else None
         return Everything(self._worker.values(), velocity)
 
     def settle(self, committed: Committed) -> None:
@@ -124,17 +131,27 @@ class RayWorker:
 
     # ---- a round of local steps
 
-    def local_steps(self, committed: Committed, workers: int, count: int, wants: Wants) -> Outcome:
+    def local_steps(
+        self, committed: Committed, workers: int, count: int, wants: Wants, number: int
+    ) -> Outcome:
+        """Of the round `number`, which `end_round` may end."""
         assert self._rounds is not None
         first = committed.position + self._worker.rank
-        return self._rounds.run(first, workers, count, wants)
+        return self._rounds.run(first, workers, count, wants, lambda: self._ended_round == number)
+
+    def end_round(self, number: int) -> None:
+        """Called while `local_steps` runs."""
+        self._ended_round = number
+
+    def counters(self) -> Counters:
+        return self._worker.counters()
 
     def floats(self, workers: int) -> Any:
         return self._cut(self._worker.floats(), workers)
 
-    def finish_round(self, position: int, *parts: Array) -> None:
+    def finish_round(self, position: int, counters: Counters | None, *parts: Array) -> None:
         assert self._rounds is not None
-        self._rounds.finish(_joined(parts), position)
+        self._rounds.finish(_joined(parts), position, counters)
 
     def undo_round(self) -> None:
         assert self._rounds is not None
@@ -149,13 +166,18 @@ class RayWorker:
         return make_evaluation(self._worker.model, data)()
 
     def line(self) -> WorkerLine:
-        worker = self._worker
-        return WorkerLine(worker.rank, worker.adapter, gethostname(), worker.clock.share)
+        return self._worker.line()
 
     def _cut(self, flat: Array, workers: int) -> Any:
         ends = cuts(flat.size, workers)
         parts = [flat[ends[i] : ends[i + 1]] for i in range(workers)]
         return parts if workers > 1 else parts[0]
+
+
+def _reserved_gpus() -> list[int]:
+    import ray
+
+    return [int(number) for number in ray.get_gpu_ids()]
 
 
 def _joined(parts: Sequence[Array]) -> Array:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.distributed.outer import OuterSettings
+from wgcc_runtime.distributed.rounds import SLACK
 from wgcc_runtime.distributed.training import TrainingPlan
 from wgcc_runtime.distributed.worker import Worker
 from wgcc_runtime.errors import WgccError, did_you_mean
@@ -25,7 +27,10 @@ from wgcc_runtime.threefry import checked_seed
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Those of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`."""
+    """Those of `Model.fit`, and how often workers exchange: see `wgcc_runtime.mpi.fit`.
+
+    `notice` gets lines about the workers.
+    """
 
     steps: int
     every: int = 10
@@ -42,11 +47,17 @@ class Options:
     sync_every: int | None = None
     outer_lr: float | None = None
     outer_momentum: float | None = None
+    sync_slack: float | None = None
+    notice: Callable[[str], Any] = lambda _: None
 
     @property
     def outer(self) -> OuterSettings:
         rate, momentum = self.outer_lr, self.outer_momentum
         return OuterSettings(1.0 if rate is None else rate, 0.0 if momentum is None else momentum)
+
+    @property
+    def slack(self) -> float:
+        return SLACK if self.sync_slack is None else self.sync_slack
 
     @property
     def common(self) -> dict[str, Any]:
@@ -74,7 +85,10 @@ def checked_options(given: Mapping[str, Any]) -> Options:
 
 def _check_outer(options: Options) -> None:
     options.outer.check()
-    for name in ("outer_lr", "outer_momentum"):
+    if not options.slack >= 0:
+        text = f"sync_slack is 0 or a positive number, not {options.slack}"
+        raise WgccError("range", text, "sync_slack")
+    for name in ("outer_lr", "outer_momentum", "sync_slack"):
         if options.sync_every is None and getattr(options, name) is not None:
             text = f"fit: `{name}` is for weights that are exchanged rarely: it needs `sync_every`"
             raise WgccError("data", text, name)
@@ -107,12 +121,14 @@ class Start:
     """Where a training starts: `step`, and what a checkpoint that it resumes says.
 
     `keep_previous`: false if the file to replace is damaged, and the previous one was used.
+    `velocity`: the momentum of the outer step, of workers that exchange rarely.
     """
 
     step: int
     is_resumed: bool = False
     keep_previous: bool = True
     notes: tuple[str, ...] = ()
+    velocity: Array | None = None
 
 
 def start(model: Model, options: Options, data: Any) -> Start:
@@ -126,7 +142,7 @@ def start(model: Model, options: Options, data: Any) -> Start:
     if found is None:
         return Start(done)
     damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
-    return Start(done, True, not damaged, found.notes)
+    return Start(done, True, not damaged, found.notes, found.velocity)
 
 
 def training_plan(options: Options, entry: Entry, start: Start) -> TrainingPlan:
@@ -144,6 +160,7 @@ def training_plan(options: Options, entry: Entry, start: Start) -> TrainingPlan:
         stop=options.stop or (lambda: False),
         keep_previous=start.keep_previous,
         notes=start.notes,
+        notice=options.notice,
     )
 
 

@@ -14,23 +14,18 @@ from typing import Any, Protocol
 
 from wgcc_runtime.checkpoint import Progress
 from wgcc_runtime.distributed.agreement import Agreement, Wants
+from wgcc_runtime.distributed.worker import WorkerLine
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.fit import CHECKPOINT_SECONDS
 from wgcc_runtime.history import History, Log, Pace, Report
 from wgcc_runtime.schedule import Schedule
 
+# How often a line for each worker is shown during the training.
+LINES_SECONDS = 60.0
 
-@dataclass(frozen=True, slots=True)
-class WorkerLine:
-    """What is shown of a worker: where it runs, its part of the rows, its time in exchanges."""
 
-    rank: int
-    adapter: str
-    host: str
-    exchanging: float
-
-    def __str__(self) -> str:
-        share = f"{100 * self.exchanging:.0f} % of the time exchanging"
-        return f"worker {self.rank}: {self.adapter} on {self.host}, {share}"
+class WorkersMissing(WgccError):
+    """Too few workers are left to continue; those that are left can still be saved."""
 
 
 class Team(Protocol):
@@ -63,7 +58,10 @@ class Team(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """What a training does beside steps. `keep_previous`: see `Model.save`."""
+    """What a training does beside steps. `keep_previous`: see `Model.save`.
+
+    `notice` gets a line for each worker at the first report, and then each minute.
+    """
 
     entry: str
     loss: str
@@ -75,6 +73,7 @@ class TrainingPlan:
     stop: Callable[[], bool]
     keep_previous: bool = True
     notes: tuple[str, ...] = ()
+    notice: Callable[[str], Any] = lambda _: None
 
 
 class Training:
@@ -83,9 +82,20 @@ class Training:
         self._history = History(notes=plan.notes)
         self._pace = Pace()
         self._saved_at, self._saved_step = time.monotonic(), -1
+        self._lines_at: float | None = None
         self._keep_previous = plan.keep_previous
 
     def run(self) -> History:
+        try:
+            self._make_steps()
+        finally:
+            if self._log:
+                self._log.close()
+        self._history.steps_done = self._step
+        self._history.workers = [str(line) for line in self._team.lines()]
+        return self._history
+
+    def _make_steps(self) -> None:
         try:
             while not self._is_over():
                 pass
@@ -93,12 +103,12 @@ class Training:
                 self._team.even_out()
                 self._team.lead(self._save)
                 self._saved_step = self._step
-        finally:
-            if self._log:
-                self._log.close()
-        self._history.steps_done = self._step
-        self._history.workers = [str(line) for line in self._team.lines()]
-        return self._history
+        except WorkersMissing as error:
+            if self._plan.checkpoint is None:
+                raise WgccError(error.code, error.message) from None
+            self._save()
+            text = f"{error.message}; saved {self._plan.checkpoint} at step {self._step}"
+            raise WgccError(error.code, f"{text}: resume from it") from None
 
     @property
     def _step(self) -> int:
@@ -112,7 +122,10 @@ class Training:
             return True
         count = min(self._plan.sync_every or 1, last - before)
         started = time.perf_counter()
-        wants = Wants(self._plan.stop(), self._save_is_due(before, before + count))
+        after = before + count
+        wants = Wants(
+            self._plan.stop(), self._save_is_due(before, after), self._lines_are_due(before, after)
+        )
         agreement = self._team.step(wants, count)
         self._pace.add(count, time.perf_counter() - started)
         wants_end = self._after(before, agreement)
@@ -127,6 +140,8 @@ class Training:
         evaluates = self._plan.evaluates and self._crossed(schedule.eval_every, before, step)
         if agreement.save:
             self._team.even_out()
+        if agreement.lines:
+            self._show_workers()
         if not (reports or evaluates or agreement.save):
             return False
 
@@ -162,6 +177,17 @@ class Training:
             return self._crossed(schedule.checkpoint_every, before, after)
         waited = time.monotonic() - self._saved_at > CHECKPOINT_SECONDS
         return waited and self._crossed(schedule.every, before, after)
+
+    def _lines_are_due(self, before: int, after: int) -> bool:
+        if not self._team.is_leader or not self._crossed(self._plan.schedule.every, before, after):
+            return False
+        return self._lines_at is None or time.monotonic() - self._lines_at > LINES_SECONDS
+
+    def _show_workers(self) -> None:
+        self._lines_at = time.monotonic()
+        lines = self._team.lines()
+        for line in lines if self._team.is_leader else ():
+            self._plan.notice(str(line))
 
     def _save(self) -> bool:
         assert self._plan.checkpoint is not None

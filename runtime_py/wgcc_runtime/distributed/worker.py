@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import ArraySource, Batch
-from wgcc_runtime.checkpoint import Progress
+from wgcc_runtime.checkpoint import Progress, save_checkpoint
 from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, Wants
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.flight import Launcher
 from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.model import Model
 from wgcc_runtime.plan import WORD, Tensor
 from wgcc_runtime.runner import is_scalar
 from wgcc_runtime.selftest import check_selftest
 from wgcc_runtime.threefry import random_words
-from wgcc_runtime.values import SEED_STATE
+from wgcc_runtime.values import SEED_STATE, is_gradient_sum
 
-# Local steps that one submit holds at most.
-SUBMIT_STEPS = 16
+# Local steps that one submit holds at most, and how long it may about take: a round that is over
+# ends after the submit.
+SUBMIT_STEPS, SUBMIT_SECONDS = 16, 0.1
+
+Counters = dict[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,21 @@ class Clock:
         return self.exchanging / max(1e-9, self.computing + self.exchanging)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerLine:
+    """What is shown of a worker: where it runs, its time in exchanges, rows it has computed."""
+
+    rank: int
+    adapter: str
+    host: str
+    exchanging: float
+    rows: int
+
+    def __str__(self) -> str:
+        share = f"{100 * self.exchanging:.0f} % of the time exchanging"
+        return f"worker {self.rank}: {self.adapter} on {self.host}, {share}, {self.rows:,} rows"
+
+
 class Worker:
     """`rank` numbers the workers; each has random numbers of its own."""
 
@@ -55,10 +76,12 @@ class Worker:
         self.entry = model.entry(entry)
         self.clock = Clock()
         self.rank = 0
+        self._rows_done = 0
         self._data, self._order = data, seed
         self._source = ArraySource(data, self.entry, seed, 0)
         self._watched = [n for n, t in self.entry.outputs.items() if is_scalar(t)]
         self._seed = self._read_seed()
+        self._submit = 1
         self._mark = time.perf_counter()
 
     @property
@@ -139,6 +162,7 @@ class Worker:
         names = exchange_of(self.entry).outputs
         numbers = {name: float(outputs[name]) for name in names if name in outputs}
         outcome = Outcome(self.rank, self.adapter, wants, self.rows, numbers, state, failure)
+        self._rows_done += self.rows
         self._tick(started)
         return outcome
 
@@ -166,22 +190,49 @@ class Worker:
 
     # ---- steps of its own
 
-    def local_steps(self, positions: Sequence[int], wants: Wants) -> Outcome:
-        """Whole steps with these batches; all that is float is averaged afterwards."""
+    def local_steps(
+        self, positions: Sequence[int], wants: Wants, is_over: Callable[[], bool]
+    ) -> Outcome:
+        """Whole steps with these batches, at least one, until the round `is_over`.
+
+        All that is float is averaged afterwards.
+        """
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
-        failure, last = None, {}
+        failure, last, done = None, {}, 0
         try:
             launcher = self.model.runner(self.entry.name, self._watched)
-            for i in range(0, len(positions), SUBMIT_STEPS):
-                some = [self._take(position) for position in positions[i : i + SUBMIT_STEPS]]
-                last = launcher.run(some)[-1]
+            while done < len(positions) and not (done and is_over()):
+                some = positions[done : done + self._submit]
+                last = self._run(launcher, some)
+                done += len(some)
         except Exception as error:
             failure = Failure.of(error, own=True)
         numbers = {name: float(last[name]) for name in self._watched if name in last}
-        rows = self.rows * len(positions)
+        rows = self.rows * done
+        self._rows_done += rows
         self._tick(started)
-        return Outcome(self.rank, self.adapter, wants, rows, numbers, failure=failure)
+        return Outcome(self.rank, self.adapter, wants, rows, numbers, failure=failure, steps=done)
+
+    def _run(self, launcher: Launcher, positions: Sequence[int]) -> dict[str, Array]:
+        """One submit; the next one has more steps if this was short."""
+        started = time.perf_counter()
+        last = launcher.run([self._take(position) for position in positions])[-1]
+        if time.perf_counter() - started < SUBMIT_SECONDS / 2:
+            self._submit = min(2 * self._submit, SUBMIT_STEPS)
+        elif time.perf_counter() - started > SUBMIT_SECONDS:
+            self._submit = max(1, self._submit // 2)
+        return last
+
+    def counters(self) -> Counters:
+        """What follows from the number of steps: all state of integers, and unfinished sums of
+        gradients, which belong to a counter."""
+        names = [n for n, t in self._persistent.items() if not t.is_float or is_gradient_sum(n)]
+        data = self.model._read_bytes([self._persistent[n] for n in names if n != SEED_STATE])
+        return {name: np.frombuffer(part, "<u4").copy() for name, part in data.items()}
+
+    def take_counters(self, counters: Counters) -> None:
+        self.model._write(counters)
 
     def floats(self) -> Array:
         """All parameters and state that are floats, as one array."""
@@ -195,8 +246,12 @@ class Worker:
         tensors = self._float_tensors()
         return np.concatenate([np.full(t.size, t.role == "param" and t.trainable) for t in tensors])
 
+    @property
+    def _persistent(self) -> dict[str, Tensor]:
+        return self.model.plan.persistent()
+
     def _float_tensors(self) -> list[Tensor]:
-        return [t for t in self.model.plan.persistent().values() if t.is_float]
+        return [t for t in self._persistent.values() if t.is_float]
 
     def _floats(self, tensors: Sequence[Tensor]) -> Array:
         found = self.model._read(tensors)
@@ -218,10 +273,13 @@ class Worker:
     def adapter(self) -> str:
         return self.model.device_name
 
+    def line(self) -> WorkerLine:
+        return WorkerLine(self.rank, self.adapter, gethostname(), self.clock.share, self._rows_done)
+
     def values(self) -> Values:
         """As rank 0 would have them; a step that is half done is undone."""
         with self.model._use():
-            data = self.model._read_bytes(self.model.plan.persistent().values())
+            data = self.model._read_bytes(self._persistent.values())
             words = {name: np.frombuffer(part, "<u4").copy() for name, part in data.items()}
             if self._seed is not None:
                 words[SEED_STATE][...] = self._seed
@@ -235,6 +293,15 @@ class Worker:
             self._source = ArraySource(self._data, self.entry, self._order, 0)
         self.assign(self.rank)
         self._mark = time.perf_counter()
+
+    def save(self, path: Path, keep_previous: bool, velocity: Array | None) -> None:
+        """A checkpoint, with the momentum of the outer step, if there is one."""
+        model = self.model
+        with model._use():
+            arrays, progress = model._read(self._persistent.values()), model.progress.copy()
+        save_checkpoint(
+            path, model.plan, arrays, progress, keep_previous, model.preparation, velocity
+        )
 
     def digest(self) -> str:
         found = self.values()

@@ -1,0 +1,67 @@
+"""What a cluster has reserved for a worker: cores, as threads of a twin, and GPUs, as adapters.
+
+Ray counts the GPUs of a machine from 0 on, as CUDA does. Here number n is the n-th adapter of the
+machine, in the order in which WebGPU enumerates them, so that workers of one machine have different
+ones. The same GPU may be there for several backends (Vulkan, OpenGL): only the best one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wgcc_runtime.choice import AUTO, WASM, WEBGPU
+from wgcc_runtime.device import adapter_name, adapters, is_software, named
+from wgcc_runtime.errors import WgccError
+from wgcc_runtime.thread_count import MOST_THREADS
+
+
+def threads_for(cores: float, threads: int | None) -> int:
+    """Of the twin: one for each core, unless the caller wants another number."""
+    return min(max(1, int(cores)), MOST_THREADS) if threads is None else threads
+
+
+def check_request(cores: Any, gpus: Any) -> None:
+    for name, value in {"cores": cores, "gpus": gpus}.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < float("inf"):
+            raise WgccError("range", f"`{name}` is 0 or a positive number, not {value!r}", name)
+    if cores > 1 and cores != int(cores):
+        text = f"`cores` above 1 is a whole number, not {cores:g}"
+        raise WgccError("range", text, "cores")
+    if gpus > 1:
+        text = f"`gpus` is at most 1, because a worker uses one adapter, not {gpus:g}"
+        raise WgccError("range", text, "gpus")
+
+
+def device_for(device: Any, numbers: Sequence[int]) -> Any:
+    """What `load` opens: the adapter of the GPU that is reserved, if one is.
+
+    `device` is that of the training: a part of a name chooses among the adapters of that name.
+    """
+    if not numbers or device == WASM:
+        return device
+    found, number = candidates(device), int(numbers[0])
+    if number < len(found):
+        return found[number]
+    names = ", ".join(map(adapter_name, found)) or "none"
+    raise WgccError(
+        "no-adapter",
+        f"GPU {number} of this machine is reserved for the worker, but its adapters are: {names} "
+        "(numbered from 0); start Ray there with as many GPUs (`ray start --num-gpus`)",
+    )
+
+
+def candidates(device: Any) -> list[Any]:
+    """The adapters that a reserved number may mean: hardware, unless software is asked for."""
+    wanted = str(device or AUTO).lower()
+    found = _of_best_backend(adapters())
+    if wanted == AUTO:
+        kinds = [(one, adapter_name(one), one.info["adapter_type"]) for one in found]
+        return [one for one, name, kind in kinds if not is_software(name, kind)]
+    return found if wanted == WEBGPU else named(found, wanted)
+
+
+def _of_best_backend(found: Sequence[Any]) -> list[Any]:
+    backends = [str(one.info["backend_type"]) for one in found]
+    return [one for one, backend in zip(found, backends, strict=True) if backend == backends[0]]
