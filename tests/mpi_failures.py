@@ -80,7 +80,7 @@ RANK_0: dict[str, Callable[[], Any] | Options] = {
     "start": lambda: broken(mpi, "start"),
     "callback": {"callbacks": [failing]},
     "evaluation": {},
-    "save": lambda: broken(Model, "save", 1),
+    "save": lambda: broken(Worker, "save", 1),
 }
 RARE = ("local steps", "finish of a round")
 # What ends all processes: a call that nothing of all processes follows at once.

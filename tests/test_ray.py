@@ -266,7 +266,7 @@ def test_workers_of_mixed_speeds_weigh_by_rows(
     )
     rows = [int(re.search(r"(\d+) rows", line)[1]) for line in history.workers]  # type: ignore[index]
     assert rows[0] == 80 and 2 <= rows[1] // 4 < 10, history.workers
-    assert any(re.match(r"worker 1: .* exchanging, \d+ rows", line) for line in lines)
+    assert any(re.match(r"worker 1: .* \d+ rows, \d+ % of the", line) for line in lines)
     found, expected = load_file(out), mixed_by_hand(bundle, [n // 4 for n in rows])
     for name, value in expected.items():
         assert found[name].tobytes() == value.tobytes(), name

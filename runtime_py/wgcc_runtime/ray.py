@@ -39,7 +39,7 @@ from wgcc_runtime.fit import check_places, check_preparation, check_training, re
 from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.history import History
 from wgcc_runtime.loader import load_plan
-from wgcc_runtime.plan import Plan
+from wgcc_runtime.plan import Entry, Plan
 from wgcc_runtime.replace_file import previous
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.values import StartValues
@@ -81,10 +81,8 @@ def fit(
     checked, sizes = checked_options({**options, "notice": notice}), _sizes(workers, wait)
     check_request(cores, gpus)
     plan, arrays = load_plan(bundle), rows_of(data)
-    entry = check_training(plan, checked.entry)
+    entry = _training_entry(plan, checked)
     outer = checked.outer if checked.sync_every is not None else None
-    if outer is None:
-        exchange_of(entry)
     begin, everything = _start(bundle, plan, checked, data, weights)
     preparation = data.preparation if isinstance(data, Data) else None
     job = Job(checked.entry, device, threads_for(cores, threads), outer, preparation)
@@ -98,12 +96,16 @@ def fit(
             shipped, sizes, everything, plan,
             preparation, checked.eval, checked.slack, notice, on_workers,
         )  # fmt: skip
-        try:
-            return Training(
-                team, training_plan(checked, entry, begin), open_log(checked, begin)
-            ).run()
-        finally:
-            team.close()
+        with contextlib.closing(team):
+            log = open_log(checked, begin)
+            return Training(team, training_plan(checked, entry, begin), log).run()
+
+
+def _training_entry(plan: Plan, options: Options) -> Entry:
+    entry = check_training(plan, options.entry)
+    if options.sync_every is None:
+        exchange_of(entry)
+    return entry
 
 
 def _actor_options(cores: float, gpus: float, is_signalled: bool) -> dict[str, Any]:

@@ -16,7 +16,13 @@ OF_RAY = ("--workers", "--ray", "--cores", "--gpus")
 
 
 def worker_options(command: Command) -> Command:
-    options = [
+    for option in reversed([*_of_ray(), *_of_rare_exchange()]):
+        command = option(command)
+    return command
+
+
+def _of_ray() -> list[Callable[[Command], Command]]:
+    return [
         click.option(
             "--workers",
             metavar="N or MIN-MAX",
@@ -40,6 +46,11 @@ def worker_options(command: Command) -> Command:
             metavar="SHARE",
             help="With --workers: 1 gives each a GPU of its own, 0.5 one for two [0].",
         ),
+    ]
+
+
+def _of_rare_exchange() -> list[Callable[[Command], Command]]:
+    return [
         click.option(
             "--sync-every",
             type=click.IntRange(min=1),
@@ -63,9 +74,6 @@ def worker_options(command: Command) -> Command:
             help="With --sync-every: how much longer than the fastest others may take [0.5].",
         ),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def refuse_without_effect(options: Mapping[str, Any], launcher: str) -> None:

@@ -65,7 +65,7 @@ class WorkerLine:
 
     def __str__(self) -> str:
         share = f"{100 * self.exchanging:.0f} % of the time exchanging"
-        return f"worker {self.rank}: {self.adapter} on {self.host}, {share}, {self.rows:,} rows"
+        return f"worker {self.rank}: {self.adapter} on {self.host}, {self.rows:,} rows, {share}"
 
 
 class Worker:
