@@ -43,6 +43,8 @@ class Killer:
         self._deaths, self._calls = deaths, 0
         self._random = random.Random(5)
         self._pids: list[int] = []
+        self._timers: list[threading.Timer] = []
+        self.ordered = 0
 
     def watch(self, members: list[Member]) -> None:
         self._pids = [member.pid for member in members]
@@ -51,13 +53,17 @@ class Killer:
         for place in self._deaths.get(self._calls, []):
             if place:
                 order_death(place)
+                self.ordered += 1
             else:
-                threading.Timer(self._random.uniform(0, 0.02), self._kill).start()
+                self._timers.append(threading.Timer(self._random.uniform(0, 0.02), self._kill))
+                self._timers[-1].start()
         self._calls += 1
         return False
 
     def _kill(self) -> None:
-        os.kill(self._random.choice(self._pids), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pids.pop(self._random.randrange(len(self._pids))), signal.SIGKILL)
+            self.ordered += 1
 
 
 @cluster.remote(num_cpus=1)

@@ -117,7 +117,7 @@ def test_workers_that_are_killed_are_replaced_and_the_bits_stay(
     monkeypatch.setattr(ray_members, "RayWorker", MortalWorker)
     calm, killed = noisy / "calm.safetensors", noisy / "killed.safetensors"
     fit(noisy / "noisy4", "noisy", 3, steps=24, checkpoint=calm)
-    steps = random.Random(11).sample(range(24), len(PLACES))
+    steps = random.Random(11).sample(range(22), len(PLACES))
     killer = Killer(dict(zip(steps, PLACES, strict=True)))
     lines: list[str] = []
     fit(
@@ -125,7 +125,7 @@ def test_workers_that_are_killed_are_replaced_and_the_bits_stay(
         stop=killer.stop, on_workers=killer.watch, notice=lines.append,
     )  # fmt: skip
     died = [line for line in lines if "died" in line]
-    assert len(died) == sum(map(len, PLACES)), lines
+    assert len(died) == killer.ordered >= 10 and not os.listdir(os.environ[DEATHS]), died
     assert sum("died while it joined" in line for line in died) == 1
     assert same_bits(calm, killed)
 

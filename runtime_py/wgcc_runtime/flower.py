@@ -48,7 +48,8 @@ def _flower() -> Any:
         import flwr.serverapp.strategy
     except ImportError as error:
         text = f"Flower cannot be imported ({error}): pip install 'wgcc[flower]' (Python 3.11 on)"
-        raise WgccError("no-flower", text) from None
+        more = ", and 'wgcc[flower-simulation]' for its simulation"
+        raise WgccError("no-flower", text + more) from None
     return flwr
 
 
@@ -267,6 +268,7 @@ class _Run:
         self.evaluate: Callable[[int, Arrays], dict[str, float]] | None = None
         self._arrays: Arrays = {}
         self._metrics: dict[str, float] = {}
+        self._failed = 0
         self._began = time.monotonic()
 
     def start(self, grid: Any, options: Any, config: Any, rounds: int, timeout: float) -> None:
@@ -285,8 +287,8 @@ class _Run:
             evaluate_config=record(dict(config)),
         )
 
-    def trained(self, number: int, arrays: Arrays, metrics: dict[str, float]) -> None:
-        self._arrays, self._metrics = arrays, metrics
+    def trained(self, number: int, arrays: Arrays, metrics: dict[str, float], failed: int) -> None:
+        self._arrays, self._metrics, self._failed = arrays, metrics, failed
         if self._out is not None:
             values = {**self._start, **arrays}
             save_checkpoint(self._out, self._plan, values, Progress(), keep_previous=number > 1)
@@ -298,7 +300,8 @@ class _Run:
         ms, self._began = 1000 * (now - self._began), now
         if self._log is not None:
             loss = next(iter(self._metrics.values()), float("nan"))
-            self._log.write(Report(number, loss, self._metrics, found, ms))
+            outputs = {**self._metrics, "failed": self._failed}
+            self._log.write(Report(number, loss, outputs, found, ms))
         return found
 
 

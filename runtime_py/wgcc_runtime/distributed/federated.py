@@ -68,7 +68,7 @@ def exchanged(plan: Plan) -> dict[str, Tensor]:
 
 
 def checked_arrays(plan: Plan, arrays: Mapping[str, Array], sender: str) -> Arrays:
-    """All that is exchanged, in the right shapes, and nothing else."""
+    """All that is exchanged, finite and in the right shapes, and nothing else."""
     wanted = exchanged(plan)
     for name in [*wanted, *arrays]:
         if name not in arrays:
@@ -79,7 +79,12 @@ def checked_arrays(plan: Plan, arrays: Mapping[str, Array], sender: str) -> Arra
         if arrays[name].shape != shape:
             text = f"of shape {list(arrays[name].shape)}; the model has {list(shape)}"
             raise WgccError("weights", f"{sender} has sent `{name}` {text}", name)
-    return {name: np.asarray(arrays[name], np.float32) for name in wanted}
+    with np.errstate(over="ignore"):
+        found = {name: np.asarray(arrays[name], np.float32) for name in wanted}
+    for name, array in found.items():
+        if not np.isfinite(array).all():
+            raise WgccError("nan", f"{sender} has sent a NaN or an infinity in `{name}`", name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
 from logging import WARNING
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from flwr.app import Array, ArrayRecord, MetricRecord
 from flwr.common import log
@@ -21,15 +23,20 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Plan
 
 ROWS = "num-examples"
+# Above, a double could not count them one by one.
+MOST_ROWS = 1 << 53
+T = TypeVar("T")
 
 
 class Observer(Protocol):
     """Is called after the training of each round, and after its evaluation by clients.
 
-    `evaluated` returns all results of the evaluation.
+    `failed`: how many clients were left out. `evaluated` returns all results of the evaluation.
     """
 
-    def trained(self, number: int, arrays: Arrays, metrics: dict[str, float]) -> None: ...
+    def trained(
+        self, number: int, arrays: Arrays, metrics: dict[str, float], failed: int
+    ) -> None: ...
 
     def evaluated(self, number: int, metrics: dict[str, float]) -> dict[str, float]: ...
 
@@ -45,7 +52,8 @@ def received_arrays(record: Any) -> Arrays:
 class Averaging(FedProx):
     """With a `proximal_mu` of 0, which is FedAvg, clients train on their loss alone.
 
-    A client that fails is left out of the round; if all fail, the training ends.
+    A client that fails, or whose reply cannot be used, is left out of the round; if all fail, the
+    training ends.
     """
 
     def __init__(self, plan: Plan, observer: Observer, **options: Any) -> None:
@@ -55,47 +63,73 @@ class Averaging(FedProx):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Any]
     ) -> tuple[Any | None, Any | None]:
-        updates, reasons = [], []
-        for reply in replies:
-            try:
-                updates.append(_update(self._plan, reply))
-            except WgccError as error:
-                reasons.append(error)
-                log(WARNING, "round %d: %s", server_round, error)
+        updates, reasons = _taken(replies, f"round {server_round}", partial(_update, self._plan))
         if not updates:
             first = reasons[0] if reasons else WgccError("flower", "no client has replied")
             raise WgccError(first.code, f"round {server_round}: {first.message}")
         arrays = average(updates)
         metrics = average_metrics([(update.rows, update.metrics) for update in updates])
-        self._observer.trained(server_round, arrays, metrics)
+        self._observer.trained(server_round, arrays, metrics, len(reasons))
         return record_of(arrays), MetricRecord(dict(metrics))
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any | None:
-        found = []
-        for reply in replies:
-            if reply.has_error():
-                log(WARNING, "round %d: evaluation: %s", server_round, reply.error.reason)
-            else:
-                found.append(_metrics(reply))
+        found, _ = _taken(replies, f"round {server_round}: evaluation", _evaluation)
         metrics = self._observer.evaluated(server_round, average_metrics(found))
         return MetricRecord(dict(metrics)) if metrics else None
 
 
-def _update(plan: Plan, reply: Any) -> Update:
-    sender = f"client {reply.metadata.src_node_id}"
+def _taken(
+    replies: Iterable[Any], where: str, read: Callable[[Any, str], T]
+) -> tuple[list[T], list[WgccError]]:
+    """What can be used of the replies, and why others cannot: each a line of the server's log."""
+    found, reasons = [], []
+    for reply in replies:
+        sender = f"client {reply.metadata.src_node_id}"
+        try:
+            found.append(read(reply, sender))
+        except WgccError as error:
+            reasons.append(error)
+        except Exception as error:
+            # Any program may send anything.
+            text = f"{sender} has sent a malformed reply ({type(error).__name__}: {error})"
+            reasons.append(WgccError("flower", text))
+        else:
+            continue
+        log(WARNING, "%s: %s", where, reasons[-1])
+    return found, reasons
+
+
+def _update(plan: Plan, reply: Any, sender: str) -> Update:
+    _check_error(reply, sender)
+    rows, metrics = _metrics(reply, sender)
+    if rows == 0:
+        raise WgccError("data", f"{sender} has trained with no rows")
+    (record,) = reply.content.array_records.values()
+    return Update(checked_arrays(plan, received_arrays(record), sender), rows, metrics)
+
+
+def _evaluation(reply: Any, sender: str) -> tuple[int, dict[str, float]]:
+    _check_error(reply, sender)
+    return _metrics(reply, sender)
+
+
+def _check_error(reply: Any, sender: str) -> None:
     if reply.has_error():
         # What `wgcc_runtime.flower.client` reports begins with the error's code.
         code, _, text = str(reply.error.reason).partition(": ")
         known = text and code.replace("-", "").isalpha()
         raise WgccError(code if known else "flower", f"{sender}: {text if known else code}")
-    rows, metrics = _metrics(reply)
-    if rows <= 0:
-        raise WgccError("data", f"{sender} has trained with no rows")
-    records = list(reply.content.array_records.values())
-    return Update(checked_arrays(plan, received_arrays(records[0]), sender), rows, metrics)
 
 
-def _metrics(reply: Any) -> tuple[int, dict[str, float]]:
-    found = dict(next(iter(reply.content.metric_records.values())))
-    rows = int(found.pop(ROWS))
-    return rows, {str(name): float(value) for name, value in found.items()}
+def _metrics(reply: Any, sender: str) -> tuple[int, dict[str, float]]:
+    (record,) = reply.content.metric_records.values()
+    found = dict(record)
+    rows = found.pop(ROWS, None)
+    if not isinstance(rows, int) or not 0 <= rows <= MOST_ROWS:
+        text = f"{sender} has sent {rows!r} as `{ROWS}`, not a number of rows"
+        raise WgccError("data", text, ROWS)
+    numbers = {str(name): float(value) for name, value in found.items()}
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise WgccError("nan", f"{sender} has sent {value} as `{name}`", name)
+    return rows, numbers

@@ -281,7 +281,8 @@ def reason_of(error: BaseException) -> str:
     raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exit)\b.*: ", line)]
     ended = [line for line in lines if "exit detail" in line]
     found = (raised[-1:] or ended[:1] or lines[:1] or [type(error).__name__])[0]
-    return found.partition("There are some potential root causes")[0].strip()
+    # What follows is the same for every death.
+    return re.split("Some common causes|There are some potential", found)[0].strip()
 
 
 def _needs(options: dict[str, Any]) -> str:
