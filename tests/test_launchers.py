@@ -125,6 +125,12 @@ def test_options_without_effect_are_refused(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", [{}, {"steps": None}])
+def test_several_workers_need_steps(given: dict[str, None]) -> None:
+    with pytest.raises(WgccError, match=r"^data: fit of several workers needs `steps`"):
+        checked_options(given)
+
+
 @pytest.mark.parametrize("name", ["outer_lr", "outer_momentum"])
 def test_options_of_rare_exchange_need_it(name: str) -> None:
     with pytest.raises(WgccError, match=f"`{name}` is for weights that .*: it needs `sync_every`"):

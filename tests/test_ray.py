@@ -361,6 +361,16 @@ def test_no_cluster_and_no_ray(noisy: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ) as caught:
         fit(noisy / "noisy4", "noisy", 2, steps=4, address="127.0.0.1:9")
     assert caught.value.code == "ray"
+
+    def refused(*_: object, **__: object) -> None:
+        """What Ray raises where its token is missing."""
+        raise ConnectionError("Failed to connect to Ray cluster at 10.0.0.1:6379\nmore")
+
+    monkeypatch.setattr(cluster, "init", refused)
+    with pytest.raises(
+        WgccError, match=r"6379 \(one with a token needs RAY_AUTH_MODE=token, .*\)$"
+    ):
+        fit(noisy / "noisy4", "noisy", 2, steps=4, address="auto")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(WgccError, match=r"pip install 'wgcc\[ray\]'") as caught:
         fit(noisy / "noisy4", "noisy", 2, steps=4)

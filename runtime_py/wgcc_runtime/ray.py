@@ -209,6 +209,9 @@ def _no_connection(place: str, text: str) -> WgccError:
             "version", f"the cluster at {place} has {there}, this machine {here}: {advice}"
         )
     reason = text.split("\n", 1)[0]
+    if "connect to Ray cluster" in reason:
+        # The address answers, so that the token is the likeliest reason, which Ray does not give.
+        reason += " (one with a token needs RAY_AUTH_MODE=token, and the same ~/.ray/auth_token)"
     return WgccError("ray", f"there is no Ray cluster at {place}: {reason}", "address")
 
 

@@ -74,6 +74,8 @@ def checked_options(given: Mapping[str, Any]) -> Options:
         if name not in known:
             text = f"fit: `{name}` is not an option{did_you_mean(name, known)}"
             raise WgccError("name", text, name)
+    if given.get("steps") is None:
+        raise WgccError("data", "fit of several workers needs `steps`: arrays have no end", "steps")
     options = Options(**given)
     checked_seed(options.seed)
     make_schedule(options.steps, options.every, options.eval_every, options.checkpoint_every)
