@@ -1,5 +1,7 @@
 """gather(table, ids): one row of the table per id. gather_grad(g, ids; rows): g added up by row.
 
+gather_grad(g, ids, base; rows) adds to `base`, a gradient of the table from elsewhere.
+
 Ids outside the table read its nearest row.
 """
 
@@ -34,24 +36,28 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
     return [b.apply("gather_grad", g, ids, rows=table.shape[0]), None]
 
 
-def infer_grad(g: TensorType, ids: TensorType, rows: int) -> TensorType:
+def infer_grad(g: TensorType, ids: TensorType, *base: TensorType, rows: int) -> TensorType:
     check_dtype("gather_grad: ids", ids, INTEGERS)
     check_sizes("gather_grad", (rows,))
     if g.shape[: ids.rank] != ids.shape:
         raise ShapeError(f"gather_grad: {g} does not hold one row for each id of {ids}")
-    return TensorType((rows, *g.shape[ids.rank :]), g.dtype)
+    table = TensorType((rows, *g.shape[ids.rank :]), g.dtype)
+    if any(found != table for found in base):
+        raise ShapeError(f"gather_grad: {base[0]} is not {table}")
+    return table
 
 
-def reference_grad(g: Array, ids: Array, rows: int) -> Array:
-    table = np.zeros((rows, *g.shape[ids.ndim :]), g.dtype)
+def reference_grad(g: Array, ids: Array, *base: Array, rows: int) -> Array:
+    width = g.shape[ids.ndim :]
+    table = base[0].copy() if base else np.zeros((rows, *width), g.dtype)
     np.add.at(table, np.clip(ids, 0, rows - 1), g)
     return table
 
 
 def grad_grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dg[i] = (gradient of the table)[ids[i]]
-    (g,), ids = gs, node.inputs[1]
-    return [None if g is None else b.apply("gather", g, ids), None]
+    # dg[i] = (gradient of the table)[ids[i]], dbase = the gradient of the table
+    (g,), (_, ids, *base) = gs, node.inputs
+    return [None if g is None else b.apply("gather", g, ids), None, *(g for _ in base)]
 
 
 def at(node: Node, index: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -107,6 +113,7 @@ OPS = (
             Sample([(257,), _ids(257)], {"rows": 65}, integers=(0, 64)),
             Sample([(2, 5, 2, 3), _ids(2, 5)], {"rows": 7}, integers=(0, 6)),
             Sample([(64, 63), _ids(64, dtype="u32")], {"rows": 11}, integers=(0, 10)),
+            Sample([(9, 5), _ids(9), (6, 5)], {"rows": 6}, integers=(0, 5)),
         ],
     ),
 )

@@ -2,8 +2,9 @@
 
 order_ids(ids; rows): all positions of ids, in runs of RUN; each run is sorted by id, of equal ids
 the first position first. merge_ids(order, ids; rows, run): the same with FAN times longer runs.
-sum_in_order(g, ids, order; rows): gather_grad(g, ids), given one run of all positions. Ids outside
-the table count as its nearest row. `schedule/prepare/group_ids.py` puts these together.
+sum_in_order(g, ids, order; rows), with or without `base`: gather_grad, given one run of all
+positions. Ids outside the table count as its nearest row. `schedule/prepare/group_ids.py` puts
+these together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_sizes
-from wgcc.ops.gather import grad_grad, infer_grad
+from wgcc.ops.gather import infer_grad
 from wgcc.ops.registry import Op, Sample, ShapeError, Special
 
 # Two words of each position take 16 KiB, all the workgroup memory of the default limits.
@@ -34,9 +35,11 @@ def infer_merged(order: TensorType, ids: TensorType, rows: int, run: int) -> Ten
     return order
 
 
-def infer_sums(g: TensorType, ids: TensorType, order: TensorType, rows: int) -> TensorType:
+def infer_sums(
+    g: TensorType, ids: TensorType, order: TensorType, *base: TensorType, rows: int
+) -> TensorType:
     _check_order("sum_in_order", order, ids)
-    return infer_grad(g, ids, rows)
+    return infer_grad(g, ids, *base, rows=rows)
 
 
 def _check_order(op: str, order: TensorType, ids: TensorType) -> None:
@@ -61,17 +64,18 @@ def _sorted(order: Array, ids: Array, rows: int, run: int) -> Array:
     return np.concatenate(found).astype(np.int32)
 
 
-def reference_sums(g: Array, ids: Array, order: Array, rows: int) -> Array:
+def reference_sums(g: Array, ids: Array, order: Array, *base: Array, rows: int) -> Array:
     width = g.shape[ids.ndim :]
-    table = np.zeros((rows, *width), g.dtype)
+    table = base[0].copy() if base else np.zeros((rows, *width), g.dtype)
     places, order = np.clip(ids.reshape(-1), 0, rows - 1), np.clip(order, 0, ids.size - 1)
     np.add.at(table, places[order], g.reshape(-1, *width)[order])
     return table
 
 
 def grad_sums(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
-    # dg[i] = (gradient of the table)[ids[i]]
-    return [*grad_grad(b, node, gs), None]
+    # dg[i] = (gradient of the table)[ids[i]], dbase = the gradient of the table
+    (g,), (_, ids, _, *base) = gs, node.inputs
+    return [None if g is None else b.apply("gather", g, ids), None, None, *(g for _ in base)]
 
 
 # Drawn numbers are an order of ids where there is one of them; tests/test_id_sums.py has more.
@@ -108,6 +112,9 @@ OPS = (
         reference_sums,
         Special("id_sums"),
         grad_sums,
-        [Sample([(1, *width), _ONE, _ONE], {"rows": 3}, integers=(0, 0)) for width in ((), (65,))],
+        [
+            Sample([(1,), _ONE, _ONE], {"rows": 3}, integers=(0, 0)),
+            Sample([(1, 65), _ONE, _ONE, (3, 65)], {"rows": 3}, integers=(0, 0)),
+        ],
     ),
 )

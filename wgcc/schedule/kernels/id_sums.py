@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.ir.graph import Node
-from wgcc.schedule.codegen.emitter import Emitter, Scope
+from wgcc.ir.graph import Node, Value
+from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import loop, unrolled
@@ -54,13 +54,15 @@ class _Parts:
     """What both ways share; `emitter` has the bindings."""
 
     def __init__(self, node: Node, context: Context) -> None:
-        _, ids, order = node.inputs
+        _, ids, order, *base = node.inputs
+        self.base = base[0] if base else None
         self.output = node.output
         self.rows, self.count = int(node.attrs["rows"]), ids.type.size
         self.width = prod(node.output.shape[1:])
         self.emitter = Emitter(context.inlined, context.bindings())
         readers = (id_reader(self.emitter, ids, self.rows), order_reader(self.emitter, order))
-        self.functions = "\n".join((*readers, self._element(node)))
+        functions = (*readers, self._element(node), *(self._old(v) for v in base))
+        self.functions = "\n".join(functions)
         self.constants = {
             "ROWS": self.rows, "WIDTH": self.width, "COUNT": self.count,
             "HALF": half_of(self.count),
@@ -71,15 +73,30 @@ class _Parts:
 
     def _element(self, node: Node) -> str:
         """The function `element(p, column)`."""
-        g, ids, _ = node.inputs
-        emitter, columns = self.emitter, node.output.shape[1:]
-        emitter.outer = Scope()
+        g, ids, *_ = node.inputs
+        columns = node.output.shape[1:]
         at = coordinates_of(variable("p", self.count), ids.shape)
-        text = emitter.at(g, (*at, *coordinates_of(variable("column", self.width), columns)))
+        at = (*at, *coordinates_of(variable("column", self.width), columns))
+        return self._function("element(p: u32, column: u32)", g, at)
+
+    def _old(self, base: Value) -> str:
+        """The function `base(row, column)`."""
+        row, column = variable("row", self.rows), variable("column", self.width)
+        at = (row, *coordinates_of(column, base.shape[1:]))
+        return self._function("base(row: u32, column: u32)", base, at)
+
+    def _function(self, signature: str, value: Value, at: Coordinates) -> str:
+        emitter = self.emitter
+        emitter.outer = Scope()
+        text = emitter.at(value, at)
         lines = "".join(f"  {line}\n" for line in emitter.outer.lines)
         emitter.outer = Scope()
-        kind = wgsl_type(g.dtype)
-        return f"fn element(p: u32, column: u32) -> {kind} {{\n{lines}  return {text};\n}}"
+        return f"fn {signature} -> {wgsl_type(value.dtype)} {{\n{lines}  return {text};\n}}"
+
+    @property
+    def start(self) -> str:
+        """What elements of a row are added to."""
+        return "base(row, column)" if self.base else zero(self.output.dtype)
 
     def load(self) -> str:
         return self.emitter.bindings.load(self.output, self._place)
@@ -95,7 +112,7 @@ def _tiles(node: Node, context: Context) -> Launch:
     body = [
         f"var total = {zero(node.output.dtype)};",
         *loop("i", "start", "end", "1u", ["total += element(place(i), column);"], times),
-        parts.store("total"),
+        parts.store(f"{parts.start} + total" if parts.base else "total"),
     ]
     grid = grid_of(-(-parts.rows // tile.rows) * tile.across)
     return context.launch(
@@ -122,7 +139,7 @@ def _thread_per_row(node: Node, context: Context) -> Launch:
     add = parts.store(f"{parts.load()} + element(p, column)")
     columns = "for (var column = 0u; column < WIDTH; column++)"
     body = [
-        f"{columns} {{ {parts.store(zero(node.output.dtype))} }}",
+        f"{columns} {{ {parts.store(parts.start)} }}",
         "for (var i = start; i < end; i++) {",
         "  let p = place(i);",
         f"  {columns} {{ {add} }}",

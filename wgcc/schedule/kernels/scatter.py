@@ -8,7 +8,7 @@ many loads, one thread per column loops over the ids once. For large tables ids 
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
-from wgcc.schedule.codegen.emitter import Coordinates, Emitter
+from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.codegen.loop_limits import loop, unrolled
@@ -34,7 +34,8 @@ class _Parts:
 
     def __init__(self, node: Node, context: Context, others: Coordinates) -> None:
         self.node = node
-        g, ids = node.inputs
+        g, ids, *base = node.inputs
+        self.base = base[0] if base else None
         self.axis = axis_of(node)
         self.size = node.output.shape[self.axis]
         self.emitter = Emitter(context.inlined, context.bindings())
@@ -50,9 +51,20 @@ class _Parts:
         self.find_row, inner.lines = inner.lines, []
         self.element = self.emitter.at(g, at if by_column else (*at, *others))
         self.load_element = inner.lines
+        self.after: list[str] = []
 
     def place(self, others: Coordinates, along: Index) -> Coordinates:
         return (*others[: self.axis], along, *others[self.axis :])
+
+    def with_base(self, total: str, at: Coordinates) -> str:
+        """A total, or zero, added to what `base` has there; `after` are the lines it needs."""
+        if self.base is None:
+            return total or zero(self.node.output.dtype)
+        outer, self.emitter.outer = self.emitter.outer, Scope()
+        self.emitter.close_loop()
+        text = self.emitter.at(self.base, at)
+        self.after, self.emitter.outer = self.emitter.outer.lines, outer
+        return f"{text} + {total}" if total else text
 
     def loop(self, lines: list[str], times: int) -> list[str]:
         return loop("r", "0u", "COUNT", "1u", [*self.find_row, *lines], times)
@@ -85,9 +97,9 @@ def _thread_per_sum(node: Node, context: Context) -> Launch:
     parts = _Parts(node, context, (*at[:axis], *at[axis + 1 :]))
     add = [f"if ({parts.row} == {at[axis].wgsl()}) {{"]
     add += [f"  {line}" for line in (*parts.load_element, f"total += {parts.element};")] + ["}"]
-    store = parts.emitter.store(output, at, "total")
+    store = parts.emitter.store(output, at, parts.with_base("total", at))
     times = unrolled(parts.count)
-    lines = [f"var total = {zero(output.dtype)};", *parts.loop(add, times), store]
+    lines = [f"var total = {zero(output.dtype)};", *parts.loop(add, times), *parts.after, store]
     return parts.launch(context, lines, output.type.size, -(-parts.count // times))
 
 
@@ -100,7 +112,8 @@ def _thread_per_column(node: Node, context: Context) -> Launch:
     bindings = parts.emitter.bindings
     place = linear(parts.place(at, variable("row", parts.size)), output.shape)
     cell = bindings.load(output, place)
-    clear = bindings.store(output, place, zero(output.dtype))
+    start = parts.with_base("", parts.place(at, variable("row", parts.size)))
+    clear = " ".join((*parts.after, bindings.store(output, place, start)))
     add = bindings.store(output, place, f"{cell} + {parts.element}")
     lines = [
         f"for (var row = 0u; row < {parts.size}u; row++) {{ {clear} }}",
