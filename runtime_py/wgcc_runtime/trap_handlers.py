@@ -28,16 +28,18 @@ class TrapHandlers:
             number = int(getattr(signal, name))
             self._records[number] = ctypes.create_string_buffer(RECORD_BYTES)
             self._sigaction(number, None, self._records[number])
+        # A plain number: an enum takes a microsecond more.
+        self._number = int(signal.SIGSEGV)
         self._probe = ctypes.create_string_buffer(RECORD_BYTES)
         self._place = ctypes.addressof(self._probe)
         self._found = ctypes.c_void_p.from_buffer(self._probe)
-        self._own = ctypes.c_void_p.from_buffer(self._records[signal.SIGSEGV]).value
+        self._own = ctypes.c_void_p.from_buffer(self._records[self._number]).value
 
     def restore(self) -> None:
         """Asks for one of them, which takes 1 µs: whoever replaces one replaces all."""
         if not self._records:
             return
-        self._sigaction(signal.SIGSEGV, None, self._place)
+        self._sigaction(self._number, None, self._place)
         if self._found.value != self._own:
             for number, record in self._records.items():
                 self._sigaction(number, record, None)
