@@ -27,26 +27,35 @@ def test_every_source_has_an_expected_reading() -> None:
 def test_cases_are_read_as_expected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CASES)  # messages begin with the name of the file as it is given
     case = json.loads(path.read_text(encoding="utf-8"))
-    wanted = {key: case[key] for key in case.keys() - {"source", "model", "options"}}
-    assert wanted.keys() in ({"error"}, READING)
+    share = case.get("held_out")
+    wanted = {key: case[key] for key in case.keys() - {"source", "model", "options", "held_out"}}
+    assert wanted.keys() in ({"error"}, READING | ({"held"} if share else set()))
     model = json.loads((CASES / case["model"]).read_text(encoding="utf-8"))
-    assert reading(case["source"], model, case["options"]) == exact(wanted)
+    assert reading(case["source"], model, case["options"], share) == exact(wanted)
 
 
-def reading(source: str, model: Any, options: dict[str, Any]) -> dict[str, Any]:
+def reading(
+    source: str, model: Any, options: dict[str, Any], share: float | None = None
+) -> dict[str, Any]:
+    """What was read; with a share of held-out rows, the rows to train with, and `held`."""
     try:
         data = read_data(source, model, **options)
     except WgccError as error:
         assert error.code == "data"
         return {"error": error.message}
+    data, held = data.split(share) if share else (data, None)
     found = {key: getattr(data, key) for key in READING - {"arrays"}}
-    return {**found, "arrays": {name: array.tolist() for name, array in data.arrays.items()}}
+    found["arrays"] = {name: array.tolist() for name, array in data.arrays.items()}
+    if held:
+        found["held"] = {name: array.tolist() for name, array in held.arrays.items()}
+    return found
 
 
 def exact(wanted: dict[str, Any]) -> dict[str, Any]:
     """Floats of arrays are expected as the nearest f32."""
-    arrays = {
-        name: np.array(values, np.float32).tolist()
-        for name, values in wanted.get("arrays", {}).items()
+    rounded = {
+        key: {name: np.array(values, np.float32).tolist() for name, values in wanted[key].items()}
+        for key in ("arrays", "held")
+        if key in wanted
     }
-    return {**wanted, "arrays": arrays} if "arrays" in wanted else wanted
+    return {**wanted, **rounded}

@@ -44,6 +44,11 @@ model Price {
     return loss
   }
   entry predict(x: f32[B, 3]) -> (price: f32[B, 1]) = l(x)
+  /// Mixes rows: the error without its mean.
+  entry eval(x: f32[B, 3], y: f32[B, 1]) -> (loss: f32) {
+    error = l(x) - y
+    return mean((error - mean(error)) ** 2)
+  }
 }
 """
 PICTURES = """
@@ -234,6 +239,19 @@ def test_arrays_pictures_and_text(seen: Any) -> None:
     assert seen["letters"]["canTrain"]
     assert seen["letters"]["rows"].startswith("unknown_letter.txt: 2 pieces of text to learn")
     assert "2 characters that are not" in seen["letters"]["notes"][0]
+
+
+def test_a_text_of_wide_characters_is_shown(seen: Any) -> None:
+    assert seen["wide"] == "abc cab\n"
+
+
+def test_nothing_of_the_held_out_rows_is_known(seen: Any) -> None:
+    """Scaling is that of the rows to train with; every whole batch of the others is measured."""
+    held = seen["held"]
+    assert (held["rows"], held["isKept"], len(held["losses"])) == (18, True, 2)
+    assert held["mean"] == pytest.approx(0, abs=1e-6)
+    assert held["shown"] == pytest.approx(np.mean(held["losses"]), rel=1e-2)
+    assert held["losses"][0] != pytest.approx(held["losses"][1], rel=0.05)
 
 
 def test_files_can_be_dropped(seen: Any) -> None:

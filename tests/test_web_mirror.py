@@ -177,7 +177,7 @@ LARGEST = {
     "wgcc/draw.js": 2500,
     "wgcc/inspect.js": 4100,
     "wgcc/calls.js": 7000,
-    "wgcc/data.js": 17500,
+    "wgcc/data.js": 18000,
     "wgcc/worker.js": 3000,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4600,

@@ -55,8 +55,24 @@ def test_fields(seen: dict[str, Any]) -> None:
     assert float(fields["field"]) == pytest.approx(float(fields["slider"]))
     assert fields["bars"] == ["setosa", "versicolor", "virginica"]
     assert fields["answer"].split(" · ")[0] in fields["bars"]
-    assert fields["table"] == [5, 5, 5]
-    assert fields["refused"] == "Line 1: “abc” is not a number."
+
+
+def test_many_rows_are_read_as_files_are(seen: dict[str, Any]) -> None:
+    fields, first = seen["fields"], ["5.1", "3.5", "1.4", "0.2"]
+    assert fields["table"] == fields["commas"] == [first, ["6.3", "3.3", "6", "2.5"]]
+    assert fields["header"] == [first]
+    assert fields["refused"] == "The text, line 1, column 4: 'abc' is no number"
+    assert fields["unsure"] == "The text, line 1, column 1: '5,100' may be 5100 or 5.100."
+    assert (fields["isAsked"], fields["decided"]) == ([False, True], [["5.1", "3.5", "1.4", "2.2"]])
+
+
+def test_one_of_several_names_is_chosen_from_a_list(seen: dict[str, Any]) -> None:
+    assert seen["fields"]["oneHot"] == {
+        "takes": "Takes one of 4 classes.",
+        "count": 1,
+        "names": ["a", "b", "c", "d"],
+        "row": [0, 0, 1, 0],
+    }
 
 
 def test_pictures(seen: dict[str, Any]) -> None:
@@ -75,6 +91,7 @@ def test_pictures(seen: dict[str, Any]) -> None:
     # The browser smooths the edge.
     dark, light = pytest.approx([0] * 4, abs=8), pytest.approx([255] * 4, abs=8)
     assert rows("file") == rows("pasted")
+    assert pictures["same"] == [64, True], "other numbers than those of readData"
     assert all(row[:4] == dark and row[4:] == light for row in rows("file"))
     assert all(row[:4] == light and row[4:] == dark for row in rows("inverted"))
     assert len({pixel for row in rows("filmed") for pixel in row}) > 2
@@ -123,6 +140,7 @@ def test_served_under_a_strict_policy(seen: dict[str, Any]) -> None:
         served = seen["served"][name]
         assert (served["problems"], served["status"]) == ([], kind)
         assert served["step"] == served["exported"] == "20"
+        assert served["loading"][-1] == "Loading weights: 0.0 of 0.0 MB"
 
 
 def test_keyboard(seen: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ let writing = 0; // the sample that is being written; a newer one ends it
 
 load({
   entries: ['forget', 'decode'],
-  onProgress: ({ stage, done, total }) => {
-    $('status').textContent = `Loading ${stage}: ${done} of ${total}`;
+  onProgress: progress => {
+    $('status').textContent = loadingWords(progress);
   },
 }).then(
   async loaded => {

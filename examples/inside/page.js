@@ -21,8 +21,8 @@ let writing = 0;
 let isRunning = false;
 
 load({
-  onProgress: ({ stage, done, total }) => {
-    $('status').textContent = `Loading ${stage}: ${done} of ${total}`;
+  onProgress: progress => {
+    $('status').textContent = loadingWords(progress);
   },
 }).then(
   async loaded => {

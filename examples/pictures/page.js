@@ -23,8 +23,8 @@ let isGuessing = false;
 let stream = null;
 
 load({
-  onProgress: ({ stage, done, total }) => {
-    $('status').textContent = `Loading ${stage}: ${done} of ${total}`;
+  onProgress: progress => {
+    $('status').textContent = loadingWords(progress);
   },
 }).then(
   loaded => {

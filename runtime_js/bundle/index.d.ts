@@ -192,7 +192,7 @@ export interface ReadData {
   readonly columns: readonly { readonly name: string; readonly kind: 'numbers' | 'names' | 'empty' | 'index'; readonly input: string | null }[];
   /** Columns that should be scaled. */
   readonly needsScaling: readonly string[];
-  /** Rows to train with, and a share of them to judge with, chosen by `seed`. */
+  /** Rows to train with, and a share of them to judge with, chosen by `seed`. Scaling is that of the rows to train with. */
   split(share: number, seed?: number): Promise<[ReadData, ReadData]>;
 }
 

@@ -15,7 +15,7 @@ const MISSING = new Set(['', 'NA', 'N/A', 'NaN', 'nan', 'null', 'None', 'NULL', 
 const LARGEST = 3.4028234663852886e38;
 const WITH_POINT = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const WITH_COMMA = /^[+-]?(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
-const THOUSANDS = /^[+-]?[1-9][0-9]{0,2},[0-9]{3}$/;
+const THOUSANDS = /^[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}$/;
 const ADVICE = 'give --decimal , or --decimal .';
 
 /** @param {string} cell */
@@ -52,8 +52,13 @@ export async function numberParser(table, decimal, source) {
   if (decimal) return decimal === ',' ? parseComma : parsePoint;
   if (table.delimiter === ',') return parsePoint;
   const commas = await markedColumns(table, ',', parseComma);
-  if (!commas.length) return parsePoint;
-  refuseDoubt(table, commas, await markedColumns(table, '.', parsePoint), source);
+  if (!commas.length && table.delimiter !== ';') return parsePoint;
+  const points = await markedColumns(table, '.', parsePoint);
+  if (!commas.length) {
+    refuseThousands(table, points, source);
+    return parsePoint;
+  }
+  refuseDoubt(table, commas, points, source);
   source.note('Numbers are written with a decimal comma.');
   return parseComma;
 }
@@ -89,15 +94,24 @@ async function markedColumns({ columns, lines }, mark, parse) {
  */
 function refuseDoubt({ lines }, commas, [point], source) {
   const [{ cells, row, column }] = commas;
-  const [cell] = cells;
   if (point) {
-    const first = `${shown(cell)} in ${source.place(lines[row], column)} has a decimal comma`;
+    const first = `${shown(cells[0])} in ${source.place(lines[row], column)} has a decimal comma`;
     const second = `${shown(point.cells[0])} in ${source.place(lines[point.row], point.column)}`;
     const text = `${first}, but ${second} a decimal point: ${ADVICE}`;
     source.refuse(text, undefined, undefined, 'decimal');
   }
-  if (commas.every(marked => marked.cells.every(one => THOUSANDS.test(one)))) {
-    const readings = `${cell.replace(',', '')} or ${cell.replace(',', '.')}`;
-    source.refuse(`${shown(cell)} may be ${readings}: ${ADVICE}`, lines[row], column, 'decimal');
-  }
+  refuseThousands({ lines }, commas, source);
+}
+
+/**
+ * If all their marks may separate thousands.
+ * @param {Pick<Delimited, 'lines'>} table @param {Marked[]} columns @param {Source} source
+ */
+function refuseThousands({ lines }, columns, source) {
+  if (!columns.length || !columns.every(({ cells }) => cells.every(one => THOUSANDS.test(one))))
+    return;
+  const [{ cells, row, column }] = columns;
+  const point = cells[0].replace(',', '.');
+  const text = `${shown(cells[0])} may be ${point.replace('.', '')} or ${point}: ${ADVICE}`;
+  source.refuse(text, lines[row], column, 'decimal');
 }

@@ -4,6 +4,9 @@
 export { callRaw } from './apply.js';
 export { filesGiven } from './files_given.js';
 export { formOf, ModelForm } from './form.js';
+export { readPasted } from './pasted.js';
+export { averagedBitmap } from './picture_files.js';
 export { isPictureSource, pictureRows } from './picture_rows.js';
 export { DataSource, readData } from './read.js';
+export { Averaged } from './resize.js';
 export { Data } from './result.js';

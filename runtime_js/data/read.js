@@ -75,6 +75,18 @@ export class DataSource {
     return readTable(table.records, source, form, entry, options, table.header);
   }
 
+  /** The first characters of a text. @param {number} count */
+  async beginning(count) {
+    this.#text ??= this.#decoded();
+    const { chunks } = await this.#text;
+    let text = '';
+    for (const chunk of chunks()) {
+      text += chunk;
+      if (text.length >= count) break;
+    }
+    return text.slice(0, count);
+  }
+
   async #decoded() {
     const source = new Source(this.name);
     const chunks = await decode(await this.files[0].bytes(), source);

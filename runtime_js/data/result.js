@@ -7,6 +7,7 @@ import { elementCount } from '../core/plan.js';
 import { mapRecord } from '../core/records.js';
 import { randomWords } from '../core/threefry.js';
 import { forEachIndex, pause } from './pause.js';
+import { scaleAnew } from './scaling.js';
 
 /** @import { Kind, Preview } from './columns.js' */
 /** @import { Dropped } from './rows_left.js' */
@@ -21,6 +22,8 @@ import { forEachIndex, pause } from './pause.js';
  * @property {{name: string, kind: Kind, input: string | null}[]} [columns] of a table
  * @property {string[]} [needsScaling] columns that should be scaled but were not asked to be
  * @property {Preview | null} [preview]
+ * @property {boolean} [ownScaling] whether the scaling was computed from these rows, so that a part
+ *   of them needs its own
  */
 
 /** The second key of the choice: the CRC-32 of `held out`. */
@@ -44,10 +47,12 @@ export class Data {
     this.columns = facts.columns ?? [];
     this.needsScaling = facts.needsScaling ?? [];
     this.preview = facts.preview ?? null;
+    this.ownScaling = facts.ownScaling ?? false;
   }
 
   /**
-   * Rows to train with, and a share of them to judge with, chosen by `seed`.
+   * Rows to train with, and a share of them to judge with, chosen by `seed`. Scaling, if it was
+   * asked for, is computed anew from the rows to train with.
    * @param {number} share @param {number} [seed] @returns {Promise<[Data, Data]>}
    */
   async split(share, seed = 0) {
@@ -56,7 +61,9 @@ export class Data {
     const count = Math.min(Math.max(1, Math.floor(share * this.rows + 0.5)), this.rows - 1);
     if (count < 1) fail('data', 'share', 'a single row cannot be split into two parts');
     const isHeldOut = await smallest(await keysOf(seed, this.rows), count);
-    return [await this.#where(isHeldOut, 0), await this.#where(isHeldOut, 1)];
+    const parts = [await this.#where(isHeldOut, 0), await this.#where(isHeldOut, 1)];
+    if (this.ownScaling) await scaleAlone(parts);
+    return /** @type {[Data, Data]} */ (parts);
   }
 
   /** @param {Uint8Array} marks one for each row @param {number} mark of the rows that are kept */
@@ -78,6 +85,14 @@ export class Data {
     }
     return new Data({ ...this, arrays, rows: rows.length });
   }
+}
+
+/** By the rows to train with alone: nothing of the others may be known. @param {Data[]} parts */
+async function scaleAlone([train, held]) {
+  const inputs = { ...train.preparation.inputs };
+  for (const [name, spec] of Object.entries(inputs))
+    if (spec.mean) inputs[name] = await scaleAnew(train.arrays[name], held.arrays[name], spec);
+  train.preparation = held.preparation = { ...train.preparation, inputs };
 }
 
 /** @param {any} array @param {number} rows it has @param {number} count of rows */

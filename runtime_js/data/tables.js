@@ -95,6 +95,7 @@ class Reading {
       columns: this.#described(),
       needsScaling: this.#needsScaling.sort((a, b) => a.number - b.number).map(({ name }) => name),
       preview: this.source.preview,
+      ownScaling: Boolean(this.options.scale && !preparation),
     });
   }
 

@@ -4,18 +4,14 @@ $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
-const megabytes = bytes => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0);
-
 haveWeights()
   .then(weights => load({ onProgress: showLoading, ...weights }))
   .then(begin)
   .catch(explain);
 
-function showLoading({ stage, done, total }) {
-  const isBytes = stage === 'weights' || stage === 'values';
-  const amount = isBytes ? `${megabytes(done)} of ${megabytes(total)} MB` : `${done} of ${total}`;
+function showLoading(progress) {
   // Kernels also come later, when they are first needed.
-  if (!page.model) say(`${stage === 'values' ? 'Drawing' : 'Loading'} ${stage}: ${amount}`);
+  if (!page.model) say(loadingWords(progress));
 }
 
 /**

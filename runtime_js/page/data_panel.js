@@ -78,10 +78,7 @@ function refuseFiles(error) {
   $('rows').textContent = `${dataPanel.label} was not read.`;
   $('data-problem').hidden = false;
   $('data-problem').replaceChildren();
-  putWithCode(
-    $('data-problem'),
-    ADVICE.reduce((found, [pattern, advice]) => found.replace(pattern, advice), text),
-  );
+  putWithCode($('data-problem'), adviceOf(text));
   if (preview) {
     const { columns } = dataPanel.options;
     const uses = preview.columns.map(({ name, input }) => input ?? useIn(columns, name));
@@ -97,6 +94,9 @@ function refuseFiles(error) {
       ['Leave them out', () => readWith({ unknown: 'drop' })],
     ]);
 }
+/** What a page says instead of a message of the command line. */
+const adviceOf = text =>
+  ADVICE.reduce((found, [pattern, advice]) => found.replace(pattern, advice), text);
 const useIn = (columns, name) =>
   Object.keys(columns ?? {}).find(input => columns[input].includes(name)) ?? '';
 
@@ -137,7 +137,7 @@ async function showRead(read) {
     showRows(read.preview, uses, (i, input) => chooseUse(read.columns, uses, i, input));
   } else if (kindOf(read) === 'pictures')
     await showPictures(source.files.filter(isShown), ({ path }) => path.at(-2) ?? path[0]);
-  else if (kindOf(read) === 'text') await showText(source.files[0]);
+  else if (kindOf(read) === 'text') showText(await source.beginning(MOST_LETTERS));
   const left = read.dropped.map(
     ({ count, reason, first }) =>
       `${countOf(count, 'row')} left out: ${reason} (first in line ${first}).`,

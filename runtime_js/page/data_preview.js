@@ -83,9 +83,9 @@ function drawCovering(canvas, picture) {
   picture.close();
 }
 
-async function showText(file) {
-  const bytes = (await file.bytes()).subarray(0, MOST_LETTERS);
-  make('pre', `${new TextDecoder().decode(bytes)} …`, emptied($('preview')));
+/** The beginning of a text. */
+function showText(text) {
+  make('pre', `${text} …`, emptied($('preview')));
   $('preview').hidden = false;
 }
 

@@ -7,11 +7,17 @@ const MOST_GENERATED = 2 ** 20;
 const BUILT_DATA = 'data.safetensors';
 
 /** When the page opens. */
-function useFirst() {
+async function useFirst() {
   const { built, names } = dataPanel;
   const known = page.model.preparation;
-  if (built && isSameJson(known, built.preparation)) return useBuilt();
+  if (built && (await isOf(built, known))) return useBuilt();
   return known && !names ? waitForData() : useInvented();
+}
+/** Whether a preparation is that of the data, or of its rows that are not held out. */
+async function isOf(data, preparation) {
+  if (isSameJson(preparation, data.preparation)) return true;
+  const [train] = await partsOf(data);
+  return isSameJson(preparation, train.preparation);
 }
 
 /** A model that learned from other data, as one that was restored: Train is off. */
@@ -63,17 +69,22 @@ function continueWith() {
   return readFiles(useRead);
 }
 
-async function useRead() {
-  const { read, label, readings } = dataPanel;
-  const { rows, preparation } = read;
+/** The rows to train with, and those that are held out, or null. */
+function partsOf(data) {
+  const { rows, preparation } = data;
   const share = Number($('held-out').value) / 100;
   const batch = plan.entries[trainer].rows?.count ?? 1;
   const count = Math.round(share * rows);
   // Rows of tables, pictures and text are repeated where there are fewer than a batch.
   const canSplit = count > 0 && rows - count >= (preparation ? 1 : batch);
-  const [train, held] = canSplit ? await read.split(share) : [read, null];
+  return canSplit ? data.split(share) : [data, null];
+}
+
+async function useRead() {
+  const { read, label, readings } = dataPanel;
+  const [train, held] = await partsOf(read);
   if (readings !== dataPanel.readings) return;
-  page.model.preparation = preparation;
+  page.model.preparation = train.preparation;
   $('held-out-choice').hidden = false;
   await page.use({ train, heldOut: held?.arrays ?? null, label, isInvented: false });
 }
@@ -107,8 +118,12 @@ function builtData() {
   const isWhole = Object.keys(plan.entries[trainer].inputs).every(key => ownOf(tensors, key));
   if (!isWhole) return null;
   const rows = rowCount(trainer, tensors);
-  return new Data({ arrays: { ...tensors }, preparation, rows, withRows: rowInputs, notes: [] });
+  const ownScaling = Boolean(preparation) && !isTrained();
+  const facts = { preparation, rows, withRows: rowInputs, notes: [], ownScaling };
+  return new Data({ ...facts, arrays: { ...tensors } });
 }
+/** Whether the bundle was built with trained weights, which go on with the scaling they know. */
+const isTrained = () => plan.weights?.seed === undefined;
 
 /** What a row is to people: one, and many of them. */
 const unitOf = data =>

@@ -65,29 +65,33 @@ function rowsFrom(entry, arrays, start, count) {
   return Object.fromEntries(found);
 }
 
-async function measureByEntry(arrays) {
+/** All rows at once, or, if the entry mixes rows, the mean over all whole batches. */
+function measureByEntry(arrays) {
   const { rows } = plan.entries[evaluator];
   const most = Math.min(rowCount(evaluator, arrays), MOST_MEASURED);
   const count = rows && !rows.outputs ? rows.count : most;
-  return firstNumbers(
-    await page.model.callPrepared(evaluator, rowsFrom(evaluator, arrays, 0, count)),
+  return meanOfBatches(Math.max(1, Math.floor(most / count)), i =>
+    page.model.callPrepared(evaluator, rowsFrom(evaluator, arrays, i * count, count)),
   );
 }
 
 async function measureByUndoneSteps(arrays) {
   const batch = plan.entries[trainer].rows?.count ?? 1;
   const times = Math.max(1, Math.min(MOST_UNDONE, Math.floor(rowCount(trainer, arrays) / batch)));
-  const sums = {};
   await page.model.snapshot();
-  for (let i = 0; i < times; i++) {
-    const found = await undone(rowsFrom(trainer, arrays, i * batch, batch));
-    for (const [key, value] of Object.entries(found)) sums[key] = (sums[key] ?? 0) + value / times;
-  }
+  return meanOfBatches(times, i => undone(rowsFrom(trainer, arrays, i * batch, batch)));
+}
+/** The mean of each number that `outputsOf` a batch gives. */
+async function meanOfBatches(times, outputsOf) {
+  const sums = {};
+  for (let i = 0; i < times; i++)
+    for (const [key, value] of Object.entries(firstNumbers(await outputsOf(i))))
+      sums[key] = (sums[key] ?? 0) + value / times;
   return sums;
 }
 async function undone(rows) {
   try {
-    return firstNumbers(await page.model.call(trainer, rows));
+    return await page.model.call(trainer, rows);
   } finally {
     await page.model.recover();
   }

@@ -55,15 +55,34 @@ const roundStep = size => 10 ** Math.floor(Math.log10(size || 1));
 
 function makeClassList(entry, key, parent, changed) {
   const { low, high } = rangeOf(integersIn(entry, key));
-  const line = make('div', '', parent, { className: 'slider' });
-  make('label', key, line, { htmlFor: `class-${key}` });
-  const list = make('select', '', line, { id: `class-${key}`, onchange: changed });
-  const names = classNames(high + 1, key);
-  for (let value = low; value <= high; value++) make('option', names[value], list, { value });
+  const list = makeList(key, classNames(high + 1, key), low, parent, changed);
   return {
     row: () => [Number(list.value)],
     set: ([value]) => {
       list.value = value;
     },
   };
+}
+
+/** One name, which becomes a row with 1 at its place and 0 at the others. */
+function makeOneHotList(entry, key, parent, changed) {
+  const size = elementCount(inputRow(entry, key));
+  const label = columnNames(key)?.[0] ?? key;
+  const list = makeList(label, classNames(size, key), 0, parent, changed);
+  return {
+    row: () => Array.from({ length: size }, (_, i) => Number(i === Number(list.value))),
+    set: row => {
+      list.value = Array.from(row).indexOf(Math.max(...row));
+    },
+  };
+}
+
+/** A list of names, whose values are their numbers from `low`. */
+function makeList(label, names, low, parent, changed) {
+  const line = make('div', '', parent, { className: 'slider' });
+  make('label', label, line, { htmlFor: `class-${label}` });
+  const list = make('select', '', line, { id: `class-${label}`, onchange: changed });
+  for (let value = low; value < names.length; value++)
+    make('option', names[value], list, { value });
+  return list;
 }

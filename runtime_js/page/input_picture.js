@@ -1,5 +1,6 @@
 // Inputs that are pictures: drawn with a pointer or the keyboard, from the camera, a file or the
-// clipboard, by drop. All paint on one canvas, which is then averaged to the input's pixels.
+// clipboard, by drop. All paint on one canvas, which is then averaged to the input's pixels; those of
+// a file are averaged from the file itself, as `readData` does it.
 
 /** Pixels of the longer side of the canvas; a stroke has a share of them, and a pixel of the input. */
 const SURFACE = 280;
@@ -87,7 +88,7 @@ class Surface {
     this.context.stroke();
     this.changed();
   }
-  /** Paints an image, video or canvas, cut to the canvas's form around its middle. */
+  /** Paints an image or video, cut to the canvas's form around its middle. */
   paint(image, width, height) {
     const { canvas, context } = this;
     const scale = Math.max(canvas.width / width, canvas.height / height);
@@ -98,7 +99,6 @@ class Surface {
     context.filter = this.isInverted ? 'invert(1)' : 'none';
     context.drawImage(image, (canvas.width - wide) / 2, (canvas.height - high) / 2, wide, high);
     context.filter = 'none';
-    this.changed();
   }
   /** White becomes black. */
   invert() {
@@ -111,11 +111,15 @@ class Surface {
   }
   async takeBlob(blob) {
     this.stopCamera();
-    const image = await createImageBitmap(blob).catch(() => {
+    const image = await createImageBitmap(blob, { colorSpaceConversion: 'none' }).catch(() => {
       throw Error(`${blob.name || 'this'} is not a picture that the browser can read.`);
     });
+    const { picture, look } = this;
     this.paint(image, image.width, image.height);
-    image.close();
+    const averaged = await averagedBitmap(image, averagedLayout(picture));
+    const row = rowOfAveraged(averaged, picture, look, this.isWhole);
+    this.exact = this.isInverted ? row.map(value => look.low + look.high - value) : row;
+    this.changed();
   }
   /** The first is shown; if there are several, `onSeveral` gets the row of each. */
   async takeFiles(chosen) {
@@ -128,7 +132,10 @@ class Surface {
   }
   /** The numbers that the model gets. */
   row() {
-    return this.exact ?? rowOfPixels(this.pixels(), this.picture, this.look, this.isWhole);
+    const { canvas, context, picture, look, isWhole } = this;
+    if (this.exact) return this.exact;
+    const whole = context.getImageData(0, 0, canvas.width, canvas.height);
+    return rowOfAveraged(averagedPixels(whole, picture), picture, look, isWhole);
   }
   showRow(row) {
     const { canvas, context, picture, look } = this;
@@ -139,11 +146,9 @@ class Surface {
     context.imageSmoothingEnabled = true;
     this.exact = row;
   }
-  /** As many pixels as the input has. */
+  /** What the model sees: as many pixels as the input has. */
   pixels() {
-    const { canvas, context, picture } = this;
-    const whole = context.getImageData(0, 0, canvas.width, canvas.height);
-    return averaged(whole, picture.width, picture.height);
+    return pixelsOfRow(this.row(), this.picture, this.look);
   }
 
   get isFilming() {
@@ -170,6 +175,7 @@ class Surface {
     await video.play();
     while (this.#stream === stream) {
       this.paint(video, video.videoWidth, video.videoHeight);
+      this.changed();
       await new Promise(done => setTimeout(done, CAMERA_EVERY));
     }
   }

@@ -1,4 +1,5 @@
-// Predictions for many rows at once: lines as copied from a spreadsheet, results as a table.
+// Predictions for many rows at once: lines as copied from a spreadsheet, read as data files are;
+// results as a table.
 
 /** Rows of the table; more are counted. */
 const MOST_LINES = 200;
@@ -7,36 +8,35 @@ const MOST_LINES = 200;
 function takesManyRows(entry) {
   const { inputs, rows } = plan.entries[entry];
   const isPlain = key =>
-    hasRows(entry, key) && !isText(entry, key) && elementCount(inputRow(entry, key)) <= MOST_FIELDS;
+    hasRows(entry, key) &&
+    !isText(entry, key) &&
+    !isOneHot(key) &&
+    elementCount(inputRow(entry, key)) <= MOST_FIELDS;
   return Boolean(rows?.outputs) && Object.keys(inputs).every(isPlain);
-}
-
-/** Numbers of each line, which has tabs, semicolons or commas between them. */
-function linesOf(text, width) {
-  const lines = text.split(/\r?\n/).filter(line => line.trim());
-  return lines.map((line, i) => {
-    const cells = line.split(/[\t;]/).length > 1 ? line.split(/[\t;]/) : line.split(',');
-    const numbers = cells.map(cell => Number(cell.trim() || Number.NaN));
-    if (numbers.length !== width)
-      throw Error(`Line ${i + 1} has ${countOf(numbers.length, 'number')}; ${width} are needed.`);
-    const wrong = numbers.findIndex(Number.isNaN);
-    if (wrong >= 0) throw Error(`Line ${i + 1}: “${cells[wrong].trim()}” is not a number.`);
-    return numbers;
-  });
 }
 
 async function predictManyRows(entry) {
   const keys = Object.keys(plan.entries[entry].inputs);
   const sizes = keys.map(key => elementCount(inputRow(entry, key)));
-  const width = sizes.reduce((a, b) => a + b, 0);
-  const lines = linesOf($('many-text').value, width);
-  if (!lines.length) throw Error('There are no rows.');
+  const lines = await pastedRows(entry);
   const starts = sizes.map((_, k) => sizes.slice(0, k).reduce((a, b) => a + b, 0));
   const arrays = keys.map((key, k) => {
     const numbers = lines.flatMap(line => line.slice(starts[k], starts[k] + sizes[k]));
     return [key, CALLER_TYPES[tensorOf(entry, 'inputs', key).dtype].from(numbers)];
   });
   showTable(entry, lines, await page.model.call(entry, Object.fromEntries(arrays)));
+}
+
+/** The text as rows of numbers; whether a comma is a decimal comma is asked if the text leaves it open. */
+async function pastedRows(entry) {
+  const text = $('many-text').value;
+  if (!text.trim()) throw Error('There are no rows.');
+  try {
+    return await readPasted(text, fieldNames(entry), $('many-decimal').value || undefined);
+  } catch (error) {
+    if (error.option === 'decimal') $('many-decimal-choice').hidden = false;
+    throw Error(adviceOf(error.message.replace('data: ', '')));
+  }
 }
 
 function showTable(entry, lines, found) {

@@ -1,4 +1,13 @@
-// What a page says if the model could not be loaded.
+// What a page says while the model is loaded, and if it could not be.
+
+const megabytes = bytes => (bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0);
+
+/** Of weights and of values that are drawn, bytes are counted. */
+function loadingWords({ stage, done, total }) {
+  const doing = stage === 'values' ? 'Drawing' : 'Loading';
+  if (stage !== 'weights' && stage !== 'values') return `${doing} ${stage}: ${done} of ${total}`;
+  return `${doing} ${stage}: ${megabytes(done)} of ${megabytes(total)} MB`;
+}
 
 /** Whether there is no WebGPU, or no adapter. */
 const lacksWebGpu = error => error.code === 'no-webgpu' || error.code === 'no-adapter';

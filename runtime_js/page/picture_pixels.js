@@ -33,21 +33,12 @@ function cornerMean(sample, { channels, height, width }) {
 const placeOf = ({ layout, channels, height, width }, c, i) =>
   layout === 'hwc' ? i * channels + c : c * height * width + i;
 
-/** The row of a picture with as many pixels as the input has. */
-function rowOfPixels({ data }, picture, { low, high }, isWhole) {
-  const { channels, height, width } = picture;
-  const row = new Array(channels * height * width);
-  for (let i = 0; i < height * width; i++)
-    for (let c = 0; c < channels; c++) {
-      const share = channelOf(data, 4 * i, c, channels) / WHITE;
-      const value = low + share * (high - low);
-      row[placeOf(picture, c, i)] = isWhole ? Math.round(value) : value;
-    }
-  return row;
-}
-function channelOf(data, at, c, channels) {
-  if (channels > 1) return data[at + c];
-  return 0.299 * data[at] + 0.587 * data[at + 1] + 0.114 * data[at + 2];
+/** The row of an averaged picture (see `Averaged` of the runtime), in the numbers of the data. */
+function rowOfAveraged(averaged, { channels, height, width }, { low, high }, isWhole) {
+  const shares = new Float32Array(channels * height * width);
+  averaged.write(shares, 0, WHITE);
+  const values = Array.from(shares, share => low + share * (high - low));
+  return isWhole ? values.map(value => Math.floor(value + 0.5)) : values;
 }
 
 /** The pixels of a row. */
@@ -65,30 +56,11 @@ function pixelsOfRow(row, picture, { low, high }) {
   return image;
 }
 
-/** A picture with fewer pixels, each the mean of those it covers; parts of pixels count in part. */
-function averaged({ data, width, height }, toWidth, toHeight) {
-  const found = new ImageData(toWidth, toHeight);
-  const columns = coverage(width, toWidth);
-  const rows = coverage(height, toHeight);
-  for (let y = 0; y < toHeight; y++)
-    for (let x = 0; x < toWidth; x++) {
-      const sums = [0, 0, 0, 0];
-      for (const [v, high] of rows[y])
-        for (const [u, wide] of columns[x])
-          for (let c = 0; c < 4; c++) sums[c] += high * wide * data[4 * (v * width + u) + c];
-      found.data.set(sums, 4 * (y * toWidth + x));
-    }
-  return found;
+/** All pixels of a canvas, averaged to as many as the input has. */
+function averagedPixels({ data, width, height }, picture) {
+  const averaged = new Averaged(width, height, averagedLayout(picture));
+  for (let y = 0; y < height; y++)
+    averaged.addRow(y, data.subarray(4 * y * width, 4 * (y + 1) * width));
+  return averaged;
 }
-/** For each of `to` equal parts of `from` pixels: [pixel, its share of the part]. */
-function coverage(from, to) {
-  return Array.from({ length: to }, (_, part) => {
-    const [start, end] = [(part * from) / to, ((part + 1) * from) / to];
-    const pixels = [];
-    for (let i = Math.floor(start); i < end; i++) {
-      const share = (Math.min(end, i + 1) - Math.max(start, i)) / (end - start);
-      if (share > 0 && i < from) pixels.push([i, share]);
-    }
-    return pixels;
-  });
-}
+const averagedLayout = ({ layout, ...size }) => ({ order: layout, ...size });

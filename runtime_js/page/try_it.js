@@ -55,6 +55,7 @@ function editorOf(entry, key) {
   const size = elementCount(row);
   const range = integersIn(entry, key);
   if (isText(entry, key) && row.length) return makeTextBox;
+  if (isOneHot(key)) return makeOneHotList;
   if (hasRows(entry, key) && pictureOf(row) && !range) return makePicture;
   if (range && size === 1 && rangeOf(range).high < 100) return makeClassList;
   return size <= MOST_FIELDS ? makeFields : makeFixed;
@@ -148,6 +149,7 @@ $('entry').onchange = () => choose();
 $('other').onclick = showExample;
 $('run').onclick = guarded(predict);
 $('many-run').onclick = guarded(() => predictManyRows(chosen()));
+$('many-decimal').onchange = $('many-run').onclick;
 document.addEventListener(
   'paste',
   guarded(event => {

@@ -57,6 +57,7 @@ function inputWords(entry, key) {
     return row.length ? `text of ${countOf(elementCount(row), 'character')}` : 'a character';
   const range = integersIn(entry, key);
   const picture = pictureOf(row);
+  if (isOneHot(key)) return `one of ${countOf(elementCount(row), 'class', 'classes')}`;
   if (picture && (!range || picture.channels > 1)) return pictureWords(picture);
   const isClass = range && elementCount(row) === 1;
   return isClass ? `one of ${classWords(range)}` : numberWords(row, tensorOf(entry, 'inputs', key));
@@ -83,6 +84,9 @@ function shownNumber(value) {
 
 /** The names of a data set's columns that feed an input, if they are known. */
 const columnNames = key => preparedInput(key)?.columns;
+
+/** Whether an input stands for one of some names, each of its numbers for one. */
+const isOneHot = key => preparedInput(key)?.kind === 'one hot';
 
 /** The names of an input's classes, by default of the target's, if they are known. */
 const preparedClasses = (key = preparation()?.target) => preparedInput(key)?.classes;

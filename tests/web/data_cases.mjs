@@ -94,12 +94,19 @@ function nested(list, shape) {
   );
 }
 
-async function read({ source, model, options }) {
+const listsOf = ({ arrays }) =>
+  Object.fromEntries(
+    Object.entries(arrays).map(([name, list]) => [name, nested(list, list.shape)]),
+  );
+
+/** With `held_out`, the rows to train with; the others are `held`. */
+async function read({ source, model, options, held_out: share }) {
   try {
     checkOptions(options);
     const form = new ModelForm(JSON.parse(readFileSync(resolve(folder, model), 'utf8')));
     const files = Array.isArray(source) ? source.map(given) : given(source);
-    const data = await new DataSource(filesGiven(files)).read(form, options);
+    const whole = await new DataSource(filesGiven(files)).read(form, options);
+    const [data, held] = share ? await whole.split(share) : [whole];
     return {
       notes: data.notes,
       rows: data.rows,
@@ -107,9 +114,8 @@ async function read({ source, model, options }) {
       columns: data.columns,
       needs_scaling: data.needsScaling,
       preparation: data.preparation,
-      arrays: Object.fromEntries(
-        Object.entries(data.arrays).map(([name, list]) => [name, nested(list, list.shape)]),
-      ),
+      arrays: listsOf(data),
+      ...(held && { held: listsOf(held) }),
     };
   } catch (error) {
     if (error.name !== 'WgccError') return { error: error.stack };

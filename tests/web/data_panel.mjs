@@ -82,6 +82,29 @@ async function trainSome() {
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
 }
 
+/** In a page: the mean of the rows to train with, and the loss of the others, shown and computed. */
+async function measureHeld() {
+  const { data, model } = globalThis.wgccPage;
+  const [x, y] = [data.train.arrays.x, data.train.arrays.y];
+  const mean = y.reduce((sum, value) => sum + value, 0) / y.length;
+  const { heldOut } = data;
+  const losses = [];
+  for (let row = 0; row + 2 <= heldOut.y.length; row += 2) {
+    const part = {
+      x: heldOut.x.subarray(3 * row, 3 * row + 6),
+      y: heldOut.y.subarray(row, row + 2),
+    };
+    losses.push((await model.callPrepared('eval', part)).loss[0]);
+  }
+  return {
+    rows: x.length / 3,
+    mean,
+    isKept: JSON.stringify(model.preparation) === JSON.stringify(data.train.preparation),
+    shown: Number(document.getElementById('loss-held-out').textContent),
+    losses,
+  };
+}
+
 // at first, data is invented
 await open('class3');
 seen.first = await card();
@@ -195,6 +218,17 @@ seen.unknown = await card();
 await page.click('text=Leave them out');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
 seen.letters = await card();
+
+const wide = Buffer.from(`\ufeff${'abc cab\nab ca bc\n'.repeat(4)}`, 'utf16le');
+await choose({ name: 'wide.txt', mimeType: 'text/plain', buffer: wide });
+seen.wide = (await text('preview')).slice(0, 8);
+
+// rows that are held out: scaling knows nothing of them, and all are measured
+await open('price');
+const prices = Array.from({ length: 22 }, (_, i) => `${i},${(i * i) % 7},${i % 3},${100 + 5 * i}`);
+await choose(file('prices.csv', ['a,b,c,price', ...prices].join('\n')));
+await trainSome();
+seen.held = await page.evaluate(measureHeld);
 
 // a file that is dropped, and the data that a page was built with
 await open('class3');

@@ -1,5 +1,5 @@
 // Inputs of bundles' pages: fields, pictures, text.
-import { open, text } from './page_tools.mjs';
+import { open, text, watchCalls } from './page_tools.mjs';
 
 /** Sliders with names of columns, classes with names, many rows. */
 export async function fields() {
@@ -26,15 +26,60 @@ export async function fields() {
   found.bars = await page.$$eval('.bars .bar', all => all.map(one => one.children[0].textContent));
   found.answer = await page.textContent('.answer');
   await page.click('#many summary');
-  await page.fill('#many-text', '5.1, 3.5, 1.4, 0.2\n6.3\t3.3\t6\t2.5\n');
-  await page.click('#many-run');
-  await page.waitForSelector('#many-table table');
-  found.table = await page.$$eval('#many-table tr', all => all.map(one => one.children.length));
+  found.table = await manyRows(page, '5.1, 3.5, 1.4, 0.2\n6.3, 3.3, 6, 2.5\n');
+  found.commas = await manyRows(page, '5,1;3,5;1,4;0,2\n6,3;3,3;6;2,5\n');
+  const names = 'petal width\tpetal length\tsepal width\tnote\tsepal length';
+  found.header = await manyRows(page, `${names}\n0.2\t1.4\t3.5\tx\t5.1\n`);
   await page.fill('#many-text', '5.1, 3.5, 1.4, abc');
   await page.click('#many-run');
   await page.waitForFunction(() => /abc/.test(document.getElementById('status').textContent));
   found.refused = await text(page, 'status');
+  found.isAsked = [await page.isVisible('#many-decimal')];
+  await page.fill('#many-text', '5,100;3,500;1,400;2,200');
+  await page.click('#many-run');
+  await page.waitForSelector('#many-decimal');
+  found.isAsked.push(await page.isVisible('#many-decimal'));
+  found.unsure = await text(page, 'status');
+  await page.evaluate(() => document.getElementById('many-table').replaceChildren());
+  await page.selectOption('#many-decimal', ',');
+  await page.waitForSelector('#many-table table');
+  found.decided = await tableCells(page);
+  found.oneHot = await oneHot(page);
   await page.close();
+  return found;
+}
+
+async function manyRows(page, rows) {
+  await page.evaluate(() => document.getElementById('many-table').replaceChildren());
+  await page.fill('#many-text', rows);
+  await page.click('#many-run');
+  await page.waitForSelector('#many-table table');
+  return tableCells(page);
+}
+/** The rows under the header, without what was predicted. */
+const tableCells = page =>
+  page.$$eval('#many-table tbody tr', all =>
+    all.map(row => Array.from(row.querySelectorAll('td:not(.result)'), cell => cell.textContent)),
+  );
+
+/** An input that is one of four names: a list, and what the model is called with. */
+async function oneHot(page) {
+  await watchCalls(page);
+  await page.evaluate(async () => {
+    const { model, announce } = globalThis.wgccPage;
+    const x = { kind: 'one hot', columns: ['shape'], classes: ['a', 'b', 'c', 'd'] };
+    model.preparation = { version: 1, inputs: { x }, target: 'species' };
+    await announce('values');
+  });
+  const list = page.locator('#inputs select');
+  const found = {
+    takes: await text(page, 'takes'),
+    count: await page.locator('#inputs input, #inputs select').count(),
+    names: await list.locator('option').allTextContents(),
+  };
+  await list.selectOption('c');
+  await page.waitForFunction(() => globalThis.called?.x[2] === 1);
+  found.row = await page.evaluate(() => Array.from(globalThis.called.x));
   return found;
 }
 
@@ -82,11 +127,13 @@ export async function pictures() {
     for (const key of [' ', 'ArrowRight', 'ArrowRight', 'ArrowDown'])
       await page.keyboard.press(key);
   });
+  await watchCalls(page);
   const png = await page.evaluate(halfBlack);
   const buffer = Buffer.from(png, 'base64');
   found.file = await seenAfter(page, () =>
     page.setInputFiles('#picture-file', { name: 'half.png', mimeType: 'image/png', buffer }),
   );
+  found.same = await page.evaluate(sameAsRead, png);
   await page.click('#picture-clear');
   found.pasted = await seenAfter(page, () => page.evaluate(pastePicture, png));
   found.inverted = await seenAfter(page, () => page.check('#picture-invert'));
@@ -109,14 +156,28 @@ export async function pictures() {
   await page.close();
   return found;
 }
-/** In a page: a picture whose left half is black. */
+/** In a page: whether the model was called with what `readData` reads from the file. */
+async function sameAsRead(png) {
+  const { model } = globalThis.wgccPage;
+  const bytes = Uint8Array.from(atob(png), letter => letter.charCodeAt(0));
+  const file = new File([bytes], 'half.png');
+  const { arrays } = await model.readData(file, { entry: 'predict' });
+  const [[key, list]] = Object.entries(arrays);
+  const given = globalThis.called[key];
+  return [list.length, Array.from(list).every((value, i) => value === given[i])];
+}
+/** In a page: a picture whose left half is black, not as wide as high, with some grey. */
 async function halfBlack() {
-  const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 64 });
+  const canvas = Object.assign(document.createElement('canvas'), { width: 70, height: 64 });
   const context = canvas.getContext('2d');
   context.fillStyle = '#fff';
-  context.fillRect(0, 0, 64, 64);
+  context.fillRect(0, 0, 70, 64);
   context.fillStyle = '#000';
-  context.fillRect(0, 0, 32, 64);
+  context.fillRect(0, 0, 35, 64);
+  for (let i = 0; i < 9; i++) {
+    context.fillStyle = `rgb(${i}, ${2 * i}, 3)`;
+    context.fillRect(3 * i, 7 * i, 5, 4);
+  }
   return canvas.toDataURL('image/png').split(',')[1];
 }
 async function pastePicture(png) {

@@ -260,6 +260,9 @@ async function served() {
       step: await text(page, 'step'),
       status: await page.evaluate(() => globalThis.wgccPage.model.adapter.kind),
       exported: await text(other, 'step'),
+      loading: await page.evaluate(() =>
+        globalThis.said.filter(one => /^Loading weights/.test(one)),
+      ),
     };
     await page.close();
     await other.close();

@@ -12,6 +12,17 @@ export const context = await browser.newContext({
   viewport: { width: 1280, height: 900 },
   acceptDownloads: true,
 });
+// What the pages say while they load, in `said`.
+await context.addInitScript(() => {
+  globalThis.said = [];
+  // Also what is replaced before it is painted.
+  const note = changes => {
+    for (const { target, addedNodes } of changes)
+      if (target.id === 'status')
+        for (const { textContent } of addedNodes) globalThis.said.push(textContent);
+  };
+  new MutationObserver(note).observe(document, { childList: true, subtree: true });
+});
 export const seen = { problems: [] };
 
 /** A page of a bundle, when everything is shown. */
@@ -22,6 +33,16 @@ export async function open(name, hash = '') {
   seen.problems.push(problems);
   return page;
 }
+/** What the model is called with from now on: the last is `called`. */
+export const watchCalls = page =>
+  page.evaluate(() => {
+    const { model } = globalThis.wgccPage;
+    const { call } = model;
+    model.call = (entry, inputs) => {
+      globalThis.called = inputs;
+      return call(entry, inputs);
+    };
+  });
 export const text = (page, id) => page.textContent(`#${id}`);
 const ended = page =>
   page.waitForFunction(() => document.getElementById('start').textContent === 'Train', null, {

@@ -224,7 +224,9 @@ def read_for(plan: Plan, job: Job, preparation: Any) -> Data:
     if found is None:
         text = f"{job.bundle} holds no data for `{job.entry}`: give a file, or build it with --data"
         raise WgccError("data", text)
-    return found
+    # Weights that were trained with this data go on with its scaling; drawn ones have a seed.
+    is_new = not job.weights and "seed" in plan.weights
+    return replace(found, own_scaling=found.own_scaling and is_new)
 
 
 def evaluation_of(plan: Plan, job: Job, data: Data) -> tuple[Data, Any]:

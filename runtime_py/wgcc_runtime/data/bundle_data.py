@@ -26,7 +26,7 @@ def bundle_data(read: Read, entry: EntryForm) -> Data | None:
     arrays, preparation = stored
     found = {name: arrays[name] for name in entry.inputs}
     rows = len(found[entry.rows[0]]) if entry.rows else 1
-    return Data(found, preparation, rows, entry.rows)
+    return Data(found, preparation, rows, entry.rows, own_scaling=preparation is not None)
 
 
 def _stored(read: Read) -> tuple[dict[str, Array], Preparation | None] | None:

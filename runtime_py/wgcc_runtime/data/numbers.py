@@ -13,7 +13,7 @@ MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "None", "NULL", "-",
 LARGEST = 3.4028234663852886e38  # of f32
 # One way to read each number, so that matching a whole column takes time in proportion to it.
 _POINT = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[,.][0-9]{3}")
 _GIVE = "give --decimal , or --decimal ."
 
 Values = list["float | None"]
@@ -68,6 +68,8 @@ def number_parser(
     body = records[1:] or records
     commas = _marked_columns(body, ",", COMMA)
     if not commas:
+        if delimiter == ";":
+            _refuse_thousands(_marked_columns(body, ".", POINT), source)
         return POINT
     _refuse_doubt(commas, _marked_columns(body, ".", POINT), source)
     source.note("Numbers are written with a decimal comma.")
@@ -109,8 +111,13 @@ def _refuse_doubt(commas: list[_Marked], points: list[_Marked], source: Source) 
             f"comma, but {shown(point.cells[0])} in {source.place(point.line, point.column)} "
             f"a decimal point: {_GIVE}"
         )
-    if all(_THOUSANDS.fullmatch(cell) for column in commas for cell in column.cells):
-        cell = comma.cells[0]
-        readings = f"{cell.replace(',', '')} or {cell.replace(',', '.')}"
-        text = f"{shown(cell)} may be {readings}: {_GIVE}"
-        raise source.refuse(text, comma.line, comma.column)
+    _refuse_thousands(commas, source)
+
+
+def _refuse_thousands(columns: list[_Marked], source: Source) -> None:
+    """If all their marks may separate thousands."""
+    cells = [cell for column in columns for cell in column.cells]
+    if cells and all(_THOUSANDS.fullmatch(cell) for cell in cells):
+        point = cells[0].replace(",", ".")
+        text = f"{shown(cells[0])} may be {point.replace('.', '')} or {point}: {_GIVE}"
+        raise source.refuse(text, columns[0].line, columns[0].column)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,9 @@ def mean_of(values: Array) -> float:
 
 
 def deviation_of(values: Array, mean: float) -> float:
-    """Of the population."""
+    """Of the population; of equal values it is 0, whatever their mean was rounded to."""
+    if values.min() == values.max():
+        return 0.0
     return sqrt(total((values - mean) * (values - mean)) / len(values))
 
 
@@ -37,3 +41,22 @@ def scaled(values: Array, mean: Array, deviation: Array) -> Array:
 
 def unscaled(values: Array, mean: Array, deviation: Array) -> Array:
     return np.asarray(values, np.float64) * np.where(deviation == 0, 1.0, deviation) + mean
+
+
+def scaled_anew(
+    rows: Array, others: Array, spec: Mapping[str, Any]
+) -> tuple[dict[str, Any], Array, Array]:
+    """Scaled `rows` and `others`, scaled by mean and deviation of `rows` alone; and how."""
+    old = np.array([deviation or 1.0 for deviation in spec["deviation"]])
+    columns = rows.reshape(len(rows), -1).astype(np.float64)
+    shift = [mean_of(column) for column in columns.T]
+    found = [deviation_of(column, mean) for column, mean in zip(columns.T, shift, strict=True)]
+    mean, deviation = np.array(spec["mean"]) + old * shift, old * found
+    factor = old / np.where(deviation == 0, 1.0, deviation)
+
+    def scaled_part(part: Array) -> Array:
+        wide = part.reshape(len(part), -1).astype(np.float64)
+        return ((wide - shift) * factor).astype(part.dtype).reshape(part.shape)
+
+    more = {"mean": mean.tolist(), "deviation": deviation.tolist()}
+    return {**spec, **more}, scaled_part(rows), scaled_part(others)

@@ -83,6 +83,7 @@ class _Reading:
             dropped=dropped,
             columns=self._described(),
             needs_scaling=[c.name for c in sorted(self._needs, key=lambda c: c.number)],
+            own_scaling=self._options.scale and not self._options.preparation,
         )
 
     def _kind(self, name: str) -> str:
