@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +29,8 @@ RANKS = (
 STEP_SIZE, JOB_SIZE, STEP_RANK = "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_PROCID"
 # An `mpiexec` inside a job of Slurm sets one of these.
 OF_MPIEXEC = ("MPI_LOCALNRANKS", *SIZES[1:])
+
+MESSAGE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,15 @@ def end_others(code: int) -> None:
     """
     manager = os.environ.get("PMI_FD", "")
     if manager.isdigit():
+        wait_for_messages()
         with contextlib.suppress(OSError):
             os.write(int(manager), f"cmd=abort exitcode={code}\n".encode())
+
+
+def wait_for_messages() -> None:
+    """Before all processes are ended: `mpiexec` loses what it has not passed on by then."""
+    sys.stderr.flush()
+    time.sleep(MESSAGE_SECONDS)
 
 
 def _first(names: Sequence[str], variables: Mapping[str, str]) -> int | None:

@@ -16,7 +16,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.distributed.agreement import Failure
 from wgcc_runtime.distributed.averaging import cuts, mean
-from wgcc_runtime.distributed.launchers import launch
+from wgcc_runtime.distributed.launchers import launch, wait_for_messages
 from wgcc_runtime.errors import WgccError
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Processes:
                 traceback.print_exception(error)
             failure = Failure.of(error, own=True)
             print(f"error[{failure.code}]: worker {self.rank}: {failure.message}", file=sys.stderr)
-            sys.stderr.flush()
+            wait_for_messages()
         self.comm.Abort(code)
         # Some versions of MPI return while they end the others.
         os._exit(code)
