@@ -33,6 +33,9 @@ model Sums {
 
   entry many(x: f32[70001, 2], ids: i32[70001]) -> (g: f32[250, 2]) = segment_sum(x, ids, 250)
 
+  entry added(t: f32[700, 50], x: f32[1000, 50], ids: i32[1000]) -> (g: f32[700, 50]) =
+    scatter_add(t, ids, x)
+
   entry tied(w: f32[600, 40], x: f32[1500, 40], ids: i32[1500]) -> (g: f32[600, 40]) {
     logits = x @ transpose(w)
     return grad(sum(gather(w, ids) * x) + 0.001 * sum(logits * logits), w)
@@ -87,7 +90,7 @@ def inputs(compiled: Compiled, entry: str, same: bool) -> dict[str, Array]:
 
 def test_all_of_them_are_sorted(compiled: Compiled) -> None:
     found = {name: len(entry.dispatches) for name, entry in compiled.schedule.entries.items()}
-    assert found == {"one": 2, "few": 2, "two": 3, "whole": 3, "many": 4, "tied": 4}
+    assert found == {"one": 2, "few": 2, "two": 3, "whole": 3, "many": 4, "added": 2, "tied": 4}
 
 
 @pytest.mark.parametrize("same", [False, True])

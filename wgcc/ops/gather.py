@@ -79,6 +79,14 @@ def separate(node: Node) -> list[SharedAxis]:
     return [*(((None, k), (k,)) for k in range(rank)), *columns]
 
 
+def separate_columns(node: Node) -> list[SharedAxis]:
+    _, ids, *base = node.inputs
+    rank = ids.type.rank
+    return [
+        ((rank + k - 1, None, *(k for _ in base)), (k,)) for k in range(1, node.output.type.rank)
+    ]
+
+
 def _ids(*shape: int, dtype: str = "i32") -> TensorType:
     return TensorType(shape, dtype)
 
@@ -115,5 +123,6 @@ OPS = (
             Sample([(64, 63), _ids(64, dtype="u32")], {"rows": 11}, integers=(0, 10)),
             Sample([(9, 5), _ids(9), (6, 5)], {"rows": 6}, integers=(0, 5)),
         ],
+        separate=separate_columns,
     ),
 )

@@ -62,6 +62,10 @@ def scatter_add(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     _check_ids(tracer, args, "values", values, ids, wanted)
     size = x.dims[axis].size
     tracer.look_up(ids, size, "an id")
+    if ids.rank == 1 and axis == 0:
+        # Whole rows have one id each, which large tables make use of.
+        sums = tracer.emit("gather_grad", values, ids, dims=x.dims, dtype=x.dtype, rows=size)
+        return tracer.emit("add", x, sums, dims=x.dims, dtype=x.dtype)
     along = [*(Dim.literal(1) for _ in range(axis)), ids.dims[0]] if ids.rank == 1 else ids.dims
     along = [*along, *(Dim.literal(1) for _ in range(values.rank - len(along)))]
     places = tracer.broadcast(views.reshape(tracer, ids, along), values.dims)
