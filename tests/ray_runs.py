@@ -66,22 +66,21 @@ class Killer:
             self.ordered += 1
 
 
-@cluster.remote(num_cpus=1)
+@cluster.remote
 class _Sleeper:
     def ready(self) -> None:
         return None
 
 
 @contextlib.contextmanager
-def taken_cores(count: int) -> Iterator[list[Any]]:
-    """Within it, so many cores of the cluster have something else to do."""
-    sleepers = [_Sleeper.remote() for _ in range(count)]  # type: ignore[attr-defined]
+def taken_cores(count: int) -> Iterator[Any]:
+    """Within it, or until its result is killed, so many cores have something else to do."""
+    sleeper = _Sleeper.options(num_cpus=count).remote()  # type: ignore[attr-defined]
     try:
-        cluster.get([sleeper.ready.remote() for sleeper in sleepers])
-        yield sleepers
+        cluster.get(sleeper.ready.remote())
+        yield sleeper
     finally:
-        for sleeper in sleepers:
-            cluster.kill(sleeper)
+        cluster.kill(sleeper)
 
 
 @contextlib.contextmanager
