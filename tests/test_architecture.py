@@ -32,6 +32,7 @@ ROWS = (
     ("bundle",),
     ("access",),
     ("compiler", "importing"),
+    ("from_onnx",),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import json_option, model_file, model_options
+from wgcc.cli.import_onnx import import_model, model_settings, onnx_options, wishes
+from wgcc.cli.options import json_option, model_options
 from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
 
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
 
 _HELP = """\
-Convert PyTorch weights for a model.
+Import an ONNX model, or PyTorch weights for a model of yours.
+
+wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and a bundle, after
+comparing the bundle with the original on the same inputs. Sizes that the file leaves open are given
+with --set. What cannot be imported is listed, and nothing is written.
+
+wgcc import WEIGHTS.safetensors MODEL.wg converts weights.
 
 WEIGHTS.safetensors holds tensors as PyTorch names and stores them:
 safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
@@ -63,15 +70,21 @@ Example of a file for --map:
 @click.command(name="import", help=_HELP)
 @click.argument(
     "weights",
-    metavar="WEIGHTS.safetensors",
+    metavar="MODEL.onnx | WEIGHTS.safetensors",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@model_file
+@click.argument(
+    "model_file",
+    metavar="[MODEL.wg]",
+    required=False,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write, for `wgcc build --weights`; without it only the map is printed.",
+    type=click.Path(path_type=Path),
+    help="Folder for an imported model; or file for `wgcc build --weights`, without which only the "
+    "map is printed.",
 )
 @click.option(
     "--map",
@@ -82,11 +95,12 @@ Example of a file for --map:
 @click.option(
     "--partial", is_flag=True, help="Parameters that are not found keep their initial values."
 )
+@onnx_options
 @model_options
 @json_option
 def command(
     weights: Path,
-    model_file: Path,
+    model_file: Path | None,
     output: Path | None,
     map_file: Path | None,
     partial: bool,
@@ -94,10 +108,15 @@ def command(
     **options: Any,
 ) -> None:
     """`_HELP` is what users read."""
+    if model_file is None:
+        import_model(weights, output, wishes(options), as_json)
+        return
+    if output is not None and output.is_dir():
+        raise click.BadParameter(f"{output} is a folder", param_hint="-o")
     from wgcc.importing.convert import convert, own_tensors
     from wgcc.importing.map_text import map_text
 
-    (arrays, facts), program = _read(weights), _program(model_file, options)
+    (arrays, facts), program = _read(weights), _program(model_file, model_settings(options))
     tensors = own_tensors(program)
     shapes = {name: tensor.type.shape for name, tensor in tensors.items()}
     sources = {name: tuple(array.shape) for name, array in arrays.items()}

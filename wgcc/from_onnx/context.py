@@ -1,0 +1,312 @@
+"""What a rule sees of one node, and how it writes statements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wgcc.from_onnx.literals import finite, list_text, number_text
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.values import (
+    Constant,
+    Member,
+    Operand,
+    Part,
+    Scope,
+    Shape,
+    Statement,
+    Traced,
+    Value,
+    channels_last_order,
+    plain_order,
+)
+from wgcc.lazy_numpy import Array, np
+
+# Lists of more numbers than this are parameters, not text.
+LONGEST_LIST = 12
+AXIS_NAMES = "abcdefghijklmnop"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`element` is ONNX's number of the element type."""
+
+    dtype: str
+    shape: Shape
+    element: int = 0
+
+
+@dataclass(slots=True)
+class Writer:
+    """Where statements and members of a graph are put."""
+
+    traced: Traced
+    # Initialisers that several nodes read: they stay parameters of their own.
+    shared: frozenset[str] = frozenset()
+    # By initialiser: its parameter, and the order of the initialiser's axes in it.
+    members: dict[str, tuple[Member, Shape | None]] = field(default_factory=dict)
+    orders: dict[tuple[Value, Shape], Value] = field(default_factory=dict)
+    # What computes a value, and which values only one node reads.
+    made_by: dict[Value, Statement] = field(default_factory=dict)
+    used_once: set[Value] = field(default_factory=set)
+    keeps_batch_norm: bool = False
+
+
+@dataclass(slots=True)
+class Op:
+    """A node with its operands. `types` are those of its outputs, by ONNX's own inference."""
+
+    kind: str
+    opset: int
+    attributes: dict[str, Any]
+    inputs: list[Operand | None]
+    types: list[TensorType]
+    scope: Scope
+    node: str
+    name: str
+    writer: Writer
+
+    # Operands
+
+    def has(self, place: int) -> bool:
+        return place < len(self.inputs) and self.inputs[place] is not None
+
+    def operand(self, place: int) -> Operand:
+        found = self.inputs[place] if place < len(self.inputs) else None
+        if found is None:
+            raise CannotImport(f"its operand {place + 1} is missing")
+        return found
+
+    def plain(self, place: int) -> Operand:
+        """An operand whose axes are stored in ONNX's order."""
+        return self.ordered(self.operand(place), None)
+
+    def constant(self, place: int, what: str) -> Array:
+        """Numbers that must be known now."""
+        found = self.operand(place)
+        if isinstance(found, Value):
+            raise CannotImport(f"its {what} are computed at run time (`{found.name}`)")
+        return found.array
+
+    def numbers(self, place: int, what: str) -> list[int]:
+        return [int(number) for number in self.constant(place, what).reshape(-1)]
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        return self.attributes.get(name, default)
+
+    # Results
+
+    @property
+    def type(self) -> TensorType:
+        return self.types[0]
+
+    def result(
+        self, text: str, *parts: Operand | Member | str, order: Shape | None = None
+    ) -> Value:
+        """The node's first output."""
+        value = self.output(0, order)
+        self.emit_many(text, *parts, values=(value,))
+        return value
+
+    def output(self, place: int, order: Shape | None = None) -> Value:
+        """A new value of the type of an output."""
+        found = self.types[place]
+        order = order or plain_order(found.shape)
+        return Value(found.dtype, found.shape, order, self.name, found.element)
+
+    def emit(
+        self,
+        text: str,
+        *parts: Operand | Member | str,
+        shape: Shape,
+        dtype: str,
+        order: Shape | None = None,
+        name: str = "",
+        element: int = 0,
+    ) -> Value:
+        value = Value(dtype, shape, order or plain_order(shape), name or self.name, element)
+        self.emit_many(text, *parts, values=(value,))
+        return value
+
+    def emit_many(
+        self,
+        text: str,
+        *parts: Operand | Member | str,
+        values: tuple[Value, ...],
+        targets: str = "",
+    ) -> None:
+        filled = tuple(self.part(part) for part in parts)
+        statement = Statement(values, text, filled, self.scope, self.node, targets)
+        self.writer.traced.statements.append(statement)
+        self.writer.made_by |= dict.fromkeys(values, statement)
+
+    def part(self, item: Operand | Member | str) -> Part:
+        return self._constant_part(item) if isinstance(item, Constant) else item
+
+    def _constant_part(self, constant: Constant) -> Part:
+        """Few numbers are written as such, others become parameters."""
+        array = constant.array
+        if array.ndim > 1 or array.size > LONGEST_LIST or np.isnan(array).any():
+            return self.parameter(constant)
+        if not np.isfinite(array).all():
+            array = self._finite(array)
+        if array.ndim == 0:
+            return number_text(array)
+        if not constant.source:
+            return f"{constant.dtype}({list_text(array)})"
+        return self.parameter(constant)
+
+    def parameter(self, constant: Constant, name: str = "") -> Part:
+        """The parameter that holds a constant; the same one for every use of it."""
+        known = self.writer.members.get(constant.source)
+        if known is None:
+            member = self.new_parameter(constant, name)
+            if constant.source:
+                self.writer.members[constant.source] = (member, constant.axes)
+            return member
+        member, axes = known
+        plain = plain_order(constant.shape)
+        if (axes or plain) == (constant.axes or plain):
+            return member
+        pattern = axes_pattern(axes or plain, constant.axes or plain)
+        return self.emit(
+            f'rearrange({{0}}, "{pattern}")', member,
+            shape=constant.shape, dtype=constant.dtype, name=member.name,
+        )  # fmt: skip
+
+    def new_parameter(self, constant: Constant, name: str) -> Member:
+        array = self.narrowed(constant.array)
+        frozen = "" if constant.source and constant.dtype == "f32" else "frozen "
+        sizes = ", ".join(map(str, array.shape))
+        held = f"{constant.dtype}[{sizes}]" if sizes else constant.dtype
+        kind = f"{frozen}param {{name}}: {held} ~ external"
+        return Member(kind, {"": array}, name or constant.source or self.name, constant.source)
+
+    def layer(self, kind: str, name: str, **arrays: Array) -> Member:
+        """A standard layer with these parameters."""
+        held = {key: self.narrowed(array) for key, array in arrays.items()}
+        return Member(f"{{name}}: {kind}", held, name)
+
+    def parameter_of(self, array: Array, name: str = "table") -> Member:
+        """A frozen parameter with numbers that the import has computed."""
+        return self.new_parameter(Constant(array), name)
+
+    def tensor(self, operand: Operand) -> Operand | Part:
+        """An operand that must not be a list of numbers in the text."""
+        return self.parameter(operand) if isinstance(operand, Constant) else operand
+
+    def layer_name(self, default: str) -> str:
+        """The module that a node belongs to, or else what it is."""
+        last = self.scope[-1] if self.scope else ""
+        return last if last and not last.rpartition(".")[2].isdigit() else default
+
+    def narrowed(self, array: Array) -> Array:
+        """The numbers as the language holds them."""
+        kind = array.dtype.kind
+        if kind not in "iub" and not np.isfinite(array).all():
+            array = self._finite(array)
+        if kind in "iu" and array.dtype.itemsize > 4 and array.size:
+            low, high = int(array.min()), int(array.max())
+            limits = (-(1 << 31), (1 << 31) - 1) if kind == "i" else (0, (1 << 32) - 1)
+            if low < limits[0] or high > limits[1]:
+                raise CannotImport(
+                    f"it holds whole numbers from {low} to {high}: more than 32 bits"
+                )
+        names = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
+                 "i8": np.int8, "u8": np.uint8}  # fmt: skip
+        return np.ascontiguousarray(array.astype(names[Constant(array).dtype]))
+
+    def _finite(self, array: Array) -> Array:
+        """Infinity, as masks have it, is the largest number there is."""
+        if np.isnan(array).any():
+            raise CannotImport("one of its constants is not a number")
+        self.note("infinite constants are stored as the largest 32-bit floats")
+        return finite(array)
+
+    # The order of axes
+
+    def ordered(self, operand: Operand, order: Shape | None) -> Operand:
+        """The operand stored in an order of axes; ONNX's own without one."""
+        wanted = order or plain_order(operand.shape)
+        if isinstance(operand, Constant):
+            return reordered(operand, wanted)
+        if operand.order == wanted:
+            return operand
+        key = (operand, wanted)
+        if key not in self.writer.orders:
+            self.writer.orders[key] = self._moved(operand, wanted)
+        return self.writer.orders[key]
+
+    def _moved(self, value: Value, order: Shape) -> Value:
+        pattern = axes_pattern(value.order, order)
+        return self.emit(
+            f'rearrange({{0}}, "{pattern}")', value,
+            shape=value.shape, dtype=value.dtype, order=order, name=value.name,
+            element=value.element,
+        )  # fmt: skip
+
+    def channels_last(self, place: int) -> Operand:
+        found = self.operand(place)
+        return self.ordered(found, channels_last_order(len(found.shape)))
+
+    def transposed(self, operand: Operand, axes: Sequence[int]) -> Operand:
+        """The operand with ONNX's axes in another order, and stored like that."""
+        return self.ordered(self.turned(operand, axes), None)
+
+    def turned(self, operand: Operand, axes: Sequence[int]) -> Operand:
+        """The operand with ONNX's axes in another order; elements are moved when that is needed."""
+        if isinstance(operand, Constant):
+            return permuted(operand, tuple(axes))
+        shape = tuple(operand.shape[axis] for axis in axes)
+        order = tuple(list(axes).index(axis) for axis in operand.order)
+        return self.emit(
+            "{0}", operand, shape=shape, dtype=operand.dtype, order=order,
+            name=operand.name, element=operand.element,
+        )  # fmt: skip
+
+    def reshaped(self, operand: Operand, shape: Shape) -> Operand:
+        if operand.shape == shape:
+            return self.ordered(operand, None)
+        if isinstance(operand, Constant):
+            return Constant(operand.array.reshape(shape))
+        plain = operand if has_free_order(operand) else self.ordered(operand, None)
+        sizes = ", ".join(map(str, shape))
+        return self.emit(
+            f"reshape({{0}}, [{sizes}])", plain,
+            shape=shape, dtype=operand.dtype, element=operand.element,
+        )  # fmt: skip
+
+    def need_layer(self, name: str, text: str) -> None:
+        """A layer that the standard ones do not have is written into the model."""
+        self.writer.traced.layers[name] = text
+
+    def note(self, text: str) -> None:
+        if text not in self.writer.traced.notes:
+            self.writer.traced.notes.append(text)
+
+
+def has_free_order(value: Value) -> bool:
+    """Whether axes longer than 1 are stored in ONNX's order, so that moving changes nothing."""
+    long = [axis for axis in value.order if value.shape[axis] > 1]
+    return long == sorted(long)
+
+
+def axes_pattern(before: Shape, after: Shape) -> str:
+    """For `rearrange`: axes by letters, in the one order and in the other."""
+    names = ["n", "c", "h", "w"] if len(before) == 4 else list(AXIS_NAMES)
+    left, right = (" ".join(names[axis] for axis in order) for order in (before, after))
+    return f"{left} -> {right}"
+
+
+def reordered(constant: Constant, order: Shape) -> Constant:
+    return constant if order == plain_order(order) else permuted(constant, order)
+
+
+def permuted(constant: Constant, axes: Shape) -> Constant:
+    before = constant.axes or plain_order(constant.shape)
+    array = constant.array.transpose(axes)
+    if not constant.source:
+        return Constant(array)
+    after = tuple(before[axis] for axis in axes)
+    return Constant(array, constant.source, None if after == plain_order(after) else after)

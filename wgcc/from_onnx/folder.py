@@ -1,0 +1,112 @@
+"""Builds what was imported, compares it with the original, and describes it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wgcc.compiler import Compiled, compile_file
+from wgcc.from_onnx.compare import Difference, differences, own_inputs, random_inputs, run_onnx
+from wgcc.from_onnx.convert import Converted
+from wgcc.lazy_numpy import Array
+
+MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The files of a folder, and how far the bundle's outputs are from ONNX's."""
+
+    files: dict[str, bytes]
+    compiled: Compiled
+    differences: list[Difference]
+    compared_with: str
+    has_own_inputs: bool
+
+
+def build(path: Path, converted: Converted) -> Imported:
+    """Nothing is written but to a temporary folder."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / MODEL).write_text(converted.written.text, encoding="utf-8")
+        compiled = compile_file(folder / MODEL)
+        files = compiled.files(converted.written.weights)
+        (folder / BUNDLE).mkdir()
+        compiled.write(folder / BUNDLE, converted.written.weights)
+        own = own_inputs(path, converted)
+        inputs = own or random_inputs(converted, _limits(converted, compiled))
+        wanted, runner = run_onnx(converted.model, inputs)
+        found = _run(folder / BUNDLE, converted, inputs)
+    compared = differences(converted, found, wanted)
+    contents = {
+        MODEL: converted.written.text.encode(),
+        WEIGHTS: _saved(converted.written.weights),
+        "README.md": readme(path.name, converted, compared, runner).encode(),
+        **{f"{BUNDLE}/{name}": data for name, data in files.items()},
+    }
+    return Imported(contents, compiled, compared, runner, own is not None)
+
+
+def _saved(weights: Mapping[str, Array]) -> bytes:
+    from safetensors.numpy import save
+
+    return save({name: weights[name] for name in sorted(weights)})
+
+
+def _limits(converted: Converted, compiled: Compiled) -> dict[str, tuple[int, int]]:
+    ranges = compiled.plan()["entries"]["predict"]["ranges"]
+    names = converted.written.inputs
+    return {
+        name: (ranges[own]["low"], ranges[own]["high"])
+        for name, own in names.items()
+        if own in ranges
+    }
+
+
+def _run(folder: Path, converted: Converted, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+    import wgcc_runtime
+
+    given = {converted.written.inputs[name]: array for name, array in inputs.items()}
+    with wgcc_runtime.load(folder, device="wasm") as model:
+        found: Mapping[str, Any] = model.predict(**given)
+        return dict(found)
+
+
+def readme(file: str, converted: Converted, compared: list[Difference], runner: str) -> str:
+    """Inputs and outputs, how near they are, and what to do next."""
+    written, traced = converted.written, converted.traced
+    rows = [
+        f"| `{own}` | `{name}` | {value.dtype} {list(value.shape)} |"
+        for ports, held in ((written.inputs, traced.inputs), (written.outputs, traced.outputs))
+        for (name, own), value in zip(ports.items(), held.values(), strict=True)
+    ]
+    near = [f"| `{item.output}` | {item.largest:.3g} | {item.scale:.3g} |" for item in compared]
+    notes = [f"- {note}" for note in traced.notes]
+    return "\n".join(
+        [
+            f"# {file}, imported",
+            "",
+            f"`{MODEL}` is the model, `{WEIGHTS}` its parameters, `{BUNDLE}/` what `wgcc build`",
+            "makes of both: open `bundle/index.html` in a browser.",
+            "",
+            "| input or output | name in the ONNX file | type |",
+            "|---|---|---|",
+            *rows,
+            "",
+            f"Compared with {runner} on the same inputs:",
+            "",
+            "| output | largest difference | largest number |",
+            "|---|---|---|",
+            *near,
+            "",
+            *([*notes, ""] if notes else []),
+            "```bash",
+            f"wgcc build {MODEL} --weights {WEIGHTS} -o {BUNDLE}/",
+            f"wgcc verify {BUNDLE}/",
+            "```",
+            "",
+        ]
+    )

@@ -1,0 +1,155 @@
+"""Types of a node's outputs, by ONNX's own rules, from operands whose types are all known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wgcc.from_onnx.context import TensorType
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.values import Constant, Operand, Value
+
+# Operators whose output is like their first operand, which ONNX's rules do not say.
+LIKE_FIRST = ("GroupNormalization", "MeanVarianceNormalization")
+# Constants of more elements cannot tell an output's shape.
+LARGEST_SHAPE_DATA = 4096
+
+
+@dataclass(slots=True)
+class Environment:
+    """The operator sets and functions of a model."""
+
+    model: Any
+
+    def opset(self, domain: str) -> int:
+        for item in self.model.opset_import:
+            if item.domain in _same_domain(domain):
+                return int(item.version)
+        return 1
+
+    def schema(self, node: Any) -> Any:
+        from onnx.defs import SchemaError, get_schema
+
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        try:
+            return get_schema(node.op_type, self.opset(node.domain), domain)
+        except SchemaError:
+            reason = "ONNX has no operator of this name in this set"
+            raise CannotImport(reason) from None
+
+    def function_of(self, node: Any, inputs: Sequence[Operand | None]) -> Any:
+        """The operators that define this one: a function of the model or of ONNX itself."""
+        for function in self.model.functions:
+            if (function.domain, function.name) == (node.domain, node.op_type):
+                return _bound(function, node)
+        schema = self.schema(node)
+        body = _standard_function(schema, node, inputs)
+        if body is None:
+            return None
+        body.attribute_proto.extend(
+            item.default_value for item in schema.attributes.values() if item.default_value.name
+        )
+        return _bound(body, node)
+
+
+def _same_domain(domain: str) -> tuple[str, ...]:
+    return ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
+
+
+def _standard_function(schema: Any, node: Any, inputs: Sequence[Operand | None]) -> Any:
+    from onnx import FunctionProto
+
+    if schema.has_context_dependent_function:
+        types = [
+            _onnx_type(item).SerializeToString() if item is not None else b"" for item in inputs
+        ]
+        text = schema.get_context_dependent_function(node.SerializeToString(), types)
+        return FunctionProto.FromString(text)
+    if schema.has_function:
+        return FunctionProto.FromString(schema.function_body.SerializeToString())
+    return None
+
+
+def _bound(function: Any, node: Any) -> Any:
+    """A copy of a function whose nodes have the caller's attributes."""
+    body = type(function).FromString(function.SerializeToString())
+    given = {item.name: item for item in body.attribute_proto}
+    given |= {item.name: item for item in node.attribute}
+    for inner in body.node:
+        kept = []
+        for attribute in inner.attribute:
+            if not attribute.ref_attr_name:
+                kept.append(attribute)
+            elif attribute.ref_attr_name in given:
+                copy = type(attribute).FromString(
+                    given[attribute.ref_attr_name].SerializeToString()
+                )
+                copy.name = attribute.name
+                kept.append(copy)
+        del inner.attribute[:]
+        inner.attribute.extend(kept)
+    return body
+
+
+def output_types(
+    environment: Environment, node: Any, inputs: Sequence[Operand | None]
+) -> list[TensorType]:
+    import onnx
+    from onnx.numpy_helper import from_array
+    from onnx.shape_inference import infer_node_outputs
+
+    named = {name: item for name, item in zip(node.input, inputs, strict=False) if name and item}
+    types = {name: _onnx_type(item) for name, item in named.items()}
+    data = {
+        name: from_array(item.array, name)
+        for name, item in named.items()
+        if isinstance(item, Constant) and item.array.size <= LARGEST_SHAPE_DATA
+    }
+    try:
+        found = infer_node_outputs(
+            environment.schema(node), node, types, data,
+            opset_imports=list(environment.model.opset_import),
+            ir_version=environment.model.ir_version or onnx.IR_VERSION,
+        )  # fmt: skip
+    except CannotImport:
+        raise
+    except Exception as error:
+        raise CannotImport(
+            f"its operands do not fit: {(str(error).splitlines() or [''])[0][:200]}"
+        ) from None
+    first = next((item for item in inputs if item is not None), None)
+    if node.op_type in LIKE_FIRST and isinstance(first, Value):
+        return [TensorType(first.dtype, first.shape, first.element)]
+    return [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+
+
+def type_of(proto: Any, what: str) -> TensorType:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    from wgcc.from_onnx.values import dtype_of
+
+    if not proto.HasField("tensor_type"):
+        raise CannotImport(f"{what} is no tensor but a {proto.WhichOneof('value')}")
+    tensor = proto.tensor_type
+    kind = dtype_of(tensor_dtype_to_np_dtype(tensor.elem_type))
+    if not kind:
+        raise CannotImport(f"{what} has elements of a kind that the language lacks")
+    if not tensor.HasField("shape"):
+        raise CannotImport(f"the shape of {what} depends on data")
+    if not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+        raise CannotImport(f"the shape of {what} depends on data")
+    shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+    return TensorType(kind, shape, tensor.elem_type)
+
+
+def _onnx_type(item: Operand) -> Any:
+    """As the language holds it, with integers as ONNX's shape rules want them."""
+    from onnx.helper import make_tensor_type_proto, np_dtype_to_tensor_dtype
+
+    if isinstance(item, Value):
+        return make_tensor_type_proto(item.element or _ELEMENTS[item.dtype], item.shape)
+    return make_tensor_type_proto(np_dtype_to_tensor_dtype(item.array.dtype), item.shape)
+
+
+_ELEMENTS = {"f32": 1, "u8": 2, "i8": 3, "i32": 7, "bool": 9, "u32": 12}

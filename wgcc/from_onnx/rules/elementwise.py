@@ -1,0 +1,325 @@
+"""Operators that compute each element alone, with or without broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wgcc.from_onnx import patterns
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.literals import LARGEST, float_text, number_text
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.rule import Rule, aligned
+from wgcc.from_onnx.values import Constant, Operand, Value
+from wgcc.lazy_numpy import np
+
+# Factors that are as large as floats can be.
+MASK_LIMIT = 1e38
+
+FLOAT_FUNCTIONS = {
+    "Acos": "acos({0})", "Asin": "asin({0})", "Atan": "atan({0})", "Ceil": "ceil({0})",
+    "Cos": "cos({0})", "Cosh": "cosh({0})", "Erf": "erf({0})", "Exp": "exp({0})",
+    "Floor": "floor({0})", "HardSwish": "hardswish({0})", "Log": "log({0})", "Mish": "mish({0})",
+    "Reciprocal": "1.0 / {0}", "Relu": "relu({0})", "Round": "round({0})",
+    "Sigmoid": "sigmoid({0})", "Sin": "sin({0})", "Sinh": "sinh({0})",
+    "Softplus": "softplus({0})", "Softsign": "softsign({0})", "Sqrt": "sqrt({0})",
+    "Tan": "tan({0})", "Tanh": "tanh({0})",
+    "Acosh": "log({0} + sqrt({0} * {0} - 1.0))",
+    "Asinh": "sign({0}) * log(abs({0}) + sqrt({0} * {0} + 1.0))",
+    "Atanh": "0.5 * log((1.0 + {0}) / (1.0 - {0}))",
+    "IsNaN": "{0} != {0}",
+}  # fmt: skip
+
+
+def unary(text: str) -> Callable[[Op], Value]:
+    def rule(op: Op) -> Value:
+        x = op.operand(0)
+        return op.result(text, x, order=x.order if isinstance(x, Value) else None)
+
+    return rule
+
+
+def with_numbers(text: str, **defaults: float) -> Rule:
+    """A function of one tensor and of attributes, which are numbers."""
+
+    def rule(op: Op) -> Operand:
+        x = op.operand(0)
+        numbers = {name: float(op.attribute(name, value)) for name, value in defaults.items()}
+        filled = text.replace("{0}", "\0")
+        for name, number in numbers.items():
+            filled = filled.replace(f"{{{name}}}", float_text(number))
+        order = x.order if isinstance(x, Value) else None
+        return op.result(filled.replace("\0", "{0}"), x, order=order)
+
+    return rule
+
+
+def binary(text: str) -> Rule:
+    return lambda op: broadcast(op, text, [op.operand(0), op.operand(1)])
+
+
+def broadcast(op: Op, text: str, operands: list[Operand]) -> Value:
+    found, order = aligned(op, operands)
+    rank = len(op.type.shape)
+    parts = [literal(item, found, rank) for item in found]
+    return op.result(text, *parts, order=order)
+
+
+def literal(item: Operand, all_items: list[Operand], rank: int) -> Operand:
+    """A constant of one element is a number, if another operand has the result's axes."""
+    others = (other for other in all_items if other is not item)
+    if not isinstance(item, Constant) or item.array.size != 1 or item.source:
+        return item
+    has_axes = any(len(other.shape) == rank for other in others)
+    return Constant(item.array.reshape(())) if has_axes else item
+
+
+def folded(text: str) -> Rule:
+    """An operator of any number of operands, two at a time."""
+
+    def rule(op: Op) -> Operand:
+        operands = [op.operand(place) for place in range(len(op.inputs))]
+        found, order = aligned(op, operands)
+        result = text_of_all(text, len(found))
+        return op.result(result, *found, order=order)
+
+    return rule
+
+
+def text_of_all(text: str, count: int) -> str:
+    whole = "{0}"
+    for place in range(1, count):
+        whole = text.replace("{0}", "\0").replace("{1}", f"{{{place}}}").replace("\0", whole)
+    return whole
+
+
+def add(op: Op) -> Operand:
+    a, b = op.operand(0), op.operand(1)
+    if op.type.dtype == "f32":
+        found = patterns.with_bias(op, a, b) or patterns.layer_norm(op, a, b)
+        if found is not None:
+            return found
+    return broadcast(op, "{0} + {1}", [a, b])
+
+
+def multiply(op: Op) -> Operand:
+    a, b = op.operand(0), op.operand(1)
+    if op.type.dtype == "f32":
+        found = patterns.gelu(op, _number_or(a), _number_or(b))
+        if found is not None:
+            return found
+        a, b = _mask_factor(op, a), _mask_factor(op, b)
+    return broadcast(op, "{0} * {1}", [a, b])
+
+
+def _mask_factor(op: Op, item: Operand) -> Operand:
+    """Masks are often 1 - m times the least float: any m but 0 and 1 would make it infinite."""
+    if not isinstance(item, Constant) or item.array.size != 1:
+        return item
+    if abs(float(item.array.reshape(-1)[0])) < MASK_LIMIT:
+        return item
+    op.note("a mask of -3.4e38 is written as -1e30, which does as well and cannot overflow")
+    return Constant(np.sign(item.array) * np.float32(1e30))
+
+
+def _number_or(item: Operand) -> object:
+    """The text of a single number."""
+    if isinstance(item, Constant) and item.array.size == 1:
+        return number_text(item.array)
+    return item
+
+
+def mean(op: Op) -> Operand:
+    operands = [op.operand(place) for place in range(len(op.inputs))]
+    found, order = aligned(op, operands)
+    text = f"({text_of_all('{0} + {1}', len(found))}) / {float(len(found))}"
+    return op.result(text, *found, order=order)
+
+
+def divide(op: Op) -> Operand:
+    """Whole numbers: ONNX drops the fraction, the language rounds down."""
+    a, b = op.operand(0), op.operand(1)
+    if op.type.dtype == "f32":
+        return broadcast(op, "{0} / {1}", [a, b])
+    if op.type.dtype in ("u8", "u32") or _is_known_positive(a):
+        return broadcast(op, "{0} / {1}", [a, b])
+    a_, b_ = ("i32({0})", "i32({1})") if op.type.dtype == "i8" else ("{0}", "{1}")
+    size = f"abs({a_}) / abs({b_})"
+    text = f"where({a_} * {b_} < 0, -({size}), {size})"
+    return broadcast(op, f"i8({text})" if op.type.dtype == "i8" else text, [a, b])
+
+
+def _is_known_positive(item: Operand) -> bool:
+    return isinstance(item, Constant) and bool((item.array >= 0).all())
+
+
+def modulo(op: Op) -> Operand:
+    """`%` has the sign of the divisor; with fmod that of the dividend."""
+    a, b = op.operand(0), op.operand(1)
+    if op.type.dtype == "f32":
+        if op.attribute("fmod", 0):
+            return broadcast(op, "{0} - trunc({0} / {1}) * {1}", [a, b])
+        text = "{0} - floor({0} / {1}) * {1}"
+        if not isinstance(b, Constant):
+            # Infinity has no multiples.
+            text = (
+                f"where(abs({{1}}) > {LARGEST}, where({{0}} * {{1}} < 0.0, {{1}}, {{0}}), {text})"
+            )
+        return broadcast(op, text, [a, b])
+    if op.attribute("fmod", 0):
+        return broadcast(op, "where({0} < 0, -(abs({0}) % abs({1})), abs({0}) % abs({1}))", [a, b])
+    return broadcast(op, "{0} % {1}", [a, b])
+
+
+def power(op: Op) -> Operand:
+    a, b = op.operand(0), op.operand(1)
+    if isinstance(b, Constant) and b.array.size == 1 and op.type.dtype == "f32":
+        number = float(b.array.reshape(()))
+        texts = {2.0: "square({0})", 0.5: "sqrt({0})", 1.0: "{0}"}
+        if number in texts and len(b.shape) <= len(a.shape):
+            return broadcast(op, texts[number], [a])
+        b = Constant(b.array.astype(np.float32))
+    if a.dtype != b.dtype:
+        wide = "f32({0}) ** f32({1})"
+        text = wide if op.type.dtype == "f32" else f"{op.type.dtype}({wide})"
+        return broadcast(op, text, [a, b])
+    if op.type.dtype != "f32":
+        return broadcast(op, f"{op.type.dtype}(round(f32({{0}}) ** f32({{1}})))", [a, b])
+    return broadcast(op, "{0} ** {1}", [a, b])
+
+
+def clip(op: Op) -> Operand:
+    x = op.operand(0)
+    low = _limit(op, 1, "min")
+    high = _limit(op, 2, "max")
+    if low is not None and high is not None:
+        return broadcast(op, "minimum(maximum({0}, {1}), {2})", [x, low, high])
+    if low is not None:
+        return broadcast(op, "maximum({0}, {1})", [x, low])
+    return broadcast(op, "minimum({0}, {1})" if high else "{0}", [x, high] if high else [x])
+
+
+def _limit(op: Op, place: int, name: str) -> Operand | None:
+    if op.has(place):
+        return op.operand(place)
+    if name in op.attributes:
+        return Constant(np.float32(op.attributes[name]))
+    return None
+
+
+def cast(op: Op) -> Operand:
+    x, dtype = op.operand(0), op.type.dtype
+    if isinstance(x, Constant):
+        return x
+    if x.dtype == dtype:
+        return x if x.element == op.type.element else op.result("{0}", x, order=x.order)
+    zero = "0.0" if x.dtype == "f32" else "0"
+    text = f"{{0}} != {zero}" if dtype == "bool" else f"{dtype}({{0}})"
+    return op.result(text, x, order=x.order)
+
+
+def where(op: Op) -> Operand:
+    return broadcast(op, "where({0}, {1}, {2})", [op.operand(0), op.operand(1), op.operand(2)])
+
+
+def gelu(op: Op) -> Operand:
+    text = "gelu({0}, approximate = true)" if op.attribute("approximate") == "tanh" else "gelu({0})"
+    return unary(text)(op)
+
+
+def prelu(op: Op) -> Operand:
+    return broadcast(op, "where({0} < 0.0, {1} * {0}, {0})", [op.operand(0), op.operand(1)])
+
+
+def swish(op: Op) -> Operand:
+    alpha = float(op.attribute("alpha", 1.0))
+    text = "silu({0})" if alpha == 1 else f"{{0}} * sigmoid({float_text(alpha)} * {{0}})"
+    return unary(text)(op)
+
+
+def is_infinite(op: Op) -> Operand:
+    positive, negative = op.attribute("detect_positive", 1), op.attribute("detect_negative", 1)
+    texts = (("{0} > 3.4028234e38", positive), ("{0} < -3.4028234e38", negative))
+    sides = [text for text, wanted in texts if wanted]
+    if not sides:
+        raise CannotImport("it looks for no infinity at all")
+    return unary(" or ".join(sides))(op)
+
+
+def negative(op: Op) -> Operand:
+    return unary("-{0}")(op)
+
+
+def whole_number_shift(op: Op) -> Operand:
+    direction = op.attribute("direction")
+    if not isinstance(op.inputs[1], Constant):
+        raise CannotImport("its number of bits is computed at run time")
+    factors = Constant(2 ** op.inputs[1].array.astype(np.int64))
+    text = "{0} * {1}" if direction == "LEFT" else "{0} / {1}"
+    return broadcast(op, text, [op.operand(0), factors])
+
+
+def identity(op: Op) -> Operand:
+    return op.operand(0)
+
+
+def dropout(op: Op) -> list[Operand | None]:
+    """Models that are imported predict: nothing is dropped."""
+    if op.has(2) and bool(op.constant(2, "training mode").reshape(())) and _ratio(op):
+        raise CannotImport("it drops elements, as while training; export the model in eval mode")
+    x = op.operand(0)
+    mask = Constant(np.ones(x.shape, np.bool_))
+    return [x, mask] if len(op.types) > 1 else [x]
+
+
+def _ratio(op: Op) -> float:
+    return float(op.constant(1, "ratio").reshape(())) if op.has(1) else 0.5
+
+
+RULES: dict[str, Rule] = {
+    **{name: unary(text) for name, text in FLOAT_FUNCTIONS.items()},
+    "Abs": unary("abs({0})"),
+    "Neg": negative,
+    "Sign": unary("sign({0})"),
+    "Not": unary("not {0}"),
+    "Add": add,
+    "Sub": binary("{0} - {1}"),
+    "Mul": multiply,
+    "Div": divide,
+    "Mod": modulo,
+    "Pow": power,
+    "Greater": binary("{0} > {1}"),
+    "GreaterOrEqual": binary("{0} >= {1}"),
+    "Less": binary("{0} < {1}"),
+    "LessOrEqual": binary("{0} <= {1}"),
+    "Equal": binary("{0} == {1}"),
+    "And": binary("{0} and {1}"),
+    "Or": binary("{0} or {1}"),
+    "Xor": binary("{0} != {1}"),
+    "Sum": folded("{0} + {1}"),
+    "Max": folded("maximum({0}, {1})"),
+    "Min": folded("minimum({0}, {1})"),
+    "Mean": mean,
+    "Where": where,
+    "Clip": clip,
+    "Cast": cast,
+    "CastLike": cast,
+    "Gelu": gelu,
+    "PRelu": prelu,
+    "Swish": swish,
+    "IsInf": is_infinite,
+    "BitShift": whole_number_shift,
+    "Identity": identity,
+    "Dropout": dropout,
+    "Elu": with_numbers("elu({0}, {alpha})", alpha=1.0),
+    "Celu": with_numbers("{alpha} * elu({0} / {alpha})", alpha=1.0),
+    "LeakyRelu": with_numbers("leaky_relu({0}, {alpha})", alpha=0.01),
+    "HardSigmoid": with_numbers("clamp({alpha} * {0} + {beta}, 0.0, 1.0)", alpha=0.2, beta=0.5),
+    "Selu": with_numbers(
+        "{gamma} * elu({0}, {alpha})", alpha=1.6732631921768188, gamma=1.0507010221481323
+    ),
+    "ThresholdedRelu": with_numbers("where({0} > {alpha}, {0}, 0.0)", alpha=1.0),
+    "Shrink": with_numbers(
+        "where({0} < -{lambd}, {0} + {bias}, where({0} > {lambd}, {0} - {bias}, 0.0))",
+        bias=0.0, lambd=0.5,
+    ),
+}  # fmt: skip

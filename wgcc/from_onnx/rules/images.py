@@ -1,0 +1,298 @@
+"""Convolution, pooling and resizing: of signals, images and volumes, with channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.rule import Rule, tuple_text
+from wgcc.from_onnx.rules.shapes import padded
+from wgcc.from_onnx.values import Constant, Operand, Shape, channels_last_order
+from wgcc.lazy_numpy import np
+
+# The least 32-bit float: padding that is never the largest of a window.
+LOWEST = "-3.4028234e38"
+
+
+def windows(op: Op, sizes: Sequence[int], spatial: Sequence[int]) -> dict[str, list[int]]:
+    """Strides, dilations and the padding before and after each axis."""
+    count = len(spatial)
+    strides = list(op.attribute("strides", [1] * count))
+    dilations = list(op.attribute("dilations", [1] * count))
+    pads = list(op.attribute("pads", [0] * 2 * count))
+    kind = op.attribute("auto_pad", "NOTSET")
+    if kind in ("SAME_UPPER", "SAME_LOWER"):
+        pads = _same_pads(kind, spatial, sizes, strides, dilations)
+    elif kind == "VALID":
+        pads = [0] * 2 * count
+    return {
+        "strides": strides,
+        "dilations": dilations,
+        "before": pads[:count],
+        "after": pads[count:],
+    }
+
+
+def _same_pads(
+    kind: str,
+    spatial: Sequence[int],
+    sizes: Sequence[int],
+    strides: list[int],
+    dilations: list[int],
+) -> list[int]:
+    before, after = [], []
+    for size, kernel, stride, dilation in zip(spatial, sizes, strides, dilations, strict=True):
+        reach = (kernel - 1) * dilation + 1
+        missing = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        small, large = missing // 2, missing - missing // 2
+        before.append(small if kind == "SAME_UPPER" else large)
+        after.append(large if kind == "SAME_UPPER" else small)
+    return before + after
+
+
+def evenly_padded(
+    op: Op, x: Operand, found: dict[str, list[int]], value: str
+) -> tuple[Operand, str]:
+    """Padding that is the same on both sides is an option; other padding comes before."""
+    if found["before"] == found["after"]:
+        return x, tuple_text(found["before"])
+    pairs = {
+        axis + 2: pair
+        for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
+    }
+    return padded(op, x, pairs, "constant", value), "0"
+
+
+def conv(op: Op) -> Operand:
+    x, w = op.channels_last(0), op.operand(1)
+    rank = len(x.shape)
+    if not 3 <= rank <= 5:
+        raise CannotImport(f"it convolves {rank - 2} axes; the language has 1 to 3")
+    groups = int(op.attribute("group", 1))
+    found = windows(op, w.shape[2:], x.shape[2:])
+    x, pad = evenly_padded(op, x, found, "0.0")
+    options = _options(stride=tuple_text(found["strides"]), pad=pad,
+                       dilation=tuple_text(found["dilations"]), groups=str(groups))  # fmt: skip
+    order = channels_last_order(rank)
+    kernel = op.transposed(w, (*range(2, rank), 1, 0))
+    layer = _conv_layer(op, kernel, f"Conv{rank - 2}d", x.shape[1], w.shape[0], options)
+    if layer is not None:
+        return op.result("{1}({0})", x, layer, order=order)  # type: ignore[arg-type]
+    extra = "".join(f", {item}" for item in options)
+    text = f"conv{rank - 2}d({{0}}, {{1}}{extra})"
+    return op.result(*_with_bias(op, text, x, kernel), order=order)
+
+
+def _options(**given: str) -> list[str]:
+    plain = {"stride": "1", "pad": "0", "dilation": "1", "groups": "1", "output_pad": "0"}
+    return [f"{name} = {text}" for name, text in given.items() if text != plain[name]]
+
+
+def _conv_layer(
+    op: Op, kernel: Operand, kind: str, inputs: int, outputs: int, options: list[str]
+) -> object | None:
+    """A standard layer, if its numbers are stored and its own; it has one size of windows."""
+    bias = op.inputs[2] if op.has(2) else None
+    own = [item for item in (kernel, bias) if item is not None]
+    if not all(isinstance(item, Constant) and item.source not in op.writer.shared for item in own):
+        return None
+    assert isinstance(kernel, Constant)
+    sizes = kernel.shape[: len(kernel.shape) - 2]
+    if len(set(sizes)) > 1 or any("(" in option for option in options):
+        return None
+    given = [f"k = {sizes[0]}"] if sizes[0] != 3 else []
+    given += options + ([] if bias is not None else ["bias = false"])
+    arrays = {"w": kernel.array} | ({"b": bias.array} if isinstance(bias, Constant) else {})
+    text = f"({', '.join(given)})" if given else ""
+    return op.layer(f"{kind}[{inputs}, {outputs}]{text}", op.layer_name("conv"), **arrays)
+
+
+def _with_bias(
+    op: Op, text: str, x: Operand, kernel: Operand
+) -> tuple[str, Operand, Operand] | tuple[str, Operand, Operand, Operand]:
+    if not op.has(2):
+        return text, x, kernel
+    return f"{text} + {{2}}", x, kernel, op.plain(2)
+
+
+def conv_transpose(op: Op) -> Operand:
+    x, w = op.channels_last(0), op.operand(1)
+    rank = len(x.shape)
+    if rank > 4:
+        raise CannotImport("the language has transposed convolutions of 1 and 2 axes")
+    count = rank - 2
+    groups = int(op.attribute("group", 1))
+    strides = list(op.attribute("strides", [1] * count))
+    dilations = list(op.attribute("dilations", [1] * count))
+    reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    full = [(n - 1) * s + r for n, s, r in zip(x.shape[2:], strides, reach, strict=True)]
+    before, sizes = _transposed_padding(op, full, op.type.shape[2:])
+    order = channels_last_order(rank)
+    # PyTorch's kernel is turned round; wgcc's is, too: [k, I, O / groups].
+    kernel = op.transposed(w, (*range(2, rank), 0, 1))
+    options = _options(
+        stride=tuple_text(strides), dilation=tuple_text(dilations), groups=str(groups)
+    )
+    extra = "".join(f", {item}" for item in options)
+    shape = (x.shape[0], op.type.shape[1], *full)
+    text = f"conv_transpose{count}d({{0}}, {{1}}{extra})"
+    whole = op.emit(text, x, kernel, shape=shape, dtype="f32", order=order)
+    pairs = {
+        axis + 2: (-before[axis], sizes[axis] - full[axis] + before[axis]) for axis in range(count)
+    }
+    cut = padded(op, whole, pairs, "constant", "0.0")
+    if not op.has(2):
+        return op.result("{0}", cut, order=order)
+    return op.result("{0} + {1}", cut, op.plain(2), order=order)
+
+
+def _transposed_padding(op: Op, full: list[int], sizes: Shape) -> tuple[list[int], Shape]:
+    """How many elements the result begins after."""
+    count = len(full)
+    kind = op.attribute("auto_pad", "NOTSET")
+    extra = list(op.attribute("output_padding", [0] * count))
+    if "output_shape" in op.attributes or kind.startswith("SAME"):
+        totals = [f + e - n for f, e, n in zip(full, extra, sizes, strict=True)]
+        if kind == "SAME_UPPER":
+            return [total // 2 for total in totals], sizes
+        return [total - total // 2 for total in totals], sizes
+    pads = list(op.attribute("pads", [0] * 2 * count))
+    return pads[:count], sizes
+
+
+def max_pool(op: Op) -> Operand | list[Operand | None]:
+    x = op.channels_last(0)
+    rank = len(x.shape)
+    _check_rank(rank)
+    kernel = list(op.attribute("kernel_shape"))
+    found = windows(op, kernel, x.shape[2:])
+    wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
+    order = channels_last_order(rank)
+    text = f"max_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}"
+    if x.dtype != "f32":
+        if len(op.types) > 1 or x.shape != wide:
+            raise CannotImport(f"it pools {x.dtype}, with indices or uneven padding")
+        whole = text.replace("{0}", "f32({0})")
+        return op.result(f"{x.dtype}({whole}))", x, order=order)
+    if len(op.types) == 1:
+        return op.result(f"{text})", x, order=order)
+    if x.shape != wide or op.attribute("storage_order", 0):
+        raise CannotImport("its indices are used, with uneven padding or in columns")
+    return _with_indices(op, f"{text}, return_indices = true)", x, order)
+
+
+def _with_indices(op: Op, text: str, x: Operand, order: Shape) -> list[Operand | None]:
+    """The language counts places in each image, ONNX in the whole tensor."""
+    values = (op.output(0, order), op.output(1, order))
+    op.emit_many(text, x, values=values)
+    samples, channels = x.shape[:2]
+    size = int(np.prod(x.shape[2:]))
+    base = np.arange(samples)[:, None] * channels + np.arange(channels)
+    shape = (samples, *(1,) * (len(x.shape) - 2), channels)
+    offsets = op.parameter_of((base * size).reshape(shape), "offsets")
+    found = values[1]
+    places = op.emit("{0} + {1}", found, offsets, shape=found.shape, dtype="i32", order=order,
+                     element=found.element)  # fmt: skip
+    return [values[0], places]
+
+
+def _check_rank(rank: int) -> None:
+    if not 3 <= rank <= 5:
+        raise CannotImport(f"it pools {rank - 2} axes; the language has 1 to 3")
+
+
+def _pool_options(
+    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: str
+) -> tuple[Operand, str]:
+    """Uneven padding, and padding of more than half a window, is done before."""
+    halves = [size // 2 for size in kernel]
+    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
+    if found["before"] != found["after"] or not fits:
+        pairs = {
+            axis + 2: pair
+            for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
+        }
+        x, found = padded(op, x, pairs, "constant", value), {**found, "before": [0]}
+    extra = _options(pad=tuple_text(found["before"]), dilation=tuple_text(found["dilations"]))
+    if op.attribute("ceil_mode", 0):
+        extra.append("ceil_mode = true")
+    return x, ", ".join([f"stride = {tuple_text(found['strides'])}", *extra])
+
+
+def average_pool(op: Op) -> Operand:
+    x = op.channels_last(0)
+    rank = len(x.shape)
+    _check_rank(rank)
+    kernel = list(op.attribute("kernel_shape"))
+    found = windows(op, kernel, x.shape[2:])
+    counted = bool(op.attribute("count_include_pad", 0))
+    order = channels_last_order(rank)
+    halves = [size // 2 for size in kernel]
+    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
+    if found["before"] == found["after"] and fits:
+        x, options = _pool_options(op, x, found, kernel, "0.0")
+        flag = "" if counted or not any(found["before"]) else ", count_include_pad = false"
+        text = f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}{flag})"
+        return op.result(text, x, order=order)
+    if not counted:
+        return _uneven_average(op, x, found, kernel)
+    x, options = _pool_options(op, x, found, kernel, "0.0")
+    return op.result(f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options})", x, order=order)
+
+
+def _uneven_average(op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int]) -> Operand:
+    """The mean over the elements that are there: a sum divided by their number."""
+    rank = len(x.shape)
+    order = channels_last_order(rank)
+    if op.attribute("ceil_mode", 0):
+        raise CannotImport("uneven padding with ceil_mode")
+    x, options = _pool_options(op, x, found, kernel, "0.0")
+    counts = np.ones((1,), np.float32)
+    for axis, size in enumerate(op.operand(0).shape[2:]):
+        there = np.zeros(size + found["before"][axis] + found["after"][axis])
+        there[found["before"][axis] : found["before"][axis] + size] = 1
+        reach = np.arange(kernel[axis]) * found["dilations"][axis]
+        starts = np.arange(op.type.shape[axis + 2]) * found["strides"][axis]
+        along = there[starts[:, None] + reach].sum(1)
+        counts = counts[..., None] * along if axis else along
+    share = (counts / np.prod(kernel)).astype(np.float32)[None, ..., None]
+    text = f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}) / {{1}}"
+    return op.result(text, x, op.parameter_of(share), order=order)
+
+
+def lp_pool(op: Op) -> Operand:
+    x = op.channels_last(0)
+    rank = len(x.shape)
+    _check_rank(rank)
+    kernel, p = list(op.attribute("kernel_shape")), int(op.attribute("p", 2))
+    found = windows(op, kernel, x.shape[2:])
+    x, options = _pool_options(op, x, found, kernel, "0.0")
+    power = f"abs({{0}}) ** {float(p)}"
+    total = (
+        f"avg_pool{rank - 2}d({power}, {tuple_text(kernel)}, {options}) * {float(np.prod(kernel))}"
+    )
+    return op.result(f"({total}) ** {1 / p!r}", x, order=channels_last_order(rank))
+
+
+def global_pool(function: str) -> Rule:
+    def rule(op: Op) -> Operand:
+        x = op.channels_last(0)
+        rank = len(x.shape)
+        axes = ", ".join(str(axis) for axis in range(1, rank - 1))
+        axes = f"({axes})" if rank > 3 else axes
+        text = f"{function}({{0}}, axis = {axes}, keep = true)"
+        return op.result(text, x, order=channels_last_order(rank))
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "Conv": conv,
+    "ConvTranspose": conv_transpose,
+    "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "LpPool": lp_pool,
+    "GlobalAveragePool": global_pool("mean"),
+    "GlobalMaxPool": global_pool("max"),
+}

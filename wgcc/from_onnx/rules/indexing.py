@@ -1,0 +1,162 @@
+"""Operators that look up, place, sort and count."""
+
+from __future__ import annotations
+
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.rule import Rule, axis_of
+from wgcc.from_onnx.values import Constant, Member, Operand, Value
+from wgcc.lazy_numpy import np
+
+
+def from_the_front(op: Op, ids: Operand, size: int) -> Operand:
+    """Ids that count from the end count from the front."""
+    if isinstance(ids, Constant):
+        array = ids.array.astype(np.int64)
+        return Constant(np.where(array < 0, array + size, array))
+    if ids.dtype not in ("i32", "u32"):
+        ids = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32")
+    if ids.dtype == "u32":
+        return ids
+    text = f"where({{0}} < 0, {{0}} + {size}, {{0}})"
+    return op.emit(text, ids, shape=ids.shape, dtype="i32", name=ids.name)
+
+
+def gather(op: Op) -> Operand:
+    x, ids = op.plain(0), op.operand(1)
+    rank = len(x.shape)
+    axis = axis_of(op.attribute("axis", 0), rank)
+    ids = op.ordered(ids, None)
+    is_input = ids in op.writer.traced.inputs.values()
+    if not (is_input and _is_table(op, x)):
+        # Ids of a vocabulary, which a caller gives, do not count from the end.
+        ids = from_the_front(op, ids, x.shape[axis])
+    lead = ":, " * axis
+    if isinstance(ids, Constant):
+        found = _known_rows(op, x, ids, axis)
+        if found is not None:
+            return found
+        ids_part: Value | Member = op.parameter_of(ids.array)
+    else:
+        ids_part = ids
+    if axis == 0 and _is_table(op, x):
+        assert isinstance(x, Constant)
+        rows, width = x.shape
+        layer = op.layer(f"Embedding[{rows}, {width}]", op.layer_name("embedding"), w=x.array)
+        return op.result("{1}({0})", ids_part, layer)
+    return op.result(f"{{0}}[{lead}{{1}}]", op.tensor(x), ids_part)
+
+
+def _is_table(op: Op, x: Operand) -> bool:
+    return (
+        isinstance(x, Constant)
+        and len(x.shape) == 2
+        and x.dtype == "f32"
+        and x.source not in op.writer.shared
+    )
+
+
+def _known_rows(op: Op, x: Operand, ids: Constant, axis: int) -> Operand | None:
+    """One row, or rows one after the other, need no lookup."""
+    lead = ":, " * axis
+    if ids.array.ndim == 0:
+        return op.result(f"{{0}}[{lead}{int(ids.array)}]", op.tensor(x))
+    flat = ids.array.reshape(-1)
+    if ids.array.ndim == 1 and (flat == flat[0] + np.arange(flat.size)).all():
+        start, end = int(flat[0]), int(flat[0]) + flat.size
+        return op.result(f"{{0}}[{lead}{start} : {end}]", op.tensor(x))
+    return None
+
+
+def gather_elements(op: Op) -> Operand:
+    x, ids = op.plain(0), op.plain(1)
+    axis = axis_of(op.attribute("axis", 0), len(x.shape))
+    ids = from_the_front(op, ids, x.shape[axis])
+    for other, (a, b) in enumerate(zip(x.shape, ids.shape, strict=True)):
+        if other != axis and a != b:
+            cut = ", ".join([":"] * other + [f": {b}"])
+            shape = (*x.shape[:other], b, *x.shape[other + 1 :])
+            x = op.emit(f"{{0}}[{cut}]", op.tensor(x), shape=shape, dtype=x.dtype)
+    places = op.parameter_of(ids.array) if isinstance(ids, Constant) else ids
+    return op.result(f"take_along_axis({{0}}, {{1}}, axis = {axis})", op.tensor(x), places)
+
+
+def one_hot(op: Op) -> Operand:
+    ids, depth = op.plain(0), int(op.constant(1, "depth").reshape(()))
+    off, on = (float(item) for item in op.constant(2, "values"))
+    rank = len(op.type.shape)
+    axis = axis_of(op.attribute("axis", -1), rank)
+    whole = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32") if ids.dtype != "i32" else ids
+    # Ids count from the end if they are negative; rows of ids beyond both ends have no 1.
+    known = f"f32(({{0}} >= -{depth}) and ({{0}} < {depth}))[.., new]"
+    text = f"one_hot({{0}} % {depth}, {depth}) * {known}"
+    hot: Operand = op.emit(text, whole, shape=(*ids.shape, depth), dtype="f32")
+    if axis != rank - 1:
+        moved = list(range(rank - 1))
+        moved.insert(axis, rank - 1)
+        hot = op.transposed(hot, moved)
+    scaled = f"{off} + {on - off} * {{0}}" if (off, on) != (0, 1) else "{0}"
+    text = scaled if op.type.dtype == "f32" else f"{op.type.dtype}({scaled})"
+    return op.result(text, hot)
+
+
+def top_k(op: Op) -> list[Operand | None]:
+    x = op.plain(0)
+    axis = axis_of(op.attribute("axis", -1), len(x.shape))
+    count = int(op.constant(1, "number").reshape(())) if op.has(1) else int(op.attribute("k"))
+    values = (op.output(0), op.output(1))
+    if op.attribute("largest", 1):
+        op.emit_many(f"top_k({{0}}, {count}, axis = {axis})", x, values=values)
+        return list(values)
+    shape = op.types[0].shape
+    turned = Value(x.dtype, shape, values[0].order, "largest")
+    op.emit_many(f"top_k(-{{0}}, {count}, axis = {axis})", x, values=(turned, values[1]))
+    return [op.result("-{0}", turned), values[1]]
+
+
+def cumulative(function: str) -> Rule:
+    def rule(op: Op) -> Operand:
+        x = op.plain(0)
+        if x.dtype != "f32":
+            raise CannotImport(f"it adds up or multiplies {x.dtype}; the language has f32")
+        axis = axis_of(int(op.constant(1, "axis").reshape(())), len(x.shape))
+        inner = "{0}"
+        if op.attribute("reverse", 0):
+            inner = f"flip({inner}, axis = {axis})"
+        whole = f"{function}({inner}, axis = {axis})"
+        if op.attribute("exclusive", 0):
+            lead = ":, " * axis
+            start = 0 if function == "cumsum" else 1
+            value = "" if start == 0 else ", value = 1"
+            whole = f"pad({whole}, (1, 0), axis = {axis}{value})[{lead}: {x.shape[axis]}]"
+        if op.attribute("reverse", 0):
+            whole = f"flip({whole}, axis = {axis})"
+        return op.result(whole, x)
+
+    return rule
+
+
+def triangle(op: Op) -> Operand:
+    x = op.plain(0)
+    diagonal = int(op.constant(1, "diagonal").reshape(())) if op.has(1) else 0
+    function = "triu" if op.attribute("upper", 1) else "tril"
+    extra = f", {diagonal}" if diagonal else ""
+    if x.dtype == "f32":
+        return op.result(f"{function}({{0}}{extra})", x)
+    return op.result(f"{x.dtype}({function}(f32({{0}}){extra}))", x)
+
+
+def refuse_data_dependent(op: Op) -> Operand:
+    raise CannotImport("the shape of its output depends on data")
+
+
+RULES: dict[str, Rule] = {
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "OneHot": one_hot,
+    "TopK": top_k,
+    "CumSum": cumulative("cumsum"),
+    "CumProd": cumulative("cumprod"),
+    "Trilu": triangle,
+    "NonZero": refuse_data_dependent,
+}

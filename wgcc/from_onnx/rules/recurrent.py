@@ -1,0 +1,223 @@
+"""LSTM, GRU and RNN: standard layers, with gates in PyTorch's order."""
+
+from __future__ import annotations
+
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.rule import Rule
+from wgcc.from_onnx.values import Constant, Member, Operand, Value
+from wgcc.lazy_numpy import Array, np
+
+# Where PyTorch's gates are in ONNX's: i f g o in i o f c; r z n in z r h.
+GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
+
+RESET_FIRST = """\
+/// A GRU whose reset gate acts before the product, as the first paper has it.
+layer ResetFirstCell[I, H] {
+  param weight_ih: f32[I, 3 * H] ~ external
+  param weight_hh: f32[H, 3 * H] ~ external
+  param bias_ih: f32[3 * H] ~ external
+  param bias_hh: f32[3 * H] ~ external
+
+  fn forward[B](state: f32[B, H], x: f32[B, I]) -> (f32[B, H], f32[B, H]) {
+    ar, az, an = split(x @ weight_ih + bias_ih, 3, axis = -1)
+    br, bz, bn = split(bias_hh, 3, axis = -1)
+    ur, uz, un = split(weight_hh, 3, axis = -1)
+    reset = sigmoid(ar + br + state @ ur)
+    update = sigmoid(az + bz + state @ uz)
+    new_h = tanh(an + bn + (reset * state) @ un)
+    h = (1.0 - update) * new_h + update * state
+    return h, h
+  }
+}
+"""
+
+PEEPHOLES = """\
+/// An LSTM whose gates also see the cell.
+layer PeepholeCell[I, H] {
+  param weight_ih: f32[I, 4 * H] ~ external
+  param weight_hh: f32[H, 4 * H] ~ external
+  param bias_ih: f32[4 * H] ~ external
+  param bias_hh: f32[4 * H] ~ external
+  param peep_i: f32[H] ~ external
+  param peep_f: f32[H] ~ external
+  param peep_o: f32[H] ~ external
+
+  fn forward[B](
+    state: (f32[B, H], f32[B, H]), x: f32[B, I]
+  ) -> ((f32[B, H], f32[B, H]), f32[B, H]) {
+    h, c = state
+    z = x @ weight_ih + h @ weight_hh + bias_ih + bias_hh
+    i, f, g, o = split(z, 4, axis = -1)
+    before = c
+    c = sigmoid(f + peep_f * before) * before + sigmoid(i + peep_i * before) * tanh(g)
+    h = sigmoid(o + peep_o * c) * tanh(c)
+    return (h, c), h
+  }
+}
+"""
+
+
+def recurrent(op: Op) -> list[Operand | None]:
+    """Outputs are all results, the last state and, of an LSTM, the last cell."""
+    directions = 2 if op.attribute("direction", "forward") == "bidirectional" else 1
+    hidden = int(op.attribute("hidden_size") or op.constant(2, "weights").shape[2])
+    _check(op, directions)
+    x = _rows_first(op)
+    if _special(op):
+        if directions > 1 or op.has(4):
+            raise CannotImport("this kind of cell in both directions, or with lengths")
+        y, states = _by_cells(op, x, hidden)
+    else:
+        y, states = _by_layers(op, x, hidden, directions)
+    return _outputs(op, y, states, directions, hidden)
+
+
+def _check(op: Op, directions: int) -> None:
+    given = [str(_text(item)).lower() for item in op.attribute("activations", [])]
+    wanted = DEFAULTS[op.kind] * directions
+    if given and given != wanted and not _is_relu(op, given):
+        raise CannotImport(f"its activations are {', '.join(given)}")
+    if op.attribute("clip"):
+        raise CannotImport("it clips what enters its activations")
+    if op.attribute("input_forget", 0):
+        raise CannotImport("its input and forget gates are one")
+    if op.attribute("direction", "forward") == "reverse" and op.has(4):
+        raise CannotImport("it runs backwards over rows of different lengths")
+
+
+def _is_relu(op: Op, given: list[str]) -> bool:
+    return op.kind == "RNN" and set(given) == {"relu"}
+
+
+def _text(item: object) -> str:
+    return item.decode() if isinstance(item, bytes) else str(item)
+
+
+def _special(op: Op) -> bool:
+    if op.kind == "LSTM":
+        return op.has(7)
+    return op.kind == "GRU" and not op.attribute("linear_before_reset", 0)
+
+
+def _rows_first(op: Op) -> Operand:
+    x = op.plain(0) if op.attribute("layout", 0) else op.transposed(op.operand(0), (1, 0, 2))
+    if op.attribute("direction", "forward") != "reverse":
+        return x
+    return op.emit("flip({0}, axis = 1)", x, shape=x.shape, dtype="f32")
+
+
+def _weights(op: Op, direction: int, hidden: int) -> dict[str, Array]:
+    """The parameters of a cell: [inputs, gates]."""
+    gates = GATES[op.kind]
+    w, r = op.constant(1, "weights")[direction], op.constant(2, "weights")[direction]
+    both = op.constant(3, "biases")[direction] if op.has(3) else np.zeros(2 * len(w), np.float32)
+    half = len(gates) * hidden
+    biases = both[:half], both[half:]
+    return {
+        "weight_ih": _gates(w, gates, hidden).transpose(),
+        "weight_hh": _gates(r, gates, hidden).transpose(),
+        "bias_ih": _gates(biases[0], gates, hidden),
+        "bias_hh": _gates(biases[1], gates, hidden),
+    }
+
+
+def _gates(array: Array, order: tuple[int, ...], hidden: int) -> Array:
+    return np.concatenate([array[gate * hidden : (gate + 1) * hidden] for gate in order])
+
+
+def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Operand | str:
+    """The first state, [directions, B, H]."""
+    if not op.has(place):
+        return f"zeros(f32[{directions}, {batch}, {hidden}])"
+    found = op.plain(place)
+    return op.transposed(found, (1, 0, 2)) if op.attribute("layout", 0) else found
+
+
+def _by_layers(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
+    batch, time, inputs = x.shape
+    options = ["bidirectional = true"] if directions > 1 else []
+    given = [str(_text(item)).lower() for item in op.attribute("activations", [])]
+    options += ["act = relu"] if _is_relu(op, given) else []
+    arrays = {
+        f"{side}.0.{key}": array
+        for direction, side in enumerate(("cells", "back")[:directions])
+        for key, array in _weights(op, direction, hidden).items()
+    }
+    text = f"({', '.join(options)})" if options else ""
+    layer = op.layer(
+        f"{op.kind}[{inputs}, {hidden}]{text}", op.layer_name(op.kind.lower()), **arrays
+    )
+    y = Value("f32", (batch, time, directions * hidden), (0, 1, 2), op.name)
+    state = (directions, batch, hidden)
+    states = tuple(Value("f32", state, (0, 1, 2), name) for name in _state_names(op))
+    starts = [_start(op, place, batch, hidden, directions) for place in (5, 6)[: len(states)]]
+    lengths = [_lengths(op)] if op.has(4) else []
+    call = "{1}.padded({0}, STATE, {LENGTHS})" if lengths else "{1}.run({0}, STATE)"
+    given_state = "({2}, {3})" if len(states) > 1 else "{2}"
+    call = call.replace("STATE", given_state).replace("{LENGTHS}", f"{{{2 + len(starts)}}}")
+    targets = "{0}, ({1}, {2})" if len(states) > 1 else "{0}, {1}"
+    op.emit_many(call, x, layer, *starts, *lengths, values=(y, *states), targets=targets)
+    return y, states
+
+
+def _lengths(op: Op) -> Operand | Member:
+    found = op.operand(4)
+    return op.parameter_of(found.array, "lengths") if isinstance(found, Constant) else found
+
+
+def _state_names(op: Op) -> tuple[str, ...]:
+    return ("h", "c") if op.kind == "LSTM" else ("h",)
+
+
+def _by_cells(op: Op, x: Operand, hidden: int) -> tuple[Value, tuple[Value, ...]]:
+    """Kinds of cells that the standard layers do not have."""
+    batch, time, inputs = x.shape
+    arrays = _weights(op, 0, hidden)
+    if op.kind == "LSTM":
+        name, text = "PeepholeCell", PEEPHOLES
+        peep = op.constant(7, "peepholes")[0].reshape(3, hidden)
+        arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
+    else:
+        name, text = "ResetFirstCell", RESET_FIRST
+    op.need_layer(name, text)
+    cell = op.layer(f"{name}[{inputs}, {hidden}]", op.layer_name("cell"), **arrays)
+    y = Value("f32", (batch, time, hidden), (0, 1, 2), op.name)
+    names = _state_names(op)
+    last = tuple(Value("f32", (batch, hidden), (0, 1), name) for name in names)
+    starts = [
+        f"zeros(f32[{batch}, {hidden}])" if not op.has(place)
+        else op.reshaped(_as_operand(_start(op, place, batch, hidden, 1)), (batch, hidden))
+        for place in (5, 6)[: len(names)]
+    ]  # fmt: skip
+    state = "({2}, {3})" if len(names) > 1 else "{2}"
+    targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
+    text = f"scan({{1}}, {state}, {{0}}, axis = 1)"
+    op.emit_many(text, x, cell, *starts, values=(y, *last), targets=targets)
+    shape = (1, batch, hidden)
+    whole = tuple(op.reshaped(value, shape) for value in last)
+    return y, tuple(value for value in whole if isinstance(value, Value))
+
+
+def _as_operand(item: Operand | str) -> Operand:
+    assert not isinstance(item, str)
+    return item
+
+
+def _outputs(
+    op: Op, y: Value, states: tuple[Value, ...], directions: int, hidden: int
+) -> list[Operand | None]:
+    """Y is [T, directions, B, H], or with `layout` [B, T, directions, H]."""
+    batch, time, _ = y.shape
+    if op.attribute("direction", "forward") == "reverse":
+        y = op.emit("flip({0}, axis = 1)", y, shape=y.shape, dtype="f32")
+    split = op.reshaped(y, (batch, time, directions, hidden))
+    if op.attribute("layout", 0):
+        found: list[Operand | None] = [split]
+        found += [op.transposed(state, (1, 0, 2)) for state in states]
+        return found
+    return [op.turned(split, (1, 2, 0, 3)), *states]
+
+
+RULES: dict[str, Rule] = {"LSTM": recurrent, "GRU": recurrent, "RNN": recurrent}

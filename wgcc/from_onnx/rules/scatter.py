@@ -1,0 +1,147 @@
+"""Operators that place elements at positions found in another tensor."""
+
+from __future__ import annotations
+
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.indexing import from_the_front
+from wgcc.from_onnx.rules.rule import Rule, axis_of
+from wgcc.from_onnx.values import Constant, Member, Operand
+from wgcc.lazy_numpy import np
+
+
+def flat_places(op: Op, ids: Operand, shape: tuple[int, ...], axis: int) -> Operand | Member:
+    """Positions in the flattened tensor, for ids along one axis."""
+    strides = np.cumprod([1, *shape[::-1]])[::-1][1:]
+    others = np.zeros(ids.shape, np.int64)
+    for other, size in enumerate(ids.shape):
+        if other != axis:
+            along = np.arange(size) * strides[other]
+            others += along.reshape([-1 if a == other else 1 for a in range(len(ids.shape))])
+    if isinstance(ids, Constant):
+        return op.parameter_of((others + ids.array * strides[axis]).reshape(-1), "places")
+    base = op.parameter_of(others, "offsets")
+    text = f"reshape({{0}} * {strides[axis]} + {{1}}, [{ids_size(ids)}])"
+    return op.emit(text, ids, base, shape=(ids_size(ids),), dtype="i32", name="places")
+
+
+def ids_size(ids: Operand) -> int:
+    return int(np.prod(ids.shape))
+
+
+def scatter_elements(op: Op) -> Operand:
+    x, ids, updates = op.plain(0), op.plain(1), op.plain(2)
+    axis = axis_of(op.attribute("axis", 0), len(x.shape))
+    ids = from_the_front(op, ids, x.shape[axis])
+    places = flat_places(op, ids, x.shape, axis)
+    return placed(op, x, places, updates, ids_size(ids))
+
+
+def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int) -> Operand:
+    """Elements of `updates` at places of the flattened x."""
+    kind = op.attribute("reduction", "none")
+    if x.dtype != "f32":
+        raise CannotImport(f"it places {x.dtype}, not f32")
+    if kind in ("mul", "max", "min"):
+        raise CannotImport(f"its reduction is {kind}")
+    total = int(np.prod(x.shape))
+    flat = op.reshaped(x, (total,))
+    values = op.reshaped(updates, (count,))
+    added = op.emit(
+        f"scatter_add({'{0}' if kind == 'add' else f'zeros(f32[{total}])'}, {{1}}, {{2}})",
+        op.tensor(flat), places, op.tensor(values), shape=(total,), dtype="f32",
+    )  # fmt: skip
+    if kind == "none":
+        hits = op.emit(
+            f"scatter_add(zeros(f32[{total}]), {{0}}, ones(f32[{count}]))",
+            places, shape=(total,), dtype="f32", name="hits",
+        )  # fmt: skip
+        added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, op.tensor(flat),
+                        shape=(total,), dtype="f32")  # fmt: skip
+        _refuse_twice(op, places)
+    return op.reshaped(added, x.shape)
+
+
+def _refuse_twice(op: Op, places: Operand | Member) -> None:
+    """Without a reduction the same place must not be written twice."""
+    if isinstance(places, Member) and len(set(places.arrays[""].tolist())) < places.arrays[""].size:
+        raise CannotImport("it writes to a place twice, without a reduction")
+
+
+def scatter_nd(op: Op) -> Operand:
+    """Rows at positions given by their first indices."""
+    x, ids, updates = op.plain(0), op.operand(1), op.plain(2)
+    depth = ids.shape[-1]
+    rows = int(np.prod(ids.shape[:-1]))
+    width = int(np.prod(x.shape[depth:]))
+    strides = np.cumprod([1, *x.shape[:depth][::-1]])[::-1][1:]
+    within = np.arange(width)
+    if isinstance(ids, Constant):
+        sizes = np.array(x.shape[:depth])
+        known = np.where(ids.array < 0, ids.array + sizes, ids.array).reshape(rows, depth)
+        places: Operand | Member = op.parameter_of(
+            ((known * strides).sum(1)[:, None] * width + within).reshape(-1), "places"
+        )
+    else:
+        places = _runtime_places(op, op.ordered(ids, None), rows, depth, strides, width)
+    return placed(op, x, places, updates, rows * width)
+
+
+def _runtime_places(
+    op: Op, ids: Operand, rows: int, depth: int, strides: object, width: int
+) -> Operand:
+    flat = op.reshaped(ids, (rows, depth))
+    steps = op.parameter_of(np.asarray(strides) * width, "strides")
+    within = op.parameter_of(np.arange(width), "within")
+    text = f"reshape(reshape(sum({{0}} * {{1}}, axis = 1), [{rows}, 1]) + {{2}}, [{rows * width}])"
+    return op.emit(text, flat, steps, within, shape=(rows * width,), dtype="i32", name="places")
+
+
+def gather_nd(op: Op) -> Operand:
+    """Rows found by their first indices; leading axes may be a batch."""
+    x, ids = op.plain(0), op.operand(1)
+    batch = int(op.attribute("batch_dims", 0))
+    depth = ids.shape[-1]
+    width = int(np.prod(x.shape[batch + depth :]))
+    groups = int(np.prod(x.shape[:batch]))
+    inner = x.shape[batch : batch + depth]
+    strides = np.cumprod([1, *inner[::-1]])[::-1][1:]
+    per = int(np.prod(ids.shape[batch:-1]))
+    table = op.reshaped(x, (groups * int(np.prod(inner)), width))
+    base = (np.arange(groups) * int(np.prod(inner)))[:, None]
+    count = groups * per
+    if isinstance(ids, Constant):
+        known = np.where(ids.array < 0, ids.array + np.array(inner), ids.array)
+        rows = (known.reshape(groups, per, depth) * strides).sum(-1) + base
+        places: Operand | Member = op.parameter_of(rows.reshape(-1), "rows")
+    else:
+        flat = op.reshaped(op.ordered(ids, None), (groups, per, depth))
+        steps, offsets = op.parameter_of(strides, "strides"), op.parameter_of(base, "offsets")
+        text = f"reshape(sum({{0}} * {{1}}, axis = 2) + {{2}}, [{count}])"
+        places = op.emit(text, flat, steps, offsets, shape=(count,), dtype="i32", name="rows")
+    found = op.emit("{0}[{1}]", op.tensor(table), places, shape=(count, width), dtype=x.dtype)
+    return op.reshaped(found, op.type.shape)
+
+
+def tensor_scatter(op: Op) -> Operand:
+    """Writes a window of a cache, beginning at a position for each row."""
+    x, updates = op.plain(0), op.plain(1)
+    axis = axis_of(op.attribute("axis", -2), len(x.shape))
+    length, size = updates.shape[axis], x.shape[axis]
+    starts = op.constant(2, "positions") if op.has(2) else np.zeros(x.shape[0], np.int64)
+    at = starts[:, None] + np.arange(length)
+    if op.attribute("mode", "linear") == "circular":
+        at = at % size
+    shape = [1] * len(x.shape)
+    shape[0], shape[axis] = at.shape
+    ids = Constant(np.broadcast_to(at.reshape(shape), updates.shape))
+    return placed(op, x, flat_places(op, ids, x.shape, axis), updates, ids_size(updates))
+
+
+RULES: dict[str, Rule] = {
+    "Scatter": scatter_elements,
+    "ScatterElements": scatter_elements,
+    "ScatterND": scatter_nd,
+    "GatherND": gather_nd,
+    "TensorScatter": tensor_scatter,
+}

@@ -1,0 +1,236 @@
+"""Operators that move elements and compute nothing."""
+
+from __future__ import annotations
+
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.literals import number_text
+from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.rule import Rule, aligned, axis_of, sizes_text
+from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
+from wgcc.lazy_numpy import np
+
+
+def reshape(op: Op) -> Operand:
+    """Also Flatten, Squeeze and Unsqueeze: the shape is known."""
+    return op.reshaped(op.operand(0), op.type.shape)
+
+
+def transpose(op: Op) -> Operand:
+    x = op.operand(0)
+    axes = tuple(op.attribute("perm", tuple(reversed(range(len(x.shape))))))
+    if axes == plain_order(x.shape):
+        return x
+    return op.turned(x, axes)
+
+
+def concat(op: Op) -> Operand:
+    operands = [op.operand(place) for place in range(len(op.inputs))]
+    operands = [item for item in operands if 0 not in item.shape]
+    if len(operands) == 1:
+        return operands[0]
+    found, order = aligned(op, operands)
+    axis = axis_of(op.attribute("axis", 1), len(op.type.shape))
+    place = order.index(axis) if order else axis
+    names = ", ".join(f"{{{number}}}" for number in range(len(found)))
+    return op.result(f"concat([{names}], axis = {place})", *found, order=order)
+
+
+def split(op: Op) -> list[Operand | None]:
+    x = op.operand(0)
+    axis = axis_of(op.attribute("axis", 0), len(x.shape))
+    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    sizes = [found.shape[axis] for found in op.types]
+    found: list[Operand | None] = [
+        op.output(place, order) if size else Constant(np.zeros(op.types[place].shape, np.float32))
+        for place, size in enumerate(sizes)
+    ]
+    values = tuple(item for item in found if isinstance(item, Value))
+    sizes = [size for size in sizes if size]
+    if len(values) == 1:
+        return [x if item is values[0] else item for item in found]
+    equal = len(set(sizes)) == 1
+    parts = str(len(sizes)) if equal else sizes_text(sizes)
+    op.emit_many(f"split({{0}}, {parts}, axis = {order.index(axis)})", x, values=values)
+    return found
+
+
+def slice_(op: Op) -> Operand:
+    x = op.operand(0)
+    rank = len(x.shape)
+    if op.has(1):
+        starts, ends = op.numbers(1, "starts"), op.numbers(2, "ends")
+        axes = op.numbers(3, "axes") if op.has(3) else list(range(len(starts)))
+        steps = op.numbers(4, "steps") if op.has(4) else [1] * len(starts)
+    else:
+        starts, ends = list(op.attribute("starts")), list(op.attribute("ends"))
+        axes = list(op.attribute("axes", range(len(starts))))
+        steps = [1] * len(starts)
+    ranges = {
+        axis_of(axis, rank): slice(start, end, step).indices(x.shape[axis_of(axis, rank)])
+        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
+    }
+    return sliced(op, x, ranges)
+
+
+def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Operand:
+    """Parts of axes; a range is what `slice.indices` gives."""
+    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    texts = [_range_text(ranges.get(axis), x.shape[axis]) for axis in order]
+    while texts and texts[-1] == ":":
+        texts.pop()
+    if not texts:
+        return x
+    return op.result(f"{{0}}[{', '.join(texts)}]", x, order=order)
+
+
+def _range_text(found: tuple[int, int, int] | None, size: int) -> str:
+    if found is None or found == (0, size, 1):
+        return ":"
+    start, end, step = found
+    if step == 1:
+        left = f"{start} " if start else ""
+        return f"{left}:{f' {end}' if end < size else ''}".strip()
+    if step > 0:
+        return f"{start} : {end} : {step}"
+    # Backwards: -1 as an end is one before the first element.
+    tail = "" if end < 0 else f" {end}"
+    return f"{start} :{tail} : {step}"
+
+
+def pad(op: Op) -> Operand:
+    x = op.operand(0)
+    rank = len(x.shape)
+    widths = op.numbers(1, "widths") if op.has(1) else list(op.attribute("pads"))
+    axes = op.numbers(3, "axes") if op.has(3) else list(range(rank))
+    axes = [axis_of(axis, rank) for axis in axes]
+    half = len(axes)
+    pairs = {axis: (widths[place], widths[place + half]) for place, axis in enumerate(axes)}
+    mode = op.attribute("mode", "constant")
+    value = _pad_value(op)
+    return padded(op, x, pairs, mode, value)
+
+
+def _pad_value(op: Op) -> str:
+    if op.has(2):
+        return number_text(op.constant(2, "value"))
+    found = op.attribute("value", 0.0)
+    return number_text(np.array(found, np.float32))
+
+
+MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
+
+def padded(op: Op, x: Operand, pairs: dict[int, tuple[int, int]], mode: str, value: str) -> Operand:
+    """One axis after the other; negative widths cut elements off."""
+    order = x.order if isinstance(x, Value) else plain_order(x.shape)
+    shape = list(x.shape)
+    for axis, (before, after) in pairs.items():
+        if min(before, after) < 0:
+            start, end = max(-before, 0), shape[axis] - max(-after, 0)
+            text = _cut(order.index(axis), start, end, shape[axis])
+            shape[axis] = end - start
+            x = op.emit(text, x, shape=tuple(shape), dtype=x.dtype, order=order)
+            before, after = max(before, 0), max(after, 0)
+        if not before and not after:
+            continue
+        shape[axis] += before + after
+        extra = f', mode = "{MODES[mode]}"' if mode != "constant" else ""
+        number = value if x.dtype == "f32" else value.removesuffix(".0")
+        extra += (
+            f", value = {number}" if float(value if value not in ("true", "false") else 0) else ""
+        )
+        text = f"pad({{0}}, ({before}, {after}), axis = {order.index(axis)}{extra})"
+        x = op.emit(text, x, shape=tuple(shape), dtype=x.dtype, order=order)
+    return x
+
+
+def _cut(place: int, start: int, end: int, size: int) -> str:
+    texts = [":"] * place + [_range_text((start, end, 1), size)]
+    return f"{{0}}[{', '.join(texts)}]"
+
+
+def expand(op: Op) -> Operand:
+    x = op.plain(0)
+    if x.shape == op.type.shape:
+        return x
+    return op.result(f"expand({{0}}, {sizes_text(op.type.shape)})", x)
+
+
+def tile(op: Op) -> Operand:
+    x = op.plain(0)
+    counts = op.numbers(1, "counts")
+    if set(counts) == {1}:
+        return x
+    text = f"tile({{0}}, ({', '.join(map(str, counts))}))"
+    return op.result(text if len(counts) > 1 else f"tile({{0}}, {counts[0]})", x)
+
+
+def depth_to_space(op: Op) -> Operand:
+    x, block = op.channels_last(0), int(op.attribute("blocksize"))
+    names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
+    text = f'rearrange({{0}}, "n h w ({names}) -> n (h a) (w b) c", a = {block}, b = {block})'
+    return op.result(text, x, order=(0, 2, 3, 1))
+
+
+def space_to_depth(op: Op) -> Operand:
+    x, block = op.channels_last(0), int(op.attribute("blocksize"))
+    names = "a b c" if op.attribute("mode", "DCR") == "DCR" else "c a b"
+    text = f'rearrange({{0}}, "n (h a) (w b) c -> n h w ({names})", a = {block}, b = {block})'
+    return op.result(text, x, order=(0, 2, 3, 1))
+
+
+def constant_of_shape(op: Op) -> Operand:
+    raise CannotImport("its shape is computed at run time")
+
+
+def eye_like(op: Op) -> Operand:
+    rows, columns = op.type.shape
+    array = np.eye(rows, columns, int(op.attribute("k", 0)))
+    names = {"f32": np.float32, "i32": np.int32, "bool": np.bool_, "u32": np.uint32,
+             "i8": np.int8, "u8": np.uint8}  # fmt: skip
+    return Constant(array.astype(names[op.type.dtype]))
+
+
+def reverse_sequence(op: Op) -> Operand:
+    """Rows of different lengths, each turned round: by the positions that it reads."""
+    x, lengths = op.plain(0), op.numbers(1, "lengths")
+    time, batch = int(op.attribute("time_axis", 0)), int(op.attribute("batch_axis", 1))
+    size = x.shape[time]
+    places = np.stack([np.r_[np.arange(n)[::-1], np.arange(n, size)] for n in lengths])
+    shape = [1] * len(x.shape)
+    shape[time], shape[batch] = size, len(lengths)
+    table = places if batch < time else places.transpose()
+    ids = np.broadcast_to(table.reshape(shape), x.shape).astype(np.int32)
+    return op.result(f"take_along_axis({{0}}, {{1}}, axis = {time})", x, op.parameter_of(ids))
+
+
+def center_crop_pad(op: Op) -> Operand:
+    x, wanted = op.operand(0), op.numbers(1, "shape")
+    axes = [axis_of(a, len(x.shape)) for a in op.attribute("axes", range(len(x.shape)))]
+    pairs: dict[int, tuple[int, int]] = {}
+    for axis, size in zip(axes, wanted, strict=True):
+        missing = size - x.shape[axis]
+        before = missing // 2 if missing >= 0 else -((-missing) // 2)
+        pairs[axis] = (before, missing - before)
+    return padded(op, x, pairs, "constant", "0.0")
+
+
+RULES: dict[str, Rule] = {
+    "Reshape": reshape,
+    "Flatten": reshape,
+    "Squeeze": reshape,
+    "Unsqueeze": reshape,
+    "Transpose": transpose,
+    "Concat": concat,
+    "Split": split,
+    "Slice": slice_,
+    "Pad": pad,
+    "Expand": expand,
+    "Tile": tile,
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "ConstantOfShape": constant_of_shape,
+    "EyeLike": eye_like,
+    "ReverseSequence": reverse_sequence,
+    "CenterCropPad": center_crop_pad,
+}

@@ -1,0 +1,183 @@
+"""Walks an ONNX graph: what is known now is computed now, the rest becomes statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from wgcc.from_onnx.context import Op, TensorType, Writer
+from wgcc.from_onnx.control import CONTROL
+from wgcc.from_onnx.fold import fold
+from wgcc.from_onnx.infer import Environment, output_types, type_of
+from wgcc.from_onnx.model_file import initialisers
+from wgcc.from_onnx.names import scope_of, word
+from wgcc.from_onnx.problems import CannotImport, Problem
+from wgcc.from_onnx.rules import RULES
+from wgcc.from_onnx.values import Constant, Operand, Traced, Value, plain_order
+from wgcc.lazy_numpy import Array, np
+
+
+@dataclass(slots=True)
+class Tracer:
+    """The state of a walk. `values` has what each ONNX name stands for."""
+
+    environment: Environment
+    writer: Writer
+    uses: Counter[str]
+    problems: list[Problem] = field(default_factory=list)
+
+    def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
+        for node in nodes:
+            try:
+                self.step(node, values)
+            except CannotImport as error:
+                self.fail(node, error.reason, values)
+
+    def fail(self, node: Any, reason: str, values: dict[str, Operand]) -> None:
+        """Later nodes are looked at as well: their operands get the types they would have."""
+        name = node.name or next(filter(None, node.output), node.op_type)
+        opset = self.environment.opset(node.domain)
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        self.problems.append(Problem(name, operator, opset, reason))
+        inputs = [values.get(name) for name in node.input]
+        for output, found in zip(node.output, self.types(node, inputs), strict=False):
+            if output and found is not None:
+                order = plain_order(found.shape)
+                values[output] = Value(found.dtype, found.shape, order, word(output), found.element)
+
+    def types(self, node: Any, inputs: list[Operand | None]) -> list[TensorType | None]:
+        try:
+            return list(output_types(self.environment, node, inputs))
+        except CannotImport:
+            return [None for _ in node.output]
+
+    def step(self, node: Any, values: dict[str, Operand]) -> None:
+        missing = [name for name in node.input if name and name not in values]
+        if missing:
+            return  # the node that makes it is a problem that is already known
+        inputs = [values[name] if name else None for name in node.input]
+        folded = fold(self.environment, node, inputs)
+        folded = folded if folded is not None else self.empty(node, inputs)
+        if folded is not None:
+            found: list[Operand | None] = list(folded)
+        else:
+            found = self.results(node, inputs, values)
+        for name, result in zip(node.output, found, strict=False):
+            if name and result is not None:
+                values[name] = result
+                if isinstance(result, Value) and self.uses[name] == 1:
+                    self.writer.used_once.add(result)
+
+    def empty(self, node: Any, inputs: list[Operand | None]) -> list[Constant] | None:
+        """Outputs without any element, whatever the operands are."""
+        if node.op_type in CONTROL:
+            return None
+        found = [item for item in self.types(node, inputs) if item is not None]
+        if not found or not all(0 in item.shape for item in found):
+            return None
+        return [Constant(np.zeros(item.shape, _HELD[item.dtype])) for item in found]
+
+    def results(
+        self, node: Any, inputs: list[Operand | None], values: dict[str, Operand]
+    ) -> list[Operand | None]:
+        if node.op_type in CONTROL and node.domain in ("", "ai.onnx"):
+            return list(CONTROL[node.op_type](self, self.op(node, inputs, []), values))
+        rule = RULES.get((node.domain if node.domain != "ai.onnx" else "", node.op_type))
+        if rule is None:
+            return self.expanded(node, inputs)
+        found = rule(self.op(node, inputs, output_types(self.environment, node, inputs)))
+        return [found] if isinstance(found, Value | Constant) else [*found]
+
+    def op(self, node: Any, inputs: list[Operand | None], types: list[TensorType]) -> Op:
+        from onnx.helper import get_attribute_value
+
+        attributes = {item.name: get_attribute_value(item) for item in node.attribute}
+        return Op(
+            kind=node.op_type,
+            opset=self.environment.opset(node.domain),
+            attributes={name: _text(value) for name, value in attributes.items()},
+            inputs=inputs,
+            types=types,
+            scope=scope_of(node),
+            node=node.name,
+            name=word(next(filter(None, node.output), node.op_type)),
+            writer=self.writer,
+        )
+
+    def expanded(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
+        """An operator without a rule of its own, by the operators that define it."""
+        body = self.environment.function_of(node, inputs)
+        if body is None:
+            raise CannotImport("there is no rule for this operator")
+        known = zip(body.input, inputs, strict=False)
+        values = {name: operand for name, operand in known if operand is not None}
+        for inner in body.node:
+            inner.name = node.name
+            self.step(inner, values)
+        return [values.get(name) for name in body.output]
+
+
+_HELD = {
+    "f32": "float32", "i32": "int64", "u32": "uint32", "bool": "bool", "i8": "int8", "u8": "uint8",
+}  # fmt: skip
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def trace(
+    model: Any, fixed: Mapping[str, Array], keeps_batch_norm: bool = False
+) -> tuple[Traced, list[Problem]]:
+    """The graph of a model as statements, and what cannot be expressed.
+
+    `fixed` are inputs whose numbers are known.
+    """
+    traced = Traced()
+    graph = model.graph
+    constants = initialisers(graph)
+    uses = Counter(name for node in all_nodes(graph) for name in node.input)
+    uses.update(port.name for port in graph.output for _ in range(2))
+    shared = frozenset(name for name in constants if uses[name] > 1)
+    tracer = Tracer(
+        Environment(model), Writer(traced, shared, keeps_batch_norm=keeps_batch_norm), uses
+    )
+    values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
+    values |= {name: Constant(array) for name, array in fixed.items()}
+    for port in graph.input:
+        if port.name not in values:
+            try:
+                found = type_of(port.type, "it")
+            except CannotImport as error:
+                tracer.problems.append(Problem(port.name, "input", 0, error.reason))
+                continue
+            if 0 in found.shape:
+                values[port.name] = Constant(np.zeros(found.shape, _HELD[found.dtype]))
+                continue
+            order = plain_order(found.shape)
+            value = Value(found.dtype, found.shape, order, word(port.name), found.element)
+            values[port.name] = traced.inputs[port.name] = value
+    tracer.walk(graph.node, values)
+    for port in graph.output:
+        found_output = values.get(port.name)
+        if found_output is not None and 0 in found_output.shape:
+            tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
+        elif found_output is not None:
+            traced.outputs[port.name] = _plain(tracer, found_output)
+    return traced, tracer.problems
+
+
+def _plain(tracer: Tracer, operand: Operand) -> Operand:
+    op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
+    return op.plain(0)
+
+
+def all_nodes(graph: Any) -> Iterator[Any]:
+    """Those of inner graphs, too."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g)

@@ -1,0 +1,123 @@
+"""What rules work with: tensors of the graph, constants, members of layers, and statements.
+
+A rule for an ONNX operator turns its operands into statements of the language. Names come last,
+when statements have been put into layers: a statement holds a template with places for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from wgcc.lazy_numpy import Array, np
+
+Shape: TypeAlias = tuple[int, ...]
+Scope: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor that is computed at run time.
+
+    `shape` is ONNX's. `order` says which of its axes is stored where: images are kept with their
+    channels last, as the language has them, while operators allow it. `name` is a hint; `element`
+    is ONNX's number of the element type, where it is wider than `dtype`.
+    """
+
+    dtype: str
+    shape: Shape
+    order: Shape
+    name: str
+    element: int = 0
+
+    @property
+    def stored_shape(self) -> Shape:
+        return tuple(self.shape[axis] for axis in self.order)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """Numbers that the file holds or that follow from it.
+
+    `source` names the initialiser that this is a view of, and `axes` the order of its axes in it:
+    a matrix that is used twice, once transposed, stays one parameter.
+    """
+
+    array: Array
+    source: str = ""
+    axes: Shape | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> str:
+        return dtype_of(self.array.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A parameter, or a standard layer with its own.
+
+    `kind` is its declaration with `{name}` in it; `arrays` its tensors by their names in the layer,
+    "" for the one of a parameter.
+    """
+
+    kind: str
+    arrays: Mapping[str, Array]
+    name: str
+    source: str = ""
+
+
+Operand: TypeAlias = Value | Constant
+# What a template is filled with: names of the first two, the text itself of the last.
+Part: TypeAlias = Value | Member | str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statement:
+    """`outputs = text`, where `{0}`, `{1}` … of the text are the names of `parts`."""
+
+    outputs: tuple[Value, ...]
+    text: str
+    parts: tuple[Part, ...]
+    scope: Scope
+    node: str
+    # How outputs are unpacked: `{0}, ({1}, {2})`; one after the other without it.
+    targets: str = ""
+
+
+@dataclass(slots=True)
+class Traced:
+    """A graph as statements. `notes` are said to the user.
+
+    `layers` are texts of layers that the standard ones do not have, by name.
+    """
+
+    inputs: dict[str, Value] = field(default_factory=dict)
+    outputs: dict[str, Value | Constant] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    layers: dict[str, str] = field(default_factory=dict)
+
+
+_NARROWED = {
+    "float64": "f32", "float32": "f32", "float16": "f32", "bfloat16": "f32",
+    "int64": "i32", "int32": "i32", "int16": "i32", "uint16": "i32", "int8": "i8",
+    "uint8": "u8", "uint32": "u32", "uint64": "u32", "bool": "bool",
+}  # fmt: skip
+
+
+def dtype_of(dtype: object) -> str:
+    """The element type of the language; "" where it has none."""
+    return _NARROWED.get(str(np.dtype(dtype)), "")  # type: ignore[call-overload]
+
+
+def plain_order(shape: Shape) -> Shape:
+    return tuple(range(len(shape)))
+
+
+def channels_last_order(rank: int) -> Shape:
+    return (0, *range(2, rank), 1)

@@ -1,0 +1,1 @@
+"""From statements to the text of a model and its weights."""

@@ -1,0 +1,104 @@
+"""Short expressions that are used once are written where they are used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from wgcc.from_onnx.values import Part, Value
+
+LONGEST = 80
+_PLACE = re.compile(r"\{(\d+)\}")
+
+
+@dataclass(slots=True)
+class Line:
+    """An expression whose places are filled by values that have no name yet."""
+
+    text: str
+    parts: tuple[Part, ...]
+    outputs: tuple[Value, ...]
+    nodes: tuple[str, ...]
+    targets: str = ""
+
+
+def inlined(lines: list[Line | object], kept: set[Value], uses: dict[Value, int]) -> list[object]:
+    """`kept` are values that need a name; others are written into the line that uses them."""
+    waiting: dict[Value, Line] = {}
+    found: list[object] = []
+    for line in lines:
+        if not isinstance(line, Line):
+            found.append(line)
+            continue
+        merged = _merged(line, waiting)
+        for part in line.parts:
+            waiting.pop(part, None)  # type: ignore[arg-type]
+        found = [item for item in found if not _is_used_up(item, line, merged)]
+        found.append(merged)
+        if _may_wait(merged, kept, uses):
+            waiting[merged.outputs[0]] = merged
+    return found
+
+
+def _may_wait(line: Line, kept: set[Value], uses: dict[Value, int]) -> bool:
+    if len(line.outputs) != 1 or line.outputs[0] in kept:
+        return False
+    return uses.get(line.outputs[0], 0) == 1 and _length(line) <= LONGEST // 2
+
+
+def _length(line: Line) -> int:
+    return len(line.text) + sum(6 for _ in line.parts)
+
+
+def _is_used_up(item: object, line: Line, merged: Line) -> bool:
+    if not isinstance(item, Line) or merged is line:
+        return False
+    value = item.outputs[0]
+    return len(item.outputs) == 1 and value in line.parts and value not in merged.parts
+
+
+def _merged(line: Line, waiting: dict[Value, Line]) -> Line:
+    """The line with expressions of its parts in it."""
+    for place, part in enumerate(line.parts):
+        inner = waiting.get(part) if isinstance(part, Value) else None
+        if inner is None or line.text.count(f"{{{place}}}") != 1:
+            continue
+        if line.parts.count(part) > 1 or _length(line) + _length(inner) > LONGEST:
+            continue
+        return _merged(_filled(line, place, inner), waiting)
+    return line
+
+
+def _filled(line: Line, place: int, inner: Line) -> Line:
+    offset = len(line.parts)
+    moved = _PLACE.sub(lambda found: f"{{{int(found[1]) + offset}}}", inner.text)
+    mark = f"{{{place}}}"
+    if not _is_atom(inner.text) and not _is_alone(line.text, mark):
+        moved = f"({moved})"
+    parts: list[Part] = [*line.parts, *inner.parts]
+    parts[place] = ""
+    nodes = tuple(dict.fromkeys((*inner.nodes, *line.nodes)))
+    return Line(line.text.replace(mark, moved), tuple(parts), line.outputs, nodes, line.targets)
+
+
+def _is_atom(text: str) -> bool:
+    """A name, or one call."""
+    if _PLACE.fullmatch(text):
+        return True
+    head = re.match(r"(\w+|\{\d+\})\(", text)
+    if not head or not text.endswith(")"):
+        return False
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and position >= head.end() and position < len(text) - 1:
+            return False
+    return True
+
+
+def _is_alone(text: str, mark: str) -> bool:
+    """A whole argument, or the whole text."""
+    before, _, after = text.partition(mark)
+    return (not before or before.endswith(("(", ", ", "["))) and (
+        not after or after.startswith((")", ",", "]"))
+    )

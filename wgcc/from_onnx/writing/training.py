@@ -1,0 +1,139 @@
+"""What makes an imported model trainable: an optimizer, `entry train`, low-rank corrections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from wgcc.errors import WgError
+from wgcc.from_onnx.values import Member, Value
+from wgcc.from_onnx.writing.blocks import Block, members_of
+from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
+from wgcc.spelling import did_you_mean
+
+# Losses of an output and a target of the same shape; cross entropy has a class for each row.
+SAME_SHAPE = ("mse", "mae", "huber", "bce_logits", "bce")
+LOSSES = ("cross_entropy", *SAME_SHAPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """`train`: `all`, `head`, or a pattern of parameters. `lora`: patterns of linear layers."""
+
+    train: str | None = None
+    loss: str = "cross_entropy"
+    output: str | None = None
+    lora: tuple[str, ...] = ()
+    rank: int = 8
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.train is not None or bool(self.lora)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A member and its path in the model."""
+
+    path: str
+    member: Member
+
+
+def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") -> Iterator[Place]:
+    """All members in the order in which the model uses them."""
+    own = dict(zip(block.members, kind.member_names, strict=True))
+    inner = [item for item in block.body if isinstance(item, Block)]
+    names = dict(zip(map(id, inner), kind.block_names, strict=True))
+    for item in block.body:
+        if isinstance(item, Block):
+            yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
+        else:
+            yield from (Place(f"{prefix}{own[m]}", m) for m in members_of(item) if m in own)
+
+
+def is_trained(member: Member) -> bool:
+    return not member.kind.startswith("frozen ")
+
+
+def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
+    """Which parameters are trained; None: all of them."""
+    if training.lora:
+        return ["*lora_*"]
+    if training.train == "all":
+        return None
+    trained = [place for place in found if is_trained(place.member)]
+    if training.train == "head":
+        if not trained:
+            raise WgError("--train head: the model has no parameters")
+        return [_pattern(trained[-1])]
+    pattern = str(training.train)
+    names = [name for place in trained for name in _names(place)]
+    if not any(fnmatchcase(name, pattern) for name in names):
+        near = did_you_mean(pattern, names)
+        hint = f"; did you mean {near[0]}?" if near else f": they are {', '.join(names[:8])}, …"
+        raise WgError(f'--train "{pattern}": no parameter has a name like this{hint}')
+    return [pattern]
+
+
+def _names(place: Place) -> list[str]:
+    return [f"{place.path}.{key}" if key else place.path for key in place.member.arrays]
+
+
+def _pattern(place: Place) -> str:
+    return place.path if "" in place.member.arrays else f"{place.path}.*"
+
+
+def corrected(training: Training, found: Sequence[Place]) -> list[str]:
+    """Paths of the linear layers that get a correction; numbers of lists become `*`."""
+    result: dict[str, None] = {}
+    for pattern in training.lora:
+        paths = [p.path for p in found if p.member.kind.startswith("{name}: Linear[")]
+        hits = [path for path in paths if fnmatchcase(path, pattern)]
+        if not hits:
+            raise WgError(
+                f'--lora "{pattern}": no linear layer is called like this: {_list(paths)}'
+            )
+        result |= dict.fromkeys(re.sub(r"\.\d+(?=\.)", ".*", path) for path in hits)
+    return list(result)
+
+
+def _list(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:8]) + (", …" if len(paths) > 8 else "") if paths else "there are none"
+
+
+def train_entry(
+    training: Training,
+    ports: str,
+    arguments: str,
+    output: Value,
+    chosen: str,
+    is_probability: bool,
+    over: Sequence[str] | None,
+) -> list[str]:
+    """`chosen`: how `forward(…)` gives the output."""
+    loss = training.loss
+    if loss == "cross_entropy":
+        target = held_type("i32", output.stored_shape[:-1])
+        value = (
+            "nll(log(maximum(y, 1e-12)), target)" if is_probability else "cross_entropy(y, target)"
+        )
+    else:
+        target = held_type("f32", output.stored_shape)
+        value = f"{loss}(y, target)"
+    names = "" if over is None else " over " + ", ".join(f'"{name}"' for name in over)
+    results, more = ("loss: f32", "loss")
+    if loss == "cross_entropy":
+        results, more = "loss: f32, accuracy: f32", "loss, accuracy(y, target)"
+    return [
+        "optimizer opt: adamw { lr = 1e-3; weight_decay = 0.0 }",
+        "",
+        f"entry train({ports}, target: {target}) -> ({results}) {{",
+        f"  y = {chosen.replace('ARGUMENTS', arguments)}",
+        f"  loss = {value}",
+        f"  minimize loss with opt{names}",
+        f"  return {more}",
+        "}",
+        "",
+    ]
