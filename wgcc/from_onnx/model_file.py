@@ -80,11 +80,6 @@ def _first_line(error: Exception) -> str:
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 
-def opset_of(model: Any, domain: str = "") -> int:
-    found = [item.version for item in model.opset_import if item.domain in (domain, "ai.onnx")]
-    return max(found, default=1)
-
-
 def initialisers(graph: Any) -> dict[str, Array]:
     """The stored tensors of a graph by name."""
     from onnx.numpy_helper import to_array

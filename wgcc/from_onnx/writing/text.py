@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from wgcc.from_onnx.names import is_keyword, word
-from wgcc.from_onnx.values import Constant, Member, Part, Statement, Traced, Value
-from wgcc.from_onnx.writing.blocks import Block, make_blocks
+from wgcc.from_onnx.values import Constant, Member, Part, Statement, Value
+from wgcc.from_onnx.writing.blocks import Block
 from wgcc.from_onnx.writing.equal import signature
 from wgcc.from_onnx.writing.inline import Line, inlined
 from wgcc.lazy_numpy import Array
@@ -313,7 +313,3 @@ def collect_weights(
     for child, name in zip(inner, kind.block_names, strict=True):
         found |= collect_weights(child, model.type_of(child), f"{prefix}{name}.", model)
     return found
-
-
-def blocks_of(traced: Traced) -> Block:
-    return make_blocks(traced)
