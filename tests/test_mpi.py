@@ -220,11 +220,17 @@ def test_rare_exchange_resumes_to_the_bit(momentum: str, noisy: Path, tmp_path: 
     assert same_bits(whole, parts)
 
 
-def test_another_library_of_mpi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+@pytest.mark.parametrize(
+    ("variable", "advice"),
+    [("OMPI_COMM_WORLD_SIZE", "are of different MPI"), ("SLURM_STEP_NUM_TASKS", "srun --mpi=list")],
+)
+def test_another_library_of_mpi(
+    variable: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "4")
     code = "from wgcc_runtime import mpi; mpi.Processes()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "started 4 processes, but mpi4py sees 1: they are of different" in done.stderr
+    assert "started 4 processes, but mpi4py sees 1: " in done.stderr and advice in done.stderr
 
 
 def test_workers_of_mixed_speeds_weigh_by_rows(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.distributed.agreement import Failure
 from wgcc_runtime.distributed.averaging import cuts, mean
-from wgcc_runtime.distributed.launchers import launch, wait_for_messages
+from wgcc_runtime.distributed.launchers import STEP_SIZE, launch, wait_for_messages
 from wgcc_runtime.errors import WgccError
 
 T = TypeVar("T")
@@ -149,7 +149,8 @@ def _check_size(size: int) -> None:
         "they are of different MPI libraries (pip install 'wgcc[mpi]' has an mpiexec that fits)"
     )
     if found.command == "srun":
-        advice = "use a kind of MPI that your library knows (srun --mpi=list; --mpi=pmi2, pmix)"
+        advice = "use a kind of MPI that your library knows (srun --mpi=list; --mpi=pmi2, pmix); "
+        advice += f"for processes that train alone, unset {STEP_SIZE}"
     raise WgccError("no-mpi", text + advice)
 
 
