@@ -195,6 +195,7 @@ PLANS = [
     plan_case("profile of no entry", "profiles.candidate_0.nothing", []),
     plan_case("profile with other bindings", "profiles.candidate_0.train.0.kernel", 1),
     plan_case("wrong total", "memory.peak", 1),
+    plan_case("wrong copies", "memory.guard", 1),
     plan_case("optimizer without state", "optimizer.opt.step", "nothing"),
     plan_case("self-test of no entry", "selftest.entries.nothing", {}),
     plan_case("self-test of a million steps", "selftest.entries.train.steps", 10**6),

@@ -12,13 +12,17 @@ from safetensors.numpy import load_file, save, save_file
 
 import wgcc.bundle.emit as emit
 import wgcc.bundle.page as pages
+import wgcc.bundle.selftest as selftest
 import wgcc_runtime
 import wgcc_runtime.weights as weights
 from building import TWIN
 from web_stacks import build_web, run_node
 from wgcc.bundle.initial_weights import initial_weights
+from wgcc.cli import main
+from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.guard import _watched
 from wgcc_runtime.safetensors_file import file_pieces
 
 MODEL = """
@@ -149,3 +153,52 @@ def test_saving_takes_no_second_copy(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < arrays["w"].nbytes / 4
+
+
+def test_progress_is_reported_in_bytes(drawn: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    with wgcc_runtime.load(drawn, device=TWIN, on_bytes=lambda *counts: heard.append(counts)):
+        pass
+    # The weights, two moments of each, and the count of steps.
+    assert heard[-1] == (1_800_004, 1_800_004)
+    assert [done for done, _ in heard] == sorted(done for done, _ in heard)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_commands_say_how_much_is_loaded(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    small, large = Loading(), Loading()
+    for part in range(1, 101):
+        small(part, 100)
+        large(part * 5_000_000, 500_000_000)
+    said = capsys.readouterr().err
+    assert said.endswith("values: 500 of 500 MB\n")
+    assert said.count("values:") == (100 if is_terminal else 10)
+
+
+def test_the_planned_memory_has_what_a_guard_copies(drawn: Path) -> None:
+    with wgcc_runtime.load(drawn, device=TWIN) as loaded:
+        copied = sum(size for _, _, size in _watched(loaded._machine, loaded.entry("train")))
+        assert loaded.plan.memory["guard"] == copied > 1_800_000
+
+
+def test_a_model_without_self_test_is_compared_with_numpy(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(selftest, "MOST_WORK", 1000)
+    compile_file(model).write(tmp_path / "b")
+    plan = wgcc_runtime.load_plan(tmp_path / "b")
+    assert plan.selftest["entries"] == {}
+    assert main(["verify", str(tmp_path / "b"), "--on", "wasm"]) == 0
+    assert "ok  1 outputs, worst predict.y" in capsys.readouterr().err
+    made = selftest.make_large_selftest
+
+    def changed(*given: Any) -> Any:
+        found = made(*given)
+        found["entries"]["predict"]["outputs"][0]["y"]["first"][2] += 0.01
+        return found
+
+    monkeypatch.setattr(selftest, "make_large_selftest", changed)
+    assert main(["verify", str(tmp_path / "b"), "--on", "wasm"]) == 3

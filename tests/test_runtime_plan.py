@@ -183,6 +183,7 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("selftest.entries.train.tolerance", "big", ""),
     ("memory.peak", 1, ""),
     ("memory.params", 1, ""),
+    ("memory.guard", 1, ""),
     ("memory", REMOVED, ""),
 ]
 

@@ -336,13 +336,20 @@ function isPersistentName({ tensors }, id) {
 }
 
 /** @param {Plan} plan */
-function checkMemory({ memory, buffers }) {
+function checkMemory({ memory, buffers, tensors, entries }) {
   const bytesIn = (/** @type {string[]} */ roles) =>
     buffers.reduce((sum, { role, bytes }) => sum + (roles.includes(role) ? bytes : 0), 0);
   const totals = { peak: Object.values(MEMORY_ROLES).flat(), ...MEMORY_ROLES };
   for (const [name, roles] of Object.entries(totals))
     if (Object.hasOwn(memory, name) && memory[name] !== bytesIn(roles))
       refuse(`memory.${name}`, memory[name]);
+  // What guards copy: whole buffers.
+  const copied = Object.values(entries).map(({ guard, writes }) => {
+    const written = new Set(guard ? writes.map(id => tensors[id].buffer) : []);
+    return [...written].reduce((sum, buffer) => sum + buffers[buffer].bytes, 0);
+  });
+  if (Object.hasOwn(memory, 'guard') && memory.guard !== Math.max(0, ...copied))
+    refuse('memory.guard', memory.guard);
 }
 
 /**

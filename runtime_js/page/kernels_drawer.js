@@ -10,7 +10,8 @@ const typesOf = ports =>
 function showFacts() {
   const facts = make('ul', '', $('kernels'), { className: 'note' });
   make('li', `${countOf(parameterCount(), 'parameter')}`, facts);
-  make('li', `${(plan.memory.peak / 2 ** 20).toFixed(1)} MB of memory on the GPU`, facts);
+  const bytes = plan.memory.peak + (plan.memory.guard ?? 0);
+  make('li', `${(bytes / 2 ** 20).toFixed(1)} MB of memory on the GPU`, facts);
   make('li', `${plan.generator}, from ${plan.model.source}`, facts);
   for (const [name, { inputs, outputs }] of Object.entries(plan.entries))
     make('code', `${name}(${typesOf(inputs)}) -> (${typesOf(outputs)})`, make('li', '', facts));

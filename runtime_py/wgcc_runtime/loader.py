@@ -17,7 +17,7 @@ from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
 from wgcc_runtime.thread_count import choose_threads
 from wgcc_runtime.threefry import checked_seed
-from wgcc_runtime.values import StartValues
+from wgcc_runtime.values import OnBytes, StartValues
 from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine
 from wgcc_runtime.wgsl_guard import guard_wgsl
 
@@ -35,6 +35,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     threads: int | None = None,
     entries: Iterable[str] = (),
+    on_bytes: OnBytes | None = None,
 ) -> Model:
     """A bundle (folder or .zip), ready to train and predict.
 
@@ -47,6 +48,7 @@ def load(
     `verify`: run the bundle's self-test first; a wrong result raises code `selftest`.
     `threads`: of the twin; default: $WGCC_THREADS, or as many as are worth it, at most 4.
     `entries`: are compiled for the GPU at once; others at their first call.
+    `on_bytes`: is called with the bytes of values that are read or drawn so far, and all.
     """
     check_process()
     seed = checked_seed(seed)
@@ -59,7 +61,7 @@ def load(
         machine = _twin_machine(read, plan, max_bytes, threads)
     else:
         machine = _gpu_machine(read, plan, max_bytes, chosen, profile)
-    model = Model(machine, values, seed)
+    model = Model(machine, values, seed, on_bytes or _unheard)
     for entry in entries:
         machine.prepare(model.entry(entry).name)
     if verify:
@@ -74,7 +76,12 @@ def open_twin(read: Read) -> Model:
     data = read("plan.json", MAX_PLAN_BYTES)
     assert data is not None
     plan = read_plan(data)
-    return Model(_twin_machine(read, plan, MAX_BYTES, 1), StartValues(plan, read, None), None)
+    machine = _twin_machine(read, plan, MAX_BYTES, 1)
+    return Model(machine, StartValues(plan, read, None), None, _unheard)
+
+
+def _unheard(done: int, total: int) -> None:
+    """For callers that do not ask for progress."""
 
 
 def _gpu_machine(

@@ -33,7 +33,7 @@ from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import Runner
 from wgcc_runtime.threefry import checked_seed
-from wgcc_runtime.values import StartValues, Words, without_moments, words_of
+from wgcc_runtime.values import OnBytes, StartValues, Words, counted, without_moments, words_of
 
 if TYPE_CHECKING:
     from wgcc_runtime.history import History
@@ -51,7 +51,9 @@ class Model(StepsInHalves):
     # A training step that gives a NaN is undone and raises; turn off to continue anyway.
     check_finite = True
 
-    def __init__(self, machine: Machine, values: StartValues, seed: int | None) -> None:
+    def __init__(
+        self, machine: Machine, values: StartValues, seed: int | None, on_bytes: OnBytes
+    ) -> None:
         self._machine = machine
         self._values = values
         self._runners: dict[tuple[str, tuple[str, ...], bool], Runner] = {}
@@ -68,7 +70,7 @@ class Model(StepsInHalves):
         self._seed = seed
         self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
-        self.reset()
+        self._write(counted(values.words(seed), on_bytes), Progress())
 
     def call(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """Runs an entry: arrays (or numbers) in, numpy arrays out.

@@ -37,9 +37,12 @@ class Result:
         )
 
 
-def run_selftest(model: Model) -> list[Result]:
-    """Each entry starts from the bundle's own values; the model is reset afterwards."""
-    test = model.plan.selftest
+def run_selftest(model: Model, test: Mapping[str, Any] | None = None) -> list[Result]:
+    """Each entry starts from the bundle's own values; the model is reset afterwards.
+
+    `test` replaces the one that the bundle records.
+    """
+    test = model.plan.selftest if test is None else test
     results = []
     for name, spec in test.get("entries", {}).items():
         model.reset_to_bundle()

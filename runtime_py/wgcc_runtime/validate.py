@@ -362,6 +362,15 @@ def _check_memory(plan: Plan) -> None:
         found = sum(buffer.bytes for buffer in plan.buffers if buffer.role in roles)
         if plan.memory.get(name, found) != found:
             _refuse(f"memory.{name}", f"is {plan.memory[name]}; the buffers have {found} bytes")
+    copied = max((_copied_bytes(plan, entry) for entry in plan.entries.values()), default=0)
+    if plan.memory.get("guard", copied) != copied:
+        _refuse("memory.guard", f"is {plan.memory['guard']}; training entries write {copied} bytes")
+
+
+def _copied_bytes(plan: Plan, entry: Entry) -> int:
+    """Of the buffers that a guard copies."""
+    written = {plan.tensors[name].buffer for name in entry.writes} if entry.guard else ()
+    return sum(plan.buffers[index].bytes for index in written)
 
 
 def _check_twin(plan: Plan, twin: Twin) -> None:

@@ -27,21 +27,42 @@ WIDEST = 8
 
 Words = Mapping[str, Array]
 
+# Hears how many bytes are done, and how many there are.
+OnBytes = Callable[[int, int], object]
+
 
 class DrawnWords(Mapping[str, Array]):
     """The words of tensors by name, each made when it is asked for: all at once would be many."""
 
     def __init__(self, tensors: Mapping[str, Tensor], make: Callable[[Tensor], Array]) -> None:
-        self._tensors, self._make = tensors, make
+        self.tensors, self._make = tensors, make
+
+    @property
+    def bytes(self) -> int:
+        return sum(tensor.bytes for tensor in self.tensors.values())
 
     def __getitem__(self, name: str) -> Array:
-        return self._make(self._tensors[name])
+        return self._make(self.tensors[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(self.tensors)
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self.tensors)
+
+
+def counted(words: DrawnWords, on_bytes: OnBytes) -> DrawnWords:
+    """The same, for one use of each: `on_bytes` hears of them."""
+    total, done = words.bytes, 0
+
+    def make(tensor: Tensor) -> Array:
+        nonlocal done
+        found = words[tensor.name]
+        done += tensor.bytes
+        on_bytes(done, total)
+        return found
+
+    return DrawnWords(words.tensors, make)
 
 
 class StartValues:
@@ -63,7 +84,7 @@ class StartValues:
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
         _check_complete(plan, self.constants, self._own, self._given)
 
-    def words(self, seed: int | None, own: bool = False) -> Words:
+    def words(self, seed: int | None, own: bool = False) -> DrawnWords:
         """With a seed, random values are drawn from it; given weights are kept in any case.
 
         `own`: the values the bundle was built with, even if other weights were given, or its

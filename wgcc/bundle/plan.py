@@ -99,6 +99,11 @@ def check_file_name(name: str) -> None:
         )
 
 
+def with_guard(memory: Mapping[str, int]) -> int:
+    """Bytes on the GPU while it trains."""
+    return memory["peak"] + memory.get("guard", 0)
+
+
 def all_dispatches(entry: Mapping[str, Any]) -> list[Plan]:
     """The dispatches of an entry's record, then those of its guard."""
     return [*entry["dispatches"], *entry.get("guard", {}).get("dispatches", ())]
@@ -352,7 +357,16 @@ def _memory(schedule: Schedule) -> Plan:
         name: sum(b.words * WORD for b in schedule.buffers if b.role in roles)
         for name, roles in _MEMORY.items()
     }
-    return {**found, "peak": sum(found.values())}
+    copied = max((_copied_bytes(schedule, entry) for entry in schedule.entries.values()), default=0)
+    return {**found, "peak": sum(found.values()), **({"guard": copied} if copied else {})}
+
+
+def _copied_bytes(schedule: Schedule, entry: EntrySchedule) -> int:
+    """What runtimes copy before a call that trains, so that a step with a NaN can be undone."""
+    if not entry.guard:
+        return 0
+    sizes = {buffer.name: buffer.words * WORD for buffer in schedule.buffers}
+    return sum(sizes[name] for name in {schedule.tensors[t].buffer for t in entry.written})
 
 
 def _twin(twin: Twin) -> Plan:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
-from wgcc.bundle.plan import run_count
+from wgcc.bundle.plan import run_count, with_guard
 from wgcc.bundle.web_text import fill, package_name, template
 
 Plan = Mapping[str, Any]
@@ -26,7 +26,7 @@ def readme(plan: Plan, files: Mapping[str, bytes]) -> str:
         ENTRIES="\n".join(_entries(plan)),
         PARAMETERS="\n".join(_parameters(params)),
         COUNT=f"{sum(prod(t['shape']) for t in params.values()):,}",
-        MEMORY=f"{plan['memory']['peak']:,}",
+        MEMORY=f"{with_guard(plan['memory']):,}",
         KERNELS=str(len(plan["kernels"])),
         TRY=_try_js(plan, names[0]) if names else "",
         TRY_PYTHON=_try_python(plan, names[0]) if names else "",

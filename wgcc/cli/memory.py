@@ -14,6 +14,8 @@ def memory_text(subject: Subject) -> str:
     plan = subject.plan
     rows = [(f"  {b['name']}", b["role"], size(b["bytes"])) for b in plan["buffers"]]
     total = f"total {size(plan['memory']['peak'])}"
+    if "guard" in plan["memory"]:
+        total += f", and {size(plan['memory']['guard'])} to undo a step while it trains"
     parts = [f"buffers\n{table(rows, right=(2,))}", total]
     if subject.compiled is None:
         parts.append(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from wgcc.cli.printing import is_muted
+
 if TYPE_CHECKING:
     from wgcc_runtime.history import Report
 
@@ -16,6 +18,8 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24
 # About how many lines a run prints where there is no terminal.
 PLAIN_LINES = 20
+# Fewer bytes are loaded in a moment.
+LARGE_BYTES = 64_000_000
 
 
 class Progress(Protocol):
@@ -27,6 +31,24 @@ class Progress(Protocol):
 def make_progress(steps: int) -> Progress:
     """`steps` is the number of the last step."""
     return Bar(steps) if sys.stderr.isatty() else Lines(steps)
+
+
+class Loading:
+    """Says how many values of a large model are read or drawn; for `on_bytes` of `load`."""
+
+    def __init__(self) -> None:
+        self._said = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        """On a terminal a line that changes, elsewhere one for each tenth."""
+        if total < LARGE_BYTES or is_muted():
+            return
+        text = f"values: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+        if sys.stderr.isatty():
+            click.echo(f"\r{text}", err=True, nl=done >= total)
+        elif done - self._said >= total / 10 or done >= total:
+            self._said = done
+            click.echo(text, err=True)
 
 
 class Lines:

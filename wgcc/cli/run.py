@@ -17,6 +17,7 @@ from wgcc.cli.data import DataOptions, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import plural, say, show_json
+from wgcc.cli.progress import Loading
 from wgcc.cli.run_inputs import read_inputs
 from wgcc.lazy_numpy import Array, np
 
@@ -82,7 +83,9 @@ def command(
         raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
-        model = wgcc_runtime.load(bundle, device=device, weights=weights, seed=seed)
+        model = wgcc_runtime.load(
+            bundle, device=device, weights=weights, seed=seed, on_bytes=Loading()
+        )
         given = read_inputs(inputs, model, model.entry(entry), reading)
         if prompt is not None:
             prompt = _known_letters(model, prompt) if unknown == "drop" else prompt

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.owned import WEIGHTS
+from wgcc.bundle.plan import with_guard
 from wgcc.cli.printing import dispatches, plural, size, table, thousands
 from wgcc.compiler import Compiled
 
@@ -62,7 +63,7 @@ def summary(found: Mapping[str, Any]) -> str:
     lines = [
         f"{found['folder']}: {found['model']}",
         listing,
-        f"{parameters}; {size(memory['peak'])} of GPU memory ({_parts(memory)})",
+        f"{parameters}; {size(with_guard(memory))} of GPU memory ({_parts(memory)})",
         *_rematerialised(found["segments"]),
         *([TOO_LARGE] if found["tooLargeForTwin"] else []),
         *_dispatches(found["entries"]),

@@ -17,6 +17,7 @@ from wgcc.cli.failures import failures, warnings_printed
 from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
+from wgcc.cli.progress import Loading
 from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 
 if TYPE_CHECKING:
@@ -182,7 +183,9 @@ def run_alone(job: Job, as_json: bool) -> None:
     import wgcc_runtime
     from wgcc.cli.progress import make_progress
 
-    model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
+    model = wgcc_runtime.load(
+        job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
+    )
     data = read_for(model.plan, job, model.preparation)
     check_batch(model.plan, job)
     data, evaluation = evaluation_of(model.plan, job, data)

@@ -13,6 +13,7 @@ import click
 from wgcc.cli.failures import warnings_printed
 from wgcc.cli.group import PROBLEM
 from wgcc.cli.printing import mute, say
+from wgcc.cli.progress import Loading
 from wgcc.cli.train import Interruption, Job, check_batch, evaluation_of, read_for, summary
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
     _share_cores(processes.count_local())
 
     def prepare() -> Any:
-        model = wgcc_runtime.load(job.bundle, device=job.device, weights=job.weights, seed=job.seed)
+        model = wgcc_runtime.load(
+            job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
+        )
         data = read_for(model.plan, job, model.preparation)
         check_batch(model.plan, job)
         return model, *evaluation_of(model.plan, job, data)
