@@ -106,10 +106,42 @@ def test_mistakes_in_maps(
 def test_files_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = tmp_path / "model.wg"
     model.write_text(MODEL)
-    for name, complaint in (("w.pt", "save_file(model.state_dict()"), ("w.safetensors", "not a")):
+    complaints = {
+        "w.pt": "save_file(model.state_dict()",
+        "w.safetensors": "not a",
+        "w.npz": "cannot be read as an .npz file",
+        "w.onnx": "w.onnx",
+    }
+    for name, complaint in complaints.items():
         (tmp_path / name).write_bytes(b"\x80\x02}q\x00.")
         code, out, err = run(capsys, "import", str(tmp_path / name), str(model))
         assert (code, out) == (1, "") and complaint in err
+
+
+def test_weights_of_npz_and_onnx_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers as from a safetensors file."""
+    from onnx import helper, numpy_helper
+
+    (tmp_path / "model.wg").write_text(MODEL)
+    rng = np.random.default_rng(0)
+    shapes = {"f.weight": (3, 2), "f.bias": (3,), "g.weight": (1, 3), "g.bias": (1,)}
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "w.safetensors")
+    np.savez(tmp_path / "w.npz", **tensors)
+    held = [numpy_helper.from_array(array, name) for name, array in tensors.items()]
+    port = helper.make_tensor_value_info("x", 1, [2])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [port],
+                              [helper.make_tensor_value_info("y", 1, [2])], held)  # fmt: skip
+    (tmp_path / "w.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    found = []
+    for name in ("w.safetensors", "w.npz", "w.onnx"):
+        out = tmp_path / f"{name}.out"
+        code, _, err = run(
+            capsys, "import", str(tmp_path / name), str(tmp_path / "model.wg"), "-o", str(out)
+        )
+        assert code == 0, err
+        found.append(out.read_bytes())
+    assert found[0] == found[1] == found[2]
 
 
 def test_json_and_what_is_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from wgcc.importing.transforms import Shape
     from wgcc.ir.program import Program
 
-# Files of pickled objects: reading them would run whatever code is in them.
-PICKLES = (".pt", ".pth", ".bin", ".ckpt")
-
 _HELP = """\
 Import an ONNX model, or PyTorch weights for a model of yours.
 
@@ -28,7 +25,8 @@ wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and 
 comparing the bundle with the original on the same inputs. Sizes that the file leaves open are given
 with --set. What cannot be imported is listed, and nothing is written.
 
-wgcc import WEIGHTS.safetensors MODEL.wg converts weights.
+wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, or of a
+.pt file where PyTorch is installed, which reads them without running code.
 
 WEIGHTS.safetensors holds tensors as PyTorch names and stores them:
 safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
@@ -152,16 +150,15 @@ def _proposal(
     return propose(Model(params, states, uses(program)), sources, rules, own_file)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(path: Path) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
-    if path.suffix in PICKLES:
-        raise WgError(
-            f"{path} is a pickle, which wgcc does not open; save it from PyTorch with "
-            'safetensors.torch.save_file(model.state_dict(), "weights.safetensors")'
-        )
-    from wgcc_runtime.weights import load_weights
+    if path.suffix == ".onnx":
+        from wgcc.from_onnx.model_file import initialisers, read_model
 
-    return load_weights(path)
+        return initialisers(read_model(path).graph), {}
+    from wgcc.importing.weight_files import read_weights
+
+    return read_weights(path)
 
 
 def _program(path: Path, options: Mapping[str, Any]) -> Program:
