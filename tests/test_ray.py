@@ -40,7 +40,6 @@ from ray_runs import Killer, fit, position, second_machine, taken_cores
 from ray_workers import DEATHS, MortalWorker, SlowWorker
 from wgcc_runtime import WgccError, ray
 from wgcc_runtime.distributed import ray_members
-from wgcc_runtime.distributed.identity import Identity, check_equal
 from wgcc_runtime.distributed.ray_members import Member
 from wgcc_runtime.history import Report
 
@@ -390,15 +389,3 @@ def test_programs_with_ray_of_another_version_and_with_models_of_their_own(
         version,
     ), version + done.stderr
     assert done.returncode == 0 and traps == ["device-lost"] * 4, done.stderr
-
-
-def test_differences_between_machines_are_found() -> None:
-    own = Identity("a" * 64, "1.0", "here", "gpu")
-    check_equal([own, Identity("a" * 64, "1.0", "there", "wasm")])
-    with pytest.raises(
-        WgccError, match="worker 1 on there has another bundle than worker 0 on here"
-    ):
-        check_equal([own, Identity("b" * 64, "1.0", "there", "gpu")])
-    with pytest.raises(WgccError, match=r"worker 1 on there has wgcc_runtime 1\.1") as caught:
-        check_equal([own, Identity("a" * 64, "1.1", "there", "gpu")])
-    assert caught.value.code == "version"

@@ -1,10 +1,11 @@
-"""Cores and GPUs that a cluster reserves for a worker, as threads and adapters."""
+"""What machines of a cluster have: the same bundle and version, and cores and GPUs to reserve."""
 
 from __future__ import annotations
 
 import pytest
 
 from wgcc_runtime import WgccError
+from wgcc_runtime.distributed.identity import Identity, check_equal
 from wgcc_runtime.distributed.reserved import check_request, device_for, threads_for
 
 
@@ -30,3 +31,15 @@ def test_numbers_of_gpus_are_those_of_adapters(monkeypatch: pytest.MonkeyPatch) 
     for cores, gpus, text in ((-1, 0, "`cores` is 0 or"), (1.5, 0, "whole"), (1, 2, "at most 1")):
         with pytest.raises(WgccError, match=text):
             check_request(cores, gpus)
+
+
+def test_differences_between_machines_are_found() -> None:
+    own = Identity("a" * 64, "1.0", "here", "gpu")
+    check_equal([own, Identity("a" * 64, "1.0", "there", "wasm")])
+    with pytest.raises(
+        WgccError, match="worker 1 on there has another bundle than worker 0 on here"
+    ):
+        check_equal([own, Identity("b" * 64, "1.0", "there", "gpu")])
+    with pytest.raises(WgccError, match=r"worker 1 on there has wgcc_runtime 1\.1") as caught:
+        check_equal([own, Identity("a" * 64, "1.1", "there", "gpu")])
+    assert caught.value.code == "version"
