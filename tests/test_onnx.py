@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
 import onnx_suite
 import wgcc_runtime
@@ -82,6 +84,28 @@ def test_models_that_pytorch_exported(name: str, tmp_path: Path) -> None:
         wanted = facts["gradients"]["weight" if key.endswith(".w") else "bias"]
         wanted = np.reshape(wanted, gradient.shape[::-1]).transpose()
         np.testing.assert_allclose(gradient, wanted, atol=1e-4)
+
+
+# By the name of a wheel: where its model is, its open size, and how many numbers it stores.
+WHEELS = {
+    "magika": ("magika/models/standard_v3_3/model.onnx", "unk__214", 784_472),
+    "basic_pitch": ("basic_pitch/saved_models/icassp_2022/nmp.onnx", "unk__749", 35_736),
+}
+
+
+@pytest.mark.parametrize("name", WHEELS)
+def test_real_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A classifier of files by their bytes, and a network that hears notes, from their wheels."""
+    place, size, parameters = WHEELS[name]
+    (wheel,) = (ROOT / ".cache" / "models").glob(f"{name}-*.whl")
+    (tmp_path / "m.onnx").write_bytes(zipfile.ZipFile(wheel).read(place))
+    folder = tmp_path / "out"
+    arguments = ("-o", str(folder), "--set", f"{size}=1", "--json")
+    code, out, error = run(capsys, "import", str(tmp_path / "m.onnx"), *arguments)
+    assert code == 0, error
+    assert max(json.loads(out)["differences"].values()) < 1e-4
+    weights = load_file(folder / "weights.safetensors")
+    assert sum(array.size for array in weights.values()) == parameters
 
 
 def test_text_is_what_a_person_would_write() -> None:
