@@ -19,7 +19,7 @@ from op_bundles import gradient_graph, write_op_bundle
 from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 from wgcc.ops import OPS
-from wgcc.schedule.kernels import attention
+from wgcc.schedule.kernels import attention_tiles
 
 Array = np.ndarray[Any, Any]
 FORWARD = 1e-5
@@ -68,10 +68,10 @@ model Options {
 
 @pytest.fixture(scope="module", params=["tiles", "blocks"])
 def kernels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both ways to write attention; the second is for heads too large for workgroup memory."""
+    """Both ways to write attention; the second is for heads too large for tiles."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "blocks":
-            patch.setattr(attention, "TILE_VEC4", 0)
+            patch.setattr(attention_tiles, "MOST_COLUMNS", 0)
         yield
 
 

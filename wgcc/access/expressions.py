@@ -241,6 +241,8 @@ class Machine:
         if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", "f16"):
             return self._converted(name.removeprefix("bitcast<").rstrip(">"), values)
         found = _built_in(name, values, self.lanes)
+        if name == "dot":
+            self.counts.fma += self.subgroups * self.weight * (len(values[0]) - 1)
         return self._count(
             expr, found, fma=name in ("fma", "dot"), slow=_SLOW.fullmatch(name) is not None
         )

@@ -41,12 +41,16 @@ def fill(text: str, **values: str) -> str:
 
 
 def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
-    """What pages embed of each kernel file: its code; comments are in the file."""
-    return {
+    """What pages embed of each kernel file: its code; comments are in the file.
+
+    Kernels whose `main` begins alike come one after the other: so they are compressed best.
+    """
+    codes = {
         name.removeprefix("kernels/"): code_of(data.decode("utf-8"))
         for name, data in files.items()
         if name.startswith("kernels/")
     }
+    return dict(sorted(codes.items(), key=lambda item: (item[1].partition("@compute")[2], item[0])))
 
 
 def kernels_literal(files: Mapping[str, bytes]) -> str:

@@ -1,20 +1,29 @@
 """Flash attention, forward: the score matrix is never stored.
 
-A workgroup shares tiles of keys and values, one row per thread. Where heads are too large for
-workgroup memory, a thread takes a block of rows and a span of keys at a time, from memory directly.
+A workgroup shares tiles of rows, keys and values; one row alone is shared by all of its threads.
+Where heads are too large for that, a thread takes a block of rows and a span of keys at a time,
+from memory directly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Set
+from dataclasses import replace
 
 from wgcc.ops.attention_rule import optional
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
-from wgcc.schedule.kernels.attention_access import Access, Sizes
+from wgcc.schedule.kernel import Launch, Place
+from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, as_holes, with_vectors
+from wgcc.schedule.kernels.attention_tiles import (
+    MAX_UNROLLED,
+    ROW_TILE,
+    Kept,
+    launch_one_row,
+    launch_tiles,
+    tile_shape,
+)
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 # Blocks of rows (or keys), and spans of what they loop over: each load serves several of them.
@@ -23,15 +32,6 @@ MOST_BLOCK, SPAN = 4, 8
 BLOCK_LANES = 8
 # Fewer threads than this leave cores idle.
 MIN_THREADS = 16
-# Tiles take at most three quarters of the 16 KiB of workgroup memory that WebGPU grants.
-TILE_VEC4 = 768
-MOST_TILE = 32
-# What a workgroup shares of each key (or row), by the name of the array: how many vec4.
-KEY_TILES = {"key_tile": "INNER_VEC4", "value_tile": "WIDTH_VEC4"}
-ROW_TILES = {"query_tile": "INNER_VEC4", "dy_tile": "WIDTH_VEC4", "stats_tile": ""}
-FEW_WORKGROUPS = 64
-# Elements, or keys of a tile, that one iteration takes at most: more would compile slowly.
-MAX_UNROLLED = 8
 
 
 def attention_code(group: Group, context: Context) -> GroupCode:
@@ -42,38 +42,38 @@ def attention_code(group: Group, context: Context) -> GroupCode:
     kept = context.is_stored(rows)
     flags = {"moving": offset is not None, "masked": mask is not None, "kept": kept}
 
-    def access(vec4: bool) -> Access:
+    def elements() -> Access:
         found = Access(context)
         found.stores("put_y", y)
-        if not vec4:
-            found.reads("y", y)
+        found.reads("y", y)
+        return rest(found)
+
+    def fours(vectors: Set[Place]) -> Access:
+        found = Access(context, vectors)
+        found.stores_vec4("put_y", y, sizes.width)
+        return rest(found, vec4=True)
+
+    def rest(found: Access, vec4: bool = False) -> Access:
         if kept:
             found.stores("put_rows", rows)
             found.emitter.functions["log"] = None
         for name, value in (("query", q), ("key", k), ("value", v)):
-            found.reads(name, value, vec4)
+            (found.reads_vec4 if vec4 else found.reads)(name, value)
         found.sees(node, extras, sizes, "key")
         return found
 
-    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), sizes.inner + sizes.width)
-    twin = launch_panels("attention", access(False), sizes, flags)
-    if tile := tile_size(sizes):
-        gpu = launch_tiles("attention_tiles", access(True), sizes, loop, tile, flags, KEY_TILES)
+    keys = sizes.keys_seen(node.attrs["window"])
+    loop = Loop(sizes.tall, keys, (sizes.inner_4,), (sizes.width_4,), joins=True)
+    twin = launch_panels("attention", elements(), sizes, flags)
+    shape = tile_shape(sizes, Kept((sizes.width_4,), scores=1, beside=34))
+    if shape is None:
+        gpu = launch_blocks("attention_blocks", elements(), sizes, loop, flags)
+    elif sizes.rows == 1:
+        gpu = launch_one_row(with_vectors(fours), sizes, keys, flags)
     else:
-        gpu = launch_blocks("attention_blocks", access(False), sizes, loop, flags)
+        found = with_vectors(fours)
+        gpu = launch_tiles("attention_tiles", found, sizes, loop, shape, flags, (ROW_TILE,))
     return context.code(gpu, twin)
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Each of `length` rows (or keys) loops over up to `steps` keys (or rows).
-
-    For each span of them it loops over `inner` elements.
-    """
-
-    length: int
-    steps: int
-    inner: int
 
 
 def launch_blocks(
@@ -104,50 +104,10 @@ def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str,
         f"twin_{family}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), "SCRATCH": 2 * max(sizes.keys, sizes.tall)},
-        holes={**_holes(flags), "functions": access.text()},
+        holes={**as_holes(flags), "functions": access.text()},
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
     )
-
-
-def launch_tiles(
-    template: str,
-    access: Access,
-    sizes: Sizes,
-    loop: Loop,
-    tile: int,
-    flags: Mapping[str, bool],
-    tiles_of: Mapping[str, str],
-) -> Launch:
-    """One thread per row (or key); the threads of a workgroup belong to one problem.
-
-    `tiles_of` are the arrays they share: the vec4 of each key (or row), by name.
-    """
-    lanes = 64 if sizes.pairs * -(-loop.length // 64) >= FEW_WORKGROUPS else 32
-    grid = grid_of(sizes.pairs * -(-loop.length // lanes))
-    loads = 2 + sum(-(-tile * vec4 // lanes) for vec4 in (sizes.inner_4, sizes.width_4))
-    tiles = -(-loop.steps // tile) + 1
-    times = min(unrolled(tiles * (loads + tile)), MAX_UNROLLED)
-    shape = {"TILE": tile, "LANES": lanes, "UNROLLED": times}
-    launch = _launch(template, access, sizes, shape, flags, grid, thread_index(grid, 1))
-    kernel = replace(launch.kernel, shared=_workgroup_memory(tiles_of, flags["moving"]))
-    return replace(launch, kernel=kernel, iterations=tiles * (loads + tile // times))
-
-
-def _workgroup_memory(tiles_of: Mapping[str, str], moving: bool) -> tuple[WorkgroupVariable, ...]:
-    arrays = [
-        WorkgroupVariable(name, "vec4f", ("TILE", length) if length else ("TILE",))
-        for name, length in tiles_of.items()
-    ]
-    return (*arrays, *([WorkgroupVariable("shared_offset", "i32")] if moving else []))
-
-
-def tile_size(sizes: Sizes) -> int:
-    """How many keys (or rows) a workgroup shares at a time; 0 if heads are too large for that."""
-    vec4, size = sizes.inner_4 + sizes.width_4, MOST_TILE
-    while size * vec4 > TILE_VEC4 and size > 4:
-        size //= 2
-    return size if size * vec4 <= TILE_VEC4 else 0
 
 
 def _launch(
@@ -163,11 +123,7 @@ def _launch(
         f"{template}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={**_holes(flags), "index": index, "functions": access.text()},
+        holes={**as_holes(flags), "index": index, "functions": access.text()},
         workgroup=(shape["LANES"], 1, 1),
         grid=grid,
     )
-
-
-def _holes(flags: Mapping[str, bool]) -> dict[str, str]:
-    return {name: "yes" if on else "" for name, on in flags.items()}

@@ -1,25 +1,30 @@
 """How attention kernels touch memory: operands as WGSL functions, results as procedures.
 
-`key_at(z, h, t, d)` is one element and `load_key(z, h, t, c)` four of them. Also the functions that
-say which keys a row sees. What is computed with all of them is in the templates.
+`key_at(z, h, t, d)` is one element and `load_key(z, h, t, c)` four of them, which are loaded as a
+vector where they are stored as such. Also the functions that say which keys a row sees. What is
+computed with all of them is in the templates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.attention_rule import HIDDEN, Scope, optional
-from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.codegen.bindings import VECTOR
+from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Lines
-from wgcc.schedule.codegen.index import Coordinates, variable
+from wgcc.schedule.codegen.index import Coordinates, linear, variable
 from wgcc.schedule.codegen.wgsl import literal, wgsl_type
+from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context
+from wgcc.schedule.kernels.operands import vector_of, vector_regions
 
 # So many rows, or keys, a workgroup works at together.
 NEIGHBOURS = 64
 AXES = ("z", "h", "t", "d")
+_VECTOR_AT = "z: u32, h: u32, t: u32, c: u32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,31 +87,86 @@ class Sizes:
         }
 
 
-class Access:
-    """Collects the functions of one kernel."""
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Each of `length` rows (or keys) loops over up to `steps` keys (or rows).
 
-    def __init__(self, context: Context) -> None:
+    `products` are the vectors of a head that are multiplied for a score, `sums` those of a row that
+    are added up: one number for each product or sum. `joins`: threads share their greatest scores.
+    """
+
+    length: int
+    steps: int
+    products: tuple[int, ...]
+    sums: tuple[int, ...]
+    joins: bool = False
+
+    @property
+    def inner(self) -> int:
+        """Elements that are read for each step."""
+        return 4 * (sum(self.products) + sum(self.sums))
+
+
+class Access:
+    """Collects the functions of one kernel; `vectors` are regions bound as arrays of vectors."""
+
+    def __init__(self, context: Context, vectors: Set[Place] = frozenset()) -> None:
         self.context = context
-        self.emitter = Emitter(context.inlined, context.bindings())
+        self.emitter = Emitter(context.inlined, context.bindings(vectors))
         self.texts: list[str] = []
+        self._scalar_stores: set[Place] = set()
 
     def text(self) -> str:
         return "\n\n".join(self.texts)
 
-    def reads(self, name: str, value: Value, vec4: bool = False) -> None:
-        """`name_at(z, h, t, d)`: one element; with `vec4` also `load_name(z, h, t, c)`."""
+    def may_be_vectors(self) -> Set[Place]:
+        """The regions that could be bound as vectors."""
+        return vector_regions(self.emitter.bindings.touched) - self._scalar_stores
+
+    def reads(self, name: str, value: Value) -> None:
+        """`name_at(z, h, t, d)`: one element."""
         self._begin()
         result = self.emitter.at(value, self._coordinates(value))
         self._function(f"{name}_at({self._parameters(value)}) -> f32", [f"return {result};"])
-        if vec4:
-            self.texts.append(_load_vec4(name, value.shape[-1]))
+
+    def reads_vec4(self, name: str, value: Value) -> None:
+        """`load_name(z, h, t, c)`: elements 4 c … 4 c + 3 of a row, zero past its end."""
+        size = value.shape[-1]
+        if size % VECTOR:
+            self.reads(name, value)
+            self.texts.append(_load_ragged(name, size))
+            return
+        self._begin()
+        self.emitter.shares = True
+        found = [self.emitter.at(value, self._fourth(value, i, size)) for i in range(VECTOR)]
+        self.emitter.shares = False
+        self._function(f"load_{name}({_VECTOR_AT}) -> vec4f", [f"return {vector_of(found)};"])
 
     def stores(self, name: str, value: Value) -> None:
         """`name(z, h, t, d, x)`; does nothing where nobody wants the value."""
         self._begin()
         kept = self.context.is_stored(value)
         lines = [self.emitter.store(value, self._coordinates(value), "x")] if kept else []
+        if kept:
+            self._scalar_stores.add(self.emitter.bindings.region(value))
         self._function(f"{name}({self._parameters(value)}, x: f32)", lines)
+
+    def stores_vec4(self, name: str, value: Value, size: int, start: int = 0) -> None:
+        """`name(z, h, t, c, x)`: four of the `size` elements of a row that begin at `start`."""
+        self._begin()
+        bindings = self.emitter.bindings
+        lines = []
+        if self.context.is_stored(value):
+            at = [linear(self._fourth(value, i, size, start), value.shape) for i in range(VECTOR)]
+            parts = [f"x.{component}" for component in COMPONENTS]
+            if size % VECTOR:
+                self._scalar_stores.add(bindings.region(value))
+            if bindings.region(value) in bindings.vectors:
+                lines = [bindings.store_vector(value, at[0], parts)]
+            else:
+                lines = [bindings.store(value, *one) for one in zip(at, parts, strict=True)]
+                lines = [_within(i, size, line) for i, line in enumerate(lines[:size])]
+        self._function(f"{name}({_VECTOR_AT}, x: vec4f)", lines)
 
     def sees(self, node: Node, extras: Sequence[Value], sizes: Sizes, along: str) -> None:
         """`sees(row, key)` by position, and which keys a row sees (or rows see a key)."""
@@ -140,22 +200,40 @@ class Access:
         names = AXES[: len(value.shape)]
         return tuple(variable(n, extent) for n, extent in zip(names, value.shape, strict=True))
 
+    def _fourth(self, value: Value, component: int, size: int, start: int = 0) -> Coordinates:
+        """Where a component of vector `c` of a row is."""
+        column = variable("c", -(-size // VECTOR)) * VECTOR + component + start
+        return (*self._coordinates(value)[:-1], column)
+
     def _parameters(self, value: Value) -> str:
         return ", ".join(f"{name}: u32" for name in AXES[: len(value.shape)])
 
 
-def _load_vec4(name: str, size: int) -> str:
-    """Elements 4 c … 4 c + 3 of a row, zero past its end."""
+def with_vectors(write: Callable[[Set[Place]], Access]) -> Access:
+    """What it writes if as many regions as possible are bound as vectors."""
+    return write(write(frozenset()).may_be_vectors())
+
+
+def as_holes(flags: Mapping[str, bool]) -> dict[str, str]:
+    """For templates, which take texts."""
+    return {name: "yes" if on else "" for name, on in flags.items()}
+
+
+def _within(component: int, size: int, line: str) -> str:
+    """The statement for a component of a vector, which may be past the end of a row."""
+    if size % VECTOR == 0 or component == 0:
+        return line
+    return f"if (c * 4u + {component}u < {size}u) {{ {line} }}"
+
+
+def _load_ragged(name: str, size: int) -> str:
+    """Rows that are no whole vectors."""
     parts = [f"{name}_at(z, h, t, c * 4u)"]
     for i in (1, 2, 3):
         place = f"c * 4u + {i}u"
-        element = f"{name}_at(z, h, t, {place})"
-        if size % 4:
-            inside = f"{name}_at(z, h, t, min({place}, {size - 1}u))"
-            element = f"select(0.0, {inside}, {place} < {size}u)"
-        parts.append(element)
-    head = f"load_{name}(z: u32, h: u32, t: u32, c: u32) -> vec4f"
-    return _function(head, [f"return vec4f({', '.join(parts)});"])
+        inside = f"{name}_at(z, h, t, min({place}, {size - 1}u))"
+        parts.append(f"select(0.0, {inside}, {place} < {size}u)")
+    return _function(f"load_{name}({_VECTOR_AT}) -> vec4f", [f"return vec4f({', '.join(parts)});"])
 
 
 def _function(head: str, lines: list[str]) -> str:

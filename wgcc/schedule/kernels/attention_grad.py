@@ -5,41 +5,37 @@ One goes along the keys for the gradients of q, one along the rows for those of 
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.attention_rule import optional
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.index import Index, constant, coordinates_of, variable
 from wgcc.schedule.fuse.fuse import Group
-from wgcc.schedule.kernel import Launch
-from wgcc.schedule.kernels.attention import (
-    KEY_TILES,
-    ROW_TILES,
-    Loop,
-    launch_blocks,
-    launch_panels,
-    launch_tiles,
-    tile_size,
-)
-from wgcc.schedule.kernels.attention_access import Access, Sizes
+from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernels.attention import launch_blocks, launch_panels
+from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
+from wgcc.schedule.kernels.attention_tiles import STATS_TILE, Kept, launch_tiles, tile_shape
 from wgcc.schedule.kernels.context import Context, GroupCode
 
-WORKGROUP = 64
+# Threads of a workgroup that makes row statistics, and those that share a row.
+WORKGROUP, STATS_LANES = 64, 8
 
 
 def attention_grad_q_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = Sizes.of(*node.inputs[:3])
-    inner = 2 * sizes.inner + sizes.width
-    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), inner)
+    products = (sizes.inner_4, sizes.width_4)
+    loop = Loop(sizes.tall, sizes.keys_seen(node.attrs["window"]), products, (sizes.inner_4,))
     return _code(group, context, "attention_grad_q", "dq", "key", loop)
 
 
 def attention_grad_kv_code(group: Group, context: Context) -> GroupCode:
     node = group.roots[0]
     sizes = Sizes.of(*node.inputs[:3])
-    inner = 2 * (sizes.inner + sizes.width)
-    loop = Loop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), inner)
+    products = (sizes.inner_4, sizes.width_4)
+    loop = Loop(sizes.keys, sizes.rows_seeing(node.attrs["window"]), products, products)
     return _code(group, context, "attention_grad_kv", "both", "row", loop)
 
 
@@ -52,33 +48,82 @@ def _code(
     offset, mask = optional(extras)
     flags = {"moving": offset is not None, "masked": mask is not None}
 
-    def access(vec4: bool) -> Access:
+    def elements() -> Access:
         found = Access(context)
         found.stores(f"put_{result}", node.output)
-        if not vec4:
-            found.reads(result, node.output)
+        found.reads(result, node.output)
+        return rest(found)
+
+    def fours(vectors: Set[Place]) -> Access:
+        found = Access(context, vectors)
+        if along == "key":
+            found.stores_vec4("put_dq", node.output, sizes.inner)
+        else:
+            found.stores_vec4("put_dk", node.output, sizes.inner)
+            found.stores_vec4("put_dv", node.output, sizes.width, start=sizes.inner)
+        return rest(found, vec4=True)
+
+    def rest(found: Access, vec4: bool = False) -> Access:
         for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
-            found.reads(name, value, vec4)
+            (found.reads_vec4 if vec4 else found.reads)(name, value)
         found.reads("stats", stats)
         found.sees(node, extras, sizes, along)
         return found
 
-    twin = launch_panels(template, access(False), sizes, flags)
-    if tile := tile_size(sizes):
-        shared = KEY_TILES if along == "key" else ROW_TILES
-        gpu = launch_tiles(f"{template}_tiles", access(True), sizes, loop, tile, flags, shared)
+    twin = launch_panels(template, elements(), sizes, flags)
+    kept = {
+        "key": Kept(loop.sums, scores=2, beside=38),
+        "row": Kept(loop.sums, scores=2, beside=26),
+    }
+    shape = tile_shape(sizes, kept[along])
+    if shape is None:
+        gpu = launch_blocks(f"{template}_blocks", elements(), sizes, loop, flags)
     else:
-        gpu = launch_blocks(f"{template}_blocks", access(False), sizes, loop, flags)
+        memory = () if along == "key" else (STATS_TILE,)
+        found = with_vectors(fours)
+        gpu = launch_tiles(f"{template}_tiles", found, sizes, loop, shape, flags, memory)
     return context.code(gpu, twin)
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:
-    stats = _stats(group.roots[0], context)
-    return context.code(stats, stats)
+    node = group.roots[0]
+    twin = _stats_by_thread(node, context)
+    return context.code(_stats(node, context), twin)
 
 
 def _stats(node: Node, context: Context) -> Launch:
-    """One thread per row."""
+    """A few threads per row."""
+    y, kept, dy = node.inputs
+    batch, heads, rows, width = y.shape
+
+    def fours(vectors: Set[Place]) -> Access:
+        found = Access(context, vectors)
+        found.reads_vec4("y", y)
+        found.reads_vec4("dy", dy)
+        found.reads("kept", kept)
+        found.stores("put_stats", node.output)
+        return found
+
+    access = with_vectors(fours)
+    each = WORKGROUP // STATS_LANES
+    grid = grid_of(-(-batch * heads * rows // each))
+    return context.launch(
+        "attention_stats.wgsl.jinja",
+        access.emitter,
+        constants={
+            **{"OUTER": batch * heads * rows, "HEADS": heads, "ROWS": rows},
+            **{"WIDTH_VEC4": -(-width // 4), "THREADS": WORKGROUP, "LANES": STATS_LANES},
+            **{"EACH": each, "STRIDE": STATS_LANES + 1},
+        },
+        holes={"functions": access.text(), "index": thread_index(grid, 1)},
+        workgroup=(WORKGROUP, 1, 1),
+        grid=grid,
+        shared=(WorkgroupVariable("part_tile", "f32", ("EACH", "STRIDE")),),
+    )
+
+
+def _stats_by_thread(node: Node, context: Context) -> Launch:
+    """One thread per row, for the twin."""
     y, kept, dy = node.inputs
     emitter = Emitter(context.inlined, context.bindings())
     rows = y.type.size // y.shape[3]

@@ -1,17 +1,17 @@
 // d.reshape
 // from attention.wg:16
-// 1 x 1 x 1 workgroups of 32 threads (gpu)
+// 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   y0: d.reshape f32[1, 2, 5, 4]
 //   x0: q f32[2, 5, 4]
 //   x1: k f32[1, 5, 4]
 //   x2: v f32[1, 5, 4]
 //   x3: d.sub f32[2, 5, 4]
 //   x4: d.attention.attention_stats f32[1, 2, 5, 3]
-@group(0) @binding(0) var<storage, read_write> y0: array<f32, 40>;
-@group(0) @binding(1) var<storage, read> x0: array<f32, 40>;
-@group(0) @binding(2) var<storage, read> x1: array<f32, 20>;
-@group(0) @binding(3) var<storage, read> x2: array<f32, 20>;
-@group(0) @binding(4) var<storage, read> x3: array<f32, 40>;
+@group(0) @binding(0) var<storage, read_write> y0: array<vec4f, 10>;
+@group(0) @binding(1) var<storage, read> x0: array<vec4f, 10>;
+@group(0) @binding(2) var<storage, read> x1: array<vec4f, 5>;
+@group(0) @binding(3) var<storage, read> x2: array<vec4f, 5>;
+@group(0) @binding(4) var<storage, read> x3: array<vec4f, 10>;
 @group(0) @binding(5) var<storage, read> x4: array<f32, 30>;
 
 const KEY_HEADS = 1u;
@@ -21,52 +21,45 @@ const TALL = 10u;
 const KEYS = 5u;
 const INNER_VEC4 = 1u;
 const WIDTH_VEC4 = 1u;
+const ACROSS = 8u;
+const DOWN = 8u;
+const THREADS = 64u;
+const OWN = 32u;
 const TILE = 32u;
-const LANES = 32u;
+const CHUNK = 1u;
+const STRIDE = 1u;
+const WEIGHTS_STRIDE = 9u;
+const INNER_PART = 32u;
+const OWN_AREA = 288u;
+const OTHER_AREA = 40u;
 
-fn put_dq(z: u32, h: u32, t: u32, d: u32, x: f32) {
-  y0[h * 20u + t * 4u + d] = x;
-}
-
-fn query_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_0 = x0[h * 20u + t * 4u + d];
-  return x_0;
+fn put_dq(z: u32, h: u32, t: u32, c: u32, x: vec4f) {
+  y0[h * 5u + t] = vec4f(x.x, x.y, x.z, x.w);
 }
 
 fn load_query(z: u32, h: u32, t: u32, c: u32) -> vec4f {
-  return vec4f(query_at(z, h, t, c * 4u), query_at(z, h, t, c * 4u + 1u), query_at(z, h, t, c * 4u + 2u), query_at(z, h, t, c * 4u + 3u));
-}
-
-fn key_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_1 = x1[t * 4u + d];
-  return x_1;
+  let four_0 = x0[h * 5u + t];
+  return four_0;
 }
 
 fn load_key(z: u32, h: u32, t: u32, c: u32) -> vec4f {
-  return vec4f(key_at(z, h, t, c * 4u), key_at(z, h, t, c * 4u + 1u), key_at(z, h, t, c * 4u + 2u), key_at(z, h, t, c * 4u + 3u));
-}
-
-fn value_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_2 = x2[t * 4u + d];
-  return x_2;
+  let four_1 = x1[t];
+  return four_1;
 }
 
 fn load_value(z: u32, h: u32, t: u32, c: u32) -> vec4f {
-  return vec4f(value_at(z, h, t, c * 4u), value_at(z, h, t, c * 4u + 1u), value_at(z, h, t, c * 4u + 2u), value_at(z, h, t, c * 4u + 3u));
-}
-
-fn dy_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_3 = x3[h * 20u + t * 4u + d];
-  return x_3;
+  let four_2 = x2[t];
+  return four_2;
 }
 
 fn load_dy(z: u32, h: u32, t: u32, c: u32) -> vec4f {
-  return vec4f(dy_at(z, h, t, c * 4u), dy_at(z, h, t, c * 4u + 1u), dy_at(z, h, t, c * 4u + 2u), dy_at(z, h, t, c * 4u + 3u));
+  let four_3 = x3[h * 5u + t];
+  return four_3;
 }
 
 fn stats_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_4 = x4[h * 15u + t * 3u + d];
-  return x_4;
+  let x_0 = x4[h * 15u + t * 3u + d];
+  return x_0;
 }
 
 const SCALE = 0.5f;
@@ -84,51 +77,165 @@ fn end_key(row: i32) -> u32 {
   return u32(max(0, min(5, row + 1)));
 }
 
-// A workgroup makes the gradients of LANES rows of q; it shares TILE keys and values at a time.
-// Each thread keeps a row of q, dy and dq in registers.
-var<workgroup> key_tile: array<vec4f, TILE * INNER_VEC4>;
-var<workgroup> value_tile: array<vec4f, TILE * WIDTH_VEC4>;
+fn query_row(z: u32, h_key: u32, m: u32, c: u32) -> vec4f {
+  let at = min(m, TALL - 1u);
+  return load_query(z, h_key * SHARED + at % SHARED, at / SHARED, c);
+}
 
-@compute @workgroup_size(LANES)
-fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+fn dy_row(z: u32, h_key: u32, m: u32, c: u32) -> vec4f {
+  let at = min(m, TALL - 1u);
+  return load_dy(z, h_key * SHARED + at % SHARED, at / SHARED, c);
+}
+
+fn key_row(z: u32, h_key: u32, s: u32, c: u32) -> vec4f {
+  return load_key(z, h_key, min(s, KEYS - 1u), c);
+}
+
+fn value_row(z: u32, h_key: u32, s: u32, c: u32) -> vec4f {
+  return load_value(z, h_key, min(s, KEYS - 1u), c);
+}
+
+fn scores(x: vec4f, z: u32, h_key: u32, m: vec4u, s: u32, origin: i32, near: bool) -> vec4f {
+  let t = m / SHARED;
+  let seen = vec4<bool>(
+    near & sees(origin + i32(t.x), i32(s)),
+    near & sees(origin + i32(t.y), i32(s)),
+    near & sees(origin + i32(t.z), i32(s)),
+    near & sees(origin + i32(t.w), i32(s)),
+  );
+  return select(vec4f(HIDDEN), SCALE * x, seen);
+}
+
+fn finish_dq(z: u32, h_key: u32, m: u32, c: u32, x: vec4f) {
+  if (m < TALL && c < INNER_VEC4) { put_dq(z, h_key * SHARED + m % SHARED, m / SHARED, c, x); }
+}
+
+fn stats_of(z: u32, h_key: u32, m: u32) -> vec3f {
+  let at = min(m, TALL - 1u);
+  let h = h_key * SHARED + at % SHARED;
+  let t = at / SHARED;
+  return vec3f(stats_at(z, h, t, 0u), stats_at(z, h, t, 1u), stats_at(z, h, t, 2u));
+}
+
+// A workgroup makes the gradients of OWN rows of q, TILE keys at a time. ACROSS threads share four
+// rows: each of them computes the scores of some keys, and a part of the gradients. Heads are shared
+// CHUNK vectors at a time.
+var<workgroup> own_tile: array<vec4f, OWN_AREA>;
+var<workgroup> other_tile: array<vec4f, OTHER_AREA>;
+
+@compute @workgroup_size(THREADS)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot: u32) {
   let o = id.x;
   let z = o % PAIRS / KEY_HEADS;
   let h_key = o % KEY_HEADS;
-  let m_first = min(o / PAIRS * LANES, TALL - 1u);
-  let m = min(m_first + lane, TALL - 1u);
-  let h = h_key * SHARED + m % SHARED;
-  let t = m / SHARED;
-  let q_0 = SCALE * load_query(z, h, t, 0u);
-  var dq_0 = vec4f();
-  let dy_0 = load_dy(z, h, t, 0u);
-  let peak = stats_at(z, h, t, 0u);
-  let log_sum = stats_at(z, h, t, 1u);
-  let mean = stats_at(z, h, t, 2u);
+  // Of eight threads, four are side by side and two below each other: so they read least of tiles.
+  let across = slot % 4u + slot / 8u % (ACROSS / 4u) * 4u;
+  let down = slot / 4u % 2u + slot / (2u * ACROSS) * 2u;
+  let m = o / PAIRS * OWN + down + vec4u(0u, DOWN, 2u * DOWN, 3u * DOWN);
+  let m_first = min(o / PAIRS * OWN, TALL - 1u);
+  let stats_0 = stats_of(z, h_key, m.x);
+  let stats_1 = stats_of(z, h_key, m.y);
+  let stats_2 = stats_of(z, h_key, m.z);
+  let stats_3 = stats_of(z, h_key, m.w);
+  let peak = vec4f(stats_0.x, stats_1.x, stats_2.x, stats_3.x);
+  let log_sum = vec4f(stats_0.y, stats_1.y, stats_2.y, stats_3.y);
+  let mean = vec4f(stats_0.z, stats_1.z, stats_2.z, stats_3.z);
+  var dq_0_0 = vec4f();
+  var dq_1_0 = vec4f();
+  var dq_2_0 = vec4f();
+  var dq_3_0 = vec4f();
   let origin = 0;
   let first = first_key(origin + i32(m_first / SHARED));
-  let end = end_key(origin + i32(min(m_first + LANES - 1u, TALL - 1u) / SHARED));
+  let end = end_key(origin + i32(min(m_first + OWN - 1u, TALL - 1u) / SHARED));
   for (var tile = first; tile < end; tile += TILE) {
-    for (var i = lane; i < TILE * INNER_VEC4; i += LANES) {
-      key_tile[i] = load_key(z, h_key, min(tile + i / INNER_VEC4, KEYS - 1u), i % INNER_VEC4);
+    var x_0 = vec4f();
+    var dp_0 = vec4f();
+    var x_1 = vec4f();
+    var dp_1 = vec4f();
+    var x_2 = vec4f();
+    var dp_2 = vec4f();
+    var x_3 = vec4f();
+    var dp_3 = vec4f();
+      if (slot < OWN * CHUNK) {
+        let i = slot;
+        let c = min(i % CHUNK, INNER_VEC4 - 1u);
+        let at = i / CHUNK * STRIDE + i % CHUNK;
+        own_tile[at] = query_row(z, h_key, m_first + i / CHUNK, c);
+        other_tile[at] = key_row(z, h_key, tile + i / CHUNK, c);
+      }
+      workgroupBarrier();
+    for (var c = 0u; c < INNER_VEC4; c++) {
+        let own_0 = own_tile[(down) * STRIDE + c];
+        let own_1 = own_tile[(down + DOWN) * STRIDE + c];
+        let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
+        let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
+        let other_0 = other_tile[(across) * STRIDE + c];
+        x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
+        let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
+        x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
+        let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
+        x_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
+        let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
+        x_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
     }
-    for (var i = lane; i < TILE * WIDTH_VEC4; i += LANES) {
-      value_tile[i] = load_value(z, h_key, min(tile + i / WIDTH_VEC4, KEYS - 1u), i % WIDTH_VEC4);
+      workgroupBarrier();
+      if (slot < OWN * CHUNK) {
+        let i = slot;
+        let c = min(i % CHUNK, WIDTH_VEC4 - 1u);
+        let at = i / CHUNK * STRIDE + i % CHUNK;
+        own_tile[at] = dy_row(z, h_key, m_first + i / CHUNK, c);
+        other_tile[at] = value_row(z, h_key, tile + i / CHUNK, c);
+      }
+      workgroupBarrier();
+    for (var c = 0u; c < WIDTH_VEC4; c++) {
+        let own_0 = own_tile[(down) * STRIDE + c];
+        let own_1 = own_tile[(down + DOWN) * STRIDE + c];
+        let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
+        let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
+        let other_0 = other_tile[(across) * STRIDE + c];
+        dp_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
+        let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
+        dp_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
+        let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
+        dp_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
+        let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
+        dp_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
     }
-    workgroupBarrier();
-    for (var i = 0u; i < min(TILE, end - tile); i++) {
-      let k_0 = key_tile[i * INNER_VEC4 + 0u];
-      var x = dot(q_0, k_0);
-      var dp = dot(dy_0, value_tile[i * WIDTH_VEC4]);
-      let seen = sees(origin + i32(t), i32(tile + i));
-      let ds = select(0.0, exp(x - peak - log_sum), seen) * (dp - mean);
-      dq_0 += ds * k_0;
+      workgroupBarrier();
+    // A score that is not a number is no hidden one.
+    let key_0 = tile + across;
+    x_0 = scores(x_0, z, h_key, m, key_0, origin, key_0 < end);
+    dp_0 = select(vec4f(), exp(x_0 - peak - log_sum), x_0 != vec4f(HIDDEN)) * (dp_0 - mean);
+    let key_1 = tile + across + ACROSS;
+    x_1 = scores(x_1, z, h_key, m, key_1, origin, key_1 < end);
+    dp_1 = select(vec4f(), exp(x_1 - peak - log_sum), x_1 != vec4f(HIDDEN)) * (dp_1 - mean);
+    let key_2 = tile + across + 2u * ACROSS;
+    x_2 = scores(x_2, z, h_key, m, key_2, origin, key_2 < end);
+    dp_2 = select(vec4f(), exp(x_2 - peak - log_sum), x_2 != vec4f(HIDDEN)) * (dp_2 - mean);
+    let key_3 = tile + across + 3u * ACROSS;
+    x_3 = scores(x_3, z, h_key, m, key_3, origin, key_3 < end);
+    dp_3 = select(vec4f(), exp(x_3 - peak - log_sum), x_3 != vec4f(HIDDEN)) * (dp_3 - mean);
+    own_tile[(across) * WEIGHTS_STRIDE + down] = dp_0;
+    own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = dp_1;
+    own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = dp_2;
+    own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = dp_3;
+      if (slot < INNER_PART * INNER_VEC4) {
+        let i = slot;
+        other_tile[i] = key_row(z, h_key, tile + i / INNER_VEC4, i % INNER_VEC4);
+      }
+      workgroupBarrier();
+    for (var c = 0u; c < INNER_PART; c++) {
+        let weights = own_tile[c * WEIGHTS_STRIDE + down];
+        let other_0 = other_tile[c * INNER_VEC4 + across];
+        dq_0_0 += weights.x * other_0;
+        dq_1_0 += weights.y * other_0;
+        dq_2_0 += weights.z * other_0;
+        dq_3_0 += weights.w * other_0;
     }
-    workgroupBarrier();
+      workgroupBarrier();
   }
-  if (o / PAIRS * LANES + lane < TALL) {
-    put_dq(z, h, t, 0u, SCALE * dq_0.x);
-    put_dq(z, h, t, 1u, SCALE * dq_0.y);
-    put_dq(z, h, t, 2u, SCALE * dq_0.z);
-    put_dq(z, h, t, 3u, SCALE * dq_0.w);
-  }
+  finish_dq(z, h_key, m.x, across, SCALE * dq_0_0);
+  finish_dq(z, h_key, m.y, across, SCALE * dq_1_0);
+  finish_dq(z, h_key, m.z, across, SCALE * dq_2_0);
+  finish_dq(z, h_key, m.w, across, SCALE * dq_3_0);
 }

@@ -1,0 +1,218 @@
+"""Attention by tiles of workgroup memory: how they are shared by threads.
+
+The scores of `OWN` rows and `TILE` keys (or of keys and rows) are a small product of matrices, and
+so are results. Each thread has four rows of both: so few that all it keeps fits into registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+
+from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
+from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, as_holes
+
+# Rows (or keys) of a thread, threads below each other, and what a workgroup takes of both sides.
+EACH, DOWN = 4, 8
+OWN, TILE = EACH * DOWN, 32
+# From the weights of a key to those of the next: no more than two threads wait for a bank.
+WEIGHTS_STRIDE = DOWN + 1
+# Vectors of the head that are shared at a time, and those of rows that are added up.
+CHUNK, SHARED_VECTORS = 8, 256
+# Threads side by side, and the registers that are as good as free on most GPUs: with more, threads
+# are few or spill. Beyond so many vectors of results in a row nothing helps.
+ACROSS, REGISTERS, MOST_COLUMNS = (8, 16, 32), 128, 8
+# Lanes of a workgroup that makes one row, by the most keys for which so many are enough.
+ONE_ROW = {64: 64, 256: 128}
+MOST_THREADS = 256
+# Threads that share a key or a value, at most.
+MOST_PARTS, MOST_SPREAD = 8, 32
+# Elements, or keys of a tile, that one iteration takes at most: more would compile slowly.
+MAX_UNROLLED = 8
+# What the gradients need of each row.
+STATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`across` threads share each row; heads are so many vectors long."""
+
+    across: int
+    inner_4: int
+    width_4: int
+
+    @property
+    def threads(self) -> int:
+        return self.across * DOWN
+
+    @property
+    def chunk(self) -> int:
+        return min(CHUNK, max(self.inner_4, self.width_4))
+
+    def columns(self, vectors: int) -> int:
+        """Vectors of a row that each thread has."""
+        return -(-vectors // self.across)
+
+    def part(self, vectors: int) -> int:
+        """How many rows of so many vectors are shared at a time to be added up."""
+        part = TILE
+        while part > 1 and part * vectors > SHARED_VECTORS:
+            part //= 2
+        return part
+
+    @property
+    def own_area(self) -> int:
+        """Vectors that hold a chunk of the own rows, and weights after that."""
+        return max(OWN * _odd(self.chunk), TILE * WEIGHTS_STRIDE)
+
+    @property
+    def other_area(self) -> int:
+        """The same for the other side; threads without a column read a bit further."""
+        added = (self.part(n) * n + self.across for n in (self.inner_4, self.width_4))
+        return max(TILE * _odd(self.chunk), *added)
+
+    def constants(self) -> dict[str, int]:
+        return {
+            **{"ACROSS": self.across, "DOWN": DOWN, "THREADS": self.threads},
+            **{"OWN": OWN, "TILE": TILE, "EACH": TILE // self.across},
+            **{"CHUNK": self.chunk, "STRIDE": _odd(self.chunk), "WEIGHTS_STRIDE": WEIGHTS_STRIDE},
+            **{"INNER_COLUMNS": self.columns(self.inner_4), "INNER_PART": self.part(self.inner_4)},
+            **{"WIDTH_COLUMNS": self.columns(self.width_4), "WIDTH_PART": self.part(self.width_4)},
+            **{"OWN_AREA": self.own_area, "OTHER_AREA": self.other_area, "STATS": STATS},
+        }
+
+    def work(self, loop: Loop, times: int) -> int:
+        """Iterations of a thread for a tile, if the longest loops take so many elements in each.
+
+        Each loop counts once more, since it is also entered to find that it has ended.
+        """
+        total = 1 + _rounds(self.across if loop.joins else TILE * STATS / self.threads, times)
+        for vectors in loop.products:
+            loads = self._loads(OWN * self.chunk, times)
+            chunks = -(-vectors // self.chunk)
+            total += chunks * (loads + _rounds(self.chunk, times)) + _outer(chunks)
+        for vectors in loop.sums:
+            part = self.part(vectors)
+            loads = self._loads(part * vectors, times)
+            total += TILE // part * (loads + _rounds(part, times)) + _outer(TILE // part)
+        return total
+
+    def _loads(self, count: int, times: int) -> int:
+        return 0 if count <= self.threads else _rounds(count / self.threads, times)
+
+
+def _rounds(count: float, times: int) -> int:
+    return ceil(count / times) + 1
+
+
+def _outer(count: int) -> int:
+    """Of a loop that is not written if there is one iteration."""
+    return 0 if count == 1 else count + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a thread keeps in registers.
+
+    `results`: the vectors of a row of each result; `scores`: how many numbers of each row and key;
+    `beside`: words of rows, of factors of a product and of what else there is.
+    """
+
+    results: tuple[int, ...]
+    scores: int
+    beside: int
+
+    def columns(self, shape: Shape) -> int:
+        return sum(shape.columns(vectors) for vectors in self.results)
+
+    def registers(self, shape: Shape) -> int:
+        scores = EACH * TILE // shape.across * self.scores
+        return 4 * EACH * self.columns(shape) + scores + self.beside
+
+
+def _odd(stride: int) -> int:
+    """Rows that are an odd number of vectors apart are in different banks."""
+    return stride | 1
+
+
+def tile_shape(sizes: Sizes, kept: Kept) -> Shape | None:
+    """As few threads side by side as registers allow; None if heads are too large for tiles."""
+    shapes = [Shape(across, sizes.inner_4, sizes.width_4) for across in ACROSS]
+    fits = (shape for shape in shapes if kept.registers(shape) <= REGISTERS)
+    found = next(fits, shapes[-1])
+    return found if kept.columns(found) <= MOST_COLUMNS else None
+
+
+def launch_tiles(
+    template: str,
+    access: Access,
+    sizes: Sizes,
+    loop: Loop,
+    shape: Shape,
+    flags: Mapping[str, bool],
+    memory: tuple[WorkgroupVariable, ...] = (),
+) -> Launch:
+    """A workgroup for every `OWN` rows (or keys) of each problem."""
+    grid = grid_of(sizes.pairs * -(-loop.length // OWN))
+    tiles = -(-loop.steps // TILE) + 1
+    times = 1
+    while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
+        times *= 2
+    launch = access.context.launch(
+        f"{template}.wgsl.jinja",
+        access.emitter,
+        constants={**sizes.constants(), **shape.constants(), "UNROLLED": times},
+        holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
+        workgroup=(shape.threads, 1, 1),
+        grid=grid,
+        shared=(*_areas(flags["moving"]), *memory),
+    )
+    return replace(launch, iterations=tiles * shape.work(loop, times))
+
+
+def _areas(moving: bool) -> tuple[WorkgroupVariable, ...]:
+    offset = (WorkgroupVariable("shared_offset", "i32"),) if moving else ()
+    return (
+        WorkgroupVariable("own_tile", "vec4f", ("OWN_AREA",)),
+        WorkgroupVariable("other_tile", "vec4f", ("OTHER_AREA",)),
+        *offset,
+    )
+
+
+# What the threads of a row tell each other: their greatest scores, then their sums.
+ROW_TILE = WorkgroupVariable("row_tile", "vec4f", ("ACROSS", "WEIGHTS_STRIDE"))
+# Of each row that is shared: what the forward pass and `attention_stats` kept.
+STATS_TILE = WorkgroupVariable("stats_tile", "f32", ("TILE", "STATS"))
+
+
+def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, bool]) -> Launch:
+    """For decoding: a workgroup for each row, whose threads share the keys."""
+    threads = next((n for most, n in ONE_ROW.items() if keys <= most), MOST_THREADS)
+    parts = min(MOST_PARTS, 1 << (sizes.inner_4.bit_length() - 1))
+    spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
+    shape = {
+        **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
+        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
+        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
+    }
+    grid = grid_of(sizes.pairs * sizes.shared)
+    offset = (WorkgroupVariable("shared_offset", "i32"),) if flags["moving"] else ()
+    return access.context.launch(
+        "attention_one_row.wgsl.jinja",
+        access.emitter,
+        constants={**sizes.constants(), **shape},
+        holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
+        workgroup=(threads, 1, 1),
+        grid=grid,
+        iterations=(-(-keys // threads) + 1) * (parts + 2 * spread + 1) + 3 * threads,
+        shared=(
+            WorkgroupVariable("part_tile", "f32", ("THREADS", "PART_STRIDE")),
+            WorkgroupVariable("score_tile", "f32", ("THREADS",)),
+            WorkgroupVariable("group_tile", "vec2f", ("GROUPS",)),
+            WorkgroupVariable("result_tile", "vec4f", ("THREADS",)),
+            *offset,
+        ),
+    )
