@@ -22,10 +22,8 @@ from wgcc_runtime.schema import check_form, plan_schema
 from wgcc_runtime.wgsl_code import code_digest
 
 REMOVED = object()
-CHANGES = {
-    "tolerance": 1,
-    "tensors": {"train/x": {"mean": 0, "size": 0, "at": [0], "scale": 1}},
-}
+SAMPLE = {"mean": 0, "size": 0, "at": [0], "scale": 1}
+CHANGES = {"tolerance": 1, "tensors": {"train/x": SAMPLE}}
 DRAW = {"kind": "uniform", "low": 0, "high": 1}
 LOOP = {"first": 1, "count": 2, "rounds": 3}
 BINDING = "entries.train.dispatches.0.bindings.0"

@@ -77,10 +77,7 @@ def command(
     """
     import wgcc_runtime
 
-    if prompt is None and count is not None:
-        raise click.UsageError("-n needs --prompt")
-    if prompt is not None and outputs:
-        raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
+    _check_prompt(prompt, count, outputs)
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
         model = wgcc_runtime.load(
@@ -100,6 +97,13 @@ def command(
         show_json({**({"classes": named} if named else {}), **lists})
     elif not outputs:
         found.show()
+
+
+def _check_prompt(prompt: str | None, count: int | None, outputs: tuple[str, ...]) -> None:
+    if prompt is None and count is not None:
+        raise click.UsageError("-n needs --prompt")
+    if prompt is not None and outputs:
+        raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
 
 
 def _known_letters(model: Model, prompt: str) -> str:
