@@ -13,7 +13,7 @@ from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Graph, Node, TensorType, Value
 from wgcc.ops import OPS, Op, infer_types
 from wgcc.ops.dtypes import numpy_dtype
-from wgcc.ops.registry import Sample
+from wgcc.ops.registry import Pointwise, Sample, Source
 
 Array = np.ndarray[Any, Any]
 
@@ -28,6 +28,16 @@ def every_sample(wanted: Callable[[Op, Sample], bool] = lambda op, sample: True)
         for at, sample in enumerate(op.samples)
         if wanted(op, sample)
     ]
+
+
+def pattern_of(lower: Pointwise | Source, node: Node) -> str:
+    """Its expression; what it has in common with another op is written out."""
+    pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
+    if isinstance(lower, Source) or not lower.part:
+        return pattern
+    part = OPS[lower.part].lower
+    assert isinstance(part, Pointwise)
+    return pattern.replace(f"{{{lower.part}}}", pattern_of(part, node))
 
 
 def input_types(sample: Sample) -> list[TensorType]:

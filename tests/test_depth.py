@@ -273,7 +273,7 @@ def test_precedence_reaches_through_others() -> None:
 
 
 def test_candidate_groups_reduce_alike_and_share_large_operands() -> None:
-    related, rows = Candidates(in_loop=False), reduction_space((4, 8), (1,))
+    related, rows = Candidates(), reduction_space((4, 8), (1,))
     related.put(0, rows, ["a"], is_full=False)
     related.put(1, rows, ["b"], is_full=True)
     related.put(2, flat_space(32), ["a"], is_full=False)
@@ -281,7 +281,8 @@ def test_candidate_groups_reduce_alike_and_share_large_operands() -> None:
     assert list(falling(related.groups(rows, None, with_full=True))) == [1, 0]
     assert list(falling(related.groups(rows, None, with_full=False))) == [0]
     assert list(falling(related.groups(rows, ["b"], with_full=True))) == [1]
-    assert list(falling(related.groups(flat_space(32), None, with_full=True))) == []
+    assert list(falling(related.groups(flat_space(32), ["a"], with_full=True))) == [2]
+    assert list(falling(related.groups(flat_space(32), ["b"], with_full=True))) == []
     assert list(falling(related.groups(reduction_space((9,), (0,)), [], with_full=True))) == [3]
     related.put(0, reduction_space((4, 9), (1,)), [], is_full=False)
     assert list(falling(related.groups(rows, None, with_full=True))) == [1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from op_samples import build, every_sample, input_arrays
+from op_samples import build, every_sample, input_arrays, pattern_of
 from wasm_runs import DTYPES, Array, run, same_bits
 from wgcc.ops.dtypes import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, Source
@@ -42,7 +42,7 @@ def test_every_op_gives_its_references_numbers(op: Op, sample: Sample) -> None:
     _, node = build(op, sample)
     arrays = input_arrays(op, sample, np.float32)
     assert isinstance(op.lower, Pointwise | Source)
-    pattern = op.lower.wgsl if isinstance(op.lower.wgsl, str) else op.lower.wgsl(node)
+    pattern = pattern_of(op.lower, node)
     operands = [
         in_words(array, value.dtype) for array, value in zip(arrays, node.inputs, strict=True)
     ]

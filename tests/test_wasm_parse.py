@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from op_samples import build
+from op_samples import build, pattern_of
 from wgcc.ops import OPS
 from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
 from wgcc.ops.wgsl_functions import FOLDER
@@ -119,7 +119,7 @@ def test_every_op_is_in_the_subset(op: Op) -> None:
         _, node = build(op, sample)
         lower = op.lower
         if isinstance(lower, Pointwise | Source):
-            pattern = lower.wgsl if isinstance(lower.wgsl, str) else lower.wgsl(node)
+            pattern = pattern_of(lower, node)
             holes = {f"{{{at}}}" for at in range(len(node.inputs))} | {"{i}"}
             assert names(parse_expression(pattern)) <= holes
         elif isinstance(lower, Reduce):

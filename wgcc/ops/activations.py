@@ -116,10 +116,10 @@ OPS = (
     ),
     unary(
         "silu",
-        "({0} * wg_sigmoid({0}))",
+        "({0} * {sigmoid})",
         lambda x: x * sigmoid_array(x),
         silu_derivative,
-        functions=("sigmoid",),
+        part="sigmoid",
         cheap=False,
         samples=WIDE,
         number=lambda x: x * sigmoid_number(x),

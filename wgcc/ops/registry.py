@@ -38,12 +38,15 @@ class Pointwise:
 
     `wgsl` is that expression with operands `{0}`, `{1}` … and attributes by name; `functions` names
     the WGSL helper functions it calls (files `wgcc/ops/wgsl/NAME.wgsl`). Both may depend on the
-    node. `cheap` marks what may be recomputed instead of stored.
+    node. `cheap` marks what may be recomputed instead of stored. `part` names an op of one operand
+    that the expression uses, by that name, of its own operand: a kernel that computes both computes
+    it once.
     """
 
     wgsl: str | Callable[[Node], str]
     functions: Functions = ()
     cheap: bool = True
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)

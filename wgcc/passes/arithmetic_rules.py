@@ -9,6 +9,7 @@ from math import copysign, frexp, inf, isfinite, nan
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.passes.known_values import Known, Number, Rule, filled
+from wgcc.passes.sum_of_parts import sum_of_parts
 
 
 def _add(b: Builder, known: Known, node: Node) -> Value | None:
@@ -22,7 +23,7 @@ def _add(b: Builder, known: Known, node: Node) -> Value | None:
         return b.apply("sub", x, negated.inputs[0])
     if negated := known.producer(x, "neg"):
         return b.apply("sub", y, negated.inputs[0])
-    return None
+    return sum_of_parts(b, known, node)
 
 
 def _sub(b: Builder, known: Known, node: Node) -> Value | None:

@@ -13,6 +13,8 @@ from wgcc.schedule.codegen.index import Coordinates, indices, variable
 
 # What is behind more views is stored: each of them takes index arithmetic at every use.
 MOST_VIEWS = 32
+# More ways from a value to its readers are not followed.
+MOST_WAYS = 64
 
 
 def lowering(node: Node) -> Lowering:
@@ -80,6 +82,32 @@ class Flow:
                 elif ways[node.output.name] < 2:
                     ways[node.output.name] += 1
                     pending.append((node.output.name, views + 1))
+
+    def reads(
+        self, value: Value, through: Callable[[Node], bool] = moves
+    ) -> list[tuple[Node, int]]:
+        """The ways to its readers, and how many elements are read on each.
+
+        Slices leave elements out, broadcasts repeat them; what puts them among others does neither.
+        """
+        pending, found = [(value, value.type.size)], list[tuple[Node, int]]()
+        for views in range(MOST_VIEWS + 1):
+            ahead = []
+            for part, count in pending:
+                for node in self.consumers.get(part.name, ()):
+                    if views < MOST_VIEWS and through(node):
+                        ahead.append((node.output, _elements_read(node, part, count)))
+                    else:
+                        found.append((node, count))
+            pending = ahead[:MOST_WAYS]
+        return found
+
+
+def _elements_read(node: Node, operand: Value, count: int) -> int:
+    """Of those of an operand, by what reads a view or join of it."""
+    if isinstance(lowering(node), Join) or node.op == "unslice":
+        return count
+    return -(-count * node.output.type.size // operand.type.size)
 
 
 def compared_with_extreme(flow: Flow) -> set[str]:

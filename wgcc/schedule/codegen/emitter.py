@@ -144,7 +144,23 @@ class Emitter:
         if lower.wgsl != "{0}" and all(is_literal(operand) for operand in operands):
             # A constant expression must be finite; what is computed at run time need not.
             operands = [self.let("number", operand, coordinates) for operand in operands]
+        if lower.part:
+            part = self._once(lower.part, node, operands, coordinates)
+            return self._expression(node, lower, operands, coordinates, **{lower.part: part})
+        if node.op in PARTS and node.output.dtype == "f32":
+            return self._once(node.op, node, operands, coordinates)
         return self._expression(node, lower, operands, coordinates)
+
+    def _once(self, op: str, node: Node, operands: list[str], coordinates: Coordinates) -> str:
+        """`op` of a node's only operand, computed once for all nodes that use it; not rounded."""
+        key = (f"{op} of {node.inputs[0].name}", coordinates)
+        known, lower = self._scope(coordinates).known, OPS[op].lower
+        if key not in known:
+            assert isinstance(lower, Pointwise)
+            assert isinstance(lower.wgsl, str) and isinstance(lower.functions, tuple)
+            self.functions.update(dict.fromkeys(lower.functions))
+            known[key] = self.let(op, lower.wgsl.format(*operands), coordinates)
+        return known[key]
 
     def _source(self, node: Node, coordinates: Coordinates) -> str:
         if node.op == "const":
@@ -303,6 +319,8 @@ _RULES: dict[type, _Rule] = {
     Indirect: Emitter._indirect,
 }
 
+# Ops that are part of others.
+PARTS = {op.lower.part for op in OPS.values() if isinstance(op.lower, Pointwise)} - {""}
 # Of a vector.
 COMPONENTS = "xyzw"
 

@@ -68,6 +68,11 @@ class Index:
     def is_constant(self) -> bool:
         return not self.terms
 
+    @property
+    def is_variable(self) -> bool:
+        """Is it a variable alone?"""
+        return not self.offset and [(type(a), f) for a, f in self.terms] == [(Variable, 1)]
+
     def __add__(self, other: Index | int) -> Index:
         if isinstance(other, int):
             return Index(self.terms, self.offset + other)

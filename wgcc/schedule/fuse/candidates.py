@@ -15,13 +15,9 @@ _ONE_RESULT = flat_space(1)
 
 
 class Candidates:
-    """Candidates are groups of one result each, and groups that reduce the same axes.
+    """Candidates are groups of one result each, and groups that loop over the same elements."""
 
-    `in_loop`: all that loop over the same elements, because each dispatch is run many times.
-    """
-
-    def __init__(self, in_loop: bool) -> None:
-        self._in_loop = in_loop
+    def __init__(self) -> None:
         self._looping: dict[Space, int] = {}
         self._space: dict[int, Space] = {}
         self._reading: dict[str, int] = {}
@@ -41,8 +37,7 @@ class Candidates:
     def groups(self, space: Space, sharing: Iterable[str] | None, with_full: bool) -> int:
         """Those that loop over a space and read one of `sharing`; None: whatever they read."""
         kind = _kind(space)
-        is_sought = kind == _ONE_RESULT or kind.reduces() or self._in_loop
-        found = self._looping.get(kind, 0) if is_sought else 0
+        found = self._looping.get(kind, 0)
         if sharing is not None and kind != _ONE_RESULT:
             found &= reduce(or_, (self._reading.get(name, 0) for name in sharing), 0)
         return found if with_full else found & ~self._full

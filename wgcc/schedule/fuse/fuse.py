@@ -80,7 +80,7 @@ class _Fuser:
         self.product_of = {
             bias_gradient.output.name: name for name, bias_gradient in self.bias_gradients.items()
         }
-        self.related = Candidates(in_loop=bool(flow.uniforms))
+        self.related = Candidates()
         self.precedence = Precedence()
 
     def run(self) -> list[Group]:
@@ -168,7 +168,10 @@ class _Fuser:
             if not self.precedence.of(needs - {number}) >> number & 1:
                 yield self.groups[number]
         space = own_space(node)
-        shared = self._large_reads(node, space) if space.size > SMALL else None
+        # Each dispatch of a loop is run many times.
+        is_sought = space.outer == 1 or space.reduces() or bool(self.flow.uniforms)
+        waits = is_sought and space.size <= SMALL
+        shared = None if waits else self._large_reads(node, space)
         with_full = node.output.name not in self.merge.alone
         found = self.related.groups(space, shared, with_full)
         yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))

@@ -20,18 +20,27 @@ from wgcc.schedule.dataflow import (
     lowering,
     moves,
 )
-from wgcc.schedule.kernel import MAX_BINDINGS
+from wgcc.schedule.fuse.joined_operands import joined_operands
+from wgcc.schedule.kernel import MAX_BINDINGS, WORD
 from wgcc.schedule.updates import is_update, lists_of
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
 CHEAP_LEAVES = 2
+# What moving a byte of memory costs, in operations of one lane: the least of the devices of
+# `wgcc/access/devices.py` (Intel Xe makes 15 multiply-adds in the time of a byte, RTX 4070 29).
+OPS_PER_BYTE = 15
+# What a function that is not `cheap` takes: units for exp and the like are four to eight times
+# slower than those for sums, and there is arithmetic around them.
+DEAR_OP = 16
 # A kernel has 8 bindings; one computed value may read at most this many tensors.
 MAX_LEAVES = 6
 # Scales and offsets of weights of one byte.
 MOST_SCALES = 3
 # Views through which an element is still found by its row and column.
 TRANSPOSING = ("reshape", "transpose")
+# A value that is put among so many others is computed for each of them, for nothing.
+MOST_AROUND = 4
 # Longer expressions are cut, so that shader compilers stay quick.
 MAX_OPS = 96
 # Where joined values are joined again, kernels choose between up to so many places.
@@ -59,14 +68,15 @@ class Tree:
     """What it takes to compute an element from values in memory.
 
     `lone` are leaves of one element that take a binding all the same, `shared` says whether there
-    are others, which share one. `views` are the views on the longest path, `pieces` the places that
-    elements of joined values may come from.
+    are others, which share one. `effort` is the arithmetic, in cheap operations, `views` are the
+    views on the longest path, `pieces` the places that elements of joined values may come from.
     """
 
     leaves: frozenset[str]
     lone: frozenset[str]
     ops: int
     cheap: bool
+    effort: int = 0
     views: int = 0
     pieces: int = 0
     shared: bool = False
@@ -123,6 +133,9 @@ class _Choice:
     def is_bound(self) -> bool:
         return any(_takes_one_binding_each(n) for n in self._direct_readers(self._value))
 
+    def is_joined_operand(self) -> bool:
+        return self._value.name in self._chooser.joined_operands
+
     def is_no_computation(self) -> bool:
         return not isinstance(lowering(self._node), Pointwise | Indirect)
 
@@ -143,15 +156,33 @@ class _Choice:
         tree = self._tree
         return tree.cheap and tree.ops <= CHEAP_OPS and len(tree.leaves) <= CHEAP_LEAVES
 
+    def is_worth_repeating(self) -> bool:
+        """Does computing it for each reader cost less than storing it? They load what it is made
+        of instead of itself, which must not be more."""
+        readers, tree = len(self._readers), self._tree
+        loads_as_much = len(tree.leaves) == 1 and not self.is_repeated()
+        return loads_as_much and tree.effort * readers <= OPS_PER_BYTE * WORD
+
     def has_several_readers(self) -> bool:
-        return len(self._readers) > 1
+        """Or one that reads elements more than once? Parts of it do not count, unless a product
+        can make the whole."""
+        ends = self._value.name in self._chooser.ends_of_products
+        if ends and len(self._readers) > 1:
+            return True
+        return sum(count for _, count in self._ways) > self._value.type.size
 
     def is_repeated(self) -> bool:
-        return any(iterations(n) > self._value.type.size for n in self._readers)
+        size = self._value.type.size
+        return any(n > size or iterations(node) > MOST_AROUND * size for node, n in self._ways)
+
+    @cached_property
+    def _ways(self) -> list[tuple[Node, int]]:
+        return self._flow.reads(self._value, self._chooser.passes_on)
 
     @cached_property
     def _readers(self) -> list[Node]:
-        return list({id(node): node for node in self._flow.readers(self._value)}.values())
+        found = self._flow.readers(self._value, self._chooser.passes_on)
+        return list({id(node): node for node in found}.values())
 
     @property
     def _tree(self) -> Tree:
@@ -207,14 +238,16 @@ RULES: tuple[tuple[Reason, Callable[[_Choice], bool]], ...] = (
     (Reason(True, "it is behind many views or joins"), _Choice.is_far),
     (Reason(False, "its reader computes it from one binding"), _Choice.is_bound_cheaply),
     (Reason(True, "its reader binds stored operands only"), _Choice.is_bound),
+    (Reason(True, "a product loads it, of parts that are nowhere else"), _Choice.is_joined_operand),
     (Reason(False, "it is a view, or depends on indices alone"), _Choice.is_no_computation),
     (Reason(False, "its reader computes it from as few loads"), _Choice.is_cheap_operand),
     (Reason(True, "its reader loads each element many times"), _Choice.is_operand),
     (Reason(True, "it is the last step of a product's epilogue"), _Choice.ends_product),
     (Reason(False, "it is computed where its only reader needs it"), _Choice.is_read_once),
     (Reason(False, "few cheap operations are repeated at each use"), _Choice.is_light),
-    (Reason(True, "several ops read it"), _Choice.has_several_readers),
+    (Reason(False, "computing it again costs less than storing it"), _Choice.is_worth_repeating),
     (Reason(True, "one op reads each element many times"), _Choice.is_repeated),
+    (Reason(True, "several ops read it"), _Choice.has_several_readers),
 )
 # Decided later than by a rule: when a reader turns out to be too large without it.
 CUT = Reason(True, "an expression of its reader would be too large")
@@ -227,21 +260,28 @@ class _Chooser:
         self.in_arenas = _in_arenas(flow)
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
+        self.joined_operands: set[str] = set()
         self._alone = flow.alone
         self._reasons: dict[str, Reason] = {}
         self._cuts = 0
 
     def run(self) -> dict[str, Reason]:
         for node in self.flow.graph.nodes:
+            if isinstance(lowering(node), Pointwise) and self._ends_product(node):
+                self.ends_of_products.add(node.output.name)
+        self.joined_operands = joined_operands(self.flow)
+        for node in self.flow.graph.nodes:
             if computes_by_element(node) or moves(node):
-                if isinstance(lowering(node), Pointwise) and self._ends_product(node):
-                    self.ends_of_products.add(node.output.name)
                 self.trees[node.output.name] = self._cut(node, _is_large)
             for value in node.outputs:
                 choice = _Choice(self, node, value)
                 self._reasons[value.name] = next(r for r, applies in RULES if applies(choice))
         self._fit_bindings()
         return self._reasons
+
+    def passes_on(self, node: Node) -> bool:
+        """Does it only say where elements come from, and is not stored for its readers?"""
+        return moves(node) and node.output.name not in self.joined_operands
 
     def _fit_bindings(self) -> None:
         """Cut what any single kernel cannot bind: operands of products are not cut before.
@@ -308,11 +348,13 @@ class _Chooser:
         lower = lowering(node)
         least = 1 if isinstance(lower, Join) else 0
         cheap = lower.cheap if isinstance(lower, Pointwise) else True
+        effort = own if cheap else DEAR_OP
         return Tree(
             frozenset().union(*(part.leaves for part in parts)),
             frozenset().union(*(part.lone for part in parts)),
             own + sum(part.ops for part in parts),
             cheap and all(part.cheap for part in parts),
+            effort + sum(part.effort for part in parts),
             1 - own + max((part.views for part in parts), default=0),
             sum(max(least, part.pieces) for part in parts),
             any(part.shared for part in parts),

@@ -25,6 +25,7 @@ from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.prepare.flatten_joins import flatten_joins
 from wgcc.schedule.prepare.group_ids import add_onto, group_ids
+from wgcc.schedule.prepare.join_products import join_products
 from wgcc.schedule.prepare.own_carries import own_carries
 from wgcc.schedule.prepare.own_gradients import own_gradients
 from wgcc.schedule.prepare.pack_results import pack_results
@@ -66,7 +67,7 @@ def _prepared(graph: Graph, layout: Layout) -> Graph:
 
 
 def _with_rules(graph: Graph) -> Graph:
-    flat = prune(add_onto(turn_products(flatten_joins(graph))))
+    flat = prune(add_onto(turn_products(flatten_joins(join_products(graph)))))
     return map_bodies(_once_more(_rewritten(flat, _RULES)), _with_rules)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wgcc.schedule.codegen.index import Index
 from wgcc.wasm.encoding.encoder import V128
 from wgcc.wasm.kernels.expressions import Expressions
@@ -68,27 +70,42 @@ class MemoryAccess(Expressions):
         return inside if self.positions.stride(inside.index) == 1 else None
 
     def _load_inside(self, storage: Storage, index: Index, choice: Choice) -> Held:
-        """One load where all lanes are inside, else lane by lane."""
-        depth = self.scopes.depth
+        """One load where all lanes are inside, or all outside; else lane by lane."""
+        f, depth, condition = self.f, self.scopes.depth, choice.condition
         self.scopes.spend(2 * NEAR, depth)
-        parts = []
-        for near in (True, False):
-            with self.scopes.inside(conditional=True) as scope:
-                if near:
-                    self._load_vector(storage, choice.index)
-                else:
-                    self._gather(storage, self.resolved(index), None)
-            parts.append(scope.body)
-        self.push(choice.condition, choice.condition.lanes)
-        if choice.condition.lanes > 1:
-            self.f.emit("i32x4.all_true")
-        self.f.if_(V128)
-        self.f.code += parts[0]
-        self.f.else_()
-        self.f.code += parts[1]
-        local = self.f.end().local("x", V128)
-        self.f.set(local)
+        inside = self._code_of(lambda: self._load_vector(storage, choice.index))
+        apart = self._code_of(lambda: self._gather(storage, self.resolved(index), None))
+        self._when(condition, "i32x4.all_true")
+        f.code += inside
+        f.else_()
+        if storage.unit == WORD and index.is_variable:
+            outside = self._code_of(lambda: self._load_first(storage))
+            self._when(condition, "v128.any_true")
+            f.code += apart
+            f.else_()
+            f.code += outside
+            f.end()
+        else:
+            f.code += apart
+        local = f.end().local("x", V128)
+        f.set(local)
         return Held(storage.kind, LANES, local, depth=depth)
+
+    def _code_of(self, load: Callable[[], None]) -> bytearray:
+        """The code of a load that is made under a condition."""
+        with self.scopes.inside(conditional=True) as scope:
+            load()
+        return scope.body
+
+    def _when(self, condition: Held, test: str) -> None:
+        self.push(condition, condition.lanes)
+        if condition.lanes > 1:
+            self.f.emit(test)
+        self.f.if_(V128)
+
+    def _load_first(self, storage: Storage) -> None:
+        """The first element of a tensor, for all lanes."""
+        self.f.get(storage.local).emit("v128.load32_splat")
 
     def _load_vector(self, storage: Storage, index: Index) -> None:
         offset = self.positions.address(storage.local, index, unit=storage.unit)

@@ -7,6 +7,7 @@ by a known number of elements from lane to lane, or else is computed lane by lan
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from wgcc.schedule.codegen.index import Atom, Index, Quotient, Variable
 from wgcc.wasm.encoding.encoder import I32, V128
@@ -68,12 +69,12 @@ class Positions:
         return total
 
     def divisors(self, index: Index) -> set[int]:
-        """What a variable that steps is divided by."""
+        """What a variable that steps is divided by: rows so long need no division."""
         found: set[int] = set()
         for atom, _ in index.terms:
             if not isinstance(atom, Variable):
                 if any(self._of(v).steps for v in atom.dividend.variables()):
-                    found.add(atom.divisor)
+                    found.add(gcd(atom.divisor, atom.dividend.offset))
                 found |= self.divisors(atom.dividend)
         return found
 

@@ -1,5 +1,5 @@
-// d.cell.slice_4
-// from loops.wg:14
+// d.state1
+// from loops.wg:15
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: d.cell.c f32[2, 5], then d.state1 f32[2, 5]
 //   x1: d.cell.h f32[2, 5]
@@ -7,14 +7,12 @@
 //   x2: d.out.reshape f32[12, 5]
 //   x3: cell.output.all f32[6, 2, 5], then cell.tanh_2.all f32[6, 2, 5], then cell.forget.all f32[6, 2, 5]
 //   y0: d.cell.c_2 f32[2, 5]
-//   y1: d.cell.slice_4 f32[2, 5]
 @group(0) @binding(0) var<storage, read_write> x0: array<f32, 10>;
 @group(0) @binding(1) var<storage, read_write> x1: array<f32, 10>;
 @group(0) @binding(2) var<uniform> round0: vec4u;
 @group(0) @binding(3) var<storage, read_write> x2: array<f32, 60>;
 @group(0) @binding(4) var<storage, read> x3: array<f32, 420>;
 @group(0) @binding(5) var<storage, read_write> y0: array<f32, 10>;
-@group(0) @binding(6) var<storage, read_write> y1: array<f32, 10>;
 
 const OUTER = 10u;
 const WORKGROUP = 64u;
@@ -37,11 +35,6 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let add_1 = (x_0 + mul_1);
   let x_5 = x3[round0.x * 10u + o + 60u];
   let mul_2 = (add_1 * x_5);
-  let mul_3 = (add_0 * x_4);
-  let sub_1 = (1.0f - x_3);
-  let mul_4 = (x_3 * sub_1);
-  let mul_5 = (mul_3 * mul_4);
   y0[o] = add_1;
   x0[o] = mul_2;
-  y1[o] = mul_5;
 }

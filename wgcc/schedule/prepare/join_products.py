@@ -1,0 +1,154 @@
+"""Matrix products that belong together become one: sums of products, and products of one tensor
+with several parameters. Kernels load joined operands from where their parts are.
+
+a @ b + c @ d is one product over the joined inner axis, so that its results are moved once. x @ b
+and x @ c, where nothing follows that one kernel could do to the results of one, load x once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ops.registry import Pointwise
+from wgcc.passes.rewrite import Rewrite
+from wgcc.schedule.dataflow import Flow, lowering
+
+# Each takes two bindings of the eight that a kernel has, and one is for the result.
+MOST = 3
+# Parts that vectors of four do not fill would be loaded one element at a time.
+VECTOR = 4
+
+
+def join_products(graph: Graph) -> Graph:
+    return _sums_of_products(_products_of_one(graph))
+
+
+def _sums_of_products(graph: Graph) -> Graph:
+    rewrite, flow = Rewrite(graph), Flow.of(graph)
+    for node in graph.nodes:
+        terms = _terms(flow, node) if node.op == "add" and not _is_term(flow, node) else []
+        products = {term.name: found for term in terms if (found := _product(flow, term))}
+        if _may_be_summed(products.values()):
+            rewrite.replace(node, lambda: [_joined_sum(rewrite, node, terms, products)])  # noqa: B023
+        else:
+            rewrite.keep(node)
+    return rewrite.finish()
+
+
+def _is_term(flow: Flow, node: Node) -> bool:
+    """Is it an addition that only another one uses?"""
+    return node.op == "add" and [n.op for n in _uses(flow, node.output)] == ["add"]
+
+
+def _terms(flow: Flow, node: Node) -> list[Value]:
+    """The terms of a sum of sums, in order."""
+    pending, found = [node.output], list[Value]()
+    while pending:
+        value = pending.pop()
+        inner = flow.producers.get(value.name)
+        if inner is not None and (inner is node or _is_term(flow, inner)):
+            pending += inner.inputs[::-1]
+        else:
+            found.append(value)
+    return found
+
+
+def _product(flow: Flow, term: Value) -> Node | None:
+    """The product that a term is, perhaps in another shape, if nothing else uses it."""
+    node = flow.producers.get(term.name)
+    while node is not None and len(_uses(flow, node.outputs[0])) == 1:
+        if node.op == "matmul":
+            return node if node.output.type.rank == 2 else None
+        if node.op != "reshape":
+            return None
+        node = flow.producers.get(node.inputs[0].name)
+    return None
+
+
+def _uses(flow: Flow, value: Value) -> list[Node]:
+    """Who reads it: a result of the entry is read once more."""
+    found = flow.consumers.get(value.name, [])
+    return [*found, *found] if value.name in flow.results else found
+
+
+def _may_be_summed(products: Iterable[Node]) -> bool:
+    found = list(products)
+    shapes = {node.output.shape for node in found}
+    inner = [node.inputs[0].shape[-1] for node in found]
+    return 2 <= len(found) <= MOST and len(shapes) == 1 and _fill_vectors(inner)
+
+
+def _fill_vectors(sizes: list[int]) -> bool:
+    return all(size % VECTOR == 0 for size in sizes)
+
+
+def _joined_sum(
+    rewrite: Rewrite, node: Node, terms: list[Value], products: dict[str, Node]
+) -> Value:
+    b = rewrite.builder
+    parts = [rewrite.updated(product).inputs for product in products.values()]
+    left = b.apply("concat", *(a for a, _ in parts), axis=1)
+    right = b.apply("concat", *(c for _, c in parts), axis=0)
+    total = b.apply("matmul", left, right)
+    total = b.apply("reshape", total, shape=node.output.shape)
+    for term in terms:
+        if term.name not in products:
+            total = b.apply("add", rewrite.current(term), total)
+    return total
+
+
+def _products_of_one(graph: Graph) -> Graph:
+    rewrite, flow = Rewrite(graph), Flow.of(graph)
+    together = _together(flow)
+    for node in graph.nodes:
+        products = together.get(node.outputs[0].name)
+        if products is None:
+            rewrite.keep(node)
+        elif products[0] is node:
+            for product, value in zip(products, _joined_columns(rewrite, products), strict=True):
+                rewrite.put(product.output, value)
+    return rewrite.finish()
+
+
+def _together(flow: Flow) -> dict[str, list[Node]]:
+    """For each product that is computed together with others, all of them."""
+    sources = {value.name for value in flow.graph.params}
+    found: dict[str, list[Node]] = {}
+    for node in flow.graph.nodes:
+        if _is_plain_product(node) and node.inputs[1].name in sources:
+            found.setdefault(node.inputs[0].name, []).append(node)
+    found = {n: [p for p in group if not _has_epilogue(flow, p)] for n, group in found.items()}
+    groups = (group for group in found.values() if 2 <= len(group) <= MOST)
+    fitting = (g for g in groups if _fill_vectors([node.output.shape[1] for node in g]))
+    return {node.output.name: group for group in fitting for node in group}
+
+
+def _is_plain_product(node: Node) -> bool:
+    return node.op == "matmul" and node.output.type.rank == 2 and node.output.shape[0] > 1
+
+
+def _has_epilogue(flow: Flow, product: Node) -> bool:
+    """Would its kernel go on computing with its results?"""
+    value = product.output
+    while [node.op for node in _uses(flow, value)] == ["reshape"]:
+        value = _uses(flow, value)[0].output
+    uses = (*_uses(flow, value), *_uses(flow, product.output))
+    return value.name in flow.results or any(isinstance(lowering(n), Pointwise) for n in uses)
+
+
+def _joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
+    b, first = rewrite.builder, products[0]
+    with b.at(first.span, first.output.name):
+        weights = [rewrite.current(node.inputs[1]) for node in products]
+        right = b.apply("concat", *weights, axis=1)
+        whole = b.apply("matmul", rewrite.current(first.inputs[0]), right)
+        return list(_columns(b, whole, [weight.shape[1] for weight in weights]))
+
+
+def _columns(b: Builder, whole: Value, widths: list[int]) -> Iterable[Value]:
+    start, rows = 0, whole.shape[0]
+    for width in widths:
+        yield b.apply("slice", whole, starts=(0, start), sizes=(rows, width), steps=(1, 1))
+        start += width
