@@ -122,6 +122,23 @@ def test_text_is_what_a_person_would_write() -> None:
     assert "LSTM[6, 12](bidirectional = true)" in converted("lstm_dynamo").written.text
 
 
+def test_weights_of_one_byte_stay_bytes(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    bytes_ = generator.integers(-128, 128, (16, 8)).astype(np.int8)
+    held = {"w": bytes_, "s": generator.uniform(0.01, 0.02, 8).astype(np.float32)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["f"], axis=1),
+        helper.make_node("MatMul", ["x", "f"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(array, name) for name, array in held.items()]
+    model = model_of(nodes, {"x": [4, 16]}, ["y"], initializer=tensors)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    found = convert_file(tmp_path / "m.onnx", Wishes())
+    assert "frozen param" in found.written.text and ": i8[16, 8] ~ external" in found.written.text
+    assert found.written.weights["w"].dtype == np.int8
+    assert build(tmp_path / "m.onnx", found).differences[0].largest < 1e-4
+
+
 def test_corrections_are_trained_alone(tmp_path: Path) -> None:
     found = converted("gpt", training=Training(lora=("*.attn.*",), rank=2))
     assert 'replace "h.*.attn.c_attn", "h.*.attn.c_proj" with Lora(rank = 2)' in found.written.text

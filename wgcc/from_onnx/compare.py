@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted
 from wgcc.lazy_numpy import Array, np
 
@@ -73,23 +74,40 @@ def _element_types(model: Any) -> dict[str, Any]:
 
 
 def run_onnx(model: Any, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
-    """The outputs by name, and what computed them: onnxruntime, or ONNX's own reference."""
+    """The outputs by name, and what computed them.
+
+    That is onnxruntime; ONNX's own reference where it is not installed, or refuses the file.
+    """
     names = [port.name for port in model.graph.output]
     try:
-        import onnxruntime
-    except ImportError:
+        return dict(zip(names, _by_onnxruntime(model, names, inputs), strict=True)), "onnxruntime"
+    except Exception as refused:
         from onnx.reference import ReferenceEvaluator
 
-        with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(model).run(names, dict(inputs))
+        try:
+            with np.errstate(all="ignore"):
+                found = ReferenceEvaluator(model).run(names, dict(inputs))
+        except Exception as error:
+            raise WgError(
+                f"the model cannot be run for a comparison: onnxruntime: {_line(refused)}; "
+                f"ONNX's reference: {_line(error)}"
+            ) from None
         return dict(zip(names, found, strict=True)), "onnx.reference"
+
+
+def _by_onnxruntime(model: Any, names: list[str], inputs: Mapping[str, Array]) -> list[Array]:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    found = session.run(names, dict(inputs))
-    return dict(zip(names, found, strict=True)), "onnxruntime"
+    return list(session.run(names, dict(inputs)))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def differences(

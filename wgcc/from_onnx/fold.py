@@ -16,6 +16,8 @@ LARGEST_RESULT = 1 << 27
 RANDOM = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli")
 # Operators whose output is the size that a number in an operand says.
 SIZED = ("ConstantOfShape", "Expand", "Tile", "Range", "Resize", "Pad", "OneHot", "Upsample")
+# Weights of one byte stay so.
+KEPT = ("DequantizeLinear",)
 INNER = ("Loop", "Scan", "If")
 
 
@@ -35,7 +37,7 @@ def fold(
 
 
 def _is_foldable(node: Any) -> bool:
-    return node.op_type not in RANDOM and node.op_type not in INNER
+    return node.op_type not in (*RANDOM, *INNER, *KEPT)
 
 
 def _shape(node: Any, operand: Operand | None) -> list[Constant]:

@@ -9,6 +9,7 @@ from wgcc.from_onnx.rules import (
     norms,
     positions,
     products,
+    quantised,
     recurrent,
     reductions,
     resizing,
@@ -20,7 +21,7 @@ from wgcc.from_onnx.rules.rule import Rule
 
 _FAMILIES = (
     elementwise, shapes, products, reductions, norms, images, indexing,
-    recurrent, resizing, scatter, signals, positions,
+    recurrent, resizing, scatter, signals, positions, quantised,
 )  # fmt: skip
 
 # By domain ("" is ONNX's own) and operator.
