@@ -12,7 +12,7 @@ import pytest
 
 import line_bundle
 import line_twin
-from web_stacks import add_web_files, run_job, run_node, tool
+from web_stacks import JOBS, add_web_files, build_web, run_job, run_node, tool
 from wgcc.cli.stacks import StackError, _program
 
 STACKS = ["node", "deno", "chrome", "firefox"]
@@ -128,11 +128,16 @@ def test_pages_without_a_gpu_train(bundle: Path) -> None:
     assert seen["noWasmButSoftware"]["kind"] == "webgpu"
 
 
-def test_page_in_firefox_trains_from_disk(bundle: Path) -> None:
+def test_page_in_firefox_trains_from_disk(tmp_path: Path) -> None:
+    bundle = build_web(JOBS / "iris.wg", tmp_path / "iris")
     seen = run_node("firefox.mjs", str(bundle / "index.html"), _program("firefox"))
-    assert seen["status"] == "4 parameters, on your CPU (WebAssembly): no GPU was found"
+    assert seen["status"] == "131 parameters, on your CPU (WebAssembly): no GPU was found"
     assert seen["loss"] > 0
     assert seen["replies"] > 10, "it runs in no worker"
+    # A person's table, too.
+    assert seen["rows"] == "table.csv: 16 rows to learn from, and 4 rows held out"
+    assert "decimal comma" in seen["notes"]
+    assert (seen["cells"], seen["learned"] > 0) == ("0,5 0 0,0 1 u", True)
 
 
 def damaged(folder: Path, name: str) -> Path:

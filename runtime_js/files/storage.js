@@ -7,6 +7,8 @@ import { restore, save } from './checkpoint.js';
 
 const DATABASE = 'wgcc';
 const STORE = 'checkpoints';
+/** How long browsers take that decide by themselves, at most. */
+const ANSWER_MS = 200;
 
 /**
  * Stores a checkpoint in the browser; returns whether the browser promised not to evict it.
@@ -15,7 +17,14 @@ const STORE = 'checkpoints';
 export async function store(session, key = session.plan.model.name) {
   const bytes = await save(session);
   await inStorage('readwrite', checkpoints => checkpoints.put(bytes, key));
-  return (await globalThis.navigator?.storage?.persist?.()) ?? false;
+  return isKept();
+}
+
+/** Firefox asks the user, who may never answer: nobody waits for that, least of all the model. */
+async function isKept() {
+  const asked = globalThis.navigator?.storage?.persist?.();
+  const waited = new Promise(resolve => setTimeout(resolve, ANSWER_MS, false));
+  return (await Promise.race([asked, waited])) ?? false;
 }
 
 /**
