@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -34,7 +35,9 @@ def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert playground["csv"].startswith("30 points from mine.csv.")
     assert playground["empty"] == [False, True], "nothing to learn from, and it says so"
     assert playground["last"] < playground["first"] / 3
-    assert playground["acc"] > 90
+    assert playground["acc"] > 90 and playground["wide"] is False
+    for page in (sin, playground):
+        assert re.fullmatch(r"[\d,]+(\.\d+)?", page["speed"]), page["speed"]
     chargpt = seen["chargpt"]
     assert chargpt["untrained"].startswith("And God said, ")
     assert chargpt["last"] < chargpt["first"] - 0.5

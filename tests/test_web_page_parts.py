@@ -51,6 +51,7 @@ def test_training(seen: dict[str, Any]) -> None:
 def test_fields(seen: dict[str, Any]) -> None:
     fields = seen["fields"]
     assert fields["takes"] == "Takes 4 numbers."
+    assert fields["cut"] == [], "numbers that their fields are too narrow for"
     assert fields["labels"] == ["sepal length", "sepal width", "petal length", "petal width"]
     assert float(fields["field"]) == pytest.approx(float(fields["slider"]))
     assert fields["bars"] == ["setosa", "versicolor", "virginica"]

@@ -160,7 +160,7 @@ $('start').onclick = async () => {
       $('step').textContent = step;
       $('loss').textContent = loss.toPrecision(3);
       $('acc').textContent = `${Math.round(100 * outputs.acc)} %`;
-      $('speed').textContent = (1000 / ms).toPrecision(3);
+      $('speed').textContent = speedText(1000 / ms);
       plot($('plot'), [history], { log: true });
       await show();
     }

@@ -87,7 +87,7 @@ $('start').onclick = async () => {
       if (history.length > 400) history.splice(0, 100);
       $('step').textContent = step;
       $('loss').textContent = loss.toPrecision(3);
-      $('speed').textContent = (1000 / ms).toPrecision(3);
+      $('speed').textContent = speedText(1000 / ms);
       plot($('plot'), [history], { log: true });
       await show();
     }

@@ -45,7 +45,7 @@ function makeField(name, { low, high }, isFraction, parent, changed) {
   return {
     value: () => Number(field.value),
     set(value) {
-      field.value = +value.toPrecision(7);
+      field.value = +value.toPrecision(6);
       slider.value = value;
     },
   };

@@ -128,3 +128,7 @@ function shortNumber(value) {
   const isLong = size >= 1e4 || (size > 0 && size < 1e-3);
   return isLong ? value.toExponential(0) : `${+value.toPrecision(2)}`;
 }
+
+/** Steps a second, for people: `1,190`, `23.4`. */
+const speedText = perSecond =>
+  (+perSecond.toPrecision(3)).toLocaleString('en', { maximumFractionDigits: 2 });

@@ -77,6 +77,7 @@ async function sin() {
     last,
     drawn: Math.max(...(await losses()).slice(later.length + 1)),
     noise: await page.textContent('#amount'),
+    speed: await page.textContent('#speed'),
     wide: await page.evaluate(() => document.documentElement.scrollWidth > innerWidth),
   };
   await page.click('#start');
@@ -235,10 +236,12 @@ async function playground() {
   const [first, ...later] = await losses();
   const last = later.at(-1);
   const acc = await number('acc');
+  const speed = await page.textContent('#speed');
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
-  return { csv, empty, first, last, acc, ...(await close(on, 'playground')) };
+  return { csv, empty, first, last, acc, speed, wide, ...(await close(on, 'playground')) };
 }
 
 async function chargpt() {

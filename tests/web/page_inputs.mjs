@@ -14,6 +14,9 @@ export async function fields() {
   });
   const found = { takes: await text(page, 'takes') };
   found.labels = await page.$$eval('#inputs label', all => all.map(one => one.textContent));
+  found.cut = await page.$$eval('#inputs input[type=number]', all =>
+    all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.value),
+  );
   const before = await text(page, 'outputs');
   await page.focus('#inputs input[type=range]');
   for (let i = 0; i < 40; i++) await page.keyboard.press('ArrowRight');
