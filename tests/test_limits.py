@@ -152,8 +152,8 @@ model Attending {
 
 @pytest.mark.parametrize(
     ("entry", "wanted"),
-    # 16 keys and values of 16 vec4f each; an offset; 16 vec4f of statistics.
-    [("go", 8192), ("moved", 8192 + 16), ("learn", 8192 + 256)],
+    # Two tiles of 4,608 bytes and one of 1,152; an offset takes 16.
+    [("go", 10_368), ("moved", 10_368 + 16), ("learn", 10_368)],
 )
 def test_workgroup_memory_is_counted_in_bytes(entry: str, wanted: int, tmp_path: Path) -> None:
     path = tmp_path / "m.wg"
