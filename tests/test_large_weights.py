@@ -202,3 +202,7 @@ def test_a_model_without_self_test_is_compared_with_numpy(
 
     monkeypatch.setattr(selftest, "make_large_selftest", changed)
     assert main(["verify", str(tmp_path / "b"), "--on", "wasm"]) == 3
+    # A source that does not make this bundle: the bundle is as good as before.
+    (tmp_path / "b" / "model.wg").write_text(MODEL.replace("300", "200"), encoding="utf-8")
+    assert main(["verify", str(tmp_path / "b"), "--on", "wasm"]) == 0
+    assert "none can be computed: compiling" in capsys.readouterr().err

@@ -82,7 +82,7 @@ def _on_python(
     if stack == "wasm":
         device, profile = "wasm", None
     # Before the model takes its memory.
-    test = _large_selftest(bundle, sizes)
+    test = _large_selftest_or_none(bundle, sizes)
     with wgcc_runtime.load(bundle, device=device, profile=profile, on_bytes=Loading()) as model:
         results = wgcc_runtime.run_selftest(model, test)
         where = f"{model.device_name}, {model.profile_name} kernels"
@@ -91,6 +91,16 @@ def _on_python(
         for r in results
     ]
     return _report(stack, where, outputs)
+
+
+def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
+    """A bundle may lack a part of its source, or options that it was built with."""
+    try:
+        return _large_selftest(bundle, sizes)
+    except WgError as error:
+        problems = [item.message for item in error.diagnostics][:1] or [str(error)]
+        say(f"no self-test is recorded, and none can be computed: {problems[0]}", style="dim")
+        return None
 
 
 def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:

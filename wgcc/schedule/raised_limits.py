@@ -17,7 +17,7 @@ MOST_NAMED = 4
 # Chromium grants 128, 256 or 512 MiB, 1 GiB, 2 GiB or 4 GiB for a binding, as the driver allows.
 WHERE = (
     "most desktop GPUs grant 2 to 4 GiB, many phones 128 or 256 MiB; where a device grants less, "
-    "the bundle runs as WebAssembly"
+    "a bundle with a twin runs as WebAssembly"
 )
 FIRST = "first used here"
 SMALLER = (
