@@ -106,6 +106,18 @@ def test_initial_values_have_the_same_bits(seed: int) -> None:
         assert answer["value"] == wanted.tobytes().hex(), case
 
 
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+def test_given_zeros_keep_their_sign(dtype: str) -> None:
+    lists = [[0.0], [-0.0], [-0.0, 0.0, -0.0]]
+    inits = [{"kind": "value", "values": values} for values in lists]
+    tensors = [{"init": init, "shape": [3], "dtype": dtype} for init in inits]
+    data = [{"tensor": tensor, "seed": 0, "name": "w"} for tensor in tensors]
+    answers = run_node("mirror.mjs", data={"draws": data})["draws"]
+    for init, answer in zip(inits, answers, strict=True):
+        wanted = initial_values(init, (3,), 0, "w", dtype)
+        assert answer["value"] == wanted.tobytes().hex(), init
+
+
 def test_random_words_and_orders() -> None:
     # More rows than are sorted between two pauses; equal keys are likely.
     counts = (1, 1000, 100_000)

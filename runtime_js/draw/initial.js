@@ -35,7 +35,8 @@ export async function initialValues({ init = { kind: 'zeros' }, shape, dtype }, 
     init.kind === 'value'
       ? givenValues(init, size, name)
       : DRAWS[init.kind]({ args: init.args ?? {}, shape, seed, name });
-  if (found === 0) return words;
+  // Not -0, whose word is another.
+  if (Object.is(found, 0)) return words;
   const valuesOf = slicesOf(found, seed, name);
   const isFine = await inSlices(size, (from, to) => {
     const first = (from * elementBytes(dtype)) / WORD_BYTES;

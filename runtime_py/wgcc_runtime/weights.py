@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
-import sys
+import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,14 @@ _TYPES = {
     "I8": "<i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "<u1", "BOOL": "?",
 }  # fmt: skip
 
-# Larger files are mapped into memory.
-MAPPED_BYTES = 64 << 20
+# Larger files are read tensor by tensor, which takes no second copy of them.
+LARGE_BYTES = 64 << 20
+# The format allows no longer header.
+MOST_HEADER = 100_000_000
 
 Facts = dict[str, Any]
 # The tensors of a file: name, and `dtype`, `shape` and `data` of each.
-Entries = list[tuple[str, Mapping[str, Any]]]
+Entries = Iterable[tuple[str, Mapping[str, Any]]]
 
 
 def save_weights(
@@ -82,15 +84,11 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
-    if not isinstance(source, bytes) and _is_mapped(Path(source)):
-        header, entries = _mapped(Path(source), what)
+    if not isinstance(source, bytes) and _is_large(Path(source)):
+        header, tensors = _read_large(Path(source), what)
     else:
-        data = source if isinstance(source, bytes) else _read(source)
-        header, entries = data, _deserialized(data, what)
-    try:
-        tensors = {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
-    except (ValueError, TypeError) as error:
-        raise _no_file(what, error) from None
+        header = source if isinstance(source, bytes) else _read(source)
+        tensors = _arrays(_deserialized(header, what), what)
     facts = _facts(header, what)
     if "crc32" in facts and facts["crc32"] != _crc(tensors):
         raise WgccError("weights", f"{what} is damaged: its checksum is wrong", what)
@@ -99,41 +97,50 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     return tensors, facts
 
 
-def _is_mapped(path: Path) -> bool:
-    """Large files are not read as a whole. (Windows could not replace one that is mapped.)"""
+def _is_large(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
-        return sys.platform != "win32" and path.stat().st_size > MAPPED_BYTES
+        return path.is_file() and path.stat().st_size > LARGE_BYTES
     return False
 
 
-def _mapped(path: Path, what: str) -> tuple[bytes, Entries]:
-    """The header, and the tensors as parts of the file, which are read when they are used."""
+def _read_large(path: Path, what: str) -> tuple[bytes, dict[str, Array]]:
+    """The header, and the tensors, each read into memory of its own.
+
+    Not mapped: a file that is overwritten later would change them, and a shorter one would end the
+    process with a bus error.
+    """
     try:
         with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = length.to_bytes(8, "little") + file.read(length)
-            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        # The library checks the header against the size of the file.
-        with safetensors.safe_open(path, "numpy"):
-            pass
+            header = _header(file, what)
+            # The library checks the header against the size of the file.
+            with safetensors.safe_open(path, "numpy"):
+                pass
+            return header, _arrays(_entries(file, header, what), what)
     except OSError as error:
-        text = f"cannot read {str(path)!r}: {_reason(error)}"
-        raise WgccError("weights", text, str(path)) from None
-    except (safetensors.SafetensorError, ValueError, OverflowError) as error:
+        raise _unreadable(path, error) from None
+    except safetensors.SafetensorError as error:
         raise _no_file(what, error) from None
-    data, start = memoryview(memory), len(header)
-    specs = parse_json(header[8:], what, length, "weights")
-    return header, [
-        (
-            name,
-            {
-                **spec,
-                "data": data[start + spec["data_offsets"][0] : start + spec["data_offsets"][1]],
-            },
-        )
-        for name, spec in specs.items()
-        if name != "__metadata__"
-    ]
+
+
+def _header(file: BufferedReader, what: str) -> bytes:
+    """The first bytes, with the length of the header in front. It may be any number."""
+    start = file.read(8)
+    length = int.from_bytes(start, "little")
+    if length > min(MOST_HEADER, os.fstat(file.fileno()).st_size - len(start)):
+        raise _no_file(what, f"its header cannot have {length} bytes")
+    return start + file.read(length)
+
+
+def _entries(file: BufferedReader, header: bytes, what: str) -> Entries:
+    specs = parse_json(header[8:], what, len(header), "weights")
+    for name, spec in specs.items():
+        if name != "__metadata__":
+            first, end = spec["data_offsets"]
+            data = np.empty(end - first, np.uint8)
+            file.seek(len(header) + first)
+            if file.readinto(data.data) != data.nbytes:
+                raise _no_file(what, "it became shorter while it was read")
+            yield name, {**spec, "data": data}
 
 
 def _deserialized(data: bytes, what: str) -> Entries:
@@ -144,7 +151,7 @@ def _deserialized(data: bytes, what: str) -> Entries:
     return found
 
 
-def _no_file(what: str, error: Exception) -> WgccError:
+def _no_file(what: str, error: Exception | str) -> WgccError:
     return WgccError("weights", f"{what} is not a safetensors file: {error}", what)
 
 
@@ -152,8 +159,18 @@ def _read(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        text = f"cannot read {str(path)!r}: {_reason(error)}"
-        raise WgccError("weights", text, str(path)) from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: str | Path, error: Exception) -> WgccError:
+    return WgccError("weights", f"cannot read {str(path)!r}: {_reason(error)}", str(path))
+
+
+def _arrays(entries: Entries, what: str) -> dict[str, Array]:
+    try:
+        return {name: _array(spec, f"{what}: `{name}`") for name, spec in entries}
+    except (ValueError, TypeError) as error:
+        raise _no_file(what, error) from None
 
 
 def _array(spec: Mapping[str, Any], what: str) -> Array:
