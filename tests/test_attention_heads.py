@@ -121,6 +121,10 @@ model Heads {
     -> (near: f32[2, 4, 1, 64], all: f32[2, 4, 1, 64]) {
     return attention(q, k, v, causal = true, offset = at, window = 100), attention(q, k, v)
   }
+  entry narrow(q: f32[1, 2, 1, 32], k: f32[1, 1, 300, 32], v: f32[1, 1, 300, 4], at: i32)
+    -> (y: f32[1, 2, 1, 4]) = attention(q, k, v, causal = true, offset = at)
+  entry deep(q: f32[1, 1, 5, 2700], k: f32[1, 1, 5, 2700], v: f32[1, 1, 5, 8])
+    -> (y: f32[1, 1, 5, 8]) = attention(q, k, v)
   entry alone(q: f32[1, 1, 1, 144], k: f32[1, 1, 40, 144], v: f32[1, 1, 40, 264])
     -> (y: f32[1, 1, 1, 264]) = attention(q, k, v)
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import wgcc_runtime
 from building import build
 from wgcc.compiler import compile_file
 from wgcc.errors import WgError
+from wgcc.schedule import limits
 from wgcc_runtime.errors import WgccError
 
 
@@ -160,6 +162,39 @@ def test_workgroup_memory_is_counted_in_bytes(entry: str, wanted: int, tmp_path:
     path.write_text(ATTENDING, encoding="utf-8")
     plan = compile_file(path, entries=[entry]).planned.plan
     assert plan["requires"]["limits"]["maxComputeWorkgroupStorageSize"] == wanted
+
+
+def test_more_workgroup_memory_than_every_device_grants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_WORKGROUP_BYTES", 10_368)
+    (found,) = refusal(tmp_path, ATTENDING).diagnostics.errors
+    assert found.code == "WG1001" and found.span.line == 7
+    assert "10,384 bytes of workgroup memory; every device grants 10,368" in found.message
+
+
+# Rows of queries (one: a step of decoding), heads of keys and of values.
+ATTENDED = """
+  entry moved_{name}(q: f32[2, {rows}, {k}], k: f32[1, 300, {k}], v: f32[1, 300, {v}], at: i32)
+    -> (y: f32[2, {rows}, {v}]) = attention(q, k, v, causal = true, offset = at)
+  entry slopes_{name}(q: f32[2, {rows}, {k}], k: f32[1, 300, {k}], v: f32[1, 300, {v}])
+    -> (dq: f32[2, {rows}, {k}], dk: f32[1, 300, {k}], dv: f32[1, 300, {v}]) =
+    grad(sum(attention(q, k, v) ** 2), (q, k, v))
+"""
+HEADS = (1, 4, 17, 32, 129, 272)
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_attention_takes_no_more_workgroup_memory_than_every_device_grants(
+    rows: int, tmp_path: Path
+) -> None:
+    heads = [*product(HEADS, HEADS), (4000, 64), (64, 4000), (4000, 4000)]
+    entries = [ATTENDED.format(name=f"{k}_{v}", rows=rows, k=k, v=v) for k, v in heads]
+    path = tmp_path / "m.wg"
+    path.write_text(f"model M {{{''.join(entries)}}}", encoding="utf-8")
+    for entry in compile_file(path, limits="default").schedule.entries.values():
+        found = max(d.launches["gpu"].kernel.workgroup_bytes for d in entry.dispatches)
+        assert found <= 16_384, entry.name
 
 
 def test_more_rounds_than_a_call_can_run(tmp_path: Path) -> None:

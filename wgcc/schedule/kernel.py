@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -34,6 +34,8 @@ WORD = 4
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
+# Workgroup memory that every device grants.
+MAX_WORKGROUP_BYTES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,11 @@ class WorkgroupVariable:
         return count * BYTES.get(self.element, WORD)
 
 
+def workgroup_bytes(shared: Iterable[WorkgroupVariable], constants: Mapping[str, int]) -> int:
+    """The workgroup memory of variables, each in units of 16 bytes, as WebGPU counts."""
+    return sum(-(-variable.bytes(constants) // 16) * 16 for variable in shared)
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A template and all it needs. Equal kernels are one file and one pipeline."""
@@ -140,9 +147,7 @@ class Kernel:
 
     @property
     def workgroup_bytes(self) -> int:
-        """The workgroup memory it takes, each variable in units of 16 bytes, as WebGPU counts."""
-        constants = dict(self.constants)
-        return sum(-(-variable.bytes(constants) // 16) * 16 for variable in self.shared)
+        return workgroup_bytes(self.shared, dict(self.constants))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     GPU,
     MAX_BINDINGS,
+    MAX_WORKGROUP_BYTES,
     MAX_WORKGROUPS,
     WORD,
     Buffer,
@@ -111,6 +112,13 @@ def _problems(dispatch: Dispatch) -> Iterable[tuple[str, str]]:
         yield (
             f"this needs {grid} workgroups along one axis; WebGPU runs at most {MAX_WORKGROUPS}",
             "make the batch smaller",
+        )
+    shared = max(launch.kernel.workgroup_bytes for launch in dispatch.launches.values())
+    if shared > MAX_WORKGROUP_BYTES:
+        yield (
+            f"this needs {shared:,} bytes of workgroup memory; every device grants "
+            f"{MAX_WORKGROUP_BYTES:,}",
+            "make the last axes of the tensors smaller",
         )
 
 

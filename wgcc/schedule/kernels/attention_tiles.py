@@ -6,13 +6,18 @@ so are results. Each thread has four rows of both: so few that all it keeps fits
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
-from wgcc.schedule.kernel import Launch, WorkgroupVariable
+from wgcc.schedule.kernel import (
+    MAX_WORKGROUP_BYTES,
+    Launch,
+    WorkgroupVariable,
+    workgroup_bytes,
+)
 from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, as_holes
 
 # Rows (or keys) of a thread, threads below each other, and what a workgroup takes of both sides.
@@ -68,20 +73,23 @@ class Shape:
         """Vectors that hold a chunk of the own rows, and weights after that."""
         return max(OWN * _odd(self.chunk), TILE * WEIGHTS_STRIDE)
 
-    @property
-    def other_area(self) -> int:
-        """The same for the other side; threads without a column read a bit further."""
-        added = (self.part(n) * n + self.across for n in (self.inner_4, self.width_4))
+    def other_area(self, sums: Iterable[int]) -> int:
+        """The same for the other side; threads without a column read a bit further.
+
+        `sums`: the vectors of each row that is added up. Others are shared by chunks only.
+        """
+        added = (self.part(n) * n + self.across for n in sums)
         return max(TILE * _odd(self.chunk), *added)
 
-    def constants(self) -> dict[str, int]:
+    def constants(self, loop: Loop) -> dict[str, int]:
         return {
             **{"ACROSS": self.across, "DOWN": DOWN, "THREADS": self.threads},
             **{"OWN": OWN, "TILE": TILE, "EACH": TILE // self.across},
             **{"CHUNK": self.chunk, "STRIDE": _odd(self.chunk), "WEIGHTS_STRIDE": WEIGHTS_STRIDE},
             **{"INNER_COLUMNS": self.columns(self.inner_4), "INNER_PART": self.part(self.inner_4)},
             **{"WIDTH_COLUMNS": self.columns(self.width_4), "WIDTH_PART": self.part(self.width_4)},
-            **{"OWN_AREA": self.own_area, "OTHER_AREA": self.other_area, "STATS": STATS},
+            **{"OWN_AREA": self.own_area, "OTHER_AREA": self.other_area(loop.sums)},
+            "STATS": STATS,
         }
 
     def work(self, loop: Loop, times: int) -> int:
@@ -164,7 +172,7 @@ def launch_tiles(
     launch = access.context.launch(
         f"{template}.wgsl.jinja",
         access.emitter,
-        constants={**sizes.constants(), **shape.constants(), "UNROLLED": times},
+        constants={**sizes.constants(), **shape.constants(loop), "UNROLLED": times},
         holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
         workgroup=(shape.threads, 1, 1),
         grid=grid,
@@ -174,11 +182,10 @@ def launch_tiles(
 
 
 def _areas(moving: bool) -> tuple[WorkgroupVariable, ...]:
-    offset = (WorkgroupVariable("shared_offset", "i32"),) if moving else ()
     return (
         WorkgroupVariable("own_tile", "vec4f", ("OWN_AREA",)),
         WorkgroupVariable("other_tile", "vec4f", ("OTHER_AREA",)),
-        *offset,
+        *_offset(moving),
     )
 
 
@@ -186,20 +193,21 @@ def _areas(moving: bool) -> tuple[WorkgroupVariable, ...]:
 ROW_TILE = WorkgroupVariable("row_tile", "vec4f", ("ACROSS", "WEIGHTS_STRIDE"))
 # Of each row that is shared: what the forward pass and `attention_stats` kept.
 STATS_TILE = WorkgroupVariable("stats_tile", "f32", ("TILE", "STATS"))
+# Of a workgroup that makes one row.
+ROW_AREAS = (
+    WorkgroupVariable("part_tile", "f32", ("THREADS", "PART_STRIDE")),
+    WorkgroupVariable("score_tile", "f32", ("THREADS",)),
+    WorkgroupVariable("group_tile", "vec2f", ("GROUPS",)),
+    WorkgroupVariable("result_tile", "vec4f", ("THREADS",)),
+)
 
 
 def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, bool]) -> Launch:
     """For decoding: a workgroup for each row, whose threads share the keys."""
     threads = next((n for most, n in ONE_ROW.items() if keys <= most), MOST_THREADS)
-    parts = min(MOST_PARTS, 1 << (sizes.inner_4.bit_length() - 1))
-    spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
-    shape = {
-        **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
-        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
-        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
-    }
+    shared = (*ROW_AREAS, *_offset(flags["moving"]))
+    shape = _one_row(sizes, threads, shared)
     grid = grid_of(sizes.pairs * sizes.shared)
-    offset = (WorkgroupVariable("shared_offset", "i32"),) if flags["moving"] else ()
     return access.context.launch(
         "attention_one_row.wgsl.jinja",
         access.emitter,
@@ -207,12 +215,30 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
         holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
         workgroup=(threads, 1, 1),
         grid=grid,
-        iterations=(-(-keys // threads) + 1) * (parts + 2 * spread + 1) + 3 * threads,
-        shared=(
-            WorkgroupVariable("part_tile", "f32", ("THREADS", "PART_STRIDE")),
-            WorkgroupVariable("score_tile", "f32", ("THREADS",)),
-            WorkgroupVariable("group_tile", "vec2f", ("GROUPS",)),
-            WorkgroupVariable("result_tile", "vec4f", ("THREADS",)),
-            *offset,
-        ),
+        iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
+        + 3 * threads,
+        shared=shared,
     )
+
+
+def _one_row(sizes: Sizes, threads: int, shared: tuple[WorkgroupVariable, ...]) -> dict[str, int]:
+    """As many threads share each key as workgroup memory allows."""
+    parts = min(MOST_PARTS, 1 << (sizes.inner_4.bit_length() - 1))
+    shape = _row_shape(sizes, threads, parts)
+    while workgroup_bytes(shared, shape) > MAX_WORKGROUP_BYTES:
+        parts //= 2
+        shape = _row_shape(sizes, threads, parts)
+    return shape
+
+
+def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:
+    spread = min(MOST_SPREAD, 1 << (sizes.width_4 - 1).bit_length())
+    return {
+        **{"THREADS": threads, "PARTS": parts, "PART_STRIDE": _odd(parts), "SPREAD": spread},
+        **{"GROUPS": threads // spread, "PART_VEC4": -(-sizes.inner_4 // parts)},
+        "WIDTH_COLUMNS": -(-sizes.width_4 // spread),
+    }
+
+
+def _offset(moving: bool) -> tuple[WorkgroupVariable, ...]:
+    return (WorkgroupVariable("shared_offset", "i32"),) if moving else ()

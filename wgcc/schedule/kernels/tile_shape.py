@@ -9,6 +9,7 @@ from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
+from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES
 
 # Rows or columns that are read from a tile at once.
 VECTOR = 4
@@ -20,8 +21,8 @@ SIDES = (128, 64, 32, 16, 8, 4, 2)
 DEPTHS, DEPTH = (16, 32, 64, 48, 24, 20, 13, 12, 10, 8), 16
 # Of these, whole sectors of memory; so many are tried.
 SECTOR, MOST_DEPTHS = 8, 4
-# Workgroup memory that WebGPU grants, and threads. Subgroups of some GPUs have 64 lanes.
-MEMORY, MAX_THREADS, MIN_THREADS, SUBGROUP = 16_384, 256, 64, 32
+# Threads that WebGPU grants. Subgroups of some GPUs have 64 lanes.
+MAX_THREADS, MIN_THREADS, SUBGROUP = 256, 64, 32
 # Elements of an operand that a thread loads for a tile: more would take too many registers.
 MAX_LOADS = 16
 # Words that may pad a row of a tile; short ones have more room.
@@ -128,7 +129,7 @@ def _depths(inner: int) -> list[int]:
 
 def _fits(tile: Tile) -> bool:
     loaded = max(tile.rows, tile.cols) * tile.tk
-    is_small = loaded <= MAX_LOADS * tile.threads and _memory(tile) <= MEMORY
+    is_small = loaded <= MAX_LOADS * tile.threads and _memory(tile) <= MAX_WORKGROUP_BYTES
     return is_small and tile.tk % tile.slices == 0
 
 
