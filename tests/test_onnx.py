@@ -180,7 +180,7 @@ def model_of(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **mor
     ports = [helper.make_tensor_value_info(name, 1, shape) for name, shape in inputs.items()]
     results = [helper.make_tensor_value_info(name, 1, [None] * 2) for name in outputs]
     graph = helper.make_graph(nodes, "g", ports, results, **more)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
 
 def refused(path: Path, **wishes: Any) -> str:
@@ -251,6 +251,79 @@ def test_hostile_files_are_refused(name: str, tmp_path: Path) -> None:
     make, message = DAMAGES[name]
     make(tmp_path / "m.onnx")
     assert message in refused(tmp_path / "m.onnx")
+
+
+def test_shared_weights_stay_one(tmp_path: Path) -> None:
+    """Rounds of a loop that read one matrix train one matrix."""
+    matrix = numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["h", "w"], ["z"]),
+            helper.make_node("Tanh", ["z"], ["h2"]),
+            helper.make_node("Identity", ["c"], ["c2"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("h", 1, [2, 4]),
+        ],
+        [
+            helper.make_tensor_value_info("c2", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("h2", 1, [2, 4]),
+        ],
+    )
+    rounds = numpy_helper.from_array(np.array(3), "n")
+    node = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    model = model_of([node], {"x": [2, 4]}, ["y"], initializer=[matrix, rounds])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    found = convert_file(tmp_path / "m.onnx", Wishes(training=Training("all", "mse")))
+    assert {name: array.size for name, array in found.written.weights.items()} == {"w": 16}
+    assert build(tmp_path / "m.onnx", found).differences[0].largest < 1e-5
+
+
+def test_names_of_a_file_are_no_code(tmp_path: Path) -> None:
+    """Names with line breaks, names of sizes, keywords and the model's own names."""
+    nodes = [
+        helper.make_node("Relu", ["target"], ["a"], name="t\n    y = 7.0"),
+        helper.make_node("Exp", ["a"], ["forward"], name="m\n/b"),
+        helper.make_node("Add", ["forward", "batch"], ["return"]),
+    ]
+    inputs = {"target": ["batch", 3], "batch": ["batch", 3]}
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_of(nodes, inputs, ["return"]).SerializeToString())
+    found = convert_file(path, Wishes(sizes={"batch": 2}, training=Training(None)))
+    assert "7.0" not in found.written.text.replace("// t     y = 7.0", "")
+    assert build(path, found).differences[0].largest < 1e-5
+
+
+def test_endless_work_is_refused(tmp_path: Path) -> None:
+    def function(number: int) -> Any:
+        inner = "Relu" if number == 0 else f"f{number - 1}"
+        domain = "" if number == 0 else "own"
+        calls = [
+            helper.make_node(inner, ["x"], ["a"], domain=domain),
+            helper.make_node(inner, ["a"], ["y"], domain=domain),
+        ]
+        sets = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
+        return helper.make_function("own", f"f{number}", ["x"], ["y"], calls, sets)
+
+    node = helper.make_node("f22", ["x"], ["y"], domain="own")
+    model = model_of([node], {"x": [2, 3]}, ["y"])
+    model.functions.extend(function(number) for number in range(23))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert "the model has over 100,000 nodes" in refused(tmp_path / "m.onnx")
+
+
+def test_the_last_layer_is_its_matrix_with_its_bias(tmp_path: Path) -> None:
+    held = {"w": np.ones((4, 3), np.float32), "c": np.ones((2, 3), np.float32)}
+    tensors = [numpy_helper.from_array(array, name) for name, array in held.items()]
+    node = helper.make_node("Gemm", ["x", "w", "c"], ["y"])
+    model = model_of([node], {"x": [2, 4]}, ["y"], initializer=tensors)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    found = convert_file(tmp_path / "m.onnx", Wishes(training=Training("head")))
+    assert 'minimize loss with opt over "w", "c"' in found.written.text
 
 
 def test_nothing_is_written_after_an_error(

@@ -72,6 +72,14 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
     from wgcc.from_onnx.convert import Wishes
     from wgcc.from_onnx.writing.training import Training
 
+    for name in ("map_file", "partial", "seed", "model"):
+        if options.get(name) not in (None, False):
+            given = name.removesuffix("_file")
+            raise click.UsageError(f"--{given} is for weights: wgcc import WEIGHTS MODEL.wg")
+    if options["train"] is not None and options["lora"]:
+        raise click.UsageError("give --train or --lora: corrections are trained alone")
+    if options["train"] is None and not options["lora"] and options["loss_output"]:
+        raise click.UsageError("--loss-output needs --train or --lora")
     training = Training(
         options["train"], options["loss"], options["loss_output"], options["lora"], options["rank"]
     )
@@ -114,6 +122,9 @@ def _refuse_differences(path: Path, imported: Imported) -> None:
 def _say_result(output: Path, imported: Imported) -> None:
     inputs = "its own inputs" if imported.has_own_inputs else "random inputs"
     for item in imported.differences:
+        if not item.finite:
+            say(f"{item.output}: no finite number to compare, in {imported.compared_with} either")
+            continue
         say(
             f"{item.output}: differs by at most {item.largest:.3g} from {imported.compared_with} "
             f"on {inputs} (largest number {item.scale:.3g})"

@@ -107,7 +107,8 @@ def command(
 ) -> None:
     """`_HELP` is what users read."""
     if model_file is None:
-        import_model(weights, output, wishes(options), as_json)
+        given = {**options, "map_file": map_file, "partial": partial}
+        import_model(weights, output, wishes(given), as_json)
         return
     if output is not None and output.is_dir():
         raise click.BadParameter(f"{output} is a folder", param_hint="-o")
@@ -152,7 +153,7 @@ def _proposal(
 
 def _read(path: Path) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
-    if path.suffix == ".onnx":
+    if path.suffix.lower() == ".onnx":
         from wgcc.from_onnx.model_file import initialisers, read_model
 
         return initialisers(read_model(path).graph), {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted
+from wgcc.from_onnx.literals import LARGEST
 from wgcc.lazy_numpy import Array, np
 
 DATA_FOLDER = "test_data_set_0"
@@ -16,11 +17,15 @@ DATA_FOLDER = "test_data_set_0"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far an output is from ONNX's: the largest difference, and the largest number there."""
+    """How far an output is from ONNX's: the largest difference, and the largest number there.
+
+    `finite` is how many numbers there are that are neither infinite nor NaN.
+    """
 
     output: str
     largest: float
     scale: float
+    finite: int
 
     @property
     def is_small(self) -> bool:
@@ -100,6 +105,8 @@ def _by_onnxruntime(model: Any, names: list[str], inputs: Mapping[str, Array]) -
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    # Its optimisations compute some products of bytes less exactly.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
@@ -116,10 +123,20 @@ def differences(
     """`found` by the names of the model file, `wanted` by ONNX's."""
     result = []
     for name, own in converted.written.outputs.items():
-        right = np.asarray(wanted[name]).astype(np.float64)
-        gap = np.abs(np.asarray(found[own]).astype(np.float64) - right)
-        same = np.isnan(right) | np.isinf(right)
-        gap = np.where(same, 0.0, gap)
-        scale = float(np.abs(np.where(same, 0.0, right)).max(initial=0.0))
-        result.append(Difference(name, float(gap.max(initial=0.0)), scale))
+        right, got = (np.asarray(x).astype(np.float64) for x in (wanted[name], found[own]))
+        if got.shape != right.shape:
+            raise WgError(f"`{name}` is {list(got.shape)}, but {list(right.shape)} in the original")
+        result.append(_difference(name, got, right))
     return result
+
+
+def _difference(name: str, got: Array, right: Array) -> Difference:
+    """NaN must meet NaN, and infinity what stands for it here: the largest number."""
+    finite = np.isfinite(right)
+    is_endless = (np.abs(got) >= LARGEST) & (np.sign(got) == np.sign(right))
+    same = np.where(np.isnan(right), np.isnan(got), is_endless)
+    with np.errstate(invalid="ignore"):
+        gap = np.where(finite, np.abs(got - right), np.where(same, 0.0, np.inf))
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    scale = float(np.abs(right[finite]).max(initial=0.0))
+    return Difference(name, float(gap.max(initial=0.0)), scale, int(finite.sum()))

@@ -43,7 +43,7 @@ class Writer:
 
     traced: Traced
     # Initialisers that several nodes read: they stay parameters of their own.
-    shared: frozenset[str] = frozenset()
+    shared: set[str] = field(default_factory=set)
     # By initialiser: its parameter, and the order of the initialiser's axes in it.
     members: dict[str, tuple[Member, Shape | None]] = field(default_factory=dict)
     orders: dict[tuple[Value, Shape], Value] = field(default_factory=dict)

@@ -28,7 +28,8 @@ def run_inner(
     inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
     inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
     before = len(tracer.problems)
-    tracer.walk(graph.node, inner)
+    with tracer.names_of(graph.node, [port.name for port in graph.output], inner):
+        tracer.walk(graph.node, inner)
     if len(tracer.problems) > before:
         raise CannotImport("nodes of its inner graph cannot be imported")
     missing = [port.name for port in graph.output if port.name not in inner]

@@ -16,6 +16,7 @@ from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.values import Traced
 from wgcc.from_onnx.writing.model_text import Heading, write_model
 from wgcc.from_onnx.writing.text import Written
+from wgcc.from_onnx.writing.text import clean as clean_name
 from wgcc.from_onnx.writing.training import Training
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array
@@ -50,7 +51,8 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
     if problems:
         raise NotImportable(file, problems)
-    clean = {key: word(key) for key in given}
+    ports = {clean_name(word(port.name)) for port in model.graph.input}
+    clean = {key: f"{key}_size" if key in ports else key for key in given}
     heading = Heading(
         name=_model_name(file, set(traced.layers)),
         title=f"Imported from {file}.",
@@ -70,7 +72,7 @@ def _size_names(model: Any) -> dict[str, dict[int, str]]:
     for port in model.graph.input:
         dims = port.type.tensor_type.shape.dim
         found[port.name] = {
-            axis: dim.dim_param or f"{port.name}_{axis}"
+            axis: word(dim.dim_param or f"{port.name}_{axis}")
             for axis, dim in enumerate(dims)
             if not dim.dim_value
         }
@@ -78,7 +80,7 @@ def _size_names(model: Any) -> dict[str, dict[int, str]]:
 
 
 def _model_name(file: str, taken: set[str]) -> str:
-    words = re.split(r"[\W_]+", Path(file).stem)
+    words = re.split(r"[^A-Za-z0-9]+", Path(file).stem)
     name = "".join(part[:1].upper() + part[1:] for part in words if part) or "Imported"
     name = f"Model{name}" if name[0].isdigit() else name
     return f"{name}Model" if name in standard_names() or name in taken else name

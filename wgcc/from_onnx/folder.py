@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.compiler import Compiled, compile_file
+from wgcc.errors import WgError
 from wgcc.from_onnx.compare import Difference, differences, own_inputs, random_inputs, run_onnx
 from wgcc.from_onnx.convert import Converted
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 
 MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
 
@@ -32,7 +33,7 @@ def build(path: Path, converted: Converted) -> Imported:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / MODEL).write_text(converted.written.text, encoding="utf-8")
-        compiled = compile_file(folder / MODEL)
+        compiled = _compiled(path, folder / MODEL)
         files = compiled.files(converted.written.weights)
         (folder / BUNDLE).mkdir()
         compiled.write(folder / BUNDLE, converted.written.weights)
@@ -48,6 +49,19 @@ def build(path: Path, converted: Converted) -> Imported:
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
     return Imported(contents, compiled, compared, runner, own is not None)
+
+
+def _compiled(path: Path, model: Path) -> Compiled:
+    """The user has not seen the text yet: its errors are told in one sentence."""
+    try:
+        return compile_file(model)
+    except WgError as error:
+        found = [
+            f"{item.message} (line {item.span.line if item.span else 1})"
+            for item in error.diagnostics
+        ]
+        reason = found[0] if found else str(error)
+        raise WgError(f"{path}: the text made of it cannot be compiled: {reason}") from None
 
 
 def _saved(weights: Mapping[str, Array]) -> bytes:
@@ -69,10 +83,15 @@ def _limits(converted: Converted, compiled: Compiled) -> dict[str, tuple[int, in
 def _run(folder: Path, converted: Converted, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
     import wgcc_runtime
 
-    given = {converted.written.inputs[name]: array for name, array in inputs.items()}
+    given = {converted.written.inputs[name]: as_known(array) for name, array in inputs.items()}
     with wgcc_runtime.load(folder, device="wasm") as model:
         found: Mapping[str, Any] = model.predict(**given)
         return dict(found)
+
+
+def as_known(array: Array) -> Array:
+    """bf16, which numpy itself does not have, as f32."""
+    return array if array.dtype.kind in "fiub" else array.astype(np.float32)
 
 
 def readme(file: str, converted: Converted, compared: list[Difference], runner: str) -> str:

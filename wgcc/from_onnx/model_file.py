@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
+from wgcc.from_onnx.names import word
 from wgcc.lazy_numpy import Array
 
 # What protobuf itself can hold, and what weights beside it may take.
 LARGEST_FILE = 1 << 31
 LARGEST_DATA = 1 << 33
+LARGEST_SPARSE = 1 << 27
 
 
 def need_onnx() -> Any:
@@ -38,6 +40,7 @@ def read_model(path: Path) -> Any:
     if not model.graph.node and not model.graph.output:
         raise WgError(f"{path} holds no graph: it is no ONNX model, or it was cut off")
     _load_external(onnx, model, path)
+    model = _with_shapes(onnx, model)
     try:
         onnx.checker.check_model(model)
     except Exception as error:
@@ -45,17 +48,23 @@ def read_model(path: Path) -> Any:
     return model
 
 
+def _with_shapes(onnx: Any, model: Any) -> Any:
+    """Outputs without a shape get the one that follows."""
+    if all(port.type.tensor_type.HasField("shape") for port in model.graph.output):
+        return model
+    try:
+        return onnx.shape_inference.infer_shapes(model)
+    except Exception:
+        return model
+
+
 def _load_external(onnx: Any, model: Any, path: Path) -> None:
     from onnx.external_data_helper import uses_external_data
 
-    total = 0
-    for tensor in model.graph.initializer:
-        if not uses_external_data(tensor):
-            continue
-        place = _external_place(tensor, path)
-        total += place.stat().st_size
-        if total > LARGEST_DATA:
-            raise WgError(f"{path}: its external data take more than 8 GB")
+    outside = [tensor for tensor in model.graph.initializer if uses_external_data(tensor)]
+    places = {_external_place(tensor, path) for tensor in outside}
+    if sum(place.stat().st_size for place in places) > LARGEST_DATA:
+        raise WgError(f"{path}: its external data take more than 8 GB")
     try:
         onnx.load_external_data_for_model(model, str(path.parent))
     except Exception as error:
@@ -96,6 +105,8 @@ def _dense(sparse: Any) -> Array:
     from wgcc.lazy_numpy import np
 
     values, places = to_array(sparse.values), to_array(sparse.indices)
+    if np.prod(sparse.dims, dtype=float) > LARGEST_SPARSE:
+        raise WgError(f"`{sparse.values.name}` is sparse, and too large to be stored as a whole")
     dense = np.zeros(tuple(sparse.dims), values.dtype)
     index = np.unravel_index(places, dense.shape) if places.ndim == 1 else tuple(places.transpose())
     dense[index] = values
@@ -115,7 +126,7 @@ def fix_sizes(model: Any, path: str, sizes: Mapping[str, int]) -> dict[str, int]
         for place, dim in enumerate(port.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
-            name = dim.dim_param or f"{port.name}_{place}"
+            name = word(dim.dim_param or f"{port.name}_{place}")
             if name in sizes:
                 used[name] = dim.dim_value = sizes[name]
             else:

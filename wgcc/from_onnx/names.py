@@ -13,6 +13,11 @@ from wgcc.syntax.grammar import grammar
 TORCH_SCOPES = "pkg.torch.onnx.name_scopes"
 
 
+def one_line(text: str) -> str:
+    """A name from a file, without what could end a comment."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def word(text: str) -> str:
     """A name that the language accepts, of a name that ONNX has."""
     last = re.split(r"[/:;]+", re.sub(r":\d+$", "", text).strip("/:;"))[-1] or "x"
@@ -33,7 +38,7 @@ def scope_of(node: Any) -> Scope:
             return _torch_scope(item.value)
     path = node.name.partition(";")[0]
     parts = path.strip("/").split("/")[:-1] if "/" in path else []
-    return split_modules(".".join(parts))
+    return split_modules(one_line(".".join(parts)))
 
 
 def _torch_scope(text: str) -> Scope:
@@ -42,7 +47,7 @@ def _torch_scope(text: str) -> Scope:
     except (SyntaxError, ValueError):
         return ()
     modules = [item for item in scopes[:-1] if isinstance(item, str) and item]
-    return split_modules(modules[-1]) if modules else ()
+    return split_modules(one_line(modules[-1])) if modules else ()
 
 
 def split_modules(path: str) -> Scope:

@@ -256,9 +256,11 @@ def _is_own_vector(op: Op, item: object) -> bool:
     )
 
 
-def _norm_layer(op: Op, normal: Normalised, gain: Member, shift: object) -> Value:
+def _norm_layer(op: Op, normal: Normalised, gain: Member, shift: object) -> Value | None:
     assert isinstance(shift, Constant)
     width = normal.x.shape[-1]
+    if shift.array.size != width or gain.arrays[""].size != width:
+        return None
     option = (
         "" if math.isclose(normal.eps, 1e-5, rel_tol=1e-3) else f"(eps = {float_text(normal.eps)})"
     )

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from wgcc.errors import WgError
 from wgcc.from_onnx.context import Op, TensorType, Writer
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
 from wgcc.from_onnx.infer import Environment, output_types, type_of
 from wgcc.from_onnx.model_file import initialisers
-from wgcc.from_onnx.names import scope_of, word
+from wgcc.from_onnx.names import one_line, scope_of, word
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import RULES
 from wgcc.from_onnx.values import Constant, Operand, Traced, Value, plain_order
 from wgcc.lazy_numpy import Array, np
+
+# A small file can ask for any amount of work, by loops in loops and functions of functions.
+MOST_STEPS = 100_000
 
 
 @dataclass(slots=True)
@@ -27,6 +32,7 @@ class Tracer:
     writer: Writer
     uses: Counter[str]
     problems: list[Problem] = field(default_factory=list)
+    steps: int = 0
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -54,6 +60,9 @@ class Tracer:
             return [None for _ in node.output]
 
     def step(self, node: Any, values: dict[str, Operand]) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise WgError(f"with its loops and functions, the model has over {MOST_STEPS:,} nodes")
         missing = [name for name in node.input if name and name not in values]
         if missing:
             return  # the node that makes it is a problem that is already known
@@ -101,7 +110,7 @@ class Tracer:
             inputs=inputs,
             types=types,
             scope=scope_of(node),
-            node=node.name,
+            node=one_line(node.name),
             name=word(next(filter(None, node.output), node.op_type)),
             writer=self.writer,
         )
@@ -113,10 +122,25 @@ class Tracer:
             raise CannotImport("there is no rule for this operator")
         known = zip(body.input, inputs, strict=False)
         values = {name: operand for name, operand in known if operand is not None}
-        for inner in body.node:
-            inner.name = node.name
-            self.step(inner, values)
+        with self.names_of(body.node, body.output, values):
+            for inner in body.node:
+                inner.name = node.name
+                self.step(inner, values)
         return [values.get(name) for name in body.output]
+
+    @contextmanager
+    def names_of(
+        self, nodes: Any, outputs: Iterable[str], values: Mapping[str, Operand]
+    ) -> Iterator[None]:
+        """Inside an inner graph, whose names are its own; what it reads twice is shared."""
+        outer, self.uses = self.uses, count_uses(nodes, outputs)
+        for name, item in values.items():
+            if isinstance(item, Constant) and item.source and self.uses[name] > 1:
+                self.writer.shared.add(item.source)
+        try:
+            yield
+        finally:
+            self.uses = outer
 
 
 _HELD = {
@@ -138,9 +162,8 @@ def trace(
     traced = Traced()
     graph = model.graph
     constants = initialisers(graph)
-    uses = Counter(name for node in all_nodes(graph) for name in node.input)
-    uses.update(port.name for port in graph.output for _ in range(2))
-    shared = frozenset(name for name in constants if uses[name] > 1)
+    uses = count_uses(graph.node, [port.name for port in graph.output])
+    shared = {name for name in constants if uses[name] > 1}
     tracer = Tracer(
         Environment(model), Writer(traced, shared, keeps_batch_norm=keeps_batch_norm), uses
     )
@@ -174,10 +197,15 @@ def _plain(tracer: Tracer, operand: Operand) -> Operand:
     return op.plain(0)
 
 
-def all_nodes(graph: Any) -> Iterator[Any]:
-    """Those of inner graphs, too."""
-    for node in graph.node:
-        yield node
+def count_uses(nodes: Any, outputs: Iterable[str]) -> Counter[str]:
+    """How many nodes read each name; outputs, and what inner graphs read, count as several."""
+    uses = Counter(name for node in nodes for name in node.input)
+    for name in outputs:
+        uses[name] += 2
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from all_nodes(attribute.g)
+                inner = attribute.g
+                found = count_uses(inner.node, [port.name for port in inner.output])
+                uses.update(dict.fromkeys(found, 2))
+    return uses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ INNER = ("state_dict", "model_state_dict", "model")
 
 def read_weights(path: Path) -> tuple[dict[str, Array], Mapping[str, Any]]:
     """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
-    if path.suffix == ".npz":
+    kind = path.suffix.lower()
+    if kind == ".npz":
         return _npz(path), {}
-    if path.suffix in PICKLES:
+    if kind in PICKLES:
         return _pickle(path), {}
     from wgcc_runtime.weights import load_weights
 
@@ -30,9 +30,13 @@ def read_weights(path: Path) -> tuple[dict[str, Array], Mapping[str, Any]]:
 def _npz(path: Path) -> dict[str, Array]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+            found = {name: file[name] for name in file.files}
+    except Exception as error:  # of numpy, zipfile or zlib
         raise WgError(f"{path} cannot be read as an .npz file: {error}") from None
+    others = [name for name, array in found.items() if not hasattr(array, "dtype")]
+    if others:
+        raise WgError(f"{path} holds `{others[0]}`, which is no array")
+    return found
 
 
 def _pickle(path: Path) -> dict[str, Array]:

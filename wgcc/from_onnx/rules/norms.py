@@ -34,7 +34,9 @@ def along_axis(function: str) -> Rule:
 def hardmax(op: Op) -> Operand:
     x = op.plain(0)
     rank = len(x.shape)
-    axis = axis_of(op.attribute("axis", -1), rank)
+    axis = axis_of(op.attribute("axis", -1 if op.opset >= 13 else 1), rank)
+    if op.opset < 13 and axis != rank - 1:
+        raise CannotImport("before opset 13, over several axes")
     if axis == rank - 1:
         return op.result(f"one_hot(argmax({{0}}, axis = {axis}), {x.shape[axis]})", x)
     moved = [a for a in range(rank) if a != axis] + [axis]

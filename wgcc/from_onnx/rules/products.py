@@ -70,15 +70,16 @@ def gemm(op: Op) -> Operand:
 def _is_bias(op: Op, c: Operand | None) -> bool:
     if c is None:
         return True
-    is_own = isinstance(c, Constant) and c.source not in op.writer.shared
-    return is_own and len(c.shape) == 1 and c.shape[0] == op.type.shape[1]
+    if not isinstance(c, Constant) or c.source in op.writer.shared or not c.shape:
+        return False
+    return c.array.size == op.type.shape[1] == c.shape[-1]
 
 
 def _linear(
     op: Op, a: Operand, b: Operand, c: Operand | None, alpha: float, beta: float
 ) -> Operand:
     assert isinstance(b, Constant)
-    bias = c.array * np.float32(beta) if isinstance(c, Constant) else None
+    bias = c.array.reshape(-1) * np.float32(beta) if isinstance(c, Constant) else None
     layer = linear(op, b.array * np.float32(alpha), bias)
     return op.result("{1}({0})", a, layer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.literals import number_text
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.rules.rule import Rule, aligned, axis_of, sizes_text
+from wgcc.from_onnx.rules.rule import Rule, axis_of, common_order, sizes_text
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np
 
@@ -28,7 +28,8 @@ def concat(op: Op) -> Operand:
     operands = [item for item in operands if 0 not in item.shape]
     if len(operands) == 1:
         return operands[0]
-    found, order = aligned(op, operands)
+    order = common_order(operands)
+    found = [op.tensor(op.ordered(item, order)) for item in operands]
     axis = axis_of(op.attribute("axis", 1), len(op.type.shape))
     place = order.index(axis) if order else axis
     names = ", ".join(f"{{{number}}}" for number in range(len(found)))

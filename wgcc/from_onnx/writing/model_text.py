@@ -21,6 +21,9 @@ from wgcc.from_onnx.writing.text import (
 )
 from wgcc.from_onnx.writing.training import Training, corrected, places, selectors, train_entry
 
+# What the model itself declares.
+OWN_NAMES = frozenset({"forward", "opt", "predict", "target", "train"})
+
 
 @dataclass(frozen=True, slots=True)
 class Heading:
@@ -38,7 +41,7 @@ def write_model(
     root = make_blocks(traced)
     constants = _constant_outputs(traced)
     root.members += constants.values()
-    model = ModelText(reserved | {heading.name})
+    model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes})
     body = BlockText(model, root)
     inputs = {key: body.names[value] for key, value in traced.inputs.items()}
     statements = body.lines()[:-1]

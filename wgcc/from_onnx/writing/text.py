@@ -86,7 +86,7 @@ class ModelText:
 
     def _type_name(self, name: str) -> str:
         base = name.rpartition(".")[0] if name.rpartition(".")[2].isdigit() else name
-        words = [part for part in re.split(r"[\W_]+", base) if part] or ["Part"]
+        words = [part for part in re.split(r"[^A-Za-z0-9]+", base) if part] or ["Part"]
         found = "".join(part[0].upper() + part[1:] for part in words)
         found = f"Part{found}" if found[0].isdigit() else found
         found = f"{found}Block" if found in self.reserved else found

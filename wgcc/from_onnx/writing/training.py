@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.values import Member, Value
+from wgcc.from_onnx.values import Member, Statement, Value
 from wgcc.from_onnx.writing.blocks import Block, members_of
 from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
 from wgcc.spelling import did_you_mean
 
 # Losses of an output and a target of the same shape; cross entropy has a class for each row.
 SAME_SHAPE = ("mse", "mae", "huber", "bce_logits", "bce")
+# How templates of products look like.
+PRODUCTS = (" @ ", "conv", "einsum(")
 LOSSES = ("cross_entropy", *SAME_SHAPE)
 
 
@@ -35,10 +37,11 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A member and its path in the model."""
+    """A member, its path in the model, and the statement that uses it."""
 
     path: str
     member: Member
+    statement: Statement
 
 
 def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") -> Iterator[Place]:
@@ -50,7 +53,7 @@ def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") ->
         if isinstance(item, Block):
             yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
         else:
-            yield from (Place(f"{prefix}{own[m]}", m) for m in members_of(item) if m in own)
+            yield from (Place(f"{prefix}{own[m]}", m, item) for m in members_of(item) if m in own)
 
 
 def is_trained(member: Member) -> bool:
@@ -67,7 +70,7 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     if training.train == "head":
         if not trained:
             raise WgError("--train head: the model has no parameters")
-        return [_pattern(trained[-1])]
+        return [_pattern(place) for place in _head(trained)]
     pattern = str(training.train)
     names = [name for place in trained for name in _names(place)]
     if not any(fnmatchcase(name, pattern) for name in names):
@@ -75,6 +78,21 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
         hint = f"; did you mean {near[0]}?" if near else f": they are {', '.join(names[:8])}, …"
         raise WgError(f'--train "{pattern}": no parameter has a name like this{hint}')
     return [pattern]
+
+
+def _head(trained: Sequence[Place]) -> list[Place]:
+    """The last product with a matrix, and what comes after it."""
+    products = [place.statement for place in trained if _is_matrix_product(place)]
+    last = products[-1] if products else trained[-1].statement
+    first = next(n for n, place in enumerate(trained) if place.statement is last)
+    return list(trained[first:])
+
+
+def _is_matrix_product(place: Place) -> bool:
+    """Not a bias or a norm."""
+    text = place.statement.text
+    is_product = text == "{1}({0})" or any(mark in text for mark in PRODUCTS)
+    return is_product and any(array.ndim > 1 for array in place.member.arrays.values())
 
 
 def _names(place: Place) -> list[str]:
@@ -95,8 +113,15 @@ def corrected(training: Training, found: Sequence[Place]) -> list[str]:
             raise WgError(
                 f'--lora "{pattern}": no linear layer is called like this: {_list(paths)}'
             )
-        result |= dict.fromkeys(re.sub(r"\.\d+(?=\.)", ".*", path) for path in hits)
+        result |= dict.fromkeys(_collapsed(path, paths, hits) for path in hits)
     return list(result)
+
+
+def _collapsed(path: str, paths: Sequence[str], hits: Sequence[str]) -> str:
+    """`h.*.attn` for `h.0.attn`, if all of that list are meant."""
+    found = re.sub(r"\.\d+(?=\.)", ".*", path)
+    alike = [other for other in paths if re.sub(r"\.\d+(?=\.)", ".*", other) == found]
+    return found if set(alike) <= set(hits) else path
 
 
 def _list(paths: Sequence[str]) -> str:
