@@ -32,7 +32,7 @@ ROWS = (
     ("bundle",),
     ("access",),
     ("compiler", "importing"),
-    ("from_onnx",),
+    ("from_onnx", "to_onnx"),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}

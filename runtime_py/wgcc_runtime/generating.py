@@ -66,7 +66,7 @@ def generate(
 
 
 def _one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
-    with model.writing.use():
+    with model._writing.use():
         yield from pieces
 
 

@@ -63,7 +63,7 @@ class Model(StepsInHalves):
         self._halves = HalfSteps()
         self._fitting = OneFit()
         # Used by `write` and `generate`.
-        self.writing = OneText()
+        self._writing = OneText()
         self._progress = Progress()
         # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
         self.preparation: prepare.Preparation | None = values.preparation

@@ -58,7 +58,7 @@ def _characters(
     count: int,
     spell: Callable[[int], str],
 ) -> Iterator[str]:
-    with model.writing.use():
+    with model._writing.use():
         for id_ in ids[:-1]:
             step(id_)
         id_ = ids[-1]

@@ -31,6 +31,7 @@ COMMANDS = (
     "bench",
     "tune",
     "import",
+    "export",
     "doctor",
 )
 # `import` is a keyword of Python and cannot name a module.

@@ -1,0 +1,118 @@
+"""`wgcc export`: a bundle's entries for other programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wgcc.cli.options import sizes_option
+from wgcc.cli.printing import say
+from wgcc.errors import WgError
+
+if TYPE_CHECKING:
+    from wgcc.ir.program import Program
+
+
+@click.command("export")
+@click.argument("bundle", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--to", "form", type=click.Choice(["onnx"]), default="onnx", show_default=True)
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write.",
+)  # fmt: skip
+@click.option("--entry", default="predict", show_default=True, help="Which entry to export.")
+@click.option(
+    "--weights",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Parameters to export instead of the bundle's own, such as a checkpoint.",
+)
+@click.option(
+    "--source",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The model file, needed if it imports others.",
+)
+@sizes_option
+def command(
+    bundle: Path,
+    form: str,
+    output: Path,
+    entry: str,
+    weights: Path | None,
+    source: Path | None,
+    sizes: dict[str, int],
+) -> None:
+    """Write an entry of BUNDLE that only computes, with its weights, as an ONNX model.
+
+    The file is checked by ONNX and run once: its outputs must be those of the bundle.
+    """
+    from wgcc.from_onnx.model_file import need_onnx
+    from wgcc.to_onnx.export import export_entry
+    from wgcc_runtime.replace_file import replace_file
+
+    need_onnx()
+    program = _program(bundle, source, sizes)
+    if entry not in program.entries:
+        raise WgError(f"there is no entry {entry}: the bundle has {', '.join(program.entries)}")
+    model = export_entry(program, entry, _weights(bundle, weights))
+    differences = _compare(bundle, weights, entry, model, program)
+    replace_file(output, model.SerializeToString())
+    for name, largest in differences.items():
+        say(f"{name}: differs by at most {largest:.3g} from the bundle on random inputs")
+    say(f"{output}: {len(model.graph.node)} nodes, opset {model.opset_import[0].version}")
+
+
+def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Program:
+    from wgcc.bundle.tuned import check_same_model
+    from wgcc.compiler import compile_file, read_program
+
+    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    path, name = source or bundle / plan["model"]["source"], plan["model"]["name"]
+    again = compile_file(
+        path, sizes=dict(sizes), model=name, entries=list(plan["entries"]),
+        twin=False,
+    )  # fmt: skip
+    check_same_model(plan, json.loads(json.dumps(again.planned.plan)))
+    return read_program(path, sizes=dict(sizes), model=name)[1]
+
+
+def _weights(bundle: Path, given: Path | None) -> Mapping[str, Any]:
+    """All parameters and state, as a runtime holds them."""
+    import wgcc_runtime
+
+    with wgcc_runtime.load(bundle, device="wasm", weights=given) as model:
+        return {**model.params(), **model.state()}
+
+
+def _compare(
+    bundle: Path, weights: Path | None, entry: str, model: Any, program: Program
+) -> dict[str, float]:
+    """The largest difference of each output, on random inputs."""
+    import numpy as np
+
+    import wgcc_runtime
+    from wgcc.from_onnx.compare import run_onnx
+
+    generator = np.random.default_rng(0)
+    graph = program.entries[entry]
+    inputs = {}
+    for value in graph.inputs:
+        low, high = graph.ranges[value.name][:2] if value.name in graph.ranges else (0, 1)
+        is_float = value.dtype in ("f32", "f16")
+        drawn = generator.normal(size=value.shape) if is_float else generator.integers(
+            low, high, value.shape, endpoint=True
+        )  # fmt: skip
+        inputs[value.name] = np.asarray(drawn).astype("float32" if is_float else "int32")
+    with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:
+        wanted = list(getattr(loaded, entry)(**inputs).values())
+    found, runner = run_onnx(model, inputs)
+    gaps = {}
+    for (name, array), right in zip(found.items(), wanted, strict=True):
+        gaps[name] = float(np.abs(array.astype(np.float64) - right).max(initial=0.0))
+        if gaps[name] > 1e-4 * max(1.0, float(np.abs(right).max(initial=0.0))):
+            text = f"{name} differs by {gaps[name]:.3g} in {runner}: nothing was written"
+            raise WgError(text)
+    return gaps

@@ -1,0 +1,1 @@
+"""Programs as ONNX models: `wgcc export BUNDLE --to onnx`."""

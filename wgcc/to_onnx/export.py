@@ -1,0 +1,109 @@
+"""An entry of a program as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wgcc.errors import WgError
+from wgcc.evaluate import from_words
+from wgcc.ir.builder import Builder
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.program import Program
+from wgcc.lazy_numpy import Array, np
+from wgcc.ops import OPS, infer_types
+from wgcc.ops.registry import Expand
+from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call, CannotExport, Emitter
+from wgcc.to_onnx.rules import RULES
+
+OPSET = 20
+# The newest that most programs read.
+IR_VERSION = 10
+
+
+def export_entry(program: Program, name: str, weights: Mapping[str, Array]) -> Any:
+    """The `ModelProto`. Raises `WgError` with all ops that cannot be expressed."""
+    from onnx.checker import check_model
+    from onnx.helper import make_graph, make_model, make_opsetid, make_tensor_value_info
+    from onnx.numpy_helper import from_array
+
+    graph = program.entries[name]
+    _check(graph)
+    emitter = Emitter(outputs=frozenset(graph.outputs))
+    names = {value.name: value.name for value in graph.inputs}
+    for value in (*graph.params, *graph.state):
+        held = np.asarray(weights[value.name]).astype(NUMPY[value.dtype])
+        emitter.tensors[value.name] = held.reshape(value.shape)
+        names[value.name] = value.name
+    for item in graph.constants:
+        held = from_words(item).astype(NUMPY[item.value.dtype])
+        names[item.value.name] = emitter.store(held.reshape(item.value.shape))
+    _write(graph, emitter, names)
+    outputs = []
+    for key, value in graph.outputs.items():
+        port = emitter.node("Identity", names[value.name], name=_output_name(key, names, emitter))
+        outputs.append(make_tensor_value_info(port, ELEMENTS[value.dtype], value.shape))
+    ports = [make_tensor_value_info(v.name, ELEMENTS[v.dtype], v.shape) for v in graph.inputs]
+    tensors = [from_array(array, key) for key, array in emitter.tensors.items()]
+    made = make_graph(emitter.nodes, name, ports, outputs, tensors)
+    opsets = [make_opsetid("", OPSET)]
+    model = make_model(made, opset_imports=opsets, ir_version=IR_VERSION, producer_name="wgcc")
+    check_model(model)
+    return model
+
+
+def _output_name(key: str, names: Mapping[str, str], emitter: Emitter) -> str:
+    """The output's own name, unless an input or a parameter has it already."""
+    taken = set(emitter.tensors) | set(names.values())
+    while key in taken:
+        key += "_out"
+    return key
+
+
+def _check(graph: Graph) -> None:
+    if graph.writes:
+        raise WgError(f"entry {graph.name} changes parameters or state: ONNX models only compute")
+
+
+def _write(graph: Graph, emitter: Emitter, names: dict[str, str]) -> None:
+    problems: dict[str, None] = {}
+    for node in graph.nodes:
+        try:
+            _write_node(node, emitter, names)
+        except CannotExport as error:
+            place = f" ({node.span.place})" if node.span else ""
+            problems[f"  {node.op}{place}: {error.reason}"] = None
+            names.update({value.name: value.name for value in node.outputs})
+    if problems:
+        lines = "\n".join(problems)
+        raise WgError(f"entry {graph.name} cannot be exported to ONNX\n{lines}")
+
+
+def _write_node(node: Node, emitter: Emitter, names: dict[str, str]) -> None:
+    rule = RULES.get(node.op)
+    lower = OPS[node.op].lower
+    if rule is not None:
+        wanted = _free(node.outputs[0].name, emitter)
+        call = Call(node, tuple(names[value.name] for value in node.inputs), wanted, emitter)
+        names[node.outputs[0].name] = rule(call)
+    elif isinstance(lower, Expand):
+        _write_composite(node, lower, emitter, names)
+    else:
+        raise CannotExport("ONNX has no operator like it")
+
+
+def _free(name: str, emitter: Emitter) -> str:
+    is_taken = name in emitter.tensors or name in emitter.outputs
+    return emitter.fresh(name) if is_taken else name
+
+
+def _write_composite(node: Node, lower: Expand, emitter: Emitter, names: dict[str, str]) -> None:
+    """By the ops that it consists of, under names of their own."""
+    taken = [*names, *(value.name for value in node.outputs)]
+    builder = Builder(infer_types, taken=taken)
+    found = lower.rule(builder, node)
+    for inner in builder.nodes:
+        _write_node(inner, emitter, names)
+    results = (found,) if isinstance(found, Value) else tuple(found)
+    for value, result in zip(node.outputs, results, strict=False):
+        names[value.name] = names[result.name]

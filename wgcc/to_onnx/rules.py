@@ -1,0 +1,377 @@
+"""One function for each op: the ONNX nodes that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from wgcc.lazy_numpy import np
+from wgcc.ops import OPS
+from wgcc.ops.attention_rule import Scope, optional
+from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call, CannotExport
+from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool
+
+# Returns the name of the first result.
+Rule: TypeAlias = Callable[[Call], str]
+
+SAME = {
+    "tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "softplus": "Softplus", "erf": "Erf",
+    "mish": "Mish", "elu": "Elu", "gelu": "Gelu", "add": "Add", "sub": "Sub", "mul": "Mul",
+    "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less", "le": "LessOrEqual",
+    "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
+    "logical_not": "Not", "copy": "Identity", "stop_grad": "Identity", "tan": "Tan",
+    "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "neg": "Neg",
+    "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
+    "reciprocal": "Reciprocal", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
+    "cos": "Cos", "matmul": "MatMul", "pow": "Pow",
+}  # fmt: skip
+REDUCED = {
+    "sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin",
+    "logsumexp": "ReduceLogSumExp",
+}  # fmt: skip
+
+
+def same(kind: str) -> Rule:
+    return lambda call: call.to.node(kind, *call.inputs, name=call.name)
+
+
+def reduction(kind: str) -> Rule:
+    def rule(call: Call) -> str:
+        axes = call.attr("axes")
+        if not axes:
+            return call.to.node("Identity", call.x, name=call.name)
+        return call.to.node(kind, call.x, call.to.whole(axes), keepdims=0, name=call.name)
+
+    return rule
+
+
+def truth(kind: str) -> Rule:
+    """`any` and `all` as the largest and the least of numbers."""
+
+    def rule(call: Call) -> str:
+        numbers = call.to.node("Cast", call.x, to=ELEMENTS["i32"])
+        axes = call.attr("axes")
+        if axes:
+            numbers = call.to.node(kind, numbers, call.to.whole(axes), keepdims=0)
+        return call.to.node("Cast", numbers, to=ELEMENTS["bool"], name=call.name)
+
+    return rule
+
+
+def along(kind: str) -> Rule:
+    return lambda call: call.to.node(kind, call.x, axis=call.attr("axis"), name=call.name)
+
+
+def arg(kind: str) -> Rule:
+    def rule(call: Call) -> str:
+        found = call.to.node(kind, call.x, axis=call.attr("axis"), keepdims=0)
+        return call.to.node("Cast", found, to=ELEMENTS["i32"], name=call.name)
+
+    return rule
+
+
+def composed(*steps: str) -> Rule:
+    """Functions of one operand, one after the other."""
+
+    def rule(call: Call) -> str:
+        x = call.x
+        for step in steps[:-1]:
+            x = call.to.node(step, x)
+        return call.to.node(steps[-1], x, name=call.name)
+
+    return rule
+
+
+def silu(call: Call) -> str:
+    return call.to.node("Mul", call.x, call.to.node("Sigmoid", call.x), name=call.name)
+
+
+def square(call: Call) -> str:
+    return call.to.node("Mul", call.x, call.x, name=call.name)
+
+
+def expm1(call: Call) -> str:
+    return call.to.node("Sub", call.to.node("Exp", call.x), call.to.number_of(1), name=call.name)
+
+
+def log1p(call: Call) -> str:
+    return call.to.node("Log", call.to.node("Add", call.x, call.to.number_of(1)), name=call.name)
+
+
+def trunc(call: Call) -> str:
+    size = call.to.node("Floor", call.to.node("Abs", call.x))
+    return call.to.node("Mul", size, call.to.node("Sign", call.x), name=call.name)
+
+
+def not_equal(call: Call) -> str:
+    return call.to.node("Not", call.to.node("Equal", *call.inputs), name=call.name)
+
+
+def divide(call: Call) -> str:
+    """Whole numbers round down here, and lose the fraction in ONNX."""
+    a, b = call.inputs
+    if call.out.dtype in ("i32", "i8"):
+        a = call.to.node("Sub", a, call.to.node("Mod", a, b))
+    return call.to.node("Div", a, b, name=call.name)
+
+
+def modulo(call: Call) -> str:
+    a, b = call.inputs
+    if call.out.dtype not in ("f32", "f16"):
+        return call.to.node("Mod", a, b, name=call.name)
+    times = call.to.node("Floor", call.to.node("Div", a, b))
+    return call.to.node("Sub", a, call.to.node("Mul", times, b), name=call.name)
+
+
+def cast(call: Call) -> str:
+    return call.to.node("Cast", call.x, to=ELEMENTS[call.out.dtype], name=call.name)
+
+
+def constant(call: Call) -> str:
+    """`const`, `literal` and `iota`: their numbers."""
+    found = np.asarray(OPS[call.node.op].reference(**call.node.attrs))
+    held = call.to.store(found.astype(NUMPY[call.out.dtype]).reshape(call.out.shape), "constant")
+    return call.to.node("Identity", held, name=call.name)
+
+
+def broadcast(call: Call) -> str:
+    return call.to.node("Expand", call.x, call.to.whole(call.attr("shape")), name=call.name)
+
+
+def reshape(call: Call) -> str:
+    return call.to.reshape(call.x, call.attr("shape"), call.name)
+
+
+def transpose(call: Call) -> str:
+    if not call.attr("perm"):
+        return call.to.node("Identity", call.x, name=call.name)
+    return call.to.transpose(call.x, call.attr("perm"), call.name)
+
+
+def slice_(call: Call) -> str:
+    starts, sizes, steps = (call.attr(name) for name in ("starts", "sizes", "steps"))
+    if not starts:
+        return call.to.node("Identity", call.x, name=call.name)
+    given = zip(starts, sizes, steps, strict=True)
+    ends = [start + (size - 1) * step + (1 if step > 0 else -1) for start, size, step in given]
+    ends = [end if end >= 0 else -(1 << 31) for end in ends]
+    lists = [call.to.whole(item) for item in (starts, ends, range(len(starts)), steps)]
+    return call.to.node("Slice", call.x, *lists, name=call.name)
+
+
+def unslice(call: Call) -> str:
+    """Zeros around: elements apart get zeros between them first."""
+    shape, starts, steps = (call.attr(name) for name in ("shape", "starts", "steps"))
+    if any(step != 1 for step in steps):
+        raise CannotExport("it puts elements apart from each other")
+    sizes = call.shape
+    if not sizes:
+        return call.to.node("Identity", call.x, name=call.name)
+    after = [whole - start - n for whole, start, n in zip(shape, starts, sizes, strict=True)]
+    return call.to.node("Pad", call.x, call.to.whole([*starts, *after]), name=call.name)
+
+
+def where(call: Call) -> str:
+    """Of bools, which not all programs choose between, by `And` and `Or`."""
+    condition, a, b = call.inputs
+    if call.out.dtype != "bool":
+        return call.to.node("Where", condition, a, b, name=call.name)
+    yes = call.to.node("And", condition, a)
+    no = call.to.node("And", call.to.node("Not", condition), b)
+    return call.to.node("Or", yes, no, name=call.name)
+
+
+def concat(call: Call) -> str:
+    return call.to.node("Concat", *call.inputs, axis=call.attr("axis"), name=call.name)
+
+
+def flip(call: Call) -> str:
+    axes = call.attr("axes")
+    if not axes:
+        return call.to.node("Identity", call.x, name=call.name)
+    starts, ends = [-1] * len(axes), [-(1 << 31)] * len(axes)
+    lists = [call.to.whole(item) for item in (starts, ends, axes, [-1] * len(axes))]
+    return call.to.node("Slice", call.x, *lists, name=call.name)
+
+
+def roll(call: Call) -> str:
+    axis, size = call.attr("axis"), call.shape[call.attr("axis")]
+    shift = call.attr("shift") % size
+    if not shift:
+        return call.to.node("Identity", call.x, name=call.name)
+    front, back = (
+        call.to.node("Slice", call.x, call.to.whole([a]), call.to.whole([b]), call.to.whole([axis]))
+        for a, b in ((size - shift, size), (0, size - shift))
+    )
+    return call.to.node("Concat", front, back, axis=axis, name=call.name)
+
+
+def gather(call: Call) -> str:
+    return call.to.node("Gather", call.x, _positions(call), axis=0, name=call.name)
+
+
+def _positions(call: Call) -> str:
+    """Ids of the kinds that ONNX takes."""
+    ids = call.node.inputs[1]
+    if ids.dtype == "i32":
+        return call.inputs[1]
+    return call.to.node("Cast", call.inputs[1], to=ELEMENTS["i32"])
+
+
+def take_along(call: Call) -> str:
+    axis = call.attr("axis")
+    return call.to.node("GatherElements", call.x, _positions(call), axis=axis, name=call.name)
+
+
+def cumsum(call: Call) -> str:
+    axis = call.to.store(np.array(call.attr("axis"), np.int64))
+    return call.to.node("CumSum", call.x, axis, name=call.name)
+
+
+def window(call: Call) -> str:
+    """Rows from a position that is found at run time."""
+    axis, size = call.attr("axis"), call.attr("size")
+    start = call.to.reshape(call.to.node("Cast", call.inputs[1], to=7), [1])
+    start = call.to.node("Min", start, call.to.whole([call.shape[axis] - size]))
+    start = call.to.node("Max", start, call.to.whole([0]))
+    end = call.to.node("Add", start, call.to.whole([size]))
+    return call.to.node("Slice", call.x, start, end, call.to.whole([axis]), name=call.name)
+
+
+def layer_norm(call: Call) -> str:
+    eps = float(call.attr("eps"))
+    return call.to.node("LayerNormalization", *call.inputs, axis=-1, epsilon=eps, name=call.name)
+
+
+def rms_norm(call: Call) -> str:
+    last = call.to.whole([-1])
+    mean = call.to.node("ReduceMean", square_of(call), last, keepdims=1)
+    total = call.to.node("Add", mean, call.to.number_of(float(call.attr("eps"))))
+    scaled = call.to.node("Div", call.x, call.to.node("Sqrt", total))
+    return call.to.node("Mul", scaled, call.inputs[1], name=call.name)
+
+
+def square_of(call: Call) -> str:
+    return call.to.node("Mul", call.x, call.x)
+
+
+def var(call: Call) -> str:
+    axes = call.to.whole(call.attr("axes"))
+    if not call.attr("axes"):
+        return call.to.node("Sub", call.x, call.x, name=call.name)
+    centred = call.to.node("Sub", call.x, call.to.node("ReduceMean", call.x, axes, keepdims=1))
+    squares = call.to.node("Mul", centred, centred)
+    return call.to.node("ReduceMean", squares, axes, keepdims=0, name=call.name)
+
+
+def resize(call: Call) -> str:
+    """A product with the matrix of the op's own reference."""
+    axis, before = call.attr("axis"), call.shape[call.attr("axis")]
+    attrs = {**call.node.attrs, "axis": 0}
+    matrix = np.asarray(OPS["resize"].reference(np.eye(before), **attrs)).astype(np.float32)
+    letters = "abcdefgh"[: len(call.shape)]
+    after = letters.replace(letters[axis], "z")
+    held = call.to.store(matrix, "weights")
+    text = f"z{letters[axis]},{letters}->{after}"
+    return call.to.node("Einsum", held, call.x, equation=text, name=call.name)
+
+
+def argsort(call: Call) -> str:
+    from onnx.helper import make_node
+
+    axis = call.attr("axis")
+    if call.node.inputs[0].dtype not in ("f32", "i32"):
+        raise CannotExport(f"it sorts {call.node.inputs[0].dtype}")
+    count = call.to.whole([call.shape[axis]])
+    values, ids = call.to.fresh("values"), call.to.fresh("ids")
+    largest = int(call.node.attrs.get("descending", False))
+    call.to.nodes.append(
+        make_node("TopK", [call.x, count], [values, ids], axis=axis, largest=largest, sorted=1)
+    )
+    return call.to.node("Cast", ids, to=ELEMENTS["i32"], name=call.name)
+
+
+def attention(call: Call) -> str:
+    """softmax(q kᵀ scale + mask) v, with keys and values repeated for groups of queries."""
+    q, k, v = call.node.inputs[:3]
+    names = dict(zip(call.node.inputs, call.inputs, strict=True))
+    offset, mask = optional(call.node.inputs[3:])
+    if offset is not None:
+        raise CannotExport("its queries begin at a position that is found at run time")
+    groups = q.shape[1] // k.shape[1]
+    keys, values = (_repeated(call, names[item], item.shape, groups) for item in (k, v))
+    scores = call.to.node("MatMul", names[q], call.to.transpose(keys, (0, 1, 3, 2)))
+    scores = call.to.node("Mul", scores, call.to.number_of(float(call.attr("scale"))))
+    if mask is not None:
+        scores = call.to.node("Add", scores, names[mask])
+    scores = _causal(call, scores, q.shape[2], k.shape[2])
+    shares = call.to.node("Softmax", scores, axis=-1)
+    return call.to.node("MatMul", shares, values, name=call.name)
+
+
+def _repeated(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
+    if groups == 1:
+        return x
+    b, h, t, d = shape
+    split = call.to.reshape(x, (b, h, 1, t, d))
+    wide = call.to.node("Expand", split, call.to.whole((b, h, groups, t, d)))
+    return call.to.reshape(wide, (b, h * groups, t, d))
+
+
+def _causal(call: Call, scores: str, rows: int, keys: int) -> str:
+    causal, window = call.attr("causal"), call.attr("window")
+    if not causal and window is None:
+        return scores
+    visible = Scope(causal, window).visible(rows, keys, 0)
+    if not visible.any(-1).all():
+        raise CannotExport("a row of it attends to no key")
+    mask = np.where(visible, 0, -1e30).astype(np.float32)
+    return call.to.node("Add", scores, call.to.store(mask, "mask"))
+
+
+RULES: dict[str, Rule] = {
+    **{name: same(kind) for name, kind in SAME.items()},
+    **{name: reduction(kind) for name, kind in REDUCED.items()},
+    "any": truth("ReduceMax"),
+    "all": truth("ReduceMin"),
+    "softmax": along("Softmax"),
+    "log_softmax": along("LogSoftmax"),
+    "argmax": arg("ArgMax"),
+    "argmin": arg("ArgMin"),
+    "rsqrt": composed("Sqrt", "Reciprocal"),
+    "silu": silu,
+    "square": square,
+    "expm1": expm1,
+    "log1p": log1p,
+    "trunc": trunc,
+    "ne": not_equal,
+    "div": divide,
+    "mod": modulo,
+    "cast": cast,
+    "const": constant,
+    "literal": constant,
+    "iota": constant,
+    "broadcast": broadcast,
+    "reshape": reshape,
+    "transpose": transpose,
+    "slice": slice_,
+    "unslice": unslice,
+    "concat": concat,
+    "where": where,
+    "flip": flip,
+    "roll": roll,
+    "gather": gather,
+    "take_along": take_along,
+    "cumsum": cumsum,
+    "window": window,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "var": var,
+    "resize": resize,
+    "argsort": argsort,
+    "attention": attention,
+    "conv": conv,
+    "conv_transpose": conv_transpose,
+    "max_pool": max_pool,
+    "avg_pool": avg_pool,
+}
