@@ -12,6 +12,7 @@ import click
 from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
+from wgcc.lazy_numpy import np
 
 if TYPE_CHECKING:
     from wgcc.ir.program import Program
@@ -91,8 +92,6 @@ def _compare(
     bundle: Path, weights: Path | None, entry: str, model: Any, program: Program
 ) -> dict[str, float]:
     """The largest difference of each output, on random inputs."""
-    import numpy as np
-
     import wgcc_runtime
     from wgcc.from_onnx.compare import run_onnx
 
