@@ -32,7 +32,7 @@ ROWS = (
     ("bundle",),
     ("access",),
     ("compiler", "importing"),
-    ("from_onnx", "to_onnx"),
+    ("from_onnx", "to_onnx", "to_torch"),
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}

@@ -1,7 +1,8 @@
-"""`wgcc export --to onnx`: every op by its samples, whole models, and refusals."""
+"""`wgcc export`: every op by its samples, whole models, and refusals."""
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from safetensors.numpy import load_file
 
 from adapters import ROOT
 from cli_runs import MODEL, run
@@ -21,6 +23,8 @@ from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Sample
 from wgcc.to_onnx.export import export_entry
 from wgcc.to_onnx.rules import RULES
+from wgcc.to_torch.module_text import module_text
+from wgcc.to_torch.rules import RULES as TORCH_RULES
 
 # What onnxruntime itself cannot do: some ops of u32, and whole numbers divided by zero.
 NOT_RUN = ("NOT_IMPLEMENTED", "by zero", "out of data bounds", "GatherElements")
@@ -87,6 +91,42 @@ def test_there_and_back(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
         second[port.name] = drawn.astype(np.float32 if is_float else np.int32)
     wanted, found = run_onnx(models[0], first)[0], run_onnx(models[1], second)[0]
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_modules_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The text of a module, and its state dict. What it computes was compared with PyTorch's."""
+    (tmp_path / "m.wg").write_text(MODEL)
+    bundle, out = str(tmp_path / "b"), tmp_path / "net.py"
+    assert run(capsys, "build", str(tmp_path / "m.wg"), "-o", bundle)[0] == 0
+    code, _, error = run(capsys, "export", bundle, "--to", "torch", "-o", str(out))
+    assert code == 0, error
+    text = out.read_text()
+    ast.parse(text)
+    assert "class Net(nn.Module):" in text
+    assert "        self.f_w = nn.Parameter(torch.zeros((2, 3), dtype=torch.float32))\n" in text
+    assert "torch.tanh(" in text and "x @ self.f_w" in text
+    assert text.endswith("}\n") and 'return {"y": ' in text
+    held = load_file(tmp_path / "net.safetensors")
+    assert {name: array.shape for name, array in held.items()} == {
+        "f_w": (2, 3), "f_b": (3,), "g_w": (3, 1), "g_b": (1,),
+    }  # fmt: skip
+    code, _, error = run(capsys, "export", bundle, "--to", "torch", "-o", str(tmp_path / "net.txt"))
+    assert code == 2 and "is no .py file" in error
+
+
+def test_every_op_has_a_text_that_python_reads() -> None:
+    refused = []
+    for op in OPS.values():
+        for sample in op.samples if op.name in TORCH_RULES else ():
+            node = build(op, sample)[1]
+            graph = Graph("e", inputs=node.inputs, nodes=(node,), outputs={"y": node.outputs[0]})
+            program = SimpleNamespace(entries={"e": graph}, name="M")
+            try:
+                ast.parse(module_text(program, "e", "w"))  # type: ignore[arg-type]
+            except WgError as error:
+                assert "cannot be exported to PyTorch" in str(error)
+                refused.append(op.name)
+    assert set(refused) <= {"attention", "unslice"}
 
 
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @click.argument("bundle", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--to", "form", type=click.Choice(["onnx"]), default="onnx", show_default=True)
+@click.option(
+    "--to", "form", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True
+)
 @click.option(
     "-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write.",
@@ -46,18 +48,45 @@ def command(
     source: Path | None,
     sizes: dict[str, int],
 ) -> None:
-    """Write an entry of BUNDLE that only computes, with its weights, as an ONNX model.
+    """Write an entry of BUNDLE that only computes, with its weights, for other programs.
 
-    The file is checked by ONNX and run once: its outputs must be those of the bundle.
+    --to onnx: a model of opset 20. It is checked by ONNX and run once: its outputs must be those of
+    the bundle. --to torch: a PyTorch module as Python text, and beside it its state dict
+    (.safetensors).
     """
+    program = _program(bundle, source, sizes)
+    if entry not in program.entries:
+        raise WgError(f"there is no entry {entry}: the bundle has {', '.join(program.entries)}")
+    if form == "torch":
+        _to_torch(program, entry, _weights(bundle, weights), output)
+    else:
+        _to_onnx(bundle, weights, program, entry, output)
+
+
+def _to_torch(program: Program, entry: str, weights: Mapping[str, Any], output: Path) -> None:
+    from wgcc.to_torch.module_text import module_text, stored_name
+    from wgcc_runtime.replace_file import replace_file
+    from wgcc_runtime.weights import save_arrays
+
+    if output.suffix != ".py":
+        raise click.BadParameter(f"{output} is no .py file", param_hint="-o")
+    file = output.with_suffix(".safetensors")
+    text = module_text(program, entry, file.name)
+    graph = program.entries[entry]
+    used = [value.name for value in (*graph.params, *graph.state)]
+    save_arrays(file, {stored_name(name): weights[name] for name in used})
+    replace_file(output, text.encode())
+    say(f"{output}: a module of {len(text.splitlines())} lines; its state dict is {file}")
+
+
+def _to_onnx(
+    bundle: Path, weights: Path | None, program: Program, entry: str, output: Path
+) -> None:
     from wgcc.from_onnx.model_file import need_onnx
     from wgcc.to_onnx.export import export_entry
     from wgcc_runtime.replace_file import replace_file
 
     need_onnx()
-    program = _program(bundle, source, sizes)
-    if entry not in program.entries:
-        raise WgError(f"there is no entry {entry}: the bundle has {', '.join(program.entries)}")
     model = export_entry(program, entry, _weights(bundle, weights))
     differences = _compare(bundle, weights, entry, model, program)
     replace_file(output, model.SerializeToString())

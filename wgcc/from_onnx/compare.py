@@ -43,7 +43,10 @@ def own_inputs(path: Path, converted: Converted) -> dict[str, Array] | None:
         if not file.is_file():
             return None
         try:
-            array = to_array(TensorProto.FromString(file.read_bytes()))
+            tensor = TensorProto.FromString(file.read_bytes())
+            if tensor.data_location == TensorProto.EXTERNAL:
+                return None
+            array = to_array(tensor)
         except Exception:
             return None
         if tuple(array.shape) != converted.traced.inputs[name].shape:

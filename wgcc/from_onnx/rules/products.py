@@ -15,9 +15,19 @@ def matmul(op: Op) -> Operand:
     if is_own_matrix(op, b):
         assert isinstance(b, Constant)
         return op.result("{1}({0})", a, linear(op, b.array, None))
+    if op.type.dtype != "f32":
+        return _of_whole_numbers(op, a, b)
     if len(a.shape) == 1 or len(b.shape) == 1:
         return _with_vector(op, a, b)
     return op.result("{0} @ {1}", a, b)
+
+
+def _of_whole_numbers(op: Op, a: Operand, b: Operand) -> Operand:
+    if min(len(a.shape), len(b.shape)) < 2:
+        raise CannotImport("a product of a vector of whole numbers")
+    op.note("products of whole numbers are computed in f32: exact up to sums of 16,777,216")
+    text = f"{op.type.dtype}(round(f32({{0}}) @ f32({{1}})))"
+    return op.result(text, op.tensor(a), op.tensor(b))
 
 
 def is_own_matrix(op: Op, operand: Operand) -> bool:

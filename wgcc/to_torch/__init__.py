@@ -1,0 +1,1 @@
+"""Programs as PyTorch modules: `wgcc export BUNDLE --to torch`."""

@@ -1,0 +1,237 @@
+"""One template for each op: the PyTorch expression that computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from wgcc.ir.graph import Node
+from wgcc.lazy_numpy import np
+from wgcc.ops import OPS
+from wgcc.ops.attention_rule import optional
+
+# `{0}`, `{1}` … are the operands.
+Rule: TypeAlias = Callable[[Node], str]
+
+DTYPES = {
+    "f32": "torch.float32", "f16": "torch.float16", "i32": "torch.int32", "u32": "torch.int64",
+    "i8": "torch.int8", "u8": "torch.uint8", "bool": "torch.bool",
+}  # fmt: skip
+TEXTS = {
+    "tanh": "torch.tanh({0})", "sigmoid": "torch.sigmoid({0})", "relu": "F.relu({0})",
+    "softplus": "F.softplus({0})", "erf": "torch.erf({0})", "mish": "F.mish({0})",
+    "elu": "F.elu({0})", "gelu": "F.gelu({0})", "silu": "F.silu({0})", "add": "{0} + {1}",
+    "sub": "{0} - {1}", "mul": "{0} * {1}", "maximum": "torch.maximum({0}, {1})",
+    "minimum": "torch.minimum({0}, {1})", "eq": "{0} == {1}", "ne": "{0} != {1}",
+    "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
+    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "~{0}",
+    "copy": "{0}", "stop_grad": "{0}.detach()", "tan": "torch.tan({0})",
+    "asin": "torch.asin({0})", "acos": "torch.acos({0})", "atan": "torch.atan({0})",
+    "atan2": "torch.atan2({0}, {1})", "sinh": "torch.sinh({0})", "cosh": "torch.cosh({0})",
+    "neg": "-{0}", "abs": "{0}.abs()", "sign": "torch.sign({0})", "floor": "torch.floor({0})",
+    "ceil": "torch.ceil({0})", "trunc": "torch.trunc({0})", "round": "torch.round({0})",
+    "square": "{0} ** 2", "reciprocal": "1.0 / {0}", "sqrt": "torch.sqrt({0})",
+    "rsqrt": "torch.rsqrt({0})", "exp": "torch.exp({0})", "expm1": "torch.expm1({0})",
+    "log": "torch.log({0})", "log1p": "torch.log1p({0})", "sin": "torch.sin({0})",
+    "cos": "torch.cos({0})", "where": "torch.where({0}, {1}, {2})", "matmul": "{0} @ {1}",
+    "pow": "{0} ** {1}", "gather": "{0}[{1}.long()]",
+}  # fmt: skip
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """A tuple; one of a single number keeps its comma."""
+    found = [str(int(number)) for number in numbers]
+    return f"({found[0]},)" if len(found) == 1 else f"({', '.join(found)})"
+
+
+def reduction(function: str) -> Rule:
+    def rule(node: Node) -> str:
+        axes = node.attrs["axes"]
+        return f"{function}({{0}}, {listed(axes)})" if axes else "{0}"
+
+    return rule
+
+
+def product(node: Node) -> str:
+    """`prod` takes one axis at a time, the last first."""
+    return "{0}" + "".join(f".prod({axis})" for axis in sorted(node.attrs["axes"], reverse=True))
+
+
+def whole_truth(function: str) -> Rule:
+    def rule(node: Node) -> str:
+        axes = sorted(node.attrs["axes"], reverse=True)
+        return "{0}" + "".join(f".{function}({axis})" for axis in axes)
+
+    return rule
+
+
+def along(text: str) -> Rule:
+    return lambda node: text.replace("AXIS", str(node.attrs["axis"]))
+
+
+def divide(node: Node) -> str:
+    is_float = node.output.dtype in ("f32", "f16")
+    return "{0} / {1}" if is_float else 'torch.div({0}, {1}, rounding_mode="floor")'
+
+
+def cast(node: Node) -> str:
+    return f"{{0}}.to({DTYPES[node.output.dtype]})"
+
+
+def constant(node: Node) -> str:
+    value = np.asarray(OPS[node.op].reference(**node.attrs)).reshape(node.output.shape)
+    if node.op == "iota":
+        return f"torch.arange({node.attrs['n']}, dtype={DTYPES[node.output.dtype]})"
+    held = value.astype("float32") if value.dtype.kind == "f" else value
+    return f"torch.tensor({held.tolist()!r}, dtype={DTYPES[node.output.dtype]})"
+
+
+def slice_(node: Node) -> str:
+    starts, sizes, steps = (node.attrs[name] for name in ("starts", "sizes", "steps"))
+    shape = node.inputs[0].shape
+    parts = []
+    for start, size, step, whole in zip(starts, sizes, steps, shape, strict=True):
+        end = start + (size - 1) * step + 1
+        is_whole = (start, end, step) == (0, whole, 1)
+        parts.append(":" if is_whole else f"{start}:{end}" + (f":{step}" if step != 1 else ""))
+    while parts and parts[-1] == ":":
+        parts.pop()
+    return f"{{0}}[{', '.join(parts)}]" if parts else "{0}"
+
+
+def unslice(node: Node) -> str:
+    shape, starts = node.attrs["shape"], node.attrs["starts"]
+    if any(step != 1 for step in node.attrs["steps"]):
+        return ""
+    sizes = node.inputs[0].shape
+    pairs = [
+        (start, whole - start - size)
+        for start, whole, size in zip(starts, shape, sizes, strict=True)
+    ]
+    return f"F.pad({{0}}, {listed([n for pair in reversed(pairs) for n in pair])})"
+
+
+def concat(node: Node) -> str:
+    names = ", ".join(f"{{{place}}}" for place in range(len(node.inputs)))
+    return f"torch.cat([{names}], {node.attrs['axis']})"
+
+
+def resize(node: Node) -> str:
+    size, axis = node.inputs[0].shape[node.attrs["axis"]], node.attrs["axis"]
+    matrix = np.asarray(OPS["resize"].reference(np.eye(size), **{**node.attrs, "axis": 0}))
+    rows = matrix.astype("float32").tolist()
+    moved = f"{{0}}.movedim({axis}, -1) @ torch.tensor({rows!r}).T"
+    return f"({moved}).movedim(-1, {axis})"
+
+
+def first(rank: int) -> str:
+    return listed([0, rank - 1, *range(1, rank - 1)])
+
+
+def last(rank: int) -> str:
+    return listed([0, *range(2, rank), 1])
+
+
+def conv(node: Node) -> str:
+    rank = len(node.inputs[0].shape)
+    attrs = node.attrs
+    options = (
+        f"stride={listed(attrs['stride'])}, padding={listed(attrs['pad'])}, "
+        f"dilation={listed(attrs['dilation'])}, groups={attrs['groups']}"
+    )
+    weight = listed([rank - 1, rank - 2, *range(rank - 2)])
+    inner = f"{{0}}.permute{first(rank)}, {{1}}.permute{weight}, {options}"
+    text = f"F.conv{rank - 2}d({inner}).permute{last(rank)}"
+    kernel = node.inputs[1].shape[:-2]
+    cut = "".join(f", :{size}" for size in attrs["out"])
+    return text if tuple(attrs["out"]) == _full(node, kernel) else f"{text}[:{cut}]"
+
+
+def _full(node: Node, kernel: Sequence[int]) -> tuple[int, ...]:
+    """How many windows there are with the same padding at both sides."""
+    attrs = node.attrs
+    given = zip(
+        node.inputs[0].shape[1:-1], attrs["pad"], attrs["dilation"], kernel, attrs["stride"],
+        strict=True,
+    )  # fmt: skip
+    return tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in given)
+
+
+def max_pool(node: Node) -> str:
+    rank, attrs = len(node.inputs[0].shape), node.attrs
+    is_full = tuple(attrs["out"]) == _full(node, attrs["kernel"])
+    ceil = "" if is_full else ", ceil_mode=True"
+    given = ", ".join(listed(attrs[name]) for name in ("kernel", "stride", "pad", "dilation"))
+    return f"F.max_pool{rank - 2}d({{0}}.permute{first(rank)}, {given}{ceil}).permute{last(rank)}"
+
+
+def layer_norm(node: Node) -> str:
+    width = node.inputs[0].shape[-1]
+    return f"F.layer_norm({{0}}, ({width},), {{1}}, {{2}}, {node.attrs['eps']!r})"
+
+
+def rms_norm(node: Node) -> str:
+    eps = node.attrs["eps"]
+    return f"{{0}} * torch.rsqrt({{0}}.square().mean(-1, keepdim=True) + {eps!r}) * {{1}}"
+
+
+def attention(node: Node) -> str:
+    """PyTorch's own, with a mask that says which keys each row sees."""
+    attrs, (q, k) = node.attrs, node.inputs[:2]
+    offset, mask = optional(node.inputs[3:])
+    if offset is not None or attrs["window"] is not None:
+        return ""
+    options = [f"scale={attrs['scale']!r}"]
+    if q.shape[1] != k.shape[1]:
+        options.append("enable_gqa=True")
+    if mask is not None:
+        place = list(node.inputs).index(mask)
+        options.append(f"attn_mask={{{place}}}")
+        if attrs["causal"]:
+            return ""
+    elif attrs["causal"]:
+        options.append("is_causal=True")
+    return f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, {', '.join(options)})"
+
+
+RULES: dict[str, Rule] = {
+    **{name: (lambda node, text=text: text) for name, text in TEXTS.items()},  # type: ignore[misc]
+    "sum": reduction("torch.sum"),
+    "max": reduction("torch.amax"),
+    "min": reduction("torch.amin"),
+    "logsumexp": reduction("torch.logsumexp"),
+    "prod": product,
+    "any": whole_truth("any"),
+    "all": whole_truth("all"),
+    "var": lambda node: f"torch.var({{0}}, {listed(node.attrs['axes'])}, correction=0)",
+    "softmax": along("F.softmax({0}, AXIS)"),
+    "log_softmax": along("F.log_softmax({0}, AXIS)"),
+    "argmax": along("{0}.argmax(AXIS).int()"),
+    "argmin": along("{0}.argmin(AXIS).int()"),
+    "cumsum": along("torch.cumsum({0}, AXIS)"),
+    "take_along": along("torch.take_along_dim({0}, {1}.long(), AXIS)"),
+    "argsort": lambda node: (
+        f"torch.argsort({{0}}, dim={node.attrs['axis']}, "
+        f"descending={bool(node.attrs.get('descending'))}, stable=True).int()"
+    ),
+    "div": divide,
+    "mod": lambda node: "torch.remainder({0}, {1})",
+    "cast": cast,
+    "const": constant,
+    "literal": constant,
+    "iota": constant,
+    "broadcast": lambda node: f"{{0}}.expand{listed(node.attrs['shape'])}",
+    "reshape": lambda node: f"{{0}}.reshape({listed(node.attrs['shape'])})",
+    "transpose": lambda node: f"{{0}}.permute({listed(node.attrs['perm'])})",
+    "slice": slice_,
+    "unslice": unslice,
+    "concat": concat,
+    "flip": lambda node: f"{{0}}.flip({listed(node.attrs['axes'])})",
+    "roll": lambda node: f"{{0}}.roll({node.attrs['shift']}, {node.attrs['axis']})",
+    "resize": resize,
+    "conv": conv,
+    "max_pool": max_pool,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "attention": attention,
+}
