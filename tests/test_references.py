@@ -28,7 +28,7 @@ PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]+\.")
 # Files of a bundle (joined from folders of runtime_js), of a user, or made by a test.
 MADE = {
     *(f"wgcc/{folder.name}.js" for folder in (ROOT / "runtime_js").iterdir() if folder.is_dir()),
-    "app.py", "deep/train.py", "core/factor.js", "from-here.js", "resolve-from-here.js",
+    "app.py", "net.py", "deep/train.py", "core/factor.js", "from-here.js", "resolve-from-here.js",
 }  # fmt: skip
 
 
