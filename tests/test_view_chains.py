@@ -36,7 +36,7 @@ model M {{
 }}
 """
 # An exponential kernel has megabytes.
-LARGEST_KERNEL = 40_000
+LARGEST_KERNEL = 60_000
 
 
 @pytest.fixture(scope="module")
