@@ -32,6 +32,8 @@ from batches import write_batch  # noqa: E402
 
 SOURCES = {"c": FOLDER / "models" / "c.wg", "cnn": ROOT / "examples" / "cnn" / "model.wg"}
 BLOCKS = 5
+# Batches of each worker in an epoch.
+EPOCH = 16
 WORKERS = (8, 64, 512)
 # Gbit/s, and seconds until a message arrives, of the networks to extrapolate to.
 NETWORKS = ((1, 100e-6), (10, 30e-6))
@@ -130,8 +132,8 @@ def _train(own: Any, task: dict[str, Any]) -> dict[str, float]:
 
     folder, name = Path(task["folder"]), task["model"]
     batch = load_file(folder / "batches" / f"{name}.safetensors")
-    # Each worker takes a batch of its own.
-    data = {key: np.concatenate([rows] * own.size) for key, rows in batch.items()}
+    # Each worker takes batches of its own; an epoch has several, as data of users has.
+    data = {key: np.concatenate([rows] * own.size * EPOCH) for key, rows in batch.items()}
     bundle = folder / "bundles" / name
     options = {"steps": (BLOCKS + 1) * task["steps"], "every": task["steps"]}
     with wgcc_runtime.load(bundle, device="wasm", threads=1) as model:
