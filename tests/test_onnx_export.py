@@ -140,3 +140,6 @@ def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not out.exists()
     assert run(capsys, "export", bundle, "-o", str(out))[0] == 0
     assert onnx.load(out).producer_name == "wgcc"
+    (tmp_path / "empty").mkdir()
+    code, _, error = run(capsys, "export", str(tmp_path / "empty"), "-o", str(out))
+    assert code == 1 and "plan.json" in error and "internal error" not in error

@@ -96,9 +96,11 @@ def _to_onnx(
 
 
 def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Program:
+    import wgcc_runtime
     from wgcc.bundle.tuned import check_same_model
     from wgcc.compiler import compile_file, read_program
 
+    wgcc_runtime.load_plan(bundle)  # refuses what is no bundle
     plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
     path, name = source or bundle / plan["model"]["source"], plan["model"]["name"]
     again = compile_file(
@@ -123,6 +125,7 @@ def _compare(
     """The largest difference of each output, on random inputs."""
     import wgcc_runtime
     from wgcc.from_onnx.compare import run_onnx
+    from wgcc.to_onnx.emitter import NUMPY
 
     generator = np.random.default_rng(0)
     graph = program.entries[entry]
@@ -133,7 +136,7 @@ def _compare(
         drawn = generator.normal(size=value.shape) if is_float else generator.integers(
             low, high, value.shape, endpoint=True
         )  # fmt: skip
-        inputs[value.name] = np.asarray(drawn).astype("float32" if is_float else "int32")
+        inputs[value.name] = np.asarray(drawn).astype(NUMPY[value.dtype])
     with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:
         wanted = list(getattr(loaded, entry)(**inputs).values())
     found, runner = run_onnx(model, inputs)
