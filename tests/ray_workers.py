@@ -1,4 +1,4 @@
-"""Workers of Ray for tests: a slow one, and one that kills itself in the middle of a call.
+"""Workers of Ray for tests: a slow one, and one that dies or loses its device in any call.
 
 Actors import this module by its name, so they find the classes as they are here.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from wgcc_runtime import WgccError
 from wgcc_runtime.distributed.ray_worker import RayWorker
 
 # The variable with the folder in which tests say where a worker shall die.
@@ -50,12 +51,20 @@ def order_death(place: str) -> None:
     (Path(os.environ[DEATHS]) / place).touch()
 
 
+def lose_device(worker: RayWorker, place: str) -> None:
+    """As if the driver of the GPU had failed."""
+    with contextlib.suppress(FileNotFoundError):
+        (Path(os.environ[DEATHS]) / place).unlink()
+        worker._worker.model._machine._failure = WgccError("device-lost", "the device is lost")  # type: ignore[attr-defined]
+
+
 def _mortal(name: str) -> Callable[..., Any]:
     method = getattr(RayWorker, name)
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any) -> Any:
         die(f"before {name}")
+        lose_device(self, f"no device in {name}")
         result = method(self, *arguments)
         die(f"after {name}")
         return result
@@ -63,7 +72,7 @@ def _mortal(name: str) -> Callable[..., Any]:
     return call
 
 
-CALLS = ("join", "start", "assign", "everything", "gradients", "reduce", "apply", "floats",
-         "finish_round")  # fmt: skip
+CALLS = ("join", "start", "assign", "everything", "gradients", "reduce", "apply", "local_steps",
+         "floats", "finish_round")  # fmt: skip
 MortalWorker = type("MortalWorker", (RayWorker,), {name: _mortal(name) for name in CALLS})
 MortalWorker.__module__ = __name__

@@ -19,15 +19,14 @@ def test_the_benchmark_of_workers(
     monkeypatch.setattr(sys, "path", [*sys.path])
     program = runpy.run_path(str(ROOT / "tests" / "bench" / "workers.py"))
     file = tmp_path / "found.json"
-    few = ["--steps", "1", "--megabytes", "0.1,1", "--json", str(file)]
+    few = ["--steps", "1", "--rounds", "1", "--megabytes", "0.1,1", "--json", str(file)]
     assert program["main"](few) == 0
     found = json.loads(file.read_text())
     assert found["models"].keys() == {"c", "cnn"} and found["exchange"].keys() == {"0.1", "1"}
     for runs in found["models"].values():
-        assert all(runs[key]["rows"] > 0 for key in ("1", "2", "apart"))
+        assert runs["1"]["rows"] > 0 and runs["2"] > 0 and runs["apart"] > 0
     out = capsys.readouterr().out
-    two = found["models"]["cnn"]
-    assert f" | {two['2']['rows'] / two['1']['rows']:.2f} × | " in out
+    assert f" | {found['models']['cnn']['2']:.2f} × | " in out
     assert out.count("\n| 0.1 MB | ") == out.count("\n| `cnn` | 10 Gbit/s | ") == 1
     page = (ROOT / "runtime_py" / "DISTRIBUTED.md").read_text(encoding="utf-8")
     for part in ("RATIOS", "SHARES", "FORMULA", "EFFICIENCIES"):

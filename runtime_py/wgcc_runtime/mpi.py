@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc_runtime.checkpoint import Progress
-from wgcc_runtime.distributed.agreement import Agreement, Wants, agreed
+from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants, agreed
 from wgcc_runtime.distributed.identity import check_equal, describe_arrays, identity
 from wgcc_runtime.distributed.launchers import launch
 from wgcc_runtime.distributed.mpi_rounds import EndOfRound
@@ -81,8 +81,10 @@ class MpiTeam:
         worker.rank = own.rank
         values = own.lead(worker.values)
         own.agree(lambda: worker.take_over(values))
-        self._rounds = None
-        if options.sync_every is not None:
+        self._rounds, self._numbers = None, None
+        if options.sync_every is None:
+            self._numbers = worker.outcome_numbers()
+        else:
             self._rounds = Rounds(options.outer, worker)
             outer = self._rounds.outer
             own.agree(lambda: outer.resume(begin.velocity))
@@ -106,9 +108,15 @@ class MpiTeam:
         position = worker.model.progress.position
         flat = worker.gradients(position + own.rank)
         outcome = worker.apply(own.mean(flat), wants)
-        agreement = agreed(own.comm.allgather(outcome))
+        agreement = agreed(self._outcomes(outcome))
         worker.finish(agreement, position + own.size)
         return agreement
+
+    def _outcomes(self, own: Outcome) -> list[Outcome]:
+        """Of all workers. Failures, which are rare, take a second message."""
+        assert self._numbers is not None
+        found = self._numbers.read(self._own.all_of(self._numbers.write(own)))
+        return found or self._own.comm.allgather(own)
 
     def _round(self, wants: Wants, count: int) -> Agreement:
         own, worker, rounds = self._own, self._worker, self._rounds

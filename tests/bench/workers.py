@@ -1,10 +1,11 @@
 """Two workers of one thread each beside one, the cost of exchanging, and what more would do.
 
-    python tests/bench/workers.py [--steps N] [--megabytes 0.1,1,10,100] [--json FILE]
+    python tests/bench/workers.py [--steps N] [--rounds N] [--megabytes 0.1,1,10,100] [--json FILE]
 
 Workers are processes of MPI on this machine, each with the twin in one thread. Times are medians of
 blocks of steps. Beside one worker and two that train together there are two that train at the same
-time, each for itself (`Model.fit`): what the machine gives without any exchange.
+time, each for itself (`Model.fit`): what the machine gives without any exchange. All three run by
+turns, because the speed of a machine varies; a ratio is the median of those of the rounds.
 What is printed is the section "What it costs" of runtime_py/DISTRIBUTED.md.
 """
 
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40, help="in each block")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--megabytes", default="0.1,1,10,100")
     parser.add_argument("--json")
     parser.add_argument("--work", help=argparse.SUPPRESS)
@@ -84,12 +86,22 @@ def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         build(source, folder / "bundles" / name)
         write_batch(name, "train", folder)
         task = {"folder": str(folder), "model": name, "steps": options.steps}
-        runs = {"1": _run(1, task), "2": _run(2, task)}
-        runs["apart"] = _run(2, {**task, "apart": True})
-        found["models"][name] = runs
+        found["models"][name] = _by_turns(task, options.rounds)
     for size in options.megabytes.split(","):
         found["exchange"][size] = _run(2, {"megabytes": float(size)})["seconds"]
     return found
+
+
+def _by_turns(task: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """Of one worker, the median; of two, how many of its rows/s they make in the same round."""
+    ones, ratios = [], {"2": [], "apart": []}  # type: ignore[var-annotated]
+    for _ in range(rounds):
+        ones.append(_run(1, task))
+        for key, found in ratios.items():
+            run = _run(2, {**task, "apart": True} if key == "apart" else task)
+            found.append(run["rows"] / ones[-1]["rows"])
+    one = sorted(ones, key=lambda run: run["seconds"])[rounds // 2]
+    return {"1": one, **{key: statistics.median(found) for key, found in ratios.items()}}
 
 
 def _run(processes: int, task: dict[str, Any]) -> dict[str, Any]:
@@ -164,7 +176,7 @@ def _report(found: dict[str, Any]) -> None:
     for name, runs in models.items():
         one = runs["1"]
         cells = [f"`{name}`", f"{one['bytes'] / 1e6:.2f} MB", f"{1000 * one['seconds']:.1f} ms"]
-        cells += [f"{runs[key]['rows'] / one['rows']:.2f} ×" for key in ("2", "apart")]
+        cells += [f"{runs[key]:.2f} ×" for key in ("2", "apart")]
         print(_row(cells))
     print(f"\n{SHARES}")
     for size, seconds in exchange.items():

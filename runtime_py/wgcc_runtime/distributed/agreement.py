@@ -13,6 +13,7 @@ from wgcc_runtime.errors import WgccError
 
 # The code of errors that are none of the runtime.
 UNFORESEEN = "worker"
+LOST_DEVICE = "device-lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,10 @@ class Failure:
     def is_unforeseen(self) -> bool:
         return self.code == UNFORESEEN
 
+    @property
+    def is_lost_device(self) -> bool:
+        return self.code == LOST_DEVICE
+
     @classmethod
     def of(cls, error: BaseException, own: bool) -> Failure:
         if isinstance(error, WgccError):
@@ -55,6 +60,38 @@ class Outcome:
     state: Array = field(default_factory=lambda: np.zeros(0, np.float32))
     failure: Failure | None = None
     steps: int = 1
+
+
+class OutcomeNumbers:
+    """Outcomes of steps without a failure as arrays of one length, which need not be pickled."""
+
+    FIXED = 5
+
+    def __init__(self, outputs: Sequence[str], state_size: int) -> None:
+        self._outputs = tuple(outputs)
+        self._length = self.FIXED + len(self._outputs) + state_size
+
+    def write(self, outcome: Outcome) -> Array:
+        if outcome.failure:
+            return np.ones(self._length)
+        wants, values = outcome.wants, (outcome.outputs[name] for name in self._outputs)
+        fixed = (0, wants.stop, wants.save, wants.lines, outcome.rows)
+        return np.concatenate([(*fixed, *values), outcome.state], dtype=np.float64)
+
+    def read(self, found: Array) -> list[Outcome] | None:
+        """`found` has a row for each rank. None if one of them failed."""
+        if found[:, 0].any():
+            return None
+        return [self._outcome(rank, row) for rank, row in enumerate(found)]
+
+    def _outcome(self, rank: int, row: Array) -> Outcome:
+        state_at = self.FIXED + len(self._outputs)
+        _, stop, save, lines, rows, *values = row[:state_at].tolist()
+        outputs = dict(zip(self._outputs, values, strict=True))
+        state = row[state_at:].astype(np.float32)
+        return Outcome(
+            rank, "", Wants(bool(stop), bool(save), bool(lines)), int(rows), outputs, state
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from wgcc_runtime.errors import WgccError
 T = TypeVar("T")
 # Exit codes of a problem and of Ctrl-C.
 PROBLEM, INTERRUPTED = 1, 130
+# Up to so many bytes of all processes together, one message with everything is faster than two.
+SMALL = 1 << 20
 
 
 class Processes:
@@ -114,13 +116,26 @@ class Processes:
     # ---- numbers
 
     def mean(self, flat: Array, weights: Sequence[float] | None = None) -> Array:
-        """The mean over all processes: each adds up one part, in the order of ranks."""
+        """The mean over all processes, added up in the order of ranks."""
+        flat = np.ascontiguousarray(flat, np.float32)
+        if self.size * flat.nbytes <= SMALL:
+            return mean(list(self.all_of(flat)), weights)
+        return self._mean_of_parts(flat, weights)
+
+    def all_of(self, numbers: Array) -> Array:
+        """What each process has, which is equally long on all: one row for each rank."""
+        found = np.empty((self.size, numbers.size), numbers.dtype)
+        self.comm.Allgather(numbers, found)
+        return found
+
+    def _mean_of_parts(self, flat: Array, weights: Sequence[float] | None) -> Array:
+        """Each process adds up one part, and sends it to all."""
         ends = cuts(flat.size, self.size)
         counts = [end - start for start, end in pairwise(ends)]
         own = counts[self.rank]
         received = np.empty((self.size, own), np.float32)
         self.comm.Alltoallv(
-            [np.ascontiguousarray(flat, np.float32), (counts, ends[:-1])],
+            [flat, (counts, ends[:-1])],
             [received, ([own] * self.size, [own * i for i in range(self.size)])],
         )
         result = np.empty(flat.size, np.float32)

@@ -14,7 +14,7 @@ from typing import Any
 
 from wgcc_runtime.distributed.identity import Identity, check_equal
 from wgcc_runtime.distributed.ray_worker import SIGNALS, Committed, Everything, Job, RayWorker
-from wgcc_runtime.distributed.training import WorkersMissing
+from wgcc_runtime.distributed.training import AllWorkersDied, WorkersMissing
 from wgcc_runtime.errors import WgccError
 
 # After so many deaths of workers that join, one after another, no more are started.
@@ -263,8 +263,7 @@ class Members:
 
 
 def _all_died(reason: str) -> WgccError:
-    text = f"all workers died ({reason}); the last checkpoint is there: resume from it"
-    return WgccError("ray", text)
+    return AllWorkersDied("ray", f"all workers died ({reason})")
 
 
 def cause_of(error: Any) -> WgccError:

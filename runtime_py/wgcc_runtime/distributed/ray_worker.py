@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 import wgcc_runtime
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import Preparation
-from wgcc_runtime.distributed.agreement import Agreement, Outcome, Wants
+from wgcc_runtime.distributed.agreement import LOST_DEVICE, Agreement, Outcome, Wants
 from wgcc_runtime.distributed.averaging import cuts, mean
 from wgcc_runtime.distributed.identity import Identity, identity
 from wgcc_runtime.distributed.outer import OuterSettings
 from wgcc_runtime.distributed.reserved import device_for
 from wgcc_runtime.distributed.rounds import Rounds
 from wgcc_runtime.distributed.worker import Counters, Values, Worker, WorkerLine
+from wgcc_runtime.errors import WgccError
 from wgcc_runtime.evaluation import make_evaluation
 
+T = TypeVar("T")
 # The calls of this group reach a worker that computes.
 SIGNALS = "signals"
 
@@ -55,6 +58,24 @@ class Everything:
     velocity: Array | None
 
 
+def _on_device(method: Callable[..., T]) -> Callable[..., T]:
+    """A worker whose device is lost ends: it is replaced like one that was killed."""
+
+    @wraps(method)
+    def call(self: RayWorker, *arguments: Any) -> T:
+        try:
+            result = method(self, *arguments)
+        except WgccError as error:
+            if error.code == LOST_DEVICE:
+                os._exit(1)
+            raise
+        if self._worker.has_lost_device:
+            os._exit(1)
+        return result
+
+    return call
+
+
 class RayWorker:
     """`settle` brings it to the last step that all have done, whatever happened since."""
 
@@ -79,6 +100,7 @@ class RayWorker:
     def check_rows(self, workers: int) -> None:
         self._worker.check_rows(workers)
 
+    @_on_device
     def start(self, everything: Everything, rank: int, committed: Committed) -> None:
         self._worker.rank = rank
         self._worker.take_over(everything.values)
@@ -89,13 +111,16 @@ class RayWorker:
     def is_there(self) -> None:
         """Answers if the process lives."""
 
+    @_on_device
     def assign(self, rank: int) -> None:
         self._worker.assign(rank)
 
+    @_on_device
     def everything(self) -> Everything:
         velocity = self._rounds.outer.saved if self._rounds else None
         return Everything(self._worker.values(), velocity)
 
+    @_on_device
     def settle(self, committed: Committed) -> None:
         """Undoes what is not committed, and finishes what is."""
         self._worker.model._land_flight()
@@ -117,6 +142,7 @@ class RayWorker:
 
     # ---- a step
 
+    @_on_device
     def gradients(self, committed: Committed, workers: int) -> Any:
         """Of its batch, in as many parts as there are workers."""
         self._finish(committed)
@@ -126,11 +152,13 @@ class RayWorker:
         """The mean of one part, added up in the order of ranks."""
         return mean(parts, weights)
 
+    @_on_device
     def apply(self, wants: Wants, *parts: Array) -> Outcome:
         return self._worker.apply(_joined(parts), wants)
 
     # ---- a round of local steps
 
+    @_on_device
     def local_steps(
         self, committed: Committed, workers: int, count: int, wants: Wants, number: int
     ) -> Outcome:
@@ -143,25 +171,31 @@ class RayWorker:
         """Called while `local_steps` runs."""
         self._ended_round = number
 
+    @_on_device
     def counters(self) -> Counters:
         return self._worker.counters()
 
+    @_on_device
     def floats(self, workers: int) -> Any:
         return self._cut(self._worker.floats(), workers)
 
+    @_on_device
     def finish_round(self, position: int, counters: Counters | None, *parts: Array) -> None:
         assert self._rounds is not None
         self._rounds.finish(_joined(parts), position, counters)
 
+    @_on_device
     def undo_round(self) -> None:
         assert self._rounds is not None
         self._rounds.undo()
 
     # ---- between steps
 
+    @_on_device
     def digest(self) -> str:
         return self._worker.digest()
 
+    @_on_device
     def evaluate(self, data: Any) -> dict[str, float]:
         return make_evaluation(self._worker.model, data)()
 

@@ -28,6 +28,10 @@ class WorkersMissing(WgccError):
     """Too few workers are left to continue; those that are left can still be saved."""
 
 
+class AllWorkersDied(WgccError):
+    """Nothing is left but what was saved before."""
+
+
 class Team(Protocol):
     """The workers of a training."""
 
@@ -109,6 +113,14 @@ class Training:
             self._save()
             text = f"{error.message}; saved {self._plan.checkpoint} at step {self._step}"
             raise WgccError(error.code, f"{text}: resume from it") from None
+        except AllWorkersDied as error:
+            raise WgccError(error.code, f"{error.message}; {self._what_remains()}") from None
+
+    def _what_remains(self) -> str:
+        path = self._plan.checkpoint
+        if path is None:
+            return "there is no checkpoint to resume from"
+        return f"resume from {path}" if path.exists() else f"{path} was not written yet"
 
     @property
     def _step(self) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import ArraySource, Batch
 from wgcc_runtime.checkpoint import Progress, save_checkpoint
-from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, Wants
+from wgcc_runtime.distributed.agreement import Agreement, Failure, Outcome, OutcomeNumbers, Wants
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.flight import Launcher
 from wgcc_runtime.halves import exchange_of
@@ -81,6 +82,7 @@ class Worker:
         self._source = ArraySource(data, self.entry, seed, 0)
         self._watched = [n for n, t in self.entry.outputs.items() if is_scalar(t)]
         self._seed = self._read_seed()
+        self._failure: Failure | None = None
         self._submit = 1
         self._mark = time.perf_counter()
 
@@ -135,7 +137,7 @@ class Worker:
 
     def gradients(self, position: int) -> Array:
         """Of batch number `position` of the data; a failure is kept for `apply`."""
-        self._failure: Failure | None = None
+        self._failure = None
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
         try:
@@ -147,24 +149,32 @@ class Worker:
         self._tick(started)
         return flat
 
+    @property
+    def has_lost_device(self) -> bool:
+        return self._failure is not None and self._failure.is_lost_device
+
     def apply(self, mean: Array, wants: Wants) -> Outcome:
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
-        outputs, state, failure = {}, np.zeros(0, np.float32), self._failure
+        outputs, state = {}, np.zeros(0, np.float32)
         self._applied = False
-        if failure is None:
+        if self._failure is None:
             try:
                 outputs = self.model.apply(mean)
                 self._applied = True
                 state = self._averaged_state()
             except Exception as error:
-                failure = Failure.of(error, self._is_own(error))
+                self._failure = Failure.of(error, self._is_own(error))
         names = exchange_of(self.entry).outputs
         numbers = {name: float(outputs[name]) for name in names if name in outputs}
-        outcome = Outcome(self.rank, self.adapter, wants, self.rows, numbers, state, failure)
+        outcome = Outcome(self.rank, self.adapter, wants, self.rows, numbers, state, self._failure)
         self._rows_done += self.rows
         self._tick(started)
         return outcome
+
+    def outcome_numbers(self) -> OutcomeNumbers:
+        names = [name for name in exchange_of(self.entry).outputs if name in self.entry.outputs]
+        return OutcomeNumbers(names, sum(tensor.size for tensor in self._state_tensors))
 
     def _is_own(self, error: Exception) -> bool:
         """Whether this worker caused it, and not another one's gradients."""
@@ -178,13 +188,13 @@ class Worker:
                 self.model.undo()
             return
         if agreement.state.size:
-            self._write_floats(self._state_tensors(), agreement.state)
+            self._write_floats(self._state_tensors, agreement.state)
         self.model.progress.position = position
 
     def _averaged_state(self) -> Array:
-        tensors = self._state_tensors()
-        return self._floats(tensors) if tensors else np.zeros(0, np.float32)
+        return self._floats(self._state_tensors)
 
+    @cached_property
     def _state_tensors(self) -> list[Tensor]:
         return [self.model.plan.tensors[name] for name in exchange_of(self.entry).state]
 
@@ -199,7 +209,7 @@ class Worker:
         """
         started = time.perf_counter()
         self.clock.exchanging += started - self._mark
-        failure, last, done = None, {}, 0
+        self._failure, last, done = None, {}, 0
         try:
             launcher = self.model.runner(self.entry.name, self._watched)
             while done < len(positions) and not (done and is_over()):
@@ -207,12 +217,14 @@ class Worker:
                 last = self._run(launcher, some)
                 done += len(some)
         except Exception as error:
-            failure = Failure.of(error, own=True)
+            self._failure = Failure.of(error, own=True)
         numbers = {name: float(last[name]) for name in self._watched if name in last}
         rows = self.rows * done
         self._rows_done += rows
         self._tick(started)
-        return Outcome(self.rank, self.adapter, wants, rows, numbers, failure=failure, steps=done)
+        return Outcome(
+            self.rank, self.adapter, wants, rows, numbers, failure=self._failure, steps=done
+        )
 
     def _run(self, launcher: Launcher, positions: Sequence[int]) -> dict[str, Array]:
         """One submit; the next one has more steps if this was short."""
@@ -254,8 +266,11 @@ class Worker:
         return [t for t in self._persistent.values() if t.is_float]
 
     def _floats(self, tensors: Sequence[Tensor]) -> Array:
-        found = self.model._read(tensors)
-        return np.concatenate([found[t.name].astype(np.float32).reshape(-1) for t in tensors])
+        with self.model._use():
+            found = self.model._read_bytes(tensors)
+        # Halves, too, are stored as 32-bit floats.
+        parts = [np.frombuffer(found[t.name], "<f4") for t in tensors]
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def _write_floats(self, tensors: Sequence[Tensor], flat: Array) -> None:
         words, at = {}, 0
