@@ -100,6 +100,8 @@ def test_pages_without_weights_inside(model: Path, drawn: Path, beside: Path) ->
     for where in ("disk", "served", "apart", "drawn"):
         np.testing.assert_array_equal(np.float32(seen[where]["first"]), first, where)
     assert "weights.safetensors (0.6 MB), which is beside this page" in seen["card"]
+    # Another file was chosen first, then the right one dropped.
+    assert "is not a safetensors file" in seen["again"] and "Choose or drop" in seen["again"]
     assert seen["isCardGone"]
     assert any(line.endswith(" of 0.6 MB") for line in seen["served"]["said"])
 

@@ -16,14 +16,17 @@ SCRIPT = Path(__file__).parent / "tint" / "compile.mjs"
 SECONDS_PER_KERNEL, SECONDS_TO_START = 1, 60
 
 
-def compile_all(paths: Iterable[Path | str], halves: bool = False) -> dict[str, list[str]]:
+def compile_all(
+    paths: Iterable[Path | str], halves: bool = False, subgroups: bool = False
+) -> dict[str, list[str]]:
     """Messages per path; an empty list means that every browser built on Tint accepts the kernel.
 
-    `halves` says that the kernels may use f16.
+    `halves` says that the kernels may use f16, `subgroups` subgroup operations.
     """
+    features = ["shader-f16"] * halves + ["subgroups"] * subgroups
     wanted = [str(path) for path in paths]
     done = subprocess.run(
-        [_node(), str(SCRIPT), str(NODE_FOLDER), *(["halves"] if halves else [])],
+        [_node(), str(SCRIPT), str(NODE_FOLDER), *features],
         input=json.dumps(wanted),
         capture_output=True,
         text=True,

@@ -101,7 +101,7 @@ export interface LoadOptions {
   entries?: readonly (keyof Inputs)[];
   /** Of WebAssembly, where they can share memory. Default: up to 4, 1 for small models. The results are the same. */
   threads?: number;
-  /** The folder that has `weights.safetensors` and `twin.wasm`. Default: that of `index.js`. */
+  /** The folder that has `weights.safetensors`, `twin.wasm` and, if there is one, `tokenizer.json`. Default: that of `index.js`. */
   baseUrl?: string | URL;
   /** GPU memory the bundle may take. Default: 8 GiB. */
   maxBytes?: number;
@@ -112,6 +112,8 @@ export interface LoadOptions {
    * take, 30 by default. `wgcc build --candidates` adds kernels to choose from.
    */
   tune?: boolean | number;
+  /** `false`: reductions never use subgroup operations, which give the same bits. */
+  subgroups?: boolean;
   /** Run the whole model in a worker of its own, in browsers and Deno. Everything else is the same; `device` is undefined. */
   worker?: boolean;
   signal?: AbortSignal;
@@ -139,6 +141,18 @@ export interface GenerateOptions {
   entry?: keyof Inputs;
   /** Other inputs of the entry, the same in every call. */
   inputs?: Readonly<Record<string, unknown>>;
+}
+
+/** Text as ids, and ids as text. */
+export interface Tokenizer {
+  /** One more than the largest id. */
+  readonly size: number;
+  /** With the special tokens that the file puts around a text, unless `special` is false; `'before'`: only with those before a text that is to be continued. */
+  encode(text: string, options?: { special?: boolean | 'before' }): number[];
+  /** Without special tokens, unless `special` is true; ids that are none are left out. */
+  decode(ids: Iterable<number>, options?: { special?: boolean }): string;
+  /** The text of ids that come one by one, in whole characters: what each adds, and at the end the rest. `context`: ids before them. */
+  stream(context?: readonly number[]): { push(id: number): string; end(): string };
 }
 
 /** How columns, pictures or text become inputs. */
@@ -207,7 +221,7 @@ export interface Loaded {
   readonly plan: unknown;
   /** None on WebAssembly. */
   readonly device: Global<'GPUDevice'> | undefined;
-  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly threads?: number };
+  readonly adapter: { readonly name: string; readonly kind: 'webgpu' | 'wasm'; readonly profile: string; readonly subgroups?: boolean; readonly threads?: number };
   /** Resolves when the device is lost; call `recover` to continue. */
   readonly lost: Promise<{ readonly reason: string; readonly message: string }>;
   readonly progress: { readonly steps: Readonly<Record<string, number>>; readonly position: number; readonly seed: number };
@@ -237,10 +251,12 @@ export interface Loaded {
   fit<E extends Training = 'train' extends Training ? 'train' : Training>(data: [Training] extends [never] ? never : Data<E>, options?: FitOptions<E>): Fit<E>;
   /**
    * What a language model writes after a prompt, piece by piece. The entry takes the id of a character and returns the next, or
-   * the scores of all; it continues from the model's state. Characters come from the model's `vocab`.
+   * the scores of all; it continues from the model's state. Characters, or tokens, come from the model's `vocab`.
    * One at a time: else code `busy`.
    */
   generate(prompt: string, options?: GenerateOptions): AsyncGenerator<string, void, void>;
+  /** How text becomes ids, and ids text, by the model's `vocab`; without one, code `text`. A file of tokens is loaded by the first call. */
+  tokens(): Promise<Tokenizer>;
   /**
    * The first half of a training step: all gradients of a batch as one array. `apply` makes the second half, with these or other
    * gradients, such as averages over several machines; any other use of the model drops the first.

@@ -5,7 +5,10 @@ export { WgccError };
 
 /** Loads the model onto a GPU, or as WebAssembly: see index.d.ts for options and methods. */
 export const load = options =>
-  open({ plan, kernels, twin, weights, constants, preparation, seal, worker }, options);
+  open(
+    { plan, kernels, twin, weights, constants, preparation, seal, worker, tokens, tokenizer },
+    options,
+  );
 
 /** A typed array with its shape. */
 export const tensor = (data, shape) => Object.assign(data, { shape });
@@ -23,6 +26,10 @@ const weights = __WEIGHTS__;
 // For `load({ worker: true })`.
 const worker = () =>
   new Worker(new URL('./wgcc/serve.js', import.meta.url), { type: 'module', name: 'wgcc' });
+
+// Text as ids, by the tokens of a file.
+const tokens = __TOKENS__;
+const tokenizer = __TOKENIZER__;
 
 const constants = __CONSTANTS__;
 

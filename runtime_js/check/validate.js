@@ -33,6 +33,7 @@ export const MEMORY_ROLES = {
   temps: ['temp', 'counter'],
   constants: ['constant'],
   io: ['input', 'output'],
+  copies: ['copies'],
 };
 
 /** Throws a `WgccError` with code `plan` or `limit` for the first defect. @param {Plan} plan */
@@ -42,9 +43,13 @@ export function validate(plan) {
   checkTensors(plan);
   checkKernels(plan);
   for (const name of Object.keys(plan.entries)) checkEntry(plan, name);
-  const counts = Object.values(plan.entries).map(dispatchCount);
+  const copies = plan.copies ?? [];
+  const counts = [copies.length, ...Object.values(plan.entries).map(dispatchCount)];
   if (counts.reduce((sum, count) => sum + count, 0) > MAX_DISPATCHES)
     refuse('entries', `more than ${MAX_DISPATCHES} dispatches`);
+  copies.forEach((dispatch, i) => {
+    checkDispatch(plan, dispatch, `copies[${i}]`);
+  });
   for (const name of Object.keys(plan.profiles ?? {})) checkProfile(plan, name);
   checkOptimizer(plan);
   for (const name of Object.keys(plan.selftest?.entries ?? {})) checkSelftest(plan, name);

@@ -10,6 +10,7 @@ import { loadCheck } from './parts.js';
  * @property {GPUDevice} gpu
  * @property {boolean} isOwn whether it was opened here, and is closed with the model
  * @property {string} name of the adapter
+ * @property {boolean} subgroups whether kernels use its subgroup operations
  * @typedef {object} Candidate
  * @property {any} source a GPU, adapter or device, where there is one
  * @property {any} adapter or a device
@@ -18,8 +19,9 @@ import { loadCheck } from './parts.js';
  * @property {boolean} isSuited whether it is there, and has what the plan requires
  */
 
-/** Requested if the adapter has it; no plan requires it. */
-const OPTIONAL_FEATURE = 'timestamp-query';
+/** Requested if the adapter has them; no plan requires them. */
+const SUBGROUPS = 'subgroups';
+const OPTIONAL_FEATURES = [SUBGROUPS, 'timestamp-query'];
 const SOFTWARE_ADAPTER = /llvmpipe|swiftshader|basic render/i;
 export const DEFAULT_PROFILE = 'gpu';
 /** The prefix of the name of a profile that tuning makes for an adapter. */
@@ -44,13 +46,16 @@ export async function findAdapter(choice, plan) {
   return { source, adapter, name, isSoftware, isSuited };
 }
 
-/** @param {Candidate} candidate @param {Plan} plan @param {Waiter} waiter @returns {Promise<Device>} */
-export async function openDevice(candidate, plan, waiter) {
+/**
+ * @param {Candidate} candidate @param {Plan} plan @param {Waiter} waiter
+ * @param {boolean} [mayUse] whether kernels may use subgroup operations @returns {Promise<Device>}
+ */
+export async function openDevice(candidate, plan, waiter, mayUse = true) {
   const { source, adapter, name, isSuited } = candidate;
   if (!isSuited) (await loadCheck()).refuseAdapter(plan, source, adapter);
   const gpu = adapter.requestDevice ? await requestDevice(adapter, plan, waiter) : adapter;
   watchLoss(gpu, waiter);
-  return { gpu, isOwn: gpu !== source, name };
+  return { gpu, isOwn: gpu !== source, name, subgroups: mayUse && gpu.features.has(SUBGROUPS) };
 }
 
 /** @param {GPUAdapter | GPUDevice} adapter @param {Plan} plan */
@@ -64,7 +69,7 @@ function hasRequired(adapter, { requires: { features, limits } }) {
 
 /** @param {GPUAdapter} adapter @param {Plan} plan @param {Waiter} waiter */
 function requestDevice(adapter, { requires }, waiter) {
-  const wanted = /** @type {GPUFeatureName[]} */ ([...requires.features, OPTIONAL_FEATURE]);
+  const wanted = /** @type {GPUFeatureName[]} */ ([...requires.features, ...OPTIONAL_FEATURES]);
   const requiredFeatures = wanted.filter(feature => adapter.features.has(feature));
   return waiter.wait(adapter.requestDevice({ requiredFeatures, requiredLimits: requires.limits }));
 }

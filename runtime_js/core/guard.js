@@ -57,6 +57,7 @@ export class Guard {
       for (const { region, copy } of this.copies ?? [])
         encoder.copyBufferToBuffer(copy, 0, region.buffer, region.offset, region.size);
     });
+    this.machine.isStale = true;
   }
 }
 

@@ -14,6 +14,8 @@ import { StartValues } from './values.js';
  * @property {() => any} [weights] where the safetensors file is, or its bytes
  * @property {() => Worker} [worker] starts one that runs serve/serve.js
  * @property {() => any} [twin] where twin.wasm is, or its bytes
+ * @property {() => Promise<any>} [tokens] tokens/tokens.js, if the vocabulary is a file
+ * @property {() => any} [tokenizer] where that file is, or its bytes
  * @property {string} [constants] a safetensors file in base 64
  * @property {any} [preparation] of the data it was built with
  * @property {{bundle: string, kernels: string, weights?: string}} [seal]
@@ -29,6 +31,7 @@ import { StartValues } from './values.js';
  * @property {string | URL} [baseUrl] of the folder with weights and twin
  * @property {number} [maxBytes]
  * @property {boolean} [verify]
+ * @property {boolean} [subgroups] false: kernels never use subgroup operations
  * @property {boolean | number} [tune]
  * @property {boolean} [worker]
  * @property {OnBytes} [onBytes] of weights, for the runtime itself
@@ -42,7 +45,7 @@ const MAX_BYTES = 2 ** 33;
 // biome-ignore format: as many as fit into a line
 const OPTIONS = [
   'device', 'threads', 'weights', 'seed', 'profile', 'entries', 'baseUrl', 'maxBytes', 'verify',
-  'tune', 'signal', 'onProgress', 'worker',
+  'tune', 'subgroups', 'signal', 'onProgress', 'worker',
 ];
 
 /** @param {Bundle} given @param {LoadOptions} [options] @returns {Promise<any>} */

@@ -39,6 +39,10 @@ export class Machine {
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
+  /** Whether weights were written, so that their f16 copies are to be made before other work. */
+  isStale = true;
+  /** What makes these copies. @type {Command[]} */
+  #copyCommands = [];
   /** One command for each dispatch of each compiled entry. @type {Record<string, Command[]>} */
   #each = {};
   /** By kernel, as far as they were needed. @type {GPUComputePipeline[]} */
@@ -60,7 +64,8 @@ export class Machine {
     this.gpu = device.gpu;
     this.lost = device.gpu.lost;
     /** What callers see. */
-    this.adapter = { name: device.name, kind: 'webgpu', profile: '' };
+    const { name, subgroups } = device;
+    this.adapter = { name, kind: 'webgpu', profile: '', subgroups };
     this.waiter = waiter;
     this.plan = plan;
   }
@@ -88,12 +93,14 @@ export class Machine {
     const each = Object.fromEntries(missing.map(name => [name, this.dispatches(name)]));
     const guards = mapRecord(each, (_, name) => this.plan.entries[name].guard?.dispatches ?? []);
     const commandsOf = (/** @type {Dispatch[]} */ list) => list.map(one => this.#command(one));
-    const dispatches = [...Object.values(each), ...Object.values(guards)].flat();
+    const { copies = [] } = this.plan;
+    const dispatches = [...Object.values(each), ...Object.values(guards), copies].flat();
     await this.scoped('the kernels', () => this.#compileKernels(dispatches));
     // In scopes of their own, which hold only what is made before the first `await`.
-    const [made, guardCommands] = await this.scoped('bindings', () =>
-      [each, guards].map(lists => mapRecord(lists, commandsOf)),
+    const [made, guardCommands, { all }] = await this.scoped('bindings', () =>
+      [each, guards, { all: copies }].map(lists => mapRecord(lists, commandsOf)),
     );
+    this.#copyCommands = all;
     Object.assign(this.#each, made);
     Object.assign(this.guardCommands, guardCommands);
     for (const name of missing)
@@ -162,7 +169,8 @@ export class Machine {
    * Starts to write. Nothing counts as written before something was read after it.
    * @param {Tensor} tensor @param {Words} words
    */
-  write({ buffer, offset }, words) {
+  write({ buffer, offset, role }, words) {
+    this.isStale ||= role === 'param';
     this.gpu.queue.writeBuffer(this.buffers[buffer], offset, words);
   }
 
@@ -215,13 +223,17 @@ export class Machine {
         const readback = this.#reusable('readback', size, MAP_READ | COPY_DST);
         // A buffer that the work does not write could be mapped before the work is done.
         encoder.clearBuffer(readback, 0, WORD_BYTES);
+        const copies = this.isStale ? this.#copyCommands : [];
+        if (copies.length) recordPass(encoder, copies);
         record(encoder, readback);
         this.gpu.queue.submit([encoder.finish()]);
+        if (copies.length) this.isStale = false;
         return readback;
       });
     } catch (error) {
-      // One of them may be what failed.
+      // One of them may be what failed; and copies may not have been made.
       this.#reused.clear();
+      this.isStale = true;
       throw error;
     }
   }

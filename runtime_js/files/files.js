@@ -5,5 +5,5 @@
 export { loadParams, params, restore, save, state } from './checkpoint.js';
 export { bundleAt, placeOf } from './places.js';
 export { readTensors } from './safetensors.js';
-export { recall, store } from './storage.js';
+export { inStorage, recall, store } from './storage.js';
 export { builtSeed, bytesAt, storedValues } from './stored_values.js';

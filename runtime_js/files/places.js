@@ -26,10 +26,11 @@ export function placeOf(place) {
  * @param {Bundle} bundle @param {any} baseUrl of the folder @returns {Bundle}
  */
 export function bundleAt(bundle, baseUrl) {
-  const { twin, weights } = bundle;
+  const { tokenizer, twin, weights } = bundle;
   const folder = folderOf(baseUrl);
   return {
     ...bundle,
+    tokenizer: tokenizer && (() => new URL('tokenizer.json', folder)),
     twin: twin && (() => new URL('twin.wasm', folder)),
     weights: weights && (() => new URL(WEIGHTS, folder)),
   };

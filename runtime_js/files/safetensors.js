@@ -44,7 +44,7 @@ export const STORED_TYPES = {
 };
 
 /**
- * The tensors of a file, and the progress of training if it is a checkpoint.
+ * The tensors of a file, which share its bytes, and the progress of training if it is a checkpoint.
  * @param {any} source its bytes @param {string} field its name in errors
  * @returns {{tensors: Arrays, facts: Facts, progress: Progress, preparation: any}}
  */
@@ -92,8 +92,8 @@ function parse(bytes) {
     const [from, to] = spec.data_offsets;
     if (start + from !== end) throw new Error(`${name} starts at the wrong place`);
     end = start + to;
-    stored[name] = bytes.slice(start + from, end);
-    tensors[name] = toArray(name, spec, stored[name].buffer);
+    stored[name] = bytes.subarray(start + from, end);
+    tensors[name] = toArray(name, spec, stored[name]);
   }
   if (end !== bytes.length) throw new Error('its length is wrong');
   return { tensors, stored, facts: facts ?? {}, preparation: metadata?.preparation };
@@ -104,11 +104,18 @@ function sortedByOffset(specs) {
   return Object.entries(specs).sort(([, a], [, b]) => a.data_offsets[0] - b.data_offsets[0]);
 }
 
-/** @param {string} name @param {Spec} spec @param {ArrayBufferLike} data */
+/**
+ * An array on the bytes of the file itself, which may be large, unless they are where no array of the
+ * type may begin.
+ * @param {string} name @param {Spec} spec @param {Uint8Array} data
+ */
 function toArray(name, { dtype, shape }, data) {
-  const array = new STORED_TYPES[dtype](data);
-  if (!shape.every(Number.isInteger) || array.length !== elementCount(shape))
+  const Type = STORED_TYPES[dtype];
+  const width = Type.BYTES_PER_ELEMENT;
+  if (!shape.every(Number.isInteger) || data.length !== width * elementCount(shape))
     throw new Error(`${name} has the wrong size`);
+  const { buffer, byteOffset, length } = data.byteOffset % width ? data.slice() : data;
+  const array = new Type(buffer, byteOffset, length / width);
   return Object.assign(widened(array, dtype), { shape });
 }
 

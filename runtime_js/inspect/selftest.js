@@ -1,11 +1,10 @@
 // The self-test in every bundle: outputs that the compiler recorded, for inputs drawn from a seed.
 
 import { fail } from '../core/errors.js';
+import { loadDraw } from '../core/parts.js';
 import { elementCount } from '../core/plan.js';
 import { sha256Hex } from '../core/seal.js';
-import { namedWords } from '../draw/named_words.js';
 
-/** @import { Tensor } from '../core/plan.js' */
 /**
  * @typedef {{entry: string, output: string, error: number, tolerance: number}} Result
  * @typedef {{kind: string, low: number, high: number}} InputDraw
@@ -74,12 +73,14 @@ async function outputErrors({ plan, call }, entry) {
   const { inputs, outputs } = entries[entry];
   const worst = /** @type {Record<string, number>} */ (Object.create(null));
   const arrays = [];
+  const { namedWords } = await loadDraw();
   for (const [step, expected] of outputs.entries()) {
     /** @type {Record<string, any>} */
     const batch = {};
     for (const [port, draw] of Object.entries(inputs)) {
       const id = plan.entries[entry].inputs[port];
-      batch[port] = drawInput(plan.tensors[id], id, draw, seed, step);
+      const words = namedWords(seed, id, elementCount(plan.tensors[id].shape), step);
+      batch[port] = drawInput(words, draw);
     }
     const found = await call(entry, batch);
     for (const port of Object.keys(expected))
@@ -98,12 +99,10 @@ async function persistentValues(model) {
 }
 
 /**
- * The input that the compiler drew, as drawn.py does.
- * @param {Tensor} tensor @param {string} id @param {InputDraw} draw
- * @param {number} seed @param {number} step
+ * The input that the compiler drew, as drawn.py does, from words of its seed.
+ * @param {Uint32Array} words @param {InputDraw} draw
  */
-function drawInput(tensor, id, { kind, low, high }, seed, step) {
-  const words = namedWords(seed, id, elementCount(tensor.shape), step);
+function drawInput(words, { kind, low, high }) {
   return kind === 'uniform'
     ? Float32Array.from(words, word => low + (word >>> 8) * 2 ** -24 * (high - low))
     : Array.from(words, word => low + (word % (high - low + 1)));

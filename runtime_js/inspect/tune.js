@@ -2,11 +2,10 @@
 // for each dispatch, and stores the choice in the browser. `wgcc build --candidates` adds kernels
 // to choose from.
 
-import { checkPlan } from '../check/bundle.js';
 import { CANDIDATE } from '../core/device.js';
 import { open } from '../core/loader.js';
+import { loadCheck, loadFiles } from '../core/parts.js';
 import { mapRecord, ownOf } from '../core/records.js';
-import { inStorage } from '../files/storage.js';
 
 /** @import { Device } from '../core/device.js' */
 /** @import { Bundle, LoadOptions } from '../core/loader.js' */
@@ -28,6 +27,7 @@ export async function tune(bundle, options, device, name) {
   const remembered = await recalled(bundle.plan, name, key);
   if (remembered) return remembered;
   const found = await new Tuning(bundle, options, device).run();
+  const { inStorage } = await loadFiles();
   await inStorage('readwrite', store => store.put(found, key)).catch(() => {});
   return found;
 }
@@ -47,8 +47,9 @@ function storageKey({ model, kernels }, name) {
  */
 async function recalled(plan, name, key) {
   try {
+    const { inStorage } = await loadFiles();
     const profile = await inStorage('readonly', store => store.get(key));
-    if (profile) checkPlan({ ...plan, profiles: { [name]: profile } });
+    if (profile) (await loadCheck()).checkPlan({ ...plan, profiles: { [name]: profile } });
     return profile;
   } catch {
     // No storage here, or something else in it: it is measured again.
@@ -122,8 +123,8 @@ class Tuning {
   async #times(profile) {
     const trial = `${CANDIDATE}trial`;
     const plan = { ...this.plan, profiles: { [trial]: profile } };
-    const { maxBytes } = this.options;
-    const options = { device: this.device.gpu, maxBytes, profile: trial };
+    const { maxBytes, subgroups } = this.options;
+    const options = { device: this.device.gpu, maxBytes, subgroups, profile: trial };
     const model = await open({ ...this.bundle, plan }, options);
     try {
       /** @type {Times} */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.gpu_errors import gpu_errors, quiet_drivers, wgpu
 from wgcc_runtime.limits import limits_of
 from wgcc_runtime.plan import Plan
+from wgcc_runtime.subgroups import PROBE, with_subgroups
 
 # The best adapter first. OpenGL is a last resort: it lacks parts of WebGPU.
 _KINDS = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
@@ -22,6 +24,12 @@ _ALIASES = {"lavapipe": "llvmpipe", "cpu": "llvmpipe"}
 DEFAULT_PROFILE = "gpu"
 # The prefix of the name of a profile that `wgcc tune` makes for an adapter.
 TUNED = "tuned_"
+# What wgpu and WebGPU call the feature; what turns its use off; what browsers want in a kernel
+# that uses it, and wgpu refuses.
+_SUBGROUPS = ("subgroup", "subgroups")
+SUBGROUPS_VARIABLE = "WGCC_SUBGROUPS"
+_OFF = ("0", "off", "false", "no")
+_DIRECTIVES = ("enable subgroups;\n", "")
 NO_ADAPTER = (
     "no WebGPU adapter was found. With a GPU: install its Vulkan driver. Without: bundles run as "
     "WebAssembly, unless they were built with --no-twin; a software adapter works too (Debian, "
@@ -35,11 +43,17 @@ class Device:
 
     gpu: Any
     name: str
+    # What kernels with subgroup operations start with; None: they cannot be used.
+    subgroups: str | None = None
 
     def profile_in(self, plan: Plan) -> str:
         """The profile that `wgcc tune` made for this adapter, else the default."""
         tuned = tuned_name(self.name)
         return tuned if tuned in plan.profiles else DEFAULT_PROFILE
+
+    @property
+    def has_subgroups(self) -> bool:
+        return self.subgroups is not None
 
     @property
     def queue(self) -> Any:
@@ -53,16 +67,43 @@ def open_device(choice: Any, plan: Plan, extras: Iterable[str] = ()) -> Device:
     """
     if hasattr(choice, "create_command_encoder"):
         _check_adapter(choice, plan)
-        return Device(choice, adapter_name(choice.adapter))
+        return Device(choice, adapter_name(choice.adapter), _directive(choice))
     adapter = choice if hasattr(choice, "request_device_sync") else choose_adapter(choice)
     _check_adapter(adapter, plan)
-    granted = [name for name in extras if name in adapter.features]
+    wanted = (*extras, *(_SUBGROUPS if uses_subgroups() else ()))
+    granted = [name for name in wanted if name in adapter.features]
     with gpu_errors("opening the device"):
         gpu = adapter.request_device_sync(
             required_features=[*plan.features, *granted],
             required_limits=_asked(adapter.limits, limits_of(plan)),
         )
-    return Device(gpu, adapter_name(adapter))
+    return Device(gpu, adapter_name(adapter), _directive(gpu))
+
+
+def uses_subgroups() -> bool:
+    """Whether devices that have subgroup operations use them."""
+    return os.environ.get(SUBGROUPS_VARIABLE, "").lower() not in _OFF
+
+
+def _directive(gpu: Any) -> str | None:
+    """What wgpu wants in kernels with subgroup operations, if it compiles them for this device."""
+    if not uses_subgroups() or not any(name in gpu.features for name in _SUBGROUPS):
+        return None
+    return next((text for text in _DIRECTIVES if _compiles(gpu, text)), None)
+
+
+def _compiles(gpu: Any, directive: str) -> bool:
+    try:
+        with gpu_errors("a kernel with subgroup operations"):
+            module = gpu.create_shader_module(code=directive + with_subgroups(PROBE))
+            stage = {"module": module, "entry_point": "main"}
+            gpu.create_compute_pipeline(layout="auto", compute=stage)
+    except WgccError as error:
+        # Too little memory, or a lost device, says nothing about kernels.
+        if error.code != "gpu":
+            raise
+        return False
+    return True
 
 
 def adapters() -> list[Any]:

@@ -18,6 +18,7 @@ from wgcc_runtime.machine import GRADIENTS
 from wgcc_runtime.plan import Binding, Dispatch, Plan, Tensor
 from wgcc_runtime.readback import Readback
 from wgcc_runtime.repeats import run_order
+from wgcc_runtime.subgroups import with_subgroups
 
 # Copies to the host go through one buffer of at most this size.
 READ_BYTES = 16 << 20
@@ -44,6 +45,8 @@ class GpuMachine:
         self._runs: dict[str, list[Command]] = {}
         self._guards: dict[str, list[Command]] = {}
         self.compile_ms = 0.0
+        # Whether the f16 copies of weights, which products read, are to be made before other work.
+        self._is_stale = bool(plan.copies)
         self._readback: Readback | None = None
         self._is_open = True
 
@@ -55,6 +58,8 @@ class GpuMachine:
         guard = spec.guard.dispatches if spec.guard else ()
         commands = [self.command(item) for item in self.plan.dispatches(entry, self.profile)]
         self._guards[entry] = [self.command(item) for item in guard]
+        for item in self.plan.copies:
+            self.command(item)
         self._runs[entry] = [commands[number] for number, _ in run_order(spec)]
         self._commands[entry] = commands
         self.compile_ms += 1000 * (time.perf_counter() - started)
@@ -88,7 +93,19 @@ class GpuMachine:
 
     def submit(self, encoder: Any) -> None:
         with gpu_errors("submitting work"):
-            self.device.queue.submit([encoder.finish()])
+            self.device.queue.submit([*self._refresh(), encoder.finish()])
+        self._is_stale = False
+
+    def _refresh(self) -> list[Any]:
+        """Makes the f16 copies of weights again, if those were written since."""
+        if not self._is_stale:
+            return []
+        encoder = self.encoder()
+        record_pass(encoder, [self.command(item) for item in self.plan.copies])
+        return [encoder.finish()]
+
+    def weights_changed(self) -> None:
+        self._is_stale = bool(self.plan.copies)
 
     def run(self, encoder: Any, entry: str) -> None:
         """Records one call of an entry: one compute pass."""
@@ -120,6 +137,8 @@ class GpuMachine:
 
     def write(self, tensor: Tensor, words: Array) -> None:
         self.check_open()
+        if tensor.role == "param":
+            self.weights_changed()
         with gpu_errors(f"writing `{tensor.name}`"):
             buffer = self.buffers[tensor.buffer]
             self.device.queue.write_buffer(buffer, tensor.offset, as_bytes(words))
@@ -164,10 +183,16 @@ class GpuMachine:
     def _make_pipeline(self, index: int) -> Any:
         gpu, kernel = self.device.gpu, self.plan.kernels[index]
         with gpu_errors(f"the kernel `{kernel.name}`"):
-            module = gpu.create_shader_module(code=self.sources[index], label=kernel.name)
+            module = gpu.create_shader_module(code=self._code(index), label=kernel.name)
             layout = gpu.create_pipeline_layout(bind_group_layouts=[self._layout(kernel.access)])
             stage = {"module": module, "entry_point": kernel.entry}
             return gpu.create_compute_pipeline(layout=layout, compute=stage, label=kernel.name)
+
+    def _code(self, index: int) -> str:
+        """The text of a kernel, with reductions as the device does them best."""
+        text, directive = self.sources[index], self.device.subgroups
+        changed = text if directive is None else with_subgroups(text)
+        return text if changed == text else f"{directive}{changed}"
 
     def _group(self, access: tuple[str, ...], bindings: Sequence[Binding]) -> Any:
         """A bind group of ranges of the plan's buffers."""

@@ -56,6 +56,7 @@ class Guard:
             target = self._machine.buffers[index]
             encoder.copy_buffer_to_buffer(copy, 0, target, offset, size)
         self._machine.submit(encoder)
+        self._machine.weights_changed()
 
     def close(self) -> None:
         for buffer in (self._copies or {}).values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def open_twin(read: Read) -> Model:
     """The twin of a bundle that need not be in a folder, on one thread."""
     data = read("plan.json", MAX_PLAN_BYTES)
     assert data is not None
-    plan = read_plan(data)
+    plan = _with_tokens(read_plan(data), read)
     machine = _twin_machine(read, plan, MAX_BYTES, 1)
     return Model(machine, StartValues(plan, read, None), None, _unheard)
 
@@ -118,7 +119,17 @@ def _check_bytes(total: int, most: int, where: str) -> None:
 
 def load_plan(path: str | Path) -> Plan:
     """The checked plan of a bundle, without touching a GPU."""
-    data = open_bundle(path)("plan.json", MAX_PLAN_BYTES)
+    read = open_bundle(path)
+    data = read("plan.json", MAX_PLAN_BYTES)
     if data is None:
         raise WgccError("bundle", f"{path} has no plan.json, so it is not a bundle of wgcc")
-    return read_plan(data)
+    return _with_tokens(read_plan(data), read)
+
+
+def _with_tokens(plan: Plan, read: Read) -> Plan:
+    if plan.tokens is None:
+        return plan
+    # Only here, because few models have tokens.
+    from wgcc_runtime.tokens.bundle_tokens import BundleTokens
+
+    return replace(plan, tokens=replace(plan.tokens, open=BundleTokens(plan.tokens, read)))

@@ -24,6 +24,9 @@ class Device(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def has_subgroups(self) -> bool: ...
+
 
 class Encoder(Protocol):
     """Recorded work: nothing of it happens before it is submitted."""
@@ -94,6 +97,9 @@ class Machine(Protocol):
     def submit(self, encoder: Any) -> None: ...
 
     def write(self, tensor: Tensor, words: Array) -> None: ...
+
+    def weights_changed(self) -> None:
+        """Parameters were written by something else than `write` or a call of an entry."""
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:
         """Bytes of a buffer, after all work submitted so far."""

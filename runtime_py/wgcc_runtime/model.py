@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from wgcc_runtime.machine import Machine
 from wgcc_runtime.plan import Entry, Plan, Tensor
 from wgcc_runtime.runner import Runner
 from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.tokens.of_model import WithTokens
 from wgcc_runtime.values import OnBytes, StartValues, Words, counted, without_moments, words_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.tune import Tuning, Watch
 
 
-class Model(StepsInHalves):
+class Model(StepsInHalves, WithTokens):
     """Made by `load`. `m.train(x=…, y=…)` and `m.call("train", …)` run an entry.
 
     Threads may share a model; their calls run one after the other. After Ctrl-C, or an exception in
@@ -101,8 +101,7 @@ class Model(StepsInHalves):
         with self._use():
             flight = self._launch(entry.name, tuple(entry.outputs), [batch])
             self._land()
-        (outputs,) = flight.result()
-        return outputs
+        return flight.result()[0]
 
     def _call_rows(self, entry: Entry, inputs: Mapping[str, Any]) -> dict[str, Array] | None:
         """A call with another number of rows; None if something else is wrong."""
@@ -182,6 +181,11 @@ class Model(StepsInHalves):
     @property
     def profile_name(self) -> str:
         return self._machine.profile
+
+    @property
+    def has_subgroups(self) -> bool:
+        """Whether reductions use subgroup operations of the device; results have the same bits."""
+        return self._machine.device.has_subgroups
 
     @property
     def compile_ms(self) -> float:
@@ -301,12 +305,7 @@ class Model(StepsInHalves):
     def __enter__(self) -> Model:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def runner(self, entry: str, outputs: Iterable[str]) -> Launcher:

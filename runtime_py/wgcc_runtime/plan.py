@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan_exchange import Exchange, read_exchange
+from wgcc_runtime.plan_tokens import TokenRecord, characters, token_record
 from wgcc_runtime.schema import check_form, plan_schema
 from wgcc_runtime.strict_json import parse_json
 
@@ -41,15 +42,14 @@ class Tensor:
     role: str
     trainable: bool
     init: Mapping[str, Any]
+    size: int = field(init=False, repr=False)
+    bytes: int = field(init=False, repr=False)
 
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def bytes(self) -> int:
-        width = 1 if self.dtype in BYTES else WORD
-        return -(-self.size * width // WORD) * WORD
+    def __post_init__(self) -> None:
+        """Both sizes are asked for in every step, so they are computed once."""
+        size, width = prod(self.shape), 1 if self.dtype in BYTES else WORD
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "bytes", -(-size * width // WORD) * WORD)
 
     @property
     def is_float(self) -> bool:
@@ -218,6 +218,7 @@ class Plan:
     model: str
     text: str  # SHA-256 of the source file
     vocab: str
+    tokens: TokenRecord | None
     features: tuple[str, ...]
     limits: Mapping[str, int]
     buffers: tuple[Buffer, ...]
@@ -230,6 +231,7 @@ class Plan:
     selftest: Mapping[str, Any]
     memory: Mapping[str, int]
     twin: Twin | None = None
+    copies: tuple[Dispatch, ...] = ()
 
     def persistent(self) -> dict[str, Tensor]:
         """Parameters and state: the tensors that outlive a call and are saved in checkpoints."""
@@ -278,7 +280,8 @@ def _plan(raw: dict[str, Any]) -> Plan:
         generator=raw["generator"],
         model=raw["model"]["name"],
         text=raw["model"]["sha256"],
-        vocab=raw["model"].get("vocab", ""),
+        vocab=characters(raw["model"]),
+        tokens=token_record(raw["model"]),
         features=tuple(raw["requires"]["features"]),
         limits=raw["requires"]["limits"],
         buffers=tuple(Buffer(**spec) for spec in raw["buffers"]),
@@ -294,6 +297,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         selftest=raw.get("selftest", {}),
         memory=raw["memory"],
         twin=Twin(**raw["twin"]) if "twin" in raw else None,
+        copies=tuple(_dispatch(item) for item in raw.get("copies", ())),
     )
 
 

@@ -49,6 +49,7 @@ MEMORY_ROLES = {
     "temps": ("temp", "counter"),
     "constants": ("constant",),
     "io": ("input", "output"),
+    "copies": ("copies",),
 }
 
 
@@ -60,8 +61,11 @@ def validate(plan: Plan) -> None:
     _check_kernels(plan, limits)
     for entry in plan.entries.values():
         _check_entry(plan, entry, limits)
-    if sum(_dispatch_count(entry) for entry in plan.entries.values()) > MAX_DISPATCHES:
+    counts = [_dispatch_count(entry) for entry in plan.entries.values()]
+    if sum(counts) + len(plan.copies) > MAX_DISPATCHES:
         _refuse("entries", f"has more than {MAX_DISPATCHES} dispatches in all")
+    for i, dispatch in enumerate(plan.copies):
+        _check_dispatch(plan, dispatch, f"copies[{i}]", limits)
     for name in plan.profiles:
         _check_profile(plan, name)
     _check_optimizer(plan)

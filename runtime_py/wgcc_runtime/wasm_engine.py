@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import ctypes
 import importlib
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -32,7 +33,8 @@ def wasmtime() -> Any:
     """The wasmtime module (Any, because some parts used here are not typed)."""
     check_process()
     try:
-        module = importlib.import_module("wasmtime")
+        # Every call of a twin asks, and importing it again takes 5 µs.
+        module = sys.modules.get("wasmtime") or importlib.import_module("wasmtime")
     except (ImportError, OSError, RuntimeError) as error:
         # RuntimeError: a platform that it has no library for.
         text = f"running the twin needs the package wasmtime (pip install wasmtime): {error}"

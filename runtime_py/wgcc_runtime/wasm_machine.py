@@ -33,6 +33,7 @@ METHOD = "one call per kernel"
 class WasmDevice:
     threads: int
     kind: str = "wasm"
+    has_subgroups: bool = False
 
     @property
     def name(self) -> str:
@@ -111,6 +112,9 @@ class WasmMachine:
         self.check_usable()
         data = as_bytes(words)
         self.buffers[tensor.buffer][tensor.offset : tensor.offset + data.size] = data
+
+    def weights_changed(self) -> None:
+        """Kernels of the twin read parameters themselves, not f16 copies of them."""
 
     def read(self, buffer: int, offset: int, size: int) -> bytes:
         self.check_done()

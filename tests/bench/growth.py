@@ -22,6 +22,8 @@ AXES = {
     "vocabulary": [{"V": n} for n in (65, 1024, 8192, 32_000, 50_257)],
     "context": [{"T": n, "P": n} for n in (64, 256, 1024, 2048)],
 }
+# A whole one: batch 4 of 512 tokens.
+WHOLE = {"L": 12, "D": 768, "H": 12, "V": 32_000, "T": 512, "P": 512, "B": 4}
 COLUMNS = {
     "parameters": "parameters", "plan": "plan, kB", "kernels": "kernels",
     "dispatches": "dispatches", "memory": "GPU memory, MB", "seconds": "build, s",
@@ -75,13 +77,19 @@ def table(axis: str) -> list[str]:
     return [*lines, f"| exponent | {' | '.join(f'{power:.2f}' for power in powers)} |", ""]
 
 
+def whole() -> list[str]:
+    row = measure(WHOLE)
+    head = [f"| {' | '.join(COLUMNS.values())} |", "|" + "--:|" * len(COLUMNS)]
+    return [*head, f"| {' | '.join(_text(row[key]) for key in COLUMNS)} |"]
+
+
 def _text(number: float) -> str:
     return f"{number:,.0f}" if number >= 100 or number == int(number) else f"{number:.1f}"
 
 
 def main() -> None:
-    for axis in sys.argv[1:] or AXES:
-        print("\n".join(table(axis)), flush=True)
+    for axis in sys.argv[1:] or (*AXES, "whole"):
+        print("\n".join(whole() if axis == "whole" else table(axis)), flush=True)
 
 
 if __name__ == "__main__":

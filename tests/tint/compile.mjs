@@ -1,10 +1,10 @@
 // Compiles WGSL with Tint, the shader compiler of Chromium, at WebGPU's default limits.
 //
-//   node compile.mjs FOLDER [halves] < paths.json > results.json
+//   node compile.mjs FOLDER FEATURE... < paths.json > results.json
 //
 // Kernels are compiled without an adapter, up to the point where a driver would compile them: what
-// browsers accept is decided before, and a driver takes a thousand times as long. With `halves`
-// they may use f16.
+// browsers accept is decided before, and a driver takes a thousand times as long. They may use
+// these features of WebGPU.
 //
 // FOLDER is where the npm package `webgpu` is installed. Input: a JSON list of file paths; output:
 // {path: [message, …]}, an empty list where Tint and pipeline creation accept the kernel.
@@ -16,7 +16,7 @@ import { pathToFileURL } from 'node:url';
 const require = createRequire(join(process.argv[2], 'resolve-from-here.js'));
 const { create } = await import(pathToFileURL(require.resolve('webgpu')).href);
 // Kept for the life of the process: if it is garbage-collected, the device is lost.
-const halves = process.argv[3] === 'halves';
+const requiredFeatures = process.argv.slice(3);
 globalThis.dawn = create(['backend=null']);
 
 async function problems(device, code) {
@@ -35,9 +35,7 @@ async function problems(device, code) {
 
 const adapter = await globalThis.dawn.requestAdapter();
 if (!adapter) throw new Error('Dawn found no WebGPU adapter');
-const device = await adapter.requestDevice({
-  requiredFeatures: halves ? ['shader-f16'] : [],
-});
+const device = await adapter.requestDevice({ requiredFeatures });
 device.addEventListener('uncapturederror', event => event.preventDefault());
 const results = {};
 for (const path of JSON.parse(readFileSync(0, 'utf8'))) {

@@ -48,11 +48,15 @@ _BARRIERS = {"workgroupBarrier", "storageBarrier"}
 
 @dataclass(slots=True)
 class Counts:
-    """Instructions of all subgroups together: multiply-adds, other floats, integers."""
+    """Instructions of all subgroups together: multiply-adds, other floats, integers.
+
+    `barriers`: of all workgroups together.
+    """
 
     fma: float = 0.0
     floats: float = 0.0
     integers: float = 0.0
+    barriers: float = 0.0
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ class Machine:
 
     def _touch(self, expr: Expr, found: Reference, is_store: bool) -> None:
         space, name = found.variable.space, found.variable.name
-        if space == "uniform":
+        if space in ("uniform", "private"):
             return
         addresses = np.broadcast_to(found.address, (self.lanes,))
         key = id(expr) * 2 + is_store
@@ -229,7 +233,11 @@ class Machine:
         if function is not None:
             return self.call(function, [self.value(arg) for arg in args])
         if name in _BARRIERS:
+            self.counts.barriers += self.weight
             return None
+        if name == "workgroupUniformLoad":
+            # One before the load, one after it.
+            self.counts.barriers += 2 * self.weight
         if name == "workgroupUniformLoad" or name.startswith("atomic"):
             pointer = args[0].operand if isinstance(args[0], Unary) else args[0]
             return self.value(pointer)
@@ -315,6 +323,11 @@ def _same_kind(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _built_in(name: str, values: list[Value], lanes: int) -> Value:
+    # All invocations of a subgroup are there, and agree.
+    if name == "subgroupBallot":
+        return (np.uint32(0xFFFFFFFF),) * 4
+    if name == "subgroupAll":
+        return np.bool_(True)
     size = max((len(v) for v in values if isinstance(v, tuple)), default=0)
     if name == "dot":
         return FLOAT

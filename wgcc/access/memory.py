@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wgcc.access.values import FLOAT, Ids, Value, cast, is_varying
+from wgcc.access.values import FLOAT, MAYBE, Ids, Value, cast, is_varying
 from wgcc.lazy_numpy import np
 from wgcc.wasm.wgsl.wgsl_tree import Element, Expr, Member, Module, Name
 
-_SIZES = {"f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
+_SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
 _COMPONENTS = "xyzw"
 
 
@@ -91,6 +91,8 @@ def unknown(found: Reference) -> Value:
         return (unknown(part),) * int(kind[3])
     if kind in ("f32", "f16"):
         return FLOAT
+    if kind == "bool":
+        return MAYBE
     if not is_varying(address):
         return cast("i32" if kind == "i32" else "u32", 0)
     return Ids((address * 2654435761 >> 9) & 0xFFFFFF)

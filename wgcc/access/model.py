@@ -61,6 +61,11 @@ class Access:
         return SECTOR * self.sectors
 
     @property
+    def barriers(self) -> float:
+        """At which each workgroup waits for all its lanes."""
+        return self.counts.barriers / self.workgroups
+
+    @property
     def useful(self) -> float | None:
         """Which share of the multiply-adds the results need; the rest is padding of tiles."""
         made = 2 * 32 * self.counts.fma

@@ -9,7 +9,7 @@ from typing import Any
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.initial_weights import InitialValues, tensors_of
 from wgcc.bundle.owned import WEIGHTS
-from wgcc.bundle.plan import TWIN, Plan, Planned, plan_text
+from wgcc.bundle.plan import TOKENIZER, TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import safetensors_bytes
 from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.twin_digests import with_twin_digests
@@ -17,6 +17,7 @@ from wgcc.bundle.web import web_files
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
+from wgcc.tokens.token_file import TokenFile
 
 # Bytes of drawn values up to which a bundle holds them.
 MOST_STORED = 8_000_000
@@ -38,6 +39,8 @@ def bundle_files(
     plan_file, *others = _files_to_run(plan, planned, weights).items()
     kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
     files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
+    if isinstance(program.vocab, TokenFile):
+        files[TOKENIZER] = program.vocab.text.encode("utf-8")
     if data is not None:
         files[DATA] = data
     return {**files, **web_files(plan, files)}

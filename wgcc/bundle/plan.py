@@ -20,6 +20,7 @@ from wgcc.ir.graph import Constant, Graph, RangeCheck, RangeGuard, Rows, TensorT
 from wgcc.ir.ports import Ports, port_keys
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import STEP, optimizer_state
+from wgcc.schedule.copies import COPIES
 from wgcc.schedule.kernel import (
     GPU,
     WORD,
@@ -29,10 +30,13 @@ from wgcc.schedule.kernel import (
     Schedule,
 )
 from wgcc.schedule.kernels.guard import FLAG
+from wgcc.tokens.token_file import TokenFile
 from wgcc.wasm.twin import Twin
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
+# Of a bundle whose vocabulary is a file of tokens.
+TOKENIZER = "tokenizer.json"
 # Names under which a bundle may store its source; surrogates stand for undecodable bytes.
 SOURCE_NAME = re.compile(r"[^/\\\x00-\x1f\ud800-\udfff]{0,125}\.wg")
 # Characters of source that an error at run time shows.
@@ -73,7 +77,7 @@ def make_plan(
         "format": FORMAT,
         "version": VERSION,
         "generator": generator,
-        "model": {**model, **({"vocab": program.vocab} if program.vocab else {})},
+        "model": {**model, **_vocab(program)},
         "requires": {"features": _features(schedule), "limits": _limits(schedule, files)},
         "buffers": [
             {"name": b.name, "bytes": b.words * WORD, "role": b.role} for b in schedule.buffers
@@ -81,6 +85,7 @@ def make_plan(
         "tensors": _tensors(program, ports, schedule, buffers),
         "kernels": [file.record() for file in files],
         "entries": entries,
+        **_copies(schedule, numbers, buffers),
         "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
         "optimizer": _optimizers(program),
         "memory": _memory(schedule),
@@ -88,6 +93,14 @@ def make_plan(
     }
     constants = {name: constant for name, (constant, _) in schedule.constants.items()}
     return Planned(plan, files, constants, twin.code if twin else None)
+
+
+def _vocab(program: Program) -> Plan:
+    vocab = program.vocab
+    if isinstance(vocab, TokenFile):
+        digest = _sha256(vocab.text)
+        return {"vocab": {"tokens": TOKENIZER, "size": vocab.size, "sha256": digest}}
+    return {"vocab": vocab} if vocab else {}
 
 
 def check_file_name(name: str) -> None:
@@ -229,6 +242,11 @@ def _rows(rows: Rows) -> Plan:
     }
 
 
+def _copies(schedule: Schedule, numbers: Mapping[Any, int], buffers: dict[str, int]) -> Plan:
+    found = [_dispatch(item, numbers, buffers) for item in schedule.copies]
+    return {"copies": found} if found else {}
+
+
 def _repeats(entry: EntrySchedule) -> Plan:
     loops = [{"first": x.first, "count": x.count, "rounds": x.rounds} for x in entry.repeats]
     return {"repeats": loops} if loops else {}
@@ -323,8 +341,8 @@ def _optimizers(program: Program) -> Plan:
 
 def _features(schedule: Schedule) -> list[str]:
     """Features that the adapter must support."""
-    regions = (region for dispatch in schedule.dispatches for region in dispatch.regions)
-    return ["shader-f16"] if any(region.half for region in regions) else []
+    launches = (x for dispatch in schedule.dispatches for x in dispatch.launches.values())
+    return ["shader-f16"] if any(x.kernel.has_halves for x in launches) else []
 
 
 def _limits(schedule: Schedule, files: tuple[KernelFile, ...]) -> Plan:
@@ -357,16 +375,10 @@ def _memory(schedule: Schedule) -> Plan:
         name: sum(b.words * WORD for b in schedule.buffers if b.role in roles)
         for name, roles in _MEMORY.items()
     }
-    copied = max((_copied_bytes(schedule, entry) for entry in schedule.entries.values()), default=0)
+    copies = sum(b.words * WORD for b in schedule.buffers if b.role == COPIES)
+    found |= {COPIES: copies} if copies else {}
+    copied = schedule.copied_bytes
     return {**found, "peak": sum(found.values()), **({"guard": copied} if copied else {})}
-
-
-def _copied_bytes(schedule: Schedule, entry: EntrySchedule) -> int:
-    """What runtimes copy before a call that trains, so that a step with a NaN can be undone."""
-    if not entry.guard:
-        return 0
-    sizes = {buffer.name: buffer.words * WORD for buffer in schedule.buffers}
-    return sum(sizes[name] for name in {schedule.tensors[t].buffer for t in entry.written})
 
 
 def _twin(twin: Twin) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.owned import WEIGHTS
-from wgcc.bundle.plan import SOURCE_NAME, TWIN, Plan, all_dispatches, plan_text
+from wgcc.bundle.plan import SOURCE_NAME, TOKENIZER, TWIN, Plan, all_dispatches, plan_text
 from wgcc.bundle.web import web_files
 from wgcc.errors import WgError
 
@@ -28,6 +28,8 @@ def read_files(folder: Path) -> dict[str, bytes]:
     plan = json.loads(read("plan.json", MOST_BYTES) or b"{}")
     kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
     names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors", DATA, TWIN]
+    if isinstance(plan["model"].get("vocab"), dict):
+        names.append(TOKENIZER)
     if SOURCE_NAME.fullmatch(plan["model"]["source"]):
         names.append(plan["model"]["source"])
     found = {name: read(name, MOST_BYTES) for name in names}

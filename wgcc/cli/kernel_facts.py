@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -16,6 +17,7 @@ from wgcc.access.model import Access, access_or_none
 from wgcc.bundle.plan import all_dispatches, times_run
 from wgcc.cli.printing import size, table, thousands
 from wgcc.schedule.kernel import GPU
+from wgcc_runtime.subgroups import with_subgroups
 
 WORD = 4
 _CONSTANT = re.compile(r"^const (\w+) = (\d+)u;", re.M)
@@ -75,13 +77,14 @@ def facts_table(kernels: list[Facts]) -> str:
     """All kernels of a bundle, each with the one of its dispatches that moves most bytes.
 
     Moved: bytes that go through caches; sectors: 32-byte pieces of memory touched, in units of the
-    least possible; banks: how many lanes wait for one bank of workgroup memory; useful: the share
-    of the arithmetic that is no padding; then the least microseconds on some GPUs.
+    least possible; banks: how many lanes wait for one bank of workgroup memory; barriers: at which
+    a workgroup waits for its lanes, in brackets on devices with subgroups; useful: the share of the
+    arithmetic that is no padding; then the least microseconds on some GPUs.
     """
     times = [f"{device.short} us" for device in DEVICES]
     lines = [
         ["kernel", "workgroup", "shared", "registers", "workgroups", "operations", "bytes",
-         "moved", "sectors", "banks", "useful", *times, "line"]
+         "moved", "sectors", "banks", "barriers", "useful", *times, "line"]
     ]  # fmt: skip
     for facts in kernels:
         largest = max(facts["dispatches"], key=lambda item: int(item["bytes"]), default=None)
@@ -103,6 +106,7 @@ def access_facts(access: Access) -> Facts:
         "sectors": access.sector_ratio,
         "sectors_64": access.sector_ratio_64,
         "bank_conflicts": access.bank_conflicts,
+        "barriers": access.barriers,
         "useful": access.useful,
         "moved": round(access.traffic),
         "us": {name: 1e6 * time for name, time in access.seconds.items()},
@@ -119,8 +123,18 @@ def _add_access(facts: Facts, text: str) -> None:
             known[key] = access_or_none(text, tuple(item["grid"]), *work)
         found = known[key]
         item["access"] = access_facts(found) if found else None
+        if found:
+            item["access"]["subgroup_barriers"] = _subgroup_barriers(text, tuple(item["grid"]))
     found = next((access for access in known.values() if access), None)
     facts["registers"] = found.registers if found else None
+
+
+@lru_cache
+def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
+    """Of the form that runtimes use on devices with subgroups, if it is another one."""
+    changed = with_subgroups(text)
+    access = None if changed == text else access_or_none(changed, grid, 0, 0)
+    return access.barriers if access else None
 
 
 def _access_lines(item: Facts) -> list[str]:
@@ -132,18 +146,24 @@ def _access_lines(item: Facts) -> list[str]:
     return [
         f"  {access['sectors']:.2f} x the least sectors ({access['sectors_64']:.2f} in subgroups "
         f"of 64), {access['bank_conflicts']}-way bank conflicts{useful}, "
-        f"{size(access['moved'])} through caches",
+        f"{_barriers(access)} barriers, {size(access['moved'])} through caches",
         f"  at least: {times}",
     ]
 
 
 def _access_cells(access: Facts | None) -> list[str]:
     if not access:
-        return ["-"] * (4 + len(DEVICES))
+        return ["-"] * (5 + len(DEVICES))
     return [
         size(access["moved"]), f"{access['sectors']:.2f}", str(access["bank_conflicts"]),
-        _cell(access["useful"], "{:.0%}".format), *(f"{us:.1f}" for us in access["us"].values()),
+        _barriers(access), _cell(access["useful"], "{:.0%}".format),
+        *(f"{us:.1f}" for us in access["us"].values()),
     ]  # fmt: skip
+
+
+def _barriers(access: Facts) -> str:
+    fewer = access["subgroup_barriers"]
+    return f"{access['barriers']:.0f}" + ("" if fewer is None else f" ({fewer:.0f})")
 
 
 def _cell(value: Any, form: Callable[[Any], str]) -> str:
@@ -158,7 +178,8 @@ def _operations_per_load(constants: Mapping[str, int]) -> float:
 
 def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
     found: dict[tuple[str, int], Facts] = {}
-    for name, entry in plan["entries"].items():
+    copies = {"f16 copies": {"dispatches": plan["copies"]}} if "copies" in plan else {}
+    for name, entry in {**plan["entries"], **copies}.items():
         for profile in (GPU, *plan.get("profiles", {})):
             changed = plan.get("profiles", {}).get(profile, {}).get(name, [])
             replaced = {item["dispatch"]: item for item in changed}

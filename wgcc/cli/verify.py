@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
 from wgcc.errors import WgError
+
+if TYPE_CHECKING:
+    import wgcc_runtime
 
 PYTHON = ("python", "wasm")
 STACKS = (*PYTHON, "node", "deno", "chrome", "firefox")
@@ -85,12 +88,19 @@ def _on_python(
     test = _large_selftest_or_none(bundle, sizes)
     with wgcc_runtime.load(bundle, device=device, profile=profile, on_bytes=Loading()) as model:
         results = wgcc_runtime.run_selftest(model, test)
-        where = f"{model.device_name}, {model.profile_name} kernels"
+        where = f"{model.device_name}, {model.profile_name} kernels{_reductions(model)}"
     outputs = [
         {"entry": r.entry, "output": r.output, "error": r.error, "tolerance": r.tolerance}
         for r in results
     ]
     return _report(stack, where, outputs)
+
+
+def _reductions(model: wgcc_runtime.Model) -> str:
+    """How lanes of a workgroup combine what they found, on a GPU."""
+    if model.is_twin:
+        return ""
+    return f", {'subgroup' if model.has_subgroups else 'barrier'} reductions"
 
 
 def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
@@ -133,10 +143,13 @@ def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -
     """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
     from wgcc.cli.stacks import run_on
     from wgcc.paths import data_dir
+    from wgcc_runtime.device import uses_subgroups
 
     job = data_dir("runtime_js") / "stacks" / "selftest.js"
     asked = {"profile": profile, "device": "wasm" if device == "wasm" else None}
-    given = {name: value for name, value in asked.items() if value}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    if not uses_subgroups():
+        given["subgroups"] = False
     answer = run_on(stack, bundle, job, given)
     return _report(stack, answer["on"], answer["outputs"])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, TensorType
+from wgcc.tokens.token_file import TokenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`seed` determines initial values and random draws; `vocab` has the character of each id.
+    """`seed` determines initial values and random draws; `vocab` has the character of each
+    id, or is a file of tokens.
 
     `precision` is the dtype that large intermediate values are stored in: `f32`, or `f16` for half
     the memory. `doc` maps entry names to their `///` text; `optimizers` maps names of optimizers
@@ -53,5 +55,5 @@ class Program:
     doc: Mapping[str, str] = field(default_factory=dict)
     optimizers: Mapping[str, str] = field(default_factory=dict)
     precision: str = "f32"
-    vocab: str = ""
+    vocab: str | TokenFile = ""
     averaged: Mapping[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 attention_stats(y, rows, dy) returns the two numbers of each row and sum(dy y), concatenated;
 attention_grad_q(q, k, v, dy, stats[, offset][, mask]) returns dq, and attention_grad_kv (same
 inputs) dk and dv, concatenated. attention_grad_mask, of the same inputs too, returns dmask.
+attention_grad_stats_q(q, k, v, dy, y, rows) returns the statistics and dq, made by one kernel.
 """
 
 from __future__ import annotations
@@ -45,6 +46,15 @@ def infer_q(*types: TensorType, causal: bool, scale: float, window: int | None) 
     return types[0]
 
 
+def infer_stats_q(
+    *types: TensorType, causal: bool, scale: float, window: int | None
+) -> tuple[TensorType, TensorType]:
+    q, k, v, dy, y, rows = types
+    stats = infer_stats(y, rows, dy)
+    _check("attention_grad_stats_q", (q, k, v, dy, stats))
+    return stats, q
+
+
 def infer_kv(*types: TensorType, causal: bool, scale: float, window: int | None) -> TensorType:
     _check("attention_grad_kv", types)
     k, v = types[1:3]
@@ -73,6 +83,14 @@ def _weights(
 def reference_q(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
     _, ds = _weights(arrays, causal, scale, window)
     return np.asarray(ds @ heads_of(arrays[1], ds.shape[1]) * scale)
+
+
+def reference_stats_q(
+    *arrays: Array, causal: bool, scale: float, window: int | None
+) -> tuple[Array, Array]:
+    q, k, v, dy, y, rows = arrays
+    stats = reference_stats(y, rows, dy)
+    return stats, reference_q(q, k, v, dy, stats, causal=causal, scale=scale, window=window)
 
 
 def reference_kv(*arrays: Array, causal: bool, scale: float, window: int | None) -> Array:
@@ -106,6 +124,14 @@ OPS = (
         samples=gradient_samples(),
         effort=score_effort,
         ordinary=ordinary_grad_q,
+    ),
+    Op(
+        "attention_grad_stats_q",
+        infer_stats_q,
+        reference_stats_q,
+        Special("attention_grad_q", inlines=False),
+        samples=gradient_samples(with_stats=False),
+        effort=score_effort,
     ),
     Op(
         "attention_grad_kv",

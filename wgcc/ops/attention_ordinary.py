@@ -28,6 +28,16 @@ class _Scores:
     ds: Term
 
 
+def ordinary_attention(b: Builder, node: Node) -> Sequence[Value]:
+    """Attention itself; what it saves for its gradients is zeros."""
+    q, k, v = (Term(b, value) for value in node.inputs[:3])
+    k, v = (_for_each_head(x, q.shape[1]) for x in (k, v))
+    score = _product(q, _transposed(k)) * node.attrs["scale"]
+    p = _probabilities(b, node, score, node.inputs[3:])
+    rows = Term(b, b.constant(0.0)).broadcast(node.outputs[1].shape)
+    return [_product(p, v).value, rows.value]
+
+
 def ordinary_grad_q(b: Builder, node: Node) -> Sequence[Value]:
     # dq = ds k scale
     found = _scores(b, node)
@@ -56,15 +66,15 @@ def _scores(b: Builder, node: Node) -> _Scores:
     q, k, v, dy = (Term(b, value) for value in node.inputs[:4])
     k, v = (_for_each_head(x, q.shape[1]) for x in (k, v))
     score = _product(q, _transposed(k)) * node.attrs["scale"]
-    p = _probabilities(b, node, score)
+    p = _probabilities(b, node, score, node.inputs[5:])
     dp = _product(dy, _transposed(v))
     ds = p * (dp - (p * dp).sum((3,)).spread((3,), p.shape))
     return _Scores(q, k, dy, node.attrs["scale"], p, ds)
 
 
-def _probabilities(b: Builder, node: Node, score: Term) -> Term:
+def _probabilities(b: Builder, node: Node, score: Term, extras: Sequence[Value]) -> Term:
     """The softmax of each row over the keys it attends to; zeros if there are none."""
-    offset, mask = optional(node.inputs[5:])
+    offset, mask = optional(extras)
     visible = visible_by_position(b, node, offset, score.shape)
     if mask is not None:
         shown = Term(b, mask).exceeds(HIDDEN)

@@ -13,7 +13,14 @@ from wgcc.schedule.kernel import WORD, Schedule
 # parts store less between them, and hold less at once, up to a point.
 REMAT_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 # The memory that rematerialisation does not save.
-FIXED = {"params": "parameters", "state": "state", "grads": "gradients"}
+UNDO = "undo"
+FIXED = {
+    "params": "parameters",
+    "state": "state",
+    "grads": "gradients",
+    "copies": "f16 copies of weights",
+    UNDO: "copies to undo a failed step",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +33,14 @@ class Lowered:
 
     @property
     def bytes(self) -> int:
-        return sum(buffer.words for buffer in self.schedule.buffers) * WORD
+        words = sum(buffer.words for buffer in self.schedule.buffers)
+        return words * WORD + self.schedule.copied_bytes
 
     @property
     def fixed(self) -> int:
         """The bytes that rematerialisation does not save."""
-        return sum(b.words for b in self.schedule.buffers if b.role != "temp") * WORD
+        words = sum(b.words for b in self.schedule.buffers if b.role != "temp")
+        return words * WORD + self.schedule.copied_bytes
 
 
 def first_within(memory: int, attempts: Iterable[Lowered]) -> Lowered:
@@ -51,6 +60,7 @@ def _too_small(best: Lowered, memory: int) -> WgError:
     for buffer in best.schedule.buffers:
         if buffer.role in roles:
             roles[buffer.role] += buffer.words * WORD
+    roles[UNDO] = best.schedule.copied_bytes
     fixed = ", ".join(f"{FIXED[name]} {_megabytes(n)}" for name, n in roles.items() if n)
     again = " even when activations are computed again" if best.remat_parts > 1 else ""
     needed, how = best.bytes, again

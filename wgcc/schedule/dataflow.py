@@ -26,6 +26,15 @@ def moves(node: Node) -> bool:
     return isinstance(lowering(node), View | Join)
 
 
+def behind_views(value: Value, makers: Mapping[str, Node]) -> Value:
+    """What a value is a view of, or itself; `makers` has the node of each value."""
+    node = makers.get(value.name)
+    while node is not None and isinstance(lowering(node), View):
+        value = node.inputs[0]
+        node = makers.get(value.name)
+    return value
+
+
 def computes_by_element(node: Node) -> bool:
     return isinstance(lowering(node), Pointwise | Indirect | Source)
 
@@ -96,14 +105,14 @@ class Flow:
             for part, count in pending:
                 for node in self.consumers.get(part.name, ()):
                     if views < MOST_VIEWS and through(node):
-                        ahead.append((node.output, _elements_read(node, part, count)))
+                        ahead.append((node.output, elements_read(node, part, count)))
                     else:
                         found.append((node, count))
             pending = ahead[:MOST_WAYS]
         return found
 
 
-def _elements_read(node: Node, operand: Value, count: int) -> int:
+def elements_read(node: Node, operand: Value, count: int) -> int:
     """Of those of an operand, by what reads a view or join of it."""
     if isinstance(lowering(node), Join) or node.op == "unslice":
         return count

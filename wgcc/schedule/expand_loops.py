@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, TensorType, Value
 from wgcc.ir.loops import Loop, loop_of, rename
-from wgcc.ops.registry import View
 from wgcc.schedule.codegen.bindings import Part
-from wgcc.schedule.dataflow import Flow, lowering
+from wgcc.schedule.dataflow import Flow, behind_views
 from wgcc.schedule.fuse.fuse import Fused, fuse
 from wgcc.schedule.fuse.group import REPEAT, Group
 from wgcc.schedule.fuse.materialise import Reason
@@ -110,16 +109,9 @@ class _Expander:
             whole = value
             while whole.name in self.found.parts:
                 whole = self.found.parts[whole.name].whole
-            whole = self._viewed(whole)
+            whole = behind_views(whole, self.found.fused.inlined)
             found[value.name] = self.found.packs.of(whole.name) or whole.name
         return found
-
-    def _viewed(self, value: Value) -> Value:
-        """What is stored, if `value` is a view of it."""
-        inlined = self.found.fused.inlined
-        while value.name in inlined and isinstance(lowering(inlined[value.name]), View):
-            value = inlined[value.name].inputs[0]
-        return value
 
     def _note_names(self, loop: Loop, body: Graph) -> None:
         found = self.found

@@ -32,6 +32,7 @@ CANDIDATE = "candidate_"
 WORD = 4
 # Of elements that are not one word.
 BYTES = {"f16": 2, "vec2f": 8, "vec2h": 4, "vec4f": 16, "vec4h": 8, "vec4u": 16}
+HALVES = ("f16", "vec2h", "vec4h")
 MAX_BINDINGS = 8
 MAX_WORKGROUPS = 65_535
 # Workgroup memory that every device grants.
@@ -95,7 +96,7 @@ class Binding:
     @property
     def is_half(self) -> bool:
         """Does it hold f16 elements, alone or in vectors?"""
-        return self.element in ("f16", "vec2h", "vec4h")
+        return self.element in HALVES
 
     @property
     def bytes(self) -> int:
@@ -144,6 +145,12 @@ class Kernel:
     def storage_buffers(self) -> int:
         """How many of the few storage buffers of a kernel it takes."""
         return sum(not binding.uniform for binding in self.bindings)
+
+    @property
+    def has_halves(self) -> bool:
+        """Does it need adapters with `shader-f16`?"""
+        shared = any(variable.element in HALVES for variable in self.shared)
+        return shared or any(binding.is_half for binding in self.bindings)
 
     @property
     def workgroup_bytes(self) -> int:
@@ -252,16 +259,32 @@ class EntrySchedule:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A whole program, ready to be written down."""
+    """A whole program, ready to be written down.
+
+    `copies` make the f16 copies of weights, after something else than an entry has written those.
+    """
 
     buffers: tuple[Buffer, ...]
     tensors: Mapping[str, Place]
     entries: Mapping[str, EntrySchedule]
     constants: Mapping[str, tuple[Constant, Place]] = field(default_factory=dict)
+    copies: tuple[Dispatch, ...] = ()
 
     @property
     def dispatches(self) -> tuple[Dispatch, ...]:
-        """Those of all entries; after them those of their guards."""
+        """Those of all entries; after them those of their guards, and those of `copies`."""
         entries = self.entries.values()
         own = (dispatch for entry in entries for dispatch in entry.dispatches)
-        return (*own, *(dispatch for entry in entries for dispatch in entry.guard))
+        guards = (dispatch for entry in entries for dispatch in entry.guard)
+        return (*own, *guards, *self.copies)
+
+    @property
+    def copied_bytes(self) -> int:
+        """What runtimes copy before a call that trains, so that a step with a NaN can be undone."""
+        sizes = {buffer.name: buffer.words * WORD for buffer in self.buffers}
+        copied = [
+            {self.tensors[name].buffer for name in entry.written}
+            for entry in self.entries.values()
+            if entry.guard
+        ]
+        return max((sum(sizes[name] for name in names) for names in copied), default=0)

@@ -17,6 +17,7 @@ from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.kernel import ALIGNMENT, WORD, Buffer, Place
 from wgcc.schedule.limits import MAX_BINDING, check_buffers
+from wgcc.schedule.multiplied import may_be_copied, multiplied
 from wgcc.schedule.updates import is_update, lists_of, partners
 
 PARAMS, GRADS, STATE, CONSTANTS = "params", "grads", "state", "constants"
@@ -102,7 +103,7 @@ def lay_out(program: Program) -> Layout:
         owners = partners(graph.nodes)
         layout.partners |= {n: p for n, p in owners.items() if n in program.state}
         updates += [_parameters(node, owners) for node in graph.nodes if is_update(node)]
-    for name in _parameter_order(list(program.params), updates):
+    for name in _parameter_order(program, updates):
         layout.places[name] = layout.in_arena(PARAMS, "params", program.params[name].type)
     starts = _arena_starts(layout)
     for name, tensor in program.state.items():
@@ -115,14 +116,30 @@ def _parameters(node: Node, owners: dict[str, str]) -> list[str]:
     return [owners[value.name] for value in next(iter(lists_of(node).values()))]
 
 
-def _parameter_order(names: list[str], updates: list[list[str]]) -> list[str]:
-    """Trained parameters first, those with the same updates side by side."""
-    members: dict[str, list[int]] = {name: [] for name in names}
+def _parameter_order(program: Program, updates: list[list[str]]) -> list[str]:
+    """Trained parameters first, those with the same updates side by side.
+
+    Of these, those with copies come first, as many as possible on boundaries where copies, which
+    are half as long, can be bound.
+    """
+    members: dict[str, list[int]] = {name: [] for name in program.params}
     for number, update in enumerate(updates):
         for name in update:
             members[name].append(number)
-    position = {name: i for i, name in enumerate(names)}
-    return sorted(names, key=lambda n: (not members[n], members[n], position[n]))
+    copied = _copied(program)
+    position = {name: i for i, name in enumerate(program.params)}
+    late = {name: name not in copied for name in members}
+    odd = {n: n in copied and -(-copied[n].words // ALIGNMENT) % 2 for n in members}
+    return sorted(members, key=lambda n: (not members[n], members[n], late[n], odd[n], position[n]))
+
+
+def _copied(program: Program) -> dict[str, TensorType]:
+    """The parameters that may have f16 copies."""
+    if program.precision != "f16":
+        return {}
+    found = set[str]().union(*(multiplied(graph) for graph in program.entries.values()))
+    types = {name: tensor.type for name, tensor in program.params.items() if name in found}
+    return {name: type_ for name, type_ in types.items() if may_be_copied(type_)}
 
 
 def _arena(layout: Layout, name: str) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from wgcc.ir.graph import FLOATS, Constant, Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Constant, Graph, Node
 from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
+from wgcc.schedule.copies import COPIES, Copies
 from wgcc.schedule.dataflow import moves
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
@@ -39,6 +40,7 @@ from wgcc.schedule.kernels.counter import counter_code
 from wgcc.schedule.kernels.guard import FLAG_BUFFER, guard
 from wgcc.schedule.kernels.id_order import merge_ids_code, order_ids_code
 from wgcc.schedule.kernels.id_sums import id_sums_code
+from wgcc.schedule.kernels.loaded_weights import loaded_weights
 from wgcc.schedule.kernels.loops import loop_candidates, loop_code
 from wgcc.schedule.kernels.matmul import matmul_candidates, matmul_code
 from wgcc.schedule.kernels.repeated import Repeated
@@ -100,14 +102,16 @@ def schedule(program: Program, layout: Layout, candidates: bool = False) -> Sche
     graphs, slots = program.entries, Slots(precision=program.precision)
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
-    writer = _Writer(layout, candidates)
+    copies = _copies(planned.values(), layout) if program.precision == "f16" else None
+    writer = _Writer(layout, candidates, copies)
     written = {name: writer.entry(entry) for name, entry in planned.items()}
     entries = _with_shared_access(
         {name: _guarded(entry, graphs[name], layout) for name, entry in written.items()}
     )
     tensors = {name: layout.places[name] for name in (*program.params, *program.state)}
     constants = _constants(planned, layout)
-    scheduled = Schedule(_buffers(layout, entries), tensors, entries, constants)
+    refresh = copies.refresh() if copies else ()
+    scheduled = Schedule(_buffers(layout, entries), tensors, entries, constants, refresh)
     check_limits(program, scheduled)
     return scheduled
 
@@ -115,19 +119,23 @@ def schedule(program: Program, layout: Layout, candidates: bool = False) -> Sche
 class _Writer:
     """Writes the dispatches of entries; groups that are equal but for their values share kernels.
 
-    With `candidates`, dispatches have more launches, for tuning to choose from.
+    With `candidates`, dispatches have more launches, for tuning to choose from. `copies`: of
+    weights, in a model of `precision = f16`.
     """
 
-    def __init__(self, layout: Layout, candidates: bool) -> None:
+    def __init__(self, layout: Layout, candidates: bool, copies: Copies | None) -> None:
         self._scalar_words = layout.words(SCALARS)
         self._candidates = candidates
+        self._copies = copies
         self._repeated = Repeated()
 
     def entry(self, planned: PlannedEntry) -> EntrySchedule:
         graph, places = planned.graph, planned.places
+        copies = self._copies
+        refresh = copies.refresh(copies.left_over(graph)) if copies else ()
         return EntrySchedule(
             graph.name,
-            tuple(self._dispatch(g, planned) for g in planned.order if g.kind != FLAT),
+            (*(self._dispatch(g, planned) for g in planned.order if g.kind != FLAT), *refresh),
             {value.name: places[value.name] for value in graph.inputs},
             planned.outputs,
             tuple(sorted(graph.writes)),
@@ -140,12 +148,7 @@ class _Writer:
         )
 
     def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:
-        def place(value: Value) -> Place:
-            return planned.places[value.name]
-
-        context = Context(
-            planned.fused.inlined, place, planned.is_stored, self._scalar_words, planned.parts
-        )
+        context = self._context(group, planned)
         span = next((root.span for root in reversed(group.roots) if root.span), None)
         try:
             code = self._repeated.code(group, context, self._code)
@@ -156,6 +159,22 @@ class _Writer:
         made = tuple(_made(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
 
+    def _context(self, group: Group, planned: PlannedEntry) -> Context:
+        loaded = _loaded_weights(group, planned) if self._copies else set()
+        places = planned.places
+        if self._copies and loaded:
+            places = {**places, **{name: self._copies.place(name) for name in loaded}}
+        context = Context(
+            planned.fused.inlined,
+            lambda value: places[value.name],
+            planned.is_stored,
+            self._scalar_words,
+            planned.parts,
+        )
+        if self._copies is not None:
+            context.halves, context.copied = True, self._copies.span_in
+        return context
+
     def _code(self, group: Group, context: Context) -> GroupCode:
         code = WRITERS[group.kind](group, context)
         if not self._candidates or group.kind not in CANDIDATES:
@@ -164,6 +183,22 @@ class _Writer:
         others = dict.fromkeys(x for x in launches if _is_new(x, code.launches))
         more = {f"{CANDIDATE}{i}": launch for i, launch in enumerate(others)}
         return replace(code, launches={**code.launches, **more})
+
+
+def _copies(entries: Iterable[PlannedEntry], layout: Layout) -> Copies:
+    """Of all weights that products load, with places for them."""
+    names = set[str]().union(
+        *(_loaded_weights(group, entry) for entry in entries for group in entry.order)
+    )
+    copies = Copies.of(names, layout.places)
+    for span in copies.spans():
+        layout.reserve(span.copy.buffer, COPIES, span.end // 2)
+    return copies
+
+
+def _loaded_weights(group: Group, planned: PlannedEntry) -> set[str]:
+    params = {value.name: value for value in planned.graph.params}
+    return loaded_weights(group, params, planned.fused.inlined, planned.parts)
 
 
 def _repeats(planned: PlannedEntry) -> tuple[Rounds, ...]:

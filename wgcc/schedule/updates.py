@@ -87,6 +87,17 @@ def bound_alone(graph: Graph) -> set[str]:
     return {value.name for value in values if value.type.size > 1 or value.name in inside}
 
 
+def in_arenas(graph: Graph) -> set[str]:
+    """What updates, and reductions over whole arenas, read."""
+    found: set[str] = set()
+    for node in graph.nodes:
+        if is_update(node):
+            found.update(v.name for values in lists_of(node).values() for v in values)
+        elif node.op == "flat":
+            found.update(value.name for value in node.inputs)
+    return found
+
+
 def runs(names: Sequence[str], places: dict[str, Place]) -> list[list[int]]:
     """Indices of `names`, in order of place, cut wherever the next does not follow at once."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from wgcc.schedule.copies import COPIES, master
 from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
 from wgcc.wasm.barrier import write_barrier
 from wgcc.wasm.encoding.encoder import I32
@@ -86,13 +87,16 @@ def lay_out(schedule: Schedule) -> Memory:
     regions = [place for dispatch in schedule.dispatches for place in dispatch.regions]
     with_halves = {place.buffer for place in regions if place.half}
     with_words = {place.buffer for place in regions if not place.half}
-    buffers, halves, end = {}, {}, RESERVED
+    buffers, halves, end = dict[str, int](), dict[str, int](), RESERVED
     for buffer in schedule.buffers:
         name = buffer.name
         buffers[name] = end
-        if name in with_words or name not in with_halves:
+        if name in with_words or name not in with_halves or buffer.role == COPIES:
             end = _aligned(end + buffer.words * WORD)
-        if name in with_halves:
+        if buffer.role == COPIES:
+            # The f32 that stand for copies of parameters are these themselves.
+            halves[name] = buffers[master(name)]
+        elif name in with_halves:
             halves[name] = end
             end = _aligned(end + buffer.words * 2 * WORD)
     return Memory(buffers, halves, end)

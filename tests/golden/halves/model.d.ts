@@ -13,7 +13,8 @@ export interface Outputs {
 export interface Params {
   readonly 'l1.w': Out<Float32Array, readonly [4, 32]>;
   readonly 'l1.b': Out<Float32Array, readonly [32]>;
-  readonly 'l2.w': Out<Float32Array, readonly [32, 1]>;
+  readonly 'l2.w': Out<Float32Array, readonly [32, 32]>;
+  readonly 'l3.w': Out<Float32Array, readonly [32, 1]>;
 }
 
 export interface State {
@@ -29,7 +30,7 @@ export declare const meta: {
       readonly inputs: { readonly 'x': { readonly dtype: 'f32'; readonly shape: readonly [32, 4] }; readonly 'y': { readonly dtype: 'f32'; readonly shape: readonly [32, 1] } };
       readonly outputs: { readonly 'loss': { readonly dtype: 'f32'; readonly shape: readonly [] } } };
   };
-  readonly params: { readonly 'l1.w': { readonly dtype: 'f32'; readonly shape: readonly [4, 32] }; readonly 'l1.b': { readonly dtype: 'f32'; readonly shape: readonly [32] }; readonly 'l2.w': { readonly dtype: 'f32'; readonly shape: readonly [32, 1] } };
+  readonly params: { readonly 'l1.w': { readonly dtype: 'f32'; readonly shape: readonly [4, 32] }; readonly 'l1.b': { readonly dtype: 'f32'; readonly shape: readonly [32] }; readonly 'l2.w': { readonly dtype: 'f32'; readonly shape: readonly [32, 32] }; readonly 'l3.w': { readonly dtype: 'f32'; readonly shape: readonly [32, 1] } };
   readonly memory: Readonly<Record<string, number>>;
 };
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Graph, Node
-from wgcc.ops.registry import Repeat, Special, Update
-from wgcc.schedule.dataflow import Flow, compared_with_extreme, lowering
+from wgcc.ops.registry import Join, Repeat, Special, Update, View
+from wgcc.schedule.dataflow import Flow, behind_views, compared_with_extreme, lowering
 from wgcc.schedule.fuse.bias_gradients import find_bias_gradients
 from wgcc.schedule.fuse.candidates import Candidates, falling
+from wgcc.schedule.fuse.column_sums import space_by_rows
 from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position
 from wgcc.schedule.fuse.iteration_space import Space
 from wgcc.schedule.fuse.materialise import Reason, choose_materialised
@@ -133,7 +134,7 @@ class _Fuser:
         """What a kernel of both loops over, or None where there should be none; and why."""
         if (node.outputs[0].name in self.apart) != bool(group.names & self.apart):
             return None, APART
-        space = common_space(group, node)
+        space = common_space(group, node, self.inlined)
         if isinstance(space, Answer):
             return None, space
         profit = self.merge.profit(node, group, space, group.number in needs)
@@ -168,13 +169,29 @@ class _Fuser:
             if not self.precedence.of(needs - {number}) >> number & 1:
                 yield self.groups[number]
         space = own_space(node)
+        yield from self._joined_with(node, needs)
+        rows = space_by_rows(node)
+        if rows is not None:
+            found = self.related.groups(rows, self._large_reads(node, rows), with_full=False)
+            yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
         # Each dispatch of a loop is run many times.
         is_sought = space.outer == 1 or space.reduces() or bool(self.flow.uniforms)
-        waits = is_sought and space.size <= SMALL
+        waits = is_sought and (space.size <= SMALL or self.merge.is_last_step(node))
         shared = None if waits else self._large_reads(node, space)
         with_full = node.output.name not in self.merge.alone
         found = self.related.groups(space, shared, with_full)
         yield from (self.groups[n] for n in falling(found & ~self.precedence.of(needs)))
+
+    def _joined_with(self, node: Node, needs: set[int]) -> Iterator[Group]:
+        """Groups whose results are joined with those of the node: they are wanted together."""
+        before = self.precedence.of(needs)
+        joins = self.flow.readers(node.output, lambda n: isinstance(lowering(n), View))
+        values = (value for n in joins if isinstance(lowering(n), Join) for value in n.inputs)
+        stored = (behind_views(value, self.flow.producers) for value in values)
+        owners = (self.owner.get(value.name) for value in stored)
+        numbers = {group.number for group in owners if group is not None and group.kind == "loop"}
+        numbers = {number for number in numbers - needs if not before >> number & 1}
+        yield from (self.groups[number] for number in sorted(numbers, reverse=True))
 
     def _large_reads(self, node: Node, space: Space) -> list[str]:
         """What it reads that is as large as what it loops over.

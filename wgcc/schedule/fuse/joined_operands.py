@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.registry import Join, Pointwise, Special, View
-from wgcc.schedule.dataflow import Flow, computes_by_element, lowering, moves
+from wgcc.ops.registry import Join, Pointwise, Special
+from wgcc.schedule.dataflow import Flow, behind_views, computes_by_element, lowering, moves
 
 
 def loads_often(node: Node) -> bool:
@@ -23,10 +23,8 @@ def joined_operands(flow: Flow) -> set[str]:
     def is_in_memory(value: Value, join: Node) -> bool:
         if any(loads_often(n) for n in flow.readers(value, lambda n: moves(n) and n is not join)):
             return True
+        value = behind_views(value, flow.producers)
         node = flow.producers.get(value.name)
-        while node is not None and isinstance(lowering(node), View):
-            value = node.inputs[0]
-            node = flow.producers.get(value.name)
         computed = node is not None and (computes_by_element(node) or moves(node))
         return not computed or value.name in follow_products
 

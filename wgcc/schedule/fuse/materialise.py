@@ -22,7 +22,7 @@ from wgcc.schedule.dataflow import (
 )
 from wgcc.schedule.fuse.joined_operands import joined_operands
 from wgcc.schedule.kernel import MAX_BINDINGS, WORD
-from wgcc.schedule.updates import is_update, lists_of
+from wgcc.schedule.updates import in_arenas, is_update
 
 # What may be computed again at every use: few cheap operations on few tensors.
 CHEAP_OPS = 5
@@ -149,6 +149,13 @@ class _Choice:
         ends = self._value.name in self._chooser.ends_of_products
         return ends and not all(computes_by_element(n) for n in self._readers)
 
+    def sums_product(self) -> bool:
+        """Is it what a product adds to another tensor, for several readers? Each of them would
+        load both again."""
+        ends = self._value.name in self._chooser.ends_of_products
+        large = [n for n in self._tree.leaves if self._flow.size(n) >= self._value.type.size]
+        return ends and len(large) > 1 and len(self._readers) > 1
+
     def is_read_once(self) -> bool:
         return not self.has_several_readers() and not self.is_repeated()
 
@@ -243,6 +250,7 @@ RULES: tuple[tuple[Reason, Callable[[_Choice], bool]], ...] = (
     (Reason(False, "its reader computes it from as few loads"), _Choice.is_cheap_operand),
     (Reason(True, "its reader loads each element many times"), _Choice.is_operand),
     (Reason(True, "it is the last step of a product's epilogue"), _Choice.ends_product),
+    (Reason(True, "several ops read it, and a product's kernel makes it"), _Choice.sums_product),
     (Reason(False, "it is computed where its only reader needs it"), _Choice.is_read_once),
     (Reason(False, "few cheap operations are repeated at each use"), _Choice.is_light),
     (Reason(False, "computing it again costs less than storing it"), _Choice.is_worth_repeating),
@@ -257,7 +265,7 @@ class _Chooser:
     def __init__(self, flow: Flow, compared: set[str]) -> None:
         self.flow = flow
         self.compared = compared
-        self.in_arenas = _in_arenas(flow)
+        self.in_arenas = in_arenas(flow.graph)
         self.trees: dict[str, Tree] = {}
         self.ends_of_products: set[str] = set()
         self.joined_operands: set[str] = set()
@@ -387,14 +395,3 @@ class _Chooser:
 
 def _is_large(tree: Tree) -> bool:
     return tree.bindings > MAX_LEAVES or tree.ops > MAX_OPS
-
-
-def _in_arenas(flow: Flow) -> set[str]:
-    """What updates, and reductions over whole arenas, read."""
-    found: set[str] = set()
-    for node in flow.graph.nodes:
-        if is_update(node):
-            found.update(v.name for values in lists_of(node).values() for v in values)
-        elif node.op == "flat":
-            found.update(value.name for value in node.inputs)
-    return found

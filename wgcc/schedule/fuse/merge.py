@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from wgcc.ir.graph import Node, Value
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
 from wgcc.schedule.codegen.index import Coordinates, coordinates_of, variable
-from wgcc.schedule.dataflow import Flow, lowering, operand_places
+from wgcc.schedule.dataflow import Flow, behind_views, lowering, operand_places
+from wgcc.schedule.fuse.column_parts import column_part
+from wgcc.schedule.fuse.column_sums import MOST_SUMS, column_sums, rows_of
 from wgcc.schedule.fuse.group import Group, own_space, product_position
 from wgcc.schedule.fuse.iteration_space import Space
 from wgcc.schedule.fuse.touched import Touched
@@ -21,6 +23,8 @@ from wgcc.schedule.kernel import MAX_BINDINGS
 # the way only where that leaves enough of them to share the work, or the work is small.
 MIN_RESULTS = 32
 SMALL = 4096
+# Last steps of sums that were made in two steps are small, compared with the first ones.
+SMALL_LAST_STEP = 1 << 18
 # Shader compilers take longer than a kernel's length suggests, and writing one nests as deep.
 MAX_OPS = 192
 
@@ -37,6 +41,7 @@ OTHER_ELEMENTS = Answer(False, "they loop over different elements")
 USES_RESULTS = Answer(True, "uses results of this kernel at the same element")
 SAVES_DISPATCH = Answer(True, "is small: saves a dispatch")
 SHARES_READS = Answer(True, "loops over the same large tensors")
+IS_JOINED = Answer(True, "is joined with results of this kernel")
 FEW_THREADS = Answer(False, "too few threads would do all the work")
 TOO_LONG = Answer(False, f"one kernel would have more than {MAX_OPS} ops")
 
@@ -70,7 +75,19 @@ class Merge:
             return TOO_LONG
         if is_read:
             return USES_RESULTS
-        return SAVES_DISPATCH if space.outer == 1 or space.size <= SMALL else SHARES_READS
+        if space.outer == 1 or space.size <= SMALL or self.is_last_step(node):
+            return SAVES_DISPATCH
+        large = {name for name in self.touched(node) if self._flow.size(name) >= space.size}
+        shares = any(large & self.touched(root) for root in group.roots)
+        return SHARES_READS if shares else IS_JOINED
+
+    def is_last_step(self, node: Node) -> bool:
+        """Does it only add up what another reduction left?"""
+        if not isinstance(lowering(node), Reduce) or node.inputs[0].type.size > SMALL_LAST_STEP:
+            return False
+        summed = behind_views(node.inputs[0], self._inlined)
+        first = self._flow.producers.get(summed.name)
+        return first is not None and isinstance(lowering(first), Reduce)
 
     def legality(self, node: Node, group: Group, space: Space) -> Answer:
         """May one kernel that loops over `space` compute the group and the node?"""
@@ -108,27 +125,35 @@ class Merge:
         Those of the group do as long as the space stays what it is, and none of them reads `node`.
         """
         roots = [*group.roots, node]
-        names = {v.name: space.coordinates(v.shape) for n in roots for v in n.outputs}
+        apart = {n.output.name for n in column_sums(roots, space)}
+        by_row = [value for n in roots for value in n.outputs if value.name not in apart]
+        names = {value.name: space.coordinates(value.shape) for value in by_row}
         reduces = {n.output.name for n in roots if isinstance(lowering(n), Reduce)}
         again = names.keys() - reduces if space.reduces() else frozenset[str]()
         return all(
-            names[name] == coordinates
+            name not in apart and names[name] == coordinates
             for root in ([node] if space == group.space else roots)
             for name, coordinates in self._reads(*_entry_points(root, space), again)
-            if name in names
+            if name in names or name in apart
         )
 
     def _aligned_product(self, group: Group, node: Node, space: Space) -> bool:
-        position = product_position(group.roots[0].output)
-        fused_sums = {
-            root.output.name for root in group.roots if isinstance(lowering(root), Reduce)
-        }
-        steps = [root for root in (*group.roots, node) if root.output.name not in fused_sums]
+        product = group.roots[0].output
+        if column_part(node, product, self._inlined) is not None:
+            return True
+        position = product_position(product)
+        others = {root.output.name for root in group.roots if self._is_beside(root, product)}
+        steps = [root for root in (*group.roots, node) if root.output.name not in others]
         names = {n.output.name: coordinates_of(position, n.output.shape) for n in steps}
         return all(
-            name not in fused_sums and names.get(name, coordinates) == coordinates
+            name not in others and names.get(name, coordinates) == coordinates
             for name, coordinates in self._reads((node.output, names[node.output.name]), node)
         )
+
+    def _is_beside(self, root: Node, product: Value) -> bool:
+        """Is it no element of a product's kernel, but a fused sum or a part of the columns?"""
+        part = column_part(root, product, self._inlined)
+        return isinstance(lowering(root), Reduce) or part is not None
 
     def _reads(
         self, start: tuple[Value, Coordinates], root: Node, again: Set[str] = frozenset()
@@ -194,21 +219,28 @@ def _is_whole_view(node: Node) -> bool:
     return isinstance(lower, View) and lower.inside is None
 
 
-def common_space(group: Group, node: Node) -> Space | Answer:
+def common_space(group: Group, node: Node, inlined: Mapping[str, Node]) -> Space | Answer:
     """What one kernel of both would loop over, or why there is no such thing."""
     own, held = own_space(node), group.space
     if group.kind not in ("loop", "matmul") or held is None:
         return OTHER_FAMILY
     if group.kind == "matmul":
         fits = isinstance(lowering(node), Pointwise | Indirect) and own.size == held.size
-        return held if fits else OTHER_ELEMENTS
+        is_part = column_part(node, group.roots[0].output, inlined) is not None
+        return held if fits or is_part else OTHER_ELEMENTS
     if own == held:
         return held
     if own.reduces() and held.reduces():
-        return OTHER_ELEMENTS
+        return held if _adds_columns(group, node, held) else OTHER_ELEMENTS
     wide, narrow = (own, held) if own.reduces() else (held, own)
     fits = wide.reduces() and narrow.size in (wide.size, wide.outer)
     return wide if fits else OTHER_ELEMENTS
+
+
+def _adds_columns(group: Group, node: Node, space: Space) -> bool:
+    """Can the kernel of a group, which reduces rows, add up columns of some rows each, too?"""
+    each, known = rows_of(node, space), column_sums(group.roots, space)
+    return each > 0 and len(known) < MOST_SUMS and all(rows_of(n, space) == each for n in known)
 
 
 def _keeps_threads_busy(roots: list[Node], space: Space) -> bool:

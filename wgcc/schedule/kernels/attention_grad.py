@@ -16,7 +16,13 @@ from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention import launch_blocks, launch_panels
 from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
-from wgcc.schedule.kernels.attention_tiles import STATS_TILE, Kept, launch_tiles, tile_shape
+from wgcc.schedule.kernels.attention_tiles import (
+    ROW_TILE,
+    STATS_TILE,
+    Kept,
+    launch_tiles,
+    tile_shape,
+)
 from wgcc.schedule.kernels.context import Context, GroupCode
 
 # Threads of a workgroup that makes row statistics, and those that share a row.
@@ -43,30 +49,34 @@ def _code(
     group: Group, context: Context, template: str, result: str, along: str, loop: Loop
 ) -> GroupCode:
     node = group.roots[0]
-    q, k, v, dy, stats, *extras = node.inputs
+    (q, k, v, dy, *others), (*made, gradient) = node.inputs, node.outputs
+    extras = [] if made else others[1:]
     sizes = Sizes.of(q, k, v)
     offset, mask = optional(extras)
-    flags = {"moving": offset is not None, "masked": mask is not None}
+    flags = {"moving": offset is not None, "masked": mask is not None, "makes_stats": bool(made)}
 
     def elements() -> Access:
         found = Access(context)
-        found.stores(f"put_{result}", node.output)
-        found.reads(result, node.output)
+        found.stores(f"put_{result}", gradient)
+        found.reads(result, gradient)
         return rest(found)
 
     def fours(vectors: Set[Place]) -> Access:
         found = Access(context, vectors)
         if along == "key":
-            found.stores_vec4("put_dq", node.output, sizes.inner)
+            found.stores_vec4("put_dq", gradient, sizes.inner)
         else:
-            found.stores_vec4("put_dk", node.output, sizes.inner)
-            found.stores_vec4("put_dv", node.output, sizes.width, start=sizes.inner)
+            found.stores_vec4("put_dk", gradient, sizes.inner)
+            found.stores_vec4("put_dv", gradient, sizes.width, start=sizes.inner)
         return rest(found, vec4=True)
 
     def rest(found: Access, vec4: bool = False) -> Access:
         for name, value in (("query", q), ("key", k), ("value", v), ("dy", dy)):
             (found.reads_vec4 if vec4 else found.reads)(name, value)
-        found.reads("stats", stats)
+        if made:
+            _make_stats(found, (others[0], others[1], made[0]), vec4)
+        else:
+            found.reads("stats", others[0])
         found.sees(node, extras, sizes, along)
         return found
 
@@ -80,9 +90,18 @@ def _code(
         gpu = launch_blocks(f"{template}_blocks", elements(), sizes, loop, flags)
     else:
         memory = () if along == "key" else (STATS_TILE,)
+        if made and context.halves:
+            memory = (ROW_TILE,)
         found = with_vectors(fours)
         gpu = launch_tiles(f"{template}_tiles", found, sizes, loop, shape, flags, memory)
     return context.code(gpu, twin)
+
+
+def _make_stats(access: Access, values: tuple[Value, Value, Value], vec4: bool) -> None:
+    y, rows, stats = values
+    (access.reads_vec4 if vec4 else access.reads)("y", y)
+    access.reads("kept", rows)
+    access.stores("put_stats", stats)
 
 
 def attention_stats_code(group: Group, context: Context) -> GroupCode:

@@ -169,22 +169,27 @@ def launch_tiles(
     times = 1
     while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
         times *= 2
+    halves = access.context.halves
     launch = access.context.launch(
         f"{template}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), **shape.constants(loop), "UNROLLED": times},
-        holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
+        holes={
+            **as_holes({**flags, "halves": halves}),
+            **{"index": thread_index(grid, 1), "functions": access.text()},
+        },
         workgroup=(shape.threads, 1, 1),
         grid=grid,
-        shared=(*_areas(flags["moving"]), *memory),
+        shared=(*_areas(flags["moving"], halves), *memory),
     )
     return replace(launch, iterations=tiles * shape.work(loop, times))
 
 
-def _areas(moving: bool) -> tuple[WorkgroupVariable, ...]:
+def _areas(moving: bool, halves: bool) -> tuple[WorkgroupVariable, ...]:
+    element = "vec4h" if halves else "vec4f"
     return (
-        WorkgroupVariable("own_tile", "vec4f", ("OWN_AREA",)),
-        WorkgroupVariable("other_tile", "vec4f", ("OTHER_AREA",)),
+        WorkgroupVariable("own_tile", element, ("OWN_AREA",)),
+        WorkgroupVariable("other_tile", element, ("OTHER_AREA",)),
         *_offset(moving),
     )
 

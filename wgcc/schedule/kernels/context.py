@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from wgcc.ir.graph import Node, Value
+from wgcc.ir.graph import FLOATS, Node, Value
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
+from wgcc.schedule.copies import Span
 from wgcc.schedule.dataflow import moves
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
 
@@ -22,11 +23,16 @@ class GroupCode:
     twin: Kernel
 
 
+def no_copies(names: Sequence[str]) -> None:
+    """Of models in which products load parameters themselves."""
+
+
 @dataclass(slots=True)
 class Context:
     """`inlined` are the nodes that are computed where they are used; `stored` says what is kept.
 
-    `parts` are values of one round that are stored in tensors of all rounds.
+    `parts` are values of one round that are stored in tensors of all rounds. `halves`: operands of
+    products are f16 in workgroup memory. `copied`: what the update of parameters has to copy.
     """
 
     inlined: Mapping[str, Node]
@@ -34,6 +40,8 @@ class Context:
     stored: Callable[[Value], bool]
     scalar_words: int
     parts: Parts = field(default_factory=dict)
+    halves: bool = False
+    copied: Callable[[Sequence[str]], Span | None] = no_copies
     order: tuple[Place, ...] = ()
     shown: tuple[tuple[str, ...], ...] = ()
 
@@ -56,6 +64,10 @@ class Context:
         if node is None:
             return self.place(value).half
         return moves(node) and all(self.is_half(operand) for operand in node.inputs)
+
+    def is_shared_as_half(self, value: Value) -> bool:
+        """Is it f16 in workgroup memory, as an operand of a product?"""
+        return self.is_half(value) or (self.halves and value.dtype in FLOATS)
 
     def launch(
         self,

@@ -2,7 +2,8 @@
 
 The same group is written in two ways: one thread per result (short rows, and the twin), or one
 workgroup per result, its lanes sharing the row and combining by halves. Where results are side by
-side in memory and elements of a row are not, one workgroup makes several results.
+side in memory and elements of a row are not, one workgroup makes several results. One that adds up
+columns takes several rows one after the other.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from wgcc.ops.registry import Reduce
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Coordinates, Variable, coordinates_of
+from wgcc.schedule.codegen.index import Coordinates, Index, Variable, coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.fuse.column_sums import column_sums, rows_of
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.fuse.iteration_space import INNER, OUTER, Space
 from wgcc.schedule.fuse.row_loops import RowLoops
@@ -39,6 +41,9 @@ MANY_RESULTS = 65_536
 def loop_code(group: Group, context: Context) -> GroupCode:
     """The launch of a loop group, and the twin's."""
     assert group.space is not None
+    if column_sums(group.roots, group.space):
+        gpu = _row_groups(group, context, LaneShape())
+        return context.code(gpu, _row_groups(group, context, None))
     writer = _Writer(group, context)
     is_long = writer.iterations > GOOD_ITERATIONS
     writer.unrolled = 1
@@ -54,6 +59,8 @@ def loop_code(group: Group, context: Context) -> GroupCode:
 def loop_candidates(group: Group, context: Context) -> list[Launch]:
     """Other numbers of threads; and rows shared by a workgroup, or not."""
     assert group.space is not None
+    if column_sums(group.roots, group.space):
+        return []
     writer = _Writer(group, context)
     body = writer.body()
     found = [_threads(writer, body, threads) for threads in THREADS]
@@ -103,9 +110,11 @@ class _Writer:
         own = {n.output.name: n for n in group.roots if not isinstance(lowering(n), Reduce)}
         self.emitter = Emitter({**context.inlined, **own}, context.bindings())
         self.loops = RowLoops(group, context.inlined)
+        self.columns = column_sums(group.roots, self.space)
+        self.each = max((rows_of(node, self.space) for node in self.columns), default=1)
         self._late_stores: list[str] = []
         row = -(-self.space.inner // shape.rows) if shape else self.space.inner
-        self.iterations = self.loops.count * row if self.space.reduces() else 0
+        self.iterations = self.each * self.loops.count * row if self.space.reduces() else 0
         self.unrolled = unrolled(self.iterations)
 
     def body(self) -> str:
@@ -120,11 +129,13 @@ class _Writer:
     def _write_loop(self, number: int) -> None:
         reductions = [self._open_reduction(n) for n in self.roots if self._reduces_in(n, number)]
         stored = [n for n in self.roots if self._stores_in(n, number)]
-        if not reductions and not stored:
+        added = [n for n in self.columns if self.loops.before(n.inputs[0]) == number]
+        if not reductions and not stored and not added:
             return
         inner = self.emitter.open_loop(frozenset({Variable(INNER, self.space.inner)}))
         updates = [self._update(reduction) for reduction in reductions]
         stores = [self._store(node.output) for node in stored]
+        stores += [self._add_to_column(node) for node in added]
         lines = [*inner.lines, *updates, *stores]
         self.emitter.close_loop()
         start, step = self._lane_rows()
@@ -133,6 +144,37 @@ class _Writer:
             self._combine_lanes(reductions, self.shape)
         for reduction in reductions:
             self.emitter.define(reduction.value, self._at(reduction.value), reduction.name)
+
+    def _add_to_column(self, node: Node) -> str:
+        """In workgroup memory; the twin does it in the place of the sum."""
+        operand, value = node.inputs[0], node.output
+        element = self.emitter.at(operand, coordinates_of(self.space.position(), operand.shape))
+        if self.shape:
+            return f"{self.column_array(node).name}[{INNER}] += {element};"
+        before = self.emitter.bindings.load(value, self._column_at())
+        text = f"select({before}, 0.0, i == 0u) + {element}"
+        return self.emitter.bindings.store(value, self._column_at(), text)
+
+    def column_starts(self) -> list[str]:
+        """What a lane does before its workgroup adds up rows."""
+        starts = [f"{self.column_array(node).name}[{INNER}] = 0.0;" for node in self.columns]
+        return loop(INNER, "lane", "INNER", "LANES", starts)
+
+    def column_stores(self) -> list[str]:
+        """What a lane does when all rows of its workgroup are added up."""
+        bindings = self.emitter.bindings
+        stores = [
+            bindings.store(n.output, self._column_at(), f"{self.column_array(n).name}[{INNER}]")
+            for n in self.columns
+        ]
+        return loop(INNER, "lane", "INNER", "LANES", stores)
+
+    def _column_at(self) -> Index:
+        groups = variable("g", self.space.outer // self.each)
+        return groups * self.space.inner + variable(INNER, self.space.inner)
+
+    def column_array(self, node: Node) -> WorkgroupVariable:
+        return WorkgroupVariable(f"column_{self.columns.index(node)}", "f32", ("INNER",))
 
     def _lane_rows(self) -> tuple[str, str]:
         """The first row of a lane, and how far it is to the next."""
@@ -191,12 +233,39 @@ class _Writer:
         return self.space.coordinates(value.shape)
 
     def _reduces_in(self, node: Node, number: int) -> bool:
-        return isinstance(lowering(node), Reduce) and self.loops.before(node.inputs[0]) == number
+        reduces = isinstance(lowering(node), Reduce) and node not in self.columns
+        return reduces and self.loops.before(node.inputs[0]) == number
 
     def _stores_in(self, node: Node, number: int) -> bool:
         value = node.output
         stored = not self.loops.is_result(value) and self.context.is_stored(value)
-        return stored and self.loops.before(value) == number
+        return stored and node not in self.columns and self.loops.before(value) == number
+
+
+def _row_groups(group: Group, context: Context, shape: LaneShape | None) -> Launch:
+    """Workgroups that take several rows one after the other; without a shape, threads that do."""
+    writer = _Writer(group, context, shape)
+    body = writer.body()
+    starts, stores = (writer.column_starts(), writer.column_stores()) if shape else ([], [])
+    groups, lanes = writer.space.outer // writer.each, shape.lanes if shape else 1
+    grid = grid_of(groups)
+    constants = {"GROUPS": groups, "EACH": writer.each, "INNER": writer.space.inner}
+    arrays = [writer.column_array(node) for node in writer.columns] if shape else []
+    return context.launch(
+        "row_groups.wgsl.jinja",
+        writer.emitter,
+        constants={**constants, "LANES": lanes},
+        holes={
+            "body": "\n".join(f"  {line}" for line in body.split("\n")),
+            "starts": "\n".join(f"  {line}" for line in starts),
+            "stores": "\n".join(f"  {line}" for line in stores),
+            "index": thread_index(grid, lanes if shape is None else 1),
+        },
+        workgroup=(lanes, 1, 1),
+        grid=grid,
+        iterations=-(-writer.iterations // writer.unrolled),
+        shared=(*writer.arrays, *arrays),
+    )
 
 
 def _threads(writer: _Writer, body: str, threads: int) -> Launch:

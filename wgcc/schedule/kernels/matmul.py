@@ -15,8 +15,9 @@ from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
 from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.dataflow import lowering
+from wgcc.schedule.fuse.column_parts import ColumnPart, column_part
 from wgcc.schedule.fuse.fuse import Group, product_position
-from wgcc.schedule.kernel import MAX_WORKGROUPS, Launch, Place, WorkgroupVariable
+from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
 from wgcc.schedule.kernels.operands import (
     INNER,
@@ -36,14 +37,19 @@ CANDIDATES = 4
 
 def matmul_code(group: Group, context: Context) -> GroupCode:
     """The tiles that should be best on most GPUs."""
-    (tile,) = tile_shapes(_sizes(group))
+    (tile,) = tile_shapes(_sizes(group), width=_width(group, context))
     return context.code(_tiles(group, context, tile), _panels(group, context))
 
 
 def matmul_candidates(group: Group, context: Context) -> list[Launch]:
     """Other tiles that may be faster on some adapter."""
-    tiles = tile_shapes(_sizes(group), CANDIDATES + 1)[1:]
+    tiles = tile_shapes(_sizes(group), CANDIDATES + 1, _width(group, context))[1:]
     return [_tiles(group, context, tile) for tile in tiles]
+
+
+def _width(group: Group, context: Context) -> int:
+    """Bytes of an element of the operands; of the wider one, if they differ."""
+    return WORD // 2 if all(_halves(group, context).values()) else WORD
 
 
 def _panels(group: Group, context: Context) -> Launch:
@@ -109,9 +115,9 @@ def _shared_tile(operand: Operand, width: int, halves: dict[str, int]) -> Workgr
 
 
 def _halves(group: Group, context: Context) -> dict[str, int]:
-    """Operands that are stored as halves are shared as such."""
-    left, right = group.roots[0].inputs
-    return {"LEFT_HALF": int(context.is_half(left)), "RIGHT_HALF": int(context.is_half(right))}
+    """Which operands are shared as halves."""
+    left, right = map(context.is_shared_as_half, group.roots[0].inputs)
+    return {"LEFT_HALF": int(left), "RIGHT_HALF": int(right)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,10 +288,39 @@ def _finisher(group: Group, context: Context, emitter: Emitter, is_vector: bool)
             emitter.bindings.store_vector(four[0][0].output, four[0][1], [t for _, _, t in four])
             for four in zip(*found, strict=True)
         ]
+        results = found[0]
     emitter.shares = False
+    stores = _by_column(group, context, [root for root, _, _ in results], stores, is_vector)
     lines = "".join(f"  {line}\n" for line in (*emitter.outer.lines, *stores))
     at, kind = ("n4", "vec4f") if is_vector else ("n", "f32")
     return f"fn finish(z: u32, m: u32, {at}: u32, product: {kind}) {{\n{lines}}}"
+
+
+def _by_column(
+    group: Group, context: Context, roots: list[Node], stores: list[str], is_vector: bool
+) -> list[str]:
+    """Stores of parts of the columns under conditions: one statement if all columns have a part."""
+    found = [_part_of(root, group, context) for root in roots]
+    whole = [store for part, store in zip(found, stores, strict=True) if part is None]
+    parts = [(part, store) for part, store in zip(found, stores, strict=True) if part is not None]
+    parts.sort(key=lambda pair: pair[0].start)
+    column = "n4" if is_vector else f"n / {VECTOR}u"
+    starts, ends = ([getattr(part, side) for part, _ in parts] for side in ("start", "end"))
+    if [0, *ends] != [*starts, _sizes(group).cols]:
+        return [*whole, *(_if_inside(column, part, store) for part, store in parts)]
+    text = parts.pop()[1]
+    for part, store in reversed(parts):
+        text = f"if ({column} < {part.end // VECTOR}u) {{ {store} }} else {{ {text} }}"
+    return [*whole, text]
+
+
+def _if_inside(column: str, part: ColumnPart, store: str) -> str:
+    start, end = part.start // VECTOR, part.end // VECTOR
+    return f"if ({column} >= {start}u && {column} < {end}u) {{ {store} }}"
+
+
+def _part_of(root: Node, group: Group, context: Context) -> ColumnPart | None:
+    return column_part(root, group.roots[0].output, context.inlined)
 
 
 def _result(
@@ -303,8 +338,9 @@ def _result(
     emitter.define(product, coordinates_of(position, product.shape), text)
     found = []
     for root in _steps(group):
-        value = root.output
-        at = coordinates_of(position, value.shape)
+        value, part = root.output, _part_of(root, group, context)
+        at = coordinates_of(position, product.shape if part else value.shape)
+        at = (*at[:-1], at[-1] - part.start) if part else at
         if context.is_stored(value):
             found.append((root, linear(at, value.shape), emitter.at(value, at)))
     return found

@@ -34,7 +34,7 @@ def _header(kernel: Kernel, body: str) -> str:
     named = set(re.findall(r"\b[A-Z][A-Z_0-9]*\b", body))
     constants = [f"const {name} = {n}u;" for name, n in kernel.constants if name in named]
     parts = [
-        "enable f16;" if any(b.is_half for b in kernel.bindings) else "",
+        "enable f16;" if kernel.has_halves else "",
         "\n".join(_declaration(i, binding) for i, binding in enumerate(kernel.bindings)),
         "\n".join(constants),
         source_of(kernel.functions).strip(),

@@ -63,10 +63,13 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
 
 
 def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:
-    """What threads of a workgroup combine: counts or keys and, without `k`, masses of scores."""
-    counts = WorkgroupVariable("counts", "u32", ("THREADS",))
-    masses = WorkgroupVariable("masses", "f32", ("THREADS",))
-    return (counts,) if "k" in node.attrs else (counts, masses)
+    """What threads of a workgroup combine: counts and, without `k`, keys and masses of scores."""
+    kinds = (
+        {"counts": "u32"}
+        if "k" in node.attrs
+        else {"counts": "u32", "keys": "u32", "masses": "f32"}
+    )
+    return tuple(WorkgroupVariable(name, kind, ("THREADS",)) for name, kind in kinds.items())
 
 
 def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> str:

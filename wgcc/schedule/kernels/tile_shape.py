@@ -9,7 +9,7 @@ from itertools import product
 from math import ceil
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES
+from wgcc.schedule.kernel import MAX_WORKGROUP_BYTES, WORD
 
 # Rows or columns that are read from a tile at once.
 VECTOR = 4
@@ -19,8 +19,8 @@ PAIRS = tuple((m, n) for m in BLOCKS for n in BLOCKS if max(m, n) <= 4 * min(m, 
 SIDES = (128, 64, 32, 16, 8, 4, 2)
 # How far a tile may reach along the inner axis, if that is a multiple; if it is of none, so far.
 DEPTHS, DEPTH = (16, 32, 64, 48, 24, 20, 13, 12, 10, 8), 16
-# Of these, whole sectors of memory; so many are tried.
-SECTOR, MOST_DEPTHS = 8, 4
+# Of these, whole sectors of memory, in bytes; so many are tried.
+SECTOR, MOST_DEPTHS = 32, 4
 # Threads that WebGPU grants. Subgroups of some GPUs have 64 lanes.
 MAX_THREADS, MIN_THREADS, SUBGROUP = 256, 64, 32
 # Elements of an operand that a thread loads for a tile: more would take too many registers.
@@ -34,6 +34,8 @@ SLICES = (1, 2, 4, 8, 16)
 UNITS, LANES, SHARED_BYTES, CACHED_BYTES, LATENCY, BARRIERS = (46, 10), 128, 128, 16, 600, 40
 # A product of more operations than this should have so many workgroups.
 LARGE, ENOUGH_WORKGROUPS = 1 << 20, 64
+# So much of its arithmetic should be no padding.
+LEAST_USEFUL = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,9 @@ class Tile:
 
 
 @lru_cache(maxsize=1024)
-def tile_shapes(sizes: Sizes, count: int = 1) -> tuple[Tile, ...]:
-    """The best shape, or the best few."""
-    depths = _depths(sizes.inner)
+def tile_shapes(sizes: Sizes, count: int = 1, width: int = WORD) -> tuple[Tile, ...]:
+    """The best shape, or the best few; elements of operands have `width` bytes."""
+    depths = _depths(sizes.inner, width)
     for least in (MIN_THREADS, 1):
         shapes = [tile for tile in _shapes(sizes) if tile.threads >= least]
         tiles = (replace(tile, tk=depth) for tile in shapes for depth in depths)
@@ -120,11 +122,12 @@ def _order(sizes: Sizes, tile: Tile) -> tuple[float, int, int, int, int]:
     return _cycles(sizes, tile), -tile.rows, -tile.cols, -tile.tm, tile.tk
 
 
-def _depths(inner: int) -> list[int]:
+def _depths(inner: int, width: int) -> list[int]:
     if inner <= DEPTH:
         return [inner]
     found = [depth for depth in DEPTHS if inner % depth == 0]
-    return ([depth for depth in found if depth % SECTOR == 0] or found or [DEPTH])[:MOST_DEPTHS]
+    whole = [depth for depth in found if depth * width % SECTOR == 0]
+    return (whole or found or [DEPTH])[:MOST_DEPTHS]
 
 
 def _fits(tile: Tile) -> bool:
@@ -179,9 +182,12 @@ def _cycles(sizes: Sizes, tile: Tile) -> float:
     workgroups = tile.workgroups(sizes)
     alone = tiles * (LATENCY + tile.tk // tile.slices * (tile.tm * tile.tn + reads))
     busy = [ceil(workgroups / units) * (tiles * step + stored) for units in UNITS]
+    padded = tile.padded(sizes)
     few = sizes.flops > LARGE and workgroups < ENOUGH_WORKGROUPS
+    wasteful = sizes.flops > LARGE and padded > 1 / LEAST_USEFUL
     # Padding costs energy even where it costs no time.
-    return sum(max(time, alone) for time in busy) * tile.padded(sizes) ** 2 * (4 if few else 1)
+    time = sum(max(time, alone) for time in busy) * padded**2
+    return time * (4 if few else 1) * (2 if wasteful else 1)
 
 
 def _reads(block: int) -> int:

@@ -5,11 +5,13 @@ The twin takes one word per thread, because neighbouring threads are lanes of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from wgcc.ir.graph import Node
 from wgcc.schedule.codegen.bindings import SCALARS
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
+from wgcc.schedule.copies import has_room
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -38,6 +40,7 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
     loads = [f"var {name} = {names[name]}[i];" for name in form.lists]
     scalars = [f"let {n} = {emitter.at(v, ())};" for n, v in scalars_of(node).items()]
     stores = [f"{names[name]}[i] = {name};" for name in form.writes]
+    stores += _copy(node, context, emitter, places, width, most)
     lines = [*emitter.outer.lines, *scalars, *loads, *form.wgsl.strip().splitlines(), *stores]
     size = -(-words // width)
     grid = grid_of(-(-size // WORKGROUP))
@@ -52,6 +55,34 @@ def _launch(group: Group, context: Context, most: int) -> Launch:
         workgroup=(WORKGROUP, 1, 1),
         grid=grid,
     )
+
+
+def _copy(
+    node: Node,
+    context: Context,
+    emitter: Emitter,
+    places: Mapping[str, Place],
+    width: int,
+    most: int,
+) -> list[str]:
+    """The statement that stores the f16 copies of parameters; the twin has none."""
+    form = form_of(node)
+    if "p" not in form.writes or not has_room(len(form.lists), bool(form.scalars)):
+        return []
+    span = context.copied([value.name for value in lists_of(node)["p"]])
+    if span is None:
+        return []
+    kind = "vec4h" if width == VECTOR else "f16"
+    name = emitter.bindings.use(span.copy, kind, "y", "p as f16, where products load it", True)
+    if most == 1:
+        return []
+    first, last = places["p"].offset, places["p"].offset + _rounded(places["p"])
+    shift = (span.start - first) // width
+    tests = [f"i >= {shift}u"] if shift > 0 else []
+    tests += [f"i < {(span.end - first) // width}u"] if span.end < last else []
+    at = f"i - {shift}u" if shift > 0 else f"i + {-shift}u" if shift else "i"
+    store = f"{name}[{at}] = {kind}(p);"
+    return [f"if ({' && '.join(tests)}) {{ {store} }}" if tests else store]
 
 
 def _width(places: Iterable[Place]) -> int:

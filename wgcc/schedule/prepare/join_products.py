@@ -77,10 +77,10 @@ def _may_be_summed(products: Iterable[Node]) -> bool:
     found = list(products)
     shapes = {node.output.shape for node in found}
     inner = [node.inputs[0].shape[-1] for node in found]
-    return 2 <= len(found) <= MOST and len(shapes) == 1 and _fill_vectors(inner)
+    return 2 <= len(found) <= MOST and len(shapes) == 1 and fill_vectors(inner)
 
 
-def _fill_vectors(sizes: list[int]) -> bool:
+def fill_vectors(sizes: list[int]) -> bool:
     return all(size % VECTOR == 0 for size in sizes)
 
 
@@ -107,7 +107,7 @@ def _products_of_one(graph: Graph) -> Graph:
         if products is None:
             rewrite.keep(node)
         elif products[0] is node:
-            for product, value in zip(products, _joined_columns(rewrite, products), strict=True):
+            for product, value in zip(products, joined_columns(rewrite, products), strict=True):
                 rewrite.put(product.output, value)
     return rewrite.finish()
 
@@ -117,15 +117,15 @@ def _together(flow: Flow) -> dict[str, list[Node]]:
     sources = {value.name for value in flow.graph.params}
     found: dict[str, list[Node]] = {}
     for node in flow.graph.nodes:
-        if _is_plain_product(node) and node.inputs[1].name in sources:
+        if is_plain_product(node) and node.inputs[1].name in sources:
             found.setdefault(node.inputs[0].name, []).append(node)
     found = {n: [p for p in group if not _has_epilogue(flow, p)] for n, group in found.items()}
     groups = (group for group in found.values() if 2 <= len(group) <= MOST)
-    fitting = (g for g in groups if _fill_vectors([node.output.shape[1] for node in g]))
+    fitting = (g for g in groups if fill_vectors([node.output.shape[1] for node in g]))
     return {node.output.name: group for group in fitting for node in group}
 
 
-def _is_plain_product(node: Node) -> bool:
+def is_plain_product(node: Node) -> bool:
     return node.op == "matmul" and node.output.type.rank == 2 and node.output.shape[0] > 1
 
 
@@ -138,13 +138,14 @@ def _has_epilogue(flow: Flow, product: Node) -> bool:
     return value.name in flow.results or any(isinstance(lowering(n), Pointwise) for n in uses)
 
 
-def _joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
+def joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
+    """Products with the same left operand as parts of one."""
     b, first = rewrite.builder, products[0]
     with b.at(first.span, first.output.name):
-        weights = [rewrite.current(node.inputs[1]) for node in products]
-        right = b.apply("concat", *weights, axis=1)
-        whole = b.apply("matmul", rewrite.current(first.inputs[0]), right)
-        return list(_columns(b, whole, [weight.shape[1] for weight in weights]))
+        rights = [rewrite.current(node.inputs[1]) for node in products]
+        joined = b.apply("concat", *rights, axis=1)
+        whole = b.apply("matmul", rewrite.current(first.inputs[0]), joined)
+        return list(_columns(b, whole, [right.shape[1] for right in rights]))
 
 
 def _columns(b: Builder, whole: Value, widths: list[int]) -> Iterable[Value]:

@@ -24,13 +24,16 @@ from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.kernel import ALIGNMENT
 from wgcc.schedule.layout import Layout
 from wgcc.schedule.prepare.flatten_joins import flatten_joins
+from wgcc.schedule.prepare.fold_stats import fold_stats
 from wgcc.schedule.prepare.group_ids import add_onto, group_ids
+from wgcc.schedule.prepare.join_gradients import join_gradients
 from wgcc.schedule.prepare.join_products import join_products
 from wgcc.schedule.prepare.own_carries import own_carries
 from wgcc.schedule.prepare.own_gradients import own_gradients
 from wgcc.schedule.prepare.pack_results import pack_results
 from wgcc.schedule.prepare.place_results import place_results
 from wgcc.schedule.prepare.random_sites import sites_in_memory
+from wgcc.schedule.prepare.split_columns import split_columns
 from wgcc.schedule.prepare.split_k import split_k
 from wgcc.schedule.prepare.turn_products import turn_products
 from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
@@ -67,7 +70,8 @@ def _prepared(graph: Graph, layout: Layout) -> Graph:
 
 
 def _with_rules(graph: Graph) -> Graph:
-    flat = prune(add_onto(turn_products(flatten_joins(join_products(graph)))))
+    graph = split_columns(fold_stats(join_gradients(join_products(graph))))
+    flat = prune(add_onto(turn_products(flatten_joins(graph))))
     return map_bodies(_once_more(_rewritten(flat, _RULES)), _with_rules)
 
 

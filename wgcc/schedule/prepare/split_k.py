@@ -26,7 +26,7 @@ def split_k(b: Builder, node: Node) -> Sequence[Value] | None:
     """a @ b with its inner axis in parts, or None where it is good as it is."""
     a, c = (Term(b, value) for value in node.inputs)
     *batch, rows, inner = a.shape
-    parts = _parts(node)
+    parts = parts_of(node)
     if parts == 1:
         return None
     cols, length = c.shape[-1], -(-inner // parts)
@@ -49,7 +49,7 @@ def _padded(term: Term, shape: tuple[int, ...]) -> Term:
     return term.apply("unslice", shape=shape, starts=(0,) * len(shape), steps=(1,) * len(shape))
 
 
-def _parts(node: Node) -> int:
+def parts_of(node: Node) -> int:
     """Into how many parts the inner axis is cut; equal ones, if any will do."""
     a, c = (value.shape for value in node.inputs)
     inner, tiles = a[-1], -(-a[-2] // TILE) * -(-c[-1] // TILE)

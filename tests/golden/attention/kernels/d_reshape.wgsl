@@ -6,13 +6,17 @@
 //   x1: k f32[1, 5, 4]
 //   x2: v f32[1, 5, 4]
 //   x3: d.sub f32[2, 5, 4]
-//   x4: d.attention.attention_stats f32[1, 2, 5, 3]
+//   x4: attention f32[1, 2, 5, 4]
+//   x5: attention_2 f32[1, 2, 5, 2]
+//   y1: d.attention.attention_stats f32[1, 2, 5, 3]
 @group(0) @binding(0) var<storage, read_write> y0: array<vec4f, 10>;
 @group(0) @binding(1) var<storage, read> x0: array<vec4f, 10>;
 @group(0) @binding(2) var<storage, read> x1: array<vec4f, 5>;
 @group(0) @binding(3) var<storage, read> x2: array<vec4f, 5>;
 @group(0) @binding(4) var<storage, read> x3: array<vec4f, 10>;
-@group(0) @binding(5) var<storage, read> x4: array<f32, 30>;
+@group(0) @binding(5) var<storage, read> x4: array<vec4f, 10>;
+@group(0) @binding(6) var<storage, read> x5: array<f32, 20>;
+@group(0) @binding(7) var<storage, read_write> y1: array<f32, 30>;
 
 const KEY_HEADS = 1u;
 const PAIRS = 1u;
@@ -57,9 +61,18 @@ fn load_dy(z: u32, h: u32, t: u32, c: u32) -> vec4f {
   return four_3;
 }
 
-fn stats_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
-  let x_0 = x4[h * 15u + t * 3u + d];
+fn load_y(z: u32, h: u32, t: u32, c: u32) -> vec4f {
+  let four_4 = x4[h * 5u + t];
+  return four_4;
+}
+
+fn kept_at(z: u32, h: u32, t: u32, d: u32) -> f32 {
+  let x_0 = x5[h * 10u + t * 2u + d];
   return x_0;
+}
+
+fn put_stats(z: u32, h: u32, t: u32, d: u32, x: f32) {
+  y1[h * 15u + t * 3u + d] = x;
 }
 
 const SCALE = 0.5f;
@@ -87,6 +100,11 @@ fn dy_row(z: u32, h_key: u32, m: u32, c: u32) -> vec4f {
   return load_dy(z, h_key * SHARED + at % SHARED, at / SHARED, c);
 }
 
+fn y_row(z: u32, h_key: u32, m: u32, c: u32) -> vec4f {
+  let at = min(m, TALL - 1u);
+  return load_y(z, h_key * SHARED + at % SHARED, at / SHARED, c);
+}
+
 fn key_row(z: u32, h_key: u32, s: u32, c: u32) -> vec4f {
   return load_key(z, h_key, min(s, KEYS - 1u), c);
 }
@@ -110,16 +128,17 @@ fn finish_dq(z: u32, h_key: u32, m: u32, c: u32, x: vec4f) {
   if (m < TALL && c < INNER_VEC4) { put_dq(z, h_key * SHARED + m % SHARED, m / SHARED, c, x); }
 }
 
-fn stats_of(z: u32, h_key: u32, m: u32) -> vec3f {
+fn kept_of(z: u32, h_key: u32, m: u32) -> vec2f {
   let at = min(m, TALL - 1u);
   let h = h_key * SHARED + at % SHARED;
-  let t = at / SHARED;
-  return vec3f(stats_at(z, h, t, 0u), stats_at(z, h, t, 1u), stats_at(z, h, t, 2u));
+  return vec2f(kept_at(z, h, at / SHARED, 0u), kept_at(z, h, at / SHARED, 1u));
 }
 
 // A workgroup makes the gradients of OWN rows of q, TILE keys at a time. ACROSS threads share four
 // rows: each of them computes the scores of some keys, and a part of the gradients. Heads are shared
 // CHUNK vectors at a time.
+// Before that, the threads of a row add up its products of the result and the gradient of that, and
+// one of them stores the sum with what the forward pass kept of the row, for the gradients of keys.
 var<workgroup> own_tile: array<vec4f, OWN_AREA>;
 var<workgroup> other_tile: array<vec4f, OTHER_AREA>;
 
@@ -133,13 +152,32 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
   let down = slot / 4u % 2u + slot / (2u * ACROSS) * 2u;
   let m = o / PAIRS * OWN + down + vec4u(0u, DOWN, 2u * DOWN, 3u * DOWN);
   let m_first = min(o / PAIRS * OWN, TALL - 1u);
-  let stats_0 = stats_of(z, h_key, m.x);
-  let stats_1 = stats_of(z, h_key, m.y);
-  let stats_2 = stats_of(z, h_key, m.z);
-  let stats_3 = stats_of(z, h_key, m.w);
-  let peak = vec4f(stats_0.x, stats_1.x, stats_2.x, stats_3.x);
-  let log_sum = vec4f(stats_0.y, stats_1.y, stats_2.y, stats_3.y);
-  let mean = vec4f(stats_0.z, stats_1.z, stats_2.z, stats_3.z);
+  let kept_0 = kept_of(z, h_key, m.x);
+  let kept_1 = kept_of(z, h_key, m.y);
+  let kept_2 = kept_of(z, h_key, m.z);
+  let kept_3 = kept_of(z, h_key, m.w);
+  let peak = vec4f(kept_0.x, kept_1.x, kept_2.x, kept_3.x);
+  let log_sum = vec4f(kept_0.y, kept_1.y, kept_2.y, kept_3.y);
+  var part = vec4f();
+  for (var c = across; c < WIDTH_VEC4; c += ACROSS) {
+    part.x += dot(y_row(z, h_key, m.x, c), dy_row(z, h_key, m.x, c));
+    part.y += dot(y_row(z, h_key, m.y, c), dy_row(z, h_key, m.y, c));
+    part.z += dot(y_row(z, h_key, m.z, c), dy_row(z, h_key, m.z, c));
+    part.w += dot(y_row(z, h_key, m.w, c), dy_row(z, h_key, m.w, c));
+  }
+  own_tile[across * WEIGHTS_STRIDE + down] = part;
+  workgroupBarrier();
+  var mean = vec4f();
+  for (var i = 0u; i < ACROSS; i++) { mean += own_tile[i * WEIGHTS_STRIDE + down]; }
+  workgroupBarrier();
+  // The first thread of the four rows stores one of them, the next one another.
+  if (across < 4u && m[across] < TALL) {
+    let h = h_key * SHARED + m[across] % SHARED;
+    let t = m[across] / SHARED;
+    put_stats(z, h, t, 0u, peak[across]);
+    put_stats(z, h, t, 1u, log_sum[across]);
+    put_stats(z, h, t, 2u, mean[across]);
+  }
   var dq_0_0 = vec4f();
   var dq_1_0 = vec4f();
   var dq_2_0 = vec4f();

@@ -1,5 +1,5 @@
 // d.l1.b
-// from halves.wg:13
+// from halves.wg:14
 // 4 x 1 x 1 workgroups of 8 x 16 threads (gpu)
 //   x0: x f32[32, 4]
 //   x1: d.l1.add f32[32, 32]
@@ -48,7 +48,7 @@ fn finish_sum(n: u32, total: f32) {
 // A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
 // thread. It walks along the inner axis TK at a time, sharing both operands' blocks.
 // SLICES such sets of threads take turns along the inner axis; in the end their results are added.
-var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
+var<workgroup> left_tile: array<f16, TK * LEFT_STRIDE>;
 var<workgroup> right_tile: array<f16, TK * RIGHT_STRIDE>;
 var<workgroup> added: array<f32, SLICES * SLICE_STRIDE>;
 var<workgroup> added_sums: array<f32, SLICES * COLS_TILE>;
@@ -77,12 +77,12 @@ fn main(
     let right_k1 = k_tile + (slot + THREADS) / COLS_TILE;
     let n1_0 = n_tile + (slot + THREADS) % COLS_TILE;
     let right1_0 = right(z, right_k1, n1_0);
-    left_tile[(slot / ROWS_TILE) * LEFT_STRIDE + slot % ROWS_TILE] = left0_0;
+    left_tile[(slot / ROWS_TILE) * LEFT_STRIDE + slot % ROWS_TILE] = f16(left0_0);
     right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = f16(right0_0);
     right_tile[((slot + THREADS) / COLS_TILE) * RIGHT_STRIDE + (slot + THREADS) % COLS_TILE] = f16(right1_0);
     workgroupBarrier();
     for (var k = lane.z; k < TK; k += SLICES) {
-      let a0 = vec4f(left_tile[k * LEFT_STRIDE + lane.y], left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]);
+      let a0 = vec4f(f32(left_tile[k * LEFT_STRIDE + lane.y]), f32(left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN]), f32(left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN]), f32(left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]));
       let b0 = f32(right_tile[k * RIGHT_STRIDE + lane.x]);
       c0_0 = fma(a0[0], b0, c0_0);
       c1_0 = fma(a0[1], b0, c1_0);

@@ -1,14 +1,14 @@
 // finite
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: l1.w to l2.w
+//   x0: l2.w to l3.w
 //   flag: 1 if a word is NaN or infinite
-@group(0) @binding(0) var<storage, read> x0: array<u32, 224>;
+@group(0) @binding(0) var<storage, read> x0: array<u32, 1248>;
 @group(0) @binding(1) var<storage, read_write> flag: array<atomic<u32>, 1>;
 
 const STRIDE = 64u;
 const WORKGROUP = 64u;
 const FIRST_0 = 0u;
-const COUNT_0 = 224u;
+const COUNT_0 = 1248u;
 
 // The bits are tested, because WGSL compilers may assume that NaN does not occur.
 fn is_bad(word: u32) -> bool {

@@ -1,7 +1,7 @@
 // opt.add
-// from halves.wg:14
+// from halves.wg:15
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
-//   x0: l2.matmul.sum f32[32]
+//   x0: l3.matmul.sum f32[32]
 //   x1: y f32[32, 1]
 //   scalars: values of one element
 @group(0) @binding(0) var<storage, read> x0: array<f32, 32>;

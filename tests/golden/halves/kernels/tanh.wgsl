@@ -1,5 +1,5 @@
 // tanh
-// from halves.wg:13
+// from halves.wg:14
 // 8 x 1 x 1 workgroups of 4 x 8 x 4 threads (gpu)
 //   x0: x f32[32, 4]
 //   x1: l1.w f32[4, 32]
@@ -67,8 +67,8 @@ fn finish(z: u32, m: u32, n: u32, product: f32) {
 // A workgroup of ACROSS x DOWN threads makes a ROWS_TILE x COLS_TILE block of the result, TM x TN per
 // thread. It walks along the inner axis TK at a time, sharing both operands' blocks.
 // SLICES such sets of threads take turns along the inner axis; in the end their results are added.
-var<workgroup> left_tile: array<f32, TK * LEFT_STRIDE>;
-var<workgroup> right_tile: array<f32, TK * RIGHT_STRIDE>;
+var<workgroup> left_tile: array<f16, TK * LEFT_STRIDE>;
+var<workgroup> right_tile: array<f16, TK * RIGHT_STRIDE>;
 var<workgroup> added: array<f32, SLICES * SLICE_STRIDE>;
 
 @compute @workgroup_size(ACROSS, DOWN, SLICES)
@@ -92,12 +92,12 @@ fn main(
     let n0_0 = n_tile + slot % COLS_TILE;
     var right0_0 = 0.0;
     if (slot < 16u) { right0_0 = right(z, right_k0, n0_0); }
-    left_tile[(slot % TK) * LEFT_STRIDE + slot / TK] = left0_0;
-    if (slot < 16u) { right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = right0_0; }
+    left_tile[(slot % TK) * LEFT_STRIDE + slot / TK] = f16(left0_0);
+    if (slot < 16u) { right_tile[(slot / COLS_TILE) * RIGHT_STRIDE + slot % COLS_TILE] = f16(right0_0); }
     workgroupBarrier();
     for (var k = lane.z; k < TK; k += SLICES) {
-      let a0 = vec4f(left_tile[k * LEFT_STRIDE + lane.y], left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN], left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]);
-      let b0 = right_tile[k * RIGHT_STRIDE + lane.x];
+      let a0 = vec4f(f32(left_tile[k * LEFT_STRIDE + lane.y]), f32(left_tile[k * LEFT_STRIDE + lane.y + 1u * DOWN]), f32(left_tile[k * LEFT_STRIDE + lane.y + 2u * DOWN]), f32(left_tile[k * LEFT_STRIDE + lane.y + 3u * DOWN]));
+      let b0 = f32(right_tile[k * RIGHT_STRIDE + lane.x]);
       c0_0 = fma(a0[0], b0, c0_0);
       c1_0 = fma(a0[1], b0, c1_0);
       c2_0 = fma(a0[2], b0, c2_0);
