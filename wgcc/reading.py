@@ -22,19 +22,25 @@ class Unreadable(WgError):
 
 def read_text(path: Path) -> str:
     """The text of a file, with all line ends as `\\n`."""
+    data = read_bytes(path, LARGEST_TEXT, "a program")
     try:
-        data = _read(path)
         text = data.decode("utf-8")
-    except FileNotFoundError as error:
-        raise Unreadable(path, "no such file") from error
-    except OSError as error:
-        raise Unreadable(path, (error.strerror or str(error)).lower()) from error
     except UnicodeDecodeError as error:
         raise Unreadable(path, "it is not UTF-8 text") from error
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _read(path: Path) -> bytes:
+def read_bytes(path: Path, largest: int, what: str) -> bytes:
+    """The contents of a file; `what` names it in the message about its size: "a program"."""
+    try:
+        return _read(path, largest, what)
+    except FileNotFoundError as error:
+        raise Unreadable(path, "no such file") from error
+    except OSError as error:
+        raise Unreadable(path, (error.strerror or str(error)).lower()) from error
+
+
+def _read(path: Path, largest: int, what: str) -> bytes:
     # Without O_NONBLOCK, opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -43,10 +49,10 @@ def _read(path: Path) -> bytes:
             kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
             raise Unreadable(path, f"it is {kind}")
         with open(handle, "rb", closefd=False) as file:
-            data = file.read(LARGEST_TEXT + 1)
+            data = file.read(largest + 1)
     finally:
         os.close(handle)
-    if len(data) > LARGEST_TEXT:
-        most = f"a program has at most {LARGEST_TEXT / 1e6:g} MB"
+    if len(data) > largest:
+        most = f"{what} has at most {largest / 1e6:g} MB"
         raise Unreadable(path, f"it has {max(found.st_size, len(data)) / 1e6:,.1f} MB; {most}")
     return data

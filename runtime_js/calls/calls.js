@@ -1,7 +1,8 @@
 // Loaded for calls that are not typed arrays of the entry's own size: any number of rows, nested
 // arrays, pictures, GPU buffers; and for what is made of calls: validation, training steps in two
-// halves, text.
+// halves, text and its ids.
 
+export { tokens, tokensOf } from './alphabet.js';
 export { generate } from './generate.js';
 export { callWith } from './gpu_call.js';
 export { apply, gradients, undo } from './halves.js';

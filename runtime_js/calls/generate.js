@@ -5,10 +5,11 @@ import { fail } from '../core/errors.js';
 import { loadCheck } from '../core/parts.js';
 import { elementCount, isFloat } from '../core/plan.js';
 import { filterRecord, ownOf } from '../core/records.js';
-import { alphabetOf } from './alphabet.js';
+import { alphabetOf, checkedText } from './alphabet.js';
 import { chooseId } from './choose.js';
 import { untilStop } from './stop.js';
 
+/** @import { AlphabetStream } from './alphabet.js' */
 /** @import { Plan, Tensor } from '../core/plan.js' */
 /** @import { Session } from '../core/session.js' */
 /**
@@ -77,10 +78,18 @@ function claim(session, options) {
 /** @param {Session} session @param {string} prompt @param {GenerateOptions} options */
 async function* written(session, prompt, options) {
   const writer = new Writer(session, options);
-  const ids = writer.alphabet.read(checkedPrompt(prompt));
+  const alphabet = await alphabetOf(session.bundle, writer.entryName, writer.ports.taken);
+  // The tokens that end a text are left out, because this one goes on.
+  const ids = await alphabet.encode(checkedText(prompt, 'prompt'), { special: 'before' });
+  if (!ids.length)
+    fail(
+      'text',
+      'prompt',
+      prompt ? "holds nothing of the model's vocabulary" : 'needs at least one character',
+    );
   const stops = [options.stop ?? []].flat();
   const steps = options.steps ?? (options.maxLength ?? STEPS + ids.length) - ids.length;
-  yield* untilStop(writer.letters(ids, steps), stops);
+  yield* untilStop(writer.letters(ids, steps, await alphabet.stream(ids)), stops);
 }
 
 /** @param {GenerateOptions} options */
@@ -98,12 +107,6 @@ async function checkOptions(options) {
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
 }
 
-/** @param {any} prompt */
-function checkedPrompt(prompt) {
-  if (typeof prompt !== 'string' || !prompt) fail('text', 'prompt', 'needs at least one character');
-  return prompt;
-}
-
 /** One entry that writes. */
 class Writer {
   /** @param {Session} session @param {GenerateOptions} options */
@@ -113,7 +116,6 @@ class Writer {
     this.options = options;
     this.entryName = entryName;
     this.ports = portsOf(session.plan, entryName, inputs);
-    this.alphabet = alphabetOf(session.plan, entryName, this.ports.taken);
     this.fixed = this.#fixedInputs(inputs);
     /** Whether this chooses among the scores, not the entry. */
     this.chooses = this.#needsScores();
@@ -148,8 +150,8 @@ class Writer {
     return !given || missing.length > 0;
   }
 
-  /** @param {number[]} ids of the prompt @param {number} steps */
-  async *letters(ids, steps) {
+  /** @param {number[]} ids of the prompt @param {number} steps @param {AlphabetStream} stream */
+  async *letters(ids, steps, stream) {
     const { signal } = this.options;
     for (const id of ids.slice(0, -1)) {
       signal?.throwIfAborted();
@@ -159,8 +161,9 @@ class Writer {
     for (let step = 0; step < steps; step++) {
       signal?.throwIfAborted();
       id = this.#next(await this.#call(id), step);
-      yield this.alphabet.spell(id);
+      yield stream.push(id);
     }
+    yield stream.end();
   }
 
   /** @param {number} id */

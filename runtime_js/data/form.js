@@ -5,12 +5,13 @@ import { fail } from '../core/errors.js';
 import { elementCount } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 
-/** @import { Dtype, Plan, Range, Tensors } from '../core/plan.js' */
+/** @import { Dtype, Plan, Range, Tensors, TokenVocab } from '../core/plan.js' */
 /**
  * @typedef {{dtype: Dtype, shape: number[], range?: Range}} PortFacts
  * @typedef {{inputs: string[], dim?: string, outputs?: Record<string, string>}} RowFacts
  * @typedef {{training: boolean, inputs: Record<string, PortFacts>, rows?: RowFacts}} EntryFacts
- * @typedef {{vocab?: string, entries: Record<string, EntryFacts>}} ModelFacts
+ * @typedef {{vocab?: string | TokenVocab, entries: Record<string, EntryFacts>}} ModelFacts
+ * @typedef {() => Promise<{encodePieces: (text: string) => Iterable<number[]>}>} Tokens
  */
 
 /** An input. */
@@ -56,9 +57,10 @@ export class EntryForm {
 }
 
 export class ModelForm {
-  /** @param {ModelFacts} facts */
-  constructor({ vocab = '', entries }) {
+  /** @param {ModelFacts} facts @param {Tokens} [tokens] opens the file of the vocabulary */
+  constructor({ vocab = '', entries }, tokens) {
     this.vocab = vocab;
+    this.tokens = tokens;
     this.entries = mapRecord(entries, (facts, name) => new EntryForm(name, facts));
   }
 
@@ -95,9 +97,9 @@ export class ModelForm {
   }
 }
 
-/** @param {Plan} plan @returns {ModelForm} */
-export function formOf({ model, entries, tensors }) {
-  return new ModelForm({
+/** @param {Plan} plan @param {Tokens} [tokens] @returns {ModelForm} */
+export function formOf({ model, entries, tensors }, tokens) {
+  const facts = {
     vocab: model.vocab,
     entries: mapRecord(entries, ({ training, inputs, ranges, rows }) => ({
       training,
@@ -108,7 +110,8 @@ export function formOf({ model, entries, tensors }) {
         return { dtype, shape, range: range && rangeOf(range) };
       }),
     })),
-  });
+  };
+  return new ModelForm(facts, tokens);
 }
 
 /**

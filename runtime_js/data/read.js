@@ -15,7 +15,7 @@ import { readsText, readText } from './text_windows.js';
 
 /** @import { Plan } from '../core/plan.js' */
 /** @import { SourceFile } from './files_given.js' */
-/** @import { EntryForm, ModelForm } from './form.js' */
+/** @import { EntryForm, ModelForm, Tokens } from './form.js' */
 /** @import { Options } from './options.js' */
 /** @import { Data } from './result.js' */
 /** @import { JsonTable, NamedArrays } from './json_tables.js' */
@@ -28,10 +28,11 @@ const TABLE_SUFFIX = /\.(?:csv|tsv|tab|json)$/i;
 /**
  * A table, arrays, pictures or text as arrays for the inputs of an entry.
  * @param {any} source @param {Plan} plan @param {Options} [options]
+ * @param {Tokens} [tokens] of the model, if its vocabulary is a file
  */
-export async function readData(source, plan, options = {}) {
+export async function readData(source, plan, options = {}, tokens = undefined) {
   checkOptions(options);
-  return new DataSource(filesGiven(source, options.name)).read(formOf(plan), options);
+  return new DataSource(filesGiven(source, options.name)).read(formOf(plan, tokens), options);
 }
 
 /** Files that can be read again with other options, without decoding them again. */

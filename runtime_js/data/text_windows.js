@@ -1,5 +1,6 @@
-// Text as windows of character ids, for models with a `vocab`. Mirrors text_windows.py.
+// Text as windows of ids of characters or tokens, for models with a `vocab`. Mirrors text_windows.py.
 
+import { fail } from '../core/errors.js';
 import { forEachIndex, forEachItem } from './pause.js';
 import { Data } from './result.js';
 import { checkRows, otherInputs } from './rows_left.js';
@@ -29,12 +30,16 @@ export function readsText(form, entry) {
  */
 export async function readText(chunks, source, form, entry, options) {
   const others = otherInputs(entry, options.values ?? {}, source);
-  const ids = await idsOf(chunks, form.vocab, source, options);
+  const isTokens = typeof form.vocab !== 'string';
+  const ids = isTokens
+    ? await idsOfTokens(chunks, form)
+    : await idsOf(chunks, /** @type {string} */ (form.vocab), source, options);
   const [first, second] = entry.rows;
   const size = entry.inputs[first].rowSize;
   const length = size + (second ? 1 : 0);
   if (ids.length < length) {
-    const are = counted(ids.length, 'character is', 'characters are');
+    const unit = isTokens ? 'token' : 'character';
+    const are = counted(ids.length, `${unit} is`, `${unit}s are`);
     source.refuse(`${are} fewer than the ${length} of one window`);
   }
   const starts = windowStarts(ids.length, length);
@@ -57,6 +62,18 @@ export async function readText(chunks, source, form, entry, options) {
     withRows: entry.rows,
     notes: source.notes,
   });
+}
+
+/** The whole text is encoded as one. @param {Chunks} chunks @param {ModelForm} form */
+async function idsOfTokens(chunks, { tokens }) {
+  if (!tokens) return fail('text', 'tokens', 'need the model that they belong to');
+  const tokenizer = await tokens();
+  /** @type {number[]} */
+  const ids = [];
+  await forEachItem(tokenizer.encodePieces([...linesOf(chunks)].join('\n')), piece => {
+    for (const id of piece) ids.push(id);
+  });
+  return ids;
 }
 
 /**

@@ -4,42 +4,89 @@ $('about').textContent = source
   .match(/^(\s*\/\/\/.*\n)*/)[0]
   .replace(/\s*\/\/\/\s*/g, ' ')
   .trim();
-haveWeights()
-  .then(weights => load({ onProgress: showLoading, ...weights }))
-  .then(begin)
-  .catch(explain);
+loadedModel().then(begin).catch(explain);
+
+/** With the files beside the page; an exported page has its own weights. */
+async function loadedModel() {
+  const weights = filesBeside.find(isWeights);
+  const tokensFile = filesBeside.find(file => !isWeights(file));
+  const given = weights && trained ? { weights: decoded(trained) } : {};
+  const model = await withFile(trained ? undefined : weights, 'weights', () =>
+    load({ onProgress: showLoading, ...given }),
+  );
+  if (tokensFile) await withFile(tokensFile, 'bundle', () => model.tokens());
+  return model;
+}
+
+function isWeights({ name }) {
+  return name.endsWith('.safetensors');
+}
+
+/**
+ * What `use` returns. A page from a disk may not read a file beside it: the user chooses or drops it,
+ * and is asked again after an error of this code: then it is not the file of this model.
+ */
+async function withFile(file, code, use) {
+  if (!file || location.protocol !== 'file:') return use();
+  for (let problem = ''; ; ) {
+    await askFor(file, problem);
+    try {
+      return await use();
+    } catch (error) {
+      if (error.code !== code) throw error;
+      problem = error.message;
+    }
+  }
+}
 
 function showLoading(progress) {
   // Kernels also come later, when they are first needed.
   if (!page.model) say(loadingWords(progress));
 }
 
-/**
- * A page from a disk may not read the file of weights beside it: the user chooses or drops it. Returns
- * options of `load`: an exported page needs no such file.
- */
-async function haveWeights() {
-  if (fileBeside && trained) return { weights: decoded(trained) };
-  if (!fileBeside || location.protocol !== 'file:') return {};
+/** `problem` is what was wrong with the last one. */
+async function askFor(file, problem) {
+  const what = isWeights(file) ? 'weights' : 'tokens';
   const box = $('problem');
   box.hidden = false;
-  make('h2', 'This model needs its file of weights', box);
-  const size = `${megabytes(fileBeside.size)} MB`;
-  make('p', `Choose or drop ${fileBeside.name} (${size}), which is beside this page.`, box);
+  make('h2', `This model needs its file of ${what}`, box);
+  if (problem) make('p', problem, box);
+  const size = `${megabytes(file.size)} MB`;
+  make('p', `Choose or drop ${file.name} (${size}), which is beside this page.`, box);
   const input = make('input', '', box, {
     type: 'file',
-    accept: '.safetensors',
-    id: 'weights-file',
+    accept: isWeights(file) ? '.safetensors' : '.json',
+    id: `${what}-file`,
   });
-  say('Waiting for the file of weights.');
-  await new Promise(done => {
-    input.onchange = () => input.files.length && done();
-  });
-  say(`Reading ${size} of weights.`);
-  fileBeside.bytes = new Uint8Array(await input.files[0].arrayBuffer());
+  say(`Waiting for the file of ${what}.`);
+  const given = await givenFile(input, box);
+  say(`Reading ${megabytes(given.size)} MB of ${what}.`);
+  file.bytes = new Uint8Array(await given.arrayBuffer());
   box.hidden = true;
   box.replaceChildren();
-  return {};
+}
+
+/** The next file that is chosen, or dropped anywhere on the page. */
+function givenFile(input, box) {
+  const listening = new AbortController();
+  return new Promise(done => {
+    const listen = (target, kind, hear) =>
+      target.addEventListener(kind, hear, { signal: listening.signal });
+    const take = files => files.length && done(files[0]);
+    listen(input, 'change', () => take(input.files));
+    listen(document, 'dragover', event => {
+      event.preventDefault();
+      box.classList.add('over');
+    });
+    listen(document, 'dragleave', () => box.classList.remove('over'));
+    listen(document, 'drop', event => {
+      event.preventDefault();
+      take(event.dataTransfer.files);
+    });
+  }).finally(() => {
+    listening.abort();
+    box.classList.remove('over');
+  });
 }
 
 // What is drawn on a canvas has the colours and the width of its time.

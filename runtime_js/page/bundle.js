@@ -6,8 +6,13 @@ const kernels = __KERNELS__;
 const source = __SOURCE__;
 const decoded = text => text && wgcc_js.decodeBase64(text);
 const weights = __WEIGHTS__;
-// Many weights are a file beside the page: `fileBeside` is its name, size and, once it was chosen, bytes.
-const fileBeside = __FILE_BESIDE__;
+const tokenizer = __TOKENIZER__;
+// Large files are beside the page: their names, sizes and, once they were chosen, bytes.
+const filesBeside = __FILES_BESIDE__;
+const contentOf = (name, inside) => {
+  const beside = filesBeside.find(file => file.name === name);
+  return beside ? (beside.bytes ?? new URL(name, location.href)) : decoded(inside);
+};
 const twin = __TWIN__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
@@ -27,10 +32,9 @@ const load = options =>
       preparation: __PREPARATION__,
       seal,
       kernels: async () => kernels,
-      weights: () =>
-        fileBeside
-          ? (fileBeside.bytes ?? new URL(fileBeside.name, location.href))
-          : decoded(weights),
+      weights: () => contentOf('weights.safetensors', weights),
+      tokens: __TOKENS__,
+      tokenizer: () => contentOf('tokenizer.json', tokenizer),
       twin: () => decoded(twin),
       worker: startWorker,
     },

@@ -11,7 +11,7 @@ const ADVICE = [
   [/: rebuild with --set (\w+)=(\d+)$/, ': build the model with --set $1=$2, or bring more rows.'],
 ];
 
-const dataForm = formOf(plan);
+const dataForm = formOf(plan, () => page.model.tokens());
 const rowInputs = trainer ? dataForm.entry(trainer).rows : [];
 const learnedInput = trainer && dataForm.target(dataForm.entry(trainer));
 
@@ -182,8 +182,7 @@ function showSettings() {
 /** What a row is made of. */
 function takenWords() {
   const isBook = rowInputs.every(key => isText(trainer, key) && inputRow(trainer, key).length);
-  if (isBook)
-    return `text, in pieces of ${countOf(inputRow(trainer, rowInputs[0])[0], 'character')}`;
+  if (isBook) return `text, in pieces of ${countOf(inputRow(trainer, rowInputs[0])[0], textUnit)}`;
   return rowInputs.map(key => `${inputWords(trainer, key)} (${key})`).join(' and ');
 }
 const readAgain = guarded(() => {

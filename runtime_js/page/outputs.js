@@ -22,21 +22,21 @@ function showOutput(entry, key, list, box) {
   if (size === 1) make('p', oneText(entry, key, list[0]), box, { className: 'answer' });
   else if (isClassCount(size)) showClasses(list, box);
   else if (isTextOutput(entry, key))
-    make('p', Array.from(list, id => vocabulary[id]).join(''), box, { className: 'written' });
+    make('p', textOfIds(Array.from(list)), box, { className: 'written' });
   else if (picture) showPicture(list, picture, box);
   else if (size <= MOST_BARS) showBars(Array.from(list), list.length, box);
   else showLine(key, list, box);
 }
 
-/** Whole numbers of a model with a vocabulary are characters, unless they count something. */
+/** Whole numbers of a model with a vocabulary are text, unless they count something. */
 const isTextOutput = (entry, key) =>
-  vocabulary.length > 0 &&
+  Boolean(plan.model.vocab) &&
   !isFloat(tensorOf(entry, 'outputs', key)) &&
   Object.keys(plan.entries[entry].inputs).some(name => isText(entry, name));
 
 function oneText(entry, key, value) {
   const tensor = tensorOf(entry, 'outputs', key);
-  if (isTextOutput(entry, key)) return vocabulary[value] ?? `${value}`;
+  if (isTextOutput(entry, key)) return textOfIds([value]) || `${value}`;
   if (isFloat(tensor)) return `${outputName(entry, key)} = ${shownNumber(value)}`;
   const names = preparedClasses();
   return names?.[value] ?? `${key} = ${value}`;

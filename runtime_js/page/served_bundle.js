@@ -13,5 +13,5 @@ const source = await (await besides('__SOURCE__')).text();
 const files = __FILES__;
 const trained = undefined;
 // The scripts beside this page load them.
-const fileBeside = undefined;
+const filesBeside = [];
 const decoded = text => text && wgcc_js.decodeBase64(text);

@@ -43,18 +43,25 @@ function pictureOf(row) {
     return { layout: 'hwc', channels: c, height: a, width: b };
 }
 
-/** Whether the numbers of an input are characters of the model's vocabulary. */
+/** Whether the model's vocabulary is a file of tokens, and what an id is of. */
+const hasTokens = typeof plan.model.vocab === 'object';
+const textUnit = hasTokens ? 'token' : 'character';
+
+/** Whether the numbers of an input are characters or tokens of the model's vocabulary. */
 function isText(entry, key) {
   const { vocab } = plan.model;
   const range = integersIn(entry, key);
-  return Boolean(vocab && range && rangeOf(range).high === [...vocab].length - 1);
+  if (!vocab || !range) return false;
+  const { low, high } = rangeOf(range);
+  // Tables of tokens are often larger than the vocabulary, so that their sizes are round.
+  return hasTokens ? low === 0 && high >= vocab.size - 1 : high === [...vocab].length - 1;
 }
 
 /** One row of an input. */
 function inputWords(entry, key) {
   const row = inputRow(entry, key);
   if (isText(entry, key))
-    return row.length ? `text of ${countOf(elementCount(row), 'character')}` : 'a character';
+    return row.length ? `text of ${countOf(elementCount(row), textUnit)}` : `a ${textUnit}`;
   const range = integersIn(entry, key);
   const picture = pictureOf(row);
   if (isOneHot(key)) return `one of ${countOf(elementCount(row), 'class', 'classes')}`;

@@ -1,5 +1,5 @@
-// Text, character by character: for models with a vocabulary and an entry that reads one character
-// and returns the next.
+// Text, one character or token after the other: for models with a vocabulary and an entry that reads
+// the id of one and returns the next.
 
 const LETTERS = 200;
 /** Milliseconds between texts that are written while the model learns. */

@@ -3,7 +3,7 @@
 import { withoutUnusual } from '../core/batches.js';
 import { fail, WgccError } from '../core/errors.js';
 import { startable } from '../core/fit.js';
-import { loadData, loadFit } from '../core/parts.js';
+import { loadCalls, loadData, loadFit } from '../core/parts.js';
 import { RemoteTraining } from './remote_training.js';
 import { Wire } from './wire.js';
 
@@ -36,12 +36,14 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
   if (!bundle.worker || !globalThis.Worker)
     return fail('name', 'worker', 'needs workers of the web, which are not here');
   signal?.throwIfAborted();
+  const tokens = async () => (await loadCalls()).tokensOf(bundle);
   const worker = bundle.worker();
   /** @type {RemoteModel} */
   const remote = new RemoteModel(
     bundle.plan,
     new Wire(worker, (_method, [info]) => remote.lose(info)),
     worker,
+    tokens,
   );
   worker.addEventListener('error', (/** @type {any} */ event) =>
     remote.end('device-lost', `the worker failed: ${event.message}`),
@@ -58,6 +60,8 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
       kernels,
       weights: weights?.(),
       twin: twin?.(),
+      // The page has the tokens; the worker calls it.
+      tokens: bundle.tokens && (() => ({ openTokens: () => callable(tokens()) })),
     };
     // Never released: `onProgress` is called again when a lost device is replaced.
     await remote.wire.hold('open', sent, options).value;
@@ -80,11 +84,12 @@ class RemoteModel {
   #onLost = () => {};
   #lost = this.#newLost();
 
-  /** @param {Plan} plan @param {Wire} wire @param {Worker} worker */
-  constructor(plan, wire, worker) {
+  /** @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens */
+  constructor(plan, wire, worker, tokens) {
     this.plan = plan;
     this.wire = wire;
     this.worker = worker;
+    this.tokens = tokens;
     wire.onFacts = facts => {
       this.#facts = facts;
     };
@@ -133,7 +138,8 @@ class RemoteModel {
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-        (await loadData()).readData(source, plan, options),
+        (await loadData()).readData(source, plan, options, model.tokens),
+      tokens: this.tokens,
       recover: () => this.#recover(),
       dispose: () => this.end('closed', 'the model was disposed'),
     };
@@ -204,4 +210,16 @@ class RemoteModel {
       release();
     }
   }
+}
+
+/** What writes text, as functions that can be called from a worker. @param {Promise<any>} opening */
+async function callable(opening) {
+  const tokens = await opening;
+  return {
+    encode: (/** @type {string} */ text) => tokens.encode(text),
+    stream(/** @type {number[]} */ context) {
+      const stream = tokens.stream(context);
+      return { push: (/** @type {number} */ id) => stream.push(id), end: () => stream.end() };
+    },
+  };
 }

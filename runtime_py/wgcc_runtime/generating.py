@@ -16,7 +16,7 @@ from wgcc_runtime.choosing import Choice
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.schedule import counted
 from wgcc_runtime.threefry import checked_seed
-from wgcc_runtime.writing import DEFAULTS, alphabet, is_id
+from wgcc_runtime.writing import DEFAULTS, alphabet, is_id, one_text, prompt_ids, spelled
 
 if TYPE_CHECKING:
     from wgcc_runtime.arrays import Array
@@ -53,21 +53,16 @@ def generate(
     options = {name: value for name, value in given.items() if value is not None}
     _check(options)
     writer = _Writer(model, model.entry(entry), options, dict(inputs or {}))
-    read, spell = alphabet(model, writer.entry, writer.taken)
-    ids = read(prompt)
+    letters = alphabet(model, writer.entry, writer.taken)
+    ids = prompt_ids(letters, prompt)
     for name, count in {"steps": steps, "max_length": max_length}.items():
         if count is not None:
             counted(name, count, "generate")
     length = STEPS + len(ids) if max_length is None else max_length
     wanted = length - len(ids) if steps is None else steps
     check_batch(writer.batch(ids[0]), writer.entry)
-    letters = (spell(id_) for id_ in writer.ids(ids, wanted))
-    return _one_text(model, until_stop(letters, [stop] if isinstance(stop, str) else list(stop)))
-
-
-def _one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
-    with model._writing.use():
-        yield from pieces
+    pieces = spelled(letters, ids, writer.ids(ids, wanted))
+    return one_text(model, until_stop(pieces, [stop] if isinstance(stop, str) else list(stop)))
 
 
 def _check(options: Mapping[str, Any]) -> None:

@@ -1,13 +1,12 @@
-"""Text from a language model: converts characters to ids, and calls an entry once for each.
+"""Text from a language model: converts text to ids, and calls an entry once for each.
 
 A language model is an entry that takes one id and returns the next; its state holds what it read
-before. Characters come from the model's `vocab`, or are bytes of UTF-8 if there are 256 ids.
+before. Ids are characters or tokens of the model's `vocab`, or bytes of UTF-8 if there are 256.
 """
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import INTEGERS
+from wgcc_runtime.tokens.letters import Alphabet, Utf8
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
@@ -29,7 +29,7 @@ DEFAULTS = {"temperature": 0.8}
 def write(
     model: Model, prompt: str, count: int, entry: str = "decode", /, **inputs: Any
 ) -> Iterator[str]:
-    """Yields the characters after the prompt, `count` ids of them, each as soon as it is known.
+    """Yields the text after the prompt, `count` ids of it, each character as soon as it is known.
 
     `inputs` are the entry's other inputs, the same in every call. The model continues from its
     current state; errors are raised at once, not with the first character. One text at a time: a
@@ -37,8 +37,8 @@ def write(
     """
     spec = model.entry(entry)
     taken, given = _ports(model, spec, inputs)
-    read, spell = alphabet(model, spec, taken)
-    ids = read(prompt)
+    letters = alphabet(model, spec, taken)
+    ids = prompt_ids(letters, prompt)
     fixed = {name: value for name, value in DEFAULTS.items() if name in spec.inputs} | inputs
 
     def call(id_: int) -> dict[str, Any]:
@@ -48,23 +48,43 @@ def write(
         return int(model.call(entry, **call(id_))[given].reshape(()))
 
     check_batch(call(ids[0]), spec)
-    return _characters(model, step, ids, count, spell)
+    return one_text(model, spelled(letters, ids, _following(step, ids, count)))
 
 
-def _characters(
-    model: Model,
-    step: Callable[[int], int],
-    ids: list[int],
-    count: int,
-    spell: Callable[[int], str],
-) -> Iterator[str]:
+def one_text(model: Model, pieces: Iterator[str]) -> Iterator[str]:
     with model._writing.use():
-        for id_ in ids[:-1]:
-            step(id_)
-        id_ = ids[-1]
-        for _ in range(count):
-            id_ = step(id_)
-            yield spell(id_)
+        yield from pieces
+
+
+def _following(step: Callable[[int], int], ids: list[int], count: int) -> Iterator[int]:
+    for id_ in ids[:-1]:
+        step(id_)
+    id_ = ids[-1]
+    for _ in range(count):
+        id_ = step(id_)
+        yield id_
+
+
+def prompt_ids(letters: Alphabet, prompt: str) -> list[int]:
+    """Without the tokens that end a text, because this one goes on. It may be empty if a token
+    begins each text."""
+    ids = letters.encode(prompt, "before")
+    if not ids:
+        wrong = (
+            "holds nothing of the model's vocabulary" if prompt else "needs at least one character"
+        )
+        raise WgccError("text", f"the prompt {wrong}", "prompt")
+    return ids
+
+
+def spelled(letters: Alphabet, prompt: list[int], ids: Iterable[int]) -> Iterator[str]:
+    """The text of ids after a prompt, for each what is new; half a character waits."""
+    stream = letters.stream(prompt)
+    for id_ in ids:
+        yield stream.push(id_)
+    rest = stream.end()
+    if rest:
+        yield rest
 
 
 def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, str]:
@@ -89,42 +109,21 @@ def is_id(tensor: Tensor) -> bool:
     return tensor.dtype in INTEGERS and prod(tensor.shape) == 1
 
 
-def alphabet(
-    model: Model, spec: Entry, taken: str
-) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
-    """How text becomes ids, and an id its character."""
-    vocab, bounds = model.plan.vocab, spec.ranges.get(taken)
+def alphabet(model: Model, spec: Entry, taken: str) -> Alphabet:
+    """How text becomes the ids of an entry, and ids text."""
+    vocab, tokens, bounds = model.plan.vocab, model.plan.tokens, spec.ranges.get(taken)
     # If ids are shifted, or bounded on one side only, their range does not show how many there are.
     if bounds is not None and (bounds.low != 0 or bounds.high >= 2**31 - 1):
         bounds = None
-    if not vocab and bounds is not None and bounds.high + 1 == BYTES:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        return _encoded, lambda id_: decoder.decode(bytes([id_]))
-    if not vocab:
+    if not vocab and not tokens and bounds is not None and bounds.high + 1 == BYTES:
+        return Utf8()
+    if not vocab and not tokens:
         text = 'the model does not say which character each id is: add `vocab = "…"` to it, with'
         raise WgccError("text", f"{text} one character for each id from 0", spec.name)
-    if bounds is not None and bounds.high + 1 != len(vocab):
+    if tokens and bounds is not None and bounds.high + 1 < tokens.size:
+        text = f"`vocab` has ids up to {tokens.size - 1}, but `{spec.name}` takes ids from 0 to"
+        raise WgccError("text", f"{text} {bounds.high}", spec.name)
+    if vocab and bounds is not None and bounds.high + 1 != len(vocab):
         text = f"`vocab` has {len(vocab)} characters, but `{spec.name}` takes ids from 0 to"
         raise WgccError("text", f"{text} {bounds.high}", spec.name)
-    numbers = {letter: id_ for id_, letter in enumerate(vocab)}
-    return lambda prompt: _numbered(prompt, numbers), lambda id_: vocab[id_ : id_ + 1] or "\ufffd"
-
-
-def _encoded(prompt: str) -> list[int]:
-    return list(_not_empty(prompt).encode())
-
-
-def _numbered(prompt: str, numbers: Mapping[str, int]) -> list[int]:
-    unknown = list(dict.fromkeys(letter for letter in prompt if letter not in numbers))
-    if unknown:
-        are = "which is" if len(unknown) == 1 else "which are"
-        letters = ", ".join(map(repr, unknown[:9]))
-        text = f"the prompt holds {letters}, {are} not in the model's vocabulary"
-        raise WgccError("text", text, "prompt")
-    return [numbers[letter] for letter in _not_empty(prompt)]
-
-
-def _not_empty(prompt: str) -> str:
-    if not prompt:
-        raise WgccError("text", "the prompt needs at least one character", "prompt")
-    return prompt
+    return model.tokens

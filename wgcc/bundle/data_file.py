@@ -71,10 +71,18 @@ def _metadata(files: Mapping[str, bytes]) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def described(plan: Plan) -> dict[str, Any]:
-    """A plan as reading data knows models: see `wgcc_runtime/data/form.py`."""
+def described(plan: Plan, tokenizer: str | None = None) -> dict[str, Any]:
+    """A plan as reading data knows models: see `wgcc_runtime/data/form.py`.
+
+    `tokenizer` is the text of the bundle's file of tokens, if it has one.
+    """
     entries = {name: _entry(entry, plan["tensors"]) for name, entry in plan["entries"].items()}
-    return {"vocab": plan["model"].get("vocab", ""), "entries": entries}
+    if tokenizer is None:
+        return {"vocab": plan["model"].get("vocab", ""), "entries": entries}
+    # Only here, because few models have tokens.
+    from wgcc_runtime.tokens.bundle_tokens import tokens_of_text
+
+    return {"vocab": "", "entries": entries, "tokens": lambda: tokens_of_text(tokenizer)}
 
 
 def _entry(entry: Plan, tensors: Plan) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from wgcc.bundle.data_file import FILE as DATA
-from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TWIN
+from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
 from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
@@ -57,7 +57,8 @@ def own_files(folder: Path, plan: OldPlan) -> set[str]:
         # Other versions of wgcc may have had other files here.
         names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
         found |= {f"wgcc/{name}" for name in names}
-    return found | {name for name in (_source(plan),) if name}
+    tokens = {TOKENIZER} if _has_tokens(plan) else set()
+    return found | tokens | {name for name in (_source(plan),) if name}
 
 
 def is_own_name(name: Any) -> bool:
@@ -68,7 +69,7 @@ def is_own_name(name: Any) -> bool:
     parts = {"kernels": _KERNEL, "wgcc": _RUNTIME}
     if folder in parts:
         return not file or bool(parts[folder].fullmatch(file))
-    return name in FIXED or bool(SOURCE_NAME.fullmatch(name) or _KEPT.fullmatch(name))
+    return name in (*FIXED, TOKENIZER) or bool(SOURCE_NAME.fullmatch(name) or _KEPT.fullmatch(name))
 
 
 def is_plain(folder: Path, name: str) -> bool:
@@ -112,6 +113,12 @@ def _kernels(plan: OldPlan) -> Iterator[str]:
         name = kernel.get("file") if isinstance(kernel, dict) else None
         if isinstance(name, str) and _KERNEL.fullmatch(name):
             yield name
+
+
+def _has_tokens(plan: OldPlan) -> bool:
+    """A file of this name in any other bundle is somebody's own."""
+    model = plan.get("model")
+    return isinstance(model, dict) and isinstance(model.get("vocab"), dict)
 
 
 def _source(plan: OldPlan) -> str:

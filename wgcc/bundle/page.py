@@ -16,7 +16,8 @@ from typing import Any
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.data_file import preparation_text_of, title_of
 from wgcc.bundle.owned import WEIGHTS
-from wgcc.bundle.runtime_js import runtime_files
+from wgcc.bundle.plan import TOKENIZER
+from wgcc.bundle.runtime_js import shipped_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.strip import strip_css, strip_javascript
 from wgcc.bundle.web_text import bytes_literal, fill, kernels_literal, plan_literal, template
@@ -24,7 +25,7 @@ from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
-# Bytes of weights up to which they are inside the page.
+# Bytes of weights, or of a file of tokens, up to which they are inside the page.
 MOST_INSIDE = 8_000_000
 _INLINE = re.compile(r"<!-- inline ([\w. ]+) -->")
 
@@ -101,15 +102,17 @@ def _joined(parts: Iterable[str]) -> str:
 def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
-    weights = files.get(WEIGHTS)
-    is_beside = weights is not None and len(weights) > MOST_INSIDE
+    beside = [name for name in (WEIGHTS, TOKENIZER) if len(files.get(name, b"")) > MOST_INSIDE]
+    inside = {name: files[name] for name in files if name not in beside}
     bundle = fill(
         strip_javascript(template("page/bundle.js")),
         PLAN=plan_literal(files),
         KERNELS=kernels_literal(files),
         SOURCE=json.dumps(source, ensure_ascii=False),
-        WEIGHTS=bytes_literal(None if is_beside else weights),
-        FILE_BESIDE=_file_beside(weights) if is_beside else "undefined",
+        WEIGHTS=bytes_literal(inside.get(WEIGHTS)),
+        FILES_BESIDE=_files_beside({name: files[name] for name in beside}),
+        TOKENS="async()=>tokens_js" if TOKENIZER in files else "undefined",
+        TOKENIZER=bytes_literal(inside.get(TOKENIZER)),
         TWIN=bytes_literal(files.get("twin.wasm")),
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         SEAL=seal or seal_text(files),
@@ -117,16 +120,16 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         PREPARATION=preparation_text_of(files) or "undefined",
     )
     names = strip_javascript(template("page/runtime_names.js"))
-    return _joined([_runtime_objects(), bundle, names])
+    return _joined([_runtime_objects(shipped_files(files)), bundle, names])
 
 
-def _file_beside(weights: bytes | None) -> str:
-    return json.dumps({"name": WEIGHTS, "size": len(weights or b"")}, separators=(",", ":"))
+def _files_beside(files: Files) -> str:
+    sizes = [{"name": name, "size": len(data)} for name, data in files.items()]
+    return json.dumps(sizes, separators=(",", ":"))
 
 
-def _runtime_objects() -> str:
+def _runtime_objects(files: Mapping[str, str]) -> str:
     """The objects of all files; as one function, whose text also starts a worker."""
-    files = runtime_files()
     objects = _joined(_as_object(*file) for file in files.items())
     names = ",".join(f"{PurePosixPath(name).stem}_js" for name in files)
     return f"const runtime=()=>{{\n{objects}return{{{names}}};\n}};\nconst{{{names}}}=runtime();"

@@ -7,9 +7,11 @@ which nothing loads, holds them as they were written.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from wgcc.bundle.join import join_modules
+from wgcc.bundle.plan import TOKENIZER
 from wgcc.bundle.strip import strip_javascript
 from wgcc.paths import data_dir
 
@@ -26,21 +28,30 @@ FILES = {
     "wgcc/worker.js": "worker/worker.js",
     "wgcc/serve.js": "serve/serve.js",
     "wgcc/wasm.js": "wasm/wasm.js",
+    "wgcc/tokens.js": "tokens/tokens.js",
 }
+# Only bundles with a file of tokens have it.
+TOKENS = "wgcc/tokens.js"
 SOURCE = "wgcc/source.txt"
 _BANNER = f"// The runtime of wgcc, MIT licence. {SOURCE} has it with comments.\n"
 
 
 @lru_cache(maxsize=1)
 def runtime_files() -> dict[str, str]:
-    """What pages load, by name: the same in every bundle of one wgcc version."""
+    """What pages load, by name."""
     return {name: _BANNER + strip_javascript(text) for name, text in readable_files().items()}
 
 
-@lru_cache(maxsize=1)
-def readable_text() -> str:
-    """The contents of `SOURCE`."""
-    return "\n".join(f"==== {name}\n\n{text}" for name, text in readable_files().items())
+def shipped_files(files: Iterable[str]) -> dict[str, str]:
+    """Those of a bundle that has these `files`: the same for every bundle of one wgcc version."""
+    left_out = () if TOKENIZER in files else (TOKENS,)
+    return {name: text for name, text in runtime_files().items() if name not in left_out}
+
+
+def readable_text(names: Iterable[str]) -> str:
+    """The contents of `SOURCE` for a bundle that has these files of the runtime."""
+    readable = readable_files()
+    return "\n".join(f"==== {name}\n\n{readable[name]}" for name in names)
 
 
 @lru_cache(maxsize=1)

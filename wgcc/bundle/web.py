@@ -11,7 +11,8 @@ from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
 from wgcc.bundle.page import page_html, served_files
-from wgcc.bundle.runtime_js import SOURCE, readable_text, runtime_files
+from wgcc.bundle.plan import TOKENIZER
+from wgcc.bundle.runtime_js import SOURCE, TOKENS, readable_text, shipped_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
 from wgcc.bundle.web_text import (
@@ -36,12 +37,13 @@ _NOT_PACKED = (
 def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
     """`files`: the bundle so far: plan.json, kernels, weights, constants and the source."""
     seal = seal_text(files)
+    runtime = shipped_files(files)
     found = {
         "index.js": _index(plan, files, seal),
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
-        **runtime_files(),
-        SOURCE: readable_text(),
+        **runtime,
+        SOURCE: readable_text(runtime),
         "package.json": _package(plan, files),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, seal),
@@ -54,7 +56,7 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
     # Written out, because web bundlers look for exactly this expression.
     urls = {
         name: f"()=>new URL('./{name}',import.meta.url)" if name in files else "undefined"
-        for name in ("weights.safetensors", "twin.wasm")
+        for name in ("weights.safetensors", "twin.wasm", TOKENIZER)
     }
     return fill(
         script_template("bundle/index.js"),
@@ -64,6 +66,8 @@ def _index(plan: Plan, files: Files, seal: str) -> str:
         PLAN=plan_literal(files),
         WEIGHTS=urls["weights.safetensors"],
         TWIN=urls["twin.wasm"],
+        TOKENS=f"()=>import('./{TOKENS}')" if TOKENIZER in files else "undefined",
+        TOKENIZER=urls[TOKENIZER],
         CONSTANTS=bytes_literal(files.get("constants.safetensors")),
         PREPARATION=preparation_text_of(files) or "undefined",
         SEAL=seal,
@@ -81,7 +85,7 @@ def _kernels(plan: Plan, files: Files) -> str:
 def _package(plan: Plan, files: Files) -> str:
     model = plan["model"]["name"]
     others = [name for name in files if not name.startswith(_NOT_PACKED)]
-    names = ["index.js", "kernels.js", "index.d.ts", *runtime_files(), "served.html", *others]
+    names = ["index.js", "kernels.js", "index.d.ts", *shipped_files(files), "served.html", *others]
     kept = dict.fromkeys(name.partition("/")[0] for name in names)
     facts = {
         "name": package_name(model),

@@ -20,7 +20,8 @@ def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> by
     from wgcc.bundle.data_file import data_bytes, described, labelled
 
     path, title, labels = options["data"], options["title"], options["labels"]
-    form, known = described(compiled.planned.plan), _preparation(options["weights"])
+    vocab, known = compiled.program.vocab, _preparation(options["weights"])
+    form = described(compiled.planned.plan, None if isinstance(vocab, str) else vocab.text)
     if path is None and title is None and labels is None and known is None:
         return None
     arrays, preparation, target = {}, known, known["target"] if known else _target(form)

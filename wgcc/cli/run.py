@@ -38,7 +38,10 @@ CHARACTERS = 200
 @unknown_option
 @click.option("--prompt", help="Text that a language model continues.")
 @click.option(
-    "-n", "--count", type=click.IntRange(min=1), help="With --prompt: characters to write [200]."
+    "-n",
+    "--count",
+    type=click.IntRange(min=1),
+    help="With --prompt: characters, or tokens, to write [200].",
 )
 @click.option(
     "--weights",
@@ -71,9 +74,9 @@ def command(
     alone takes any number of rows. Outputs go to .csv (with the names of classes), .npy (one
     output), .npz or .safetensors files; without -o they are printed.
 
-    With --prompt, ENTRY must take the id of a character and return that of the next one, as
-    `decode` in examples/chargpt does. It runs once per character; the prompt and the text that
-    the model adds are printed as they are produced.
+    With --prompt, ENTRY must take the id of a character, or of a token, and return that of the
+    next one, as `decode` in examples/chargpt does. It runs once for each; the prompt and the text
+    that the model adds are printed as they are produced.
     """
     import wgcc_runtime
 
@@ -119,7 +122,7 @@ def _known_letters(model: Model, prompt: str) -> str:
 def _stream(
     model: Model, entry: str, prompt: str, count: int, inputs: dict[str, Any], as_json: bool
 ) -> None:
-    """The prompt and `count` characters after it, each printed as soon as it is known."""
+    """The prompt and `count` ids after it, each character printed as soon as it is known."""
     import wgcc_runtime
 
     start = time.perf_counter()
@@ -130,8 +133,11 @@ def _stream(
     for letter in itertools.chain(prompt, letters):
         click.echo(letter, nl=False)
     click.echo()
-    rate = (len(prompt) + count) / (time.perf_counter() - start)
-    say(f"({rate:.0f} characters a second on {model.device_name})")
+    is_tokens = model.plan.tokens is not None
+    read = len(model.tokens.encode(prompt)) if is_tokens else len(prompt)
+    rate = (read + count) / (time.perf_counter() - start)
+    what = "tokens" if is_tokens else "characters"
+    say(f"({rate:.0f} {what} a second on {model.device_name})")
 
 
 def _write(target: str, found: Outputs) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.plan import FLOATS, Entry, Plan, Range
+
+if TYPE_CHECKING:
+    from wgcc_runtime.tokens.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,11 @@ class EntryForm:
 
 @dataclass(frozen=True, slots=True)
 class ModelForm:
+    """`tokens` gives the encoder of a model whose vocabulary is a file of tokens."""
+
     vocab: str
     entries: Mapping[str, EntryForm]
+    tokens: Callable[[], Tokens] | None = None
 
     def entry(self, name: str) -> EntryForm:
         if name not in self.entries:
@@ -90,9 +96,10 @@ def form_of(model: Any) -> ModelForm:
         return model
     if isinstance(model, Mapping):
         entries = {name: _described(name, spec) for name, spec in model["entries"].items()}
-        return ModelForm(model.get("vocab", ""), entries)
+        return ModelForm(model.get("vocab", ""), entries, model.get("tokens"))
     plan: Plan = model if isinstance(model, Plan) else model.plan
-    return ModelForm(plan.vocab, {name: _planned(entry) for name, entry in plan.entries.items()})
+    entries = {name: _planned(entry) for name, entry in plan.entries.items()}
+    return ModelForm(plan.vocab, entries, plan.tokens.open if plan.tokens else None)
 
 
 def _planned(entry: Entry) -> EntryForm:

@@ -1,8 +1,10 @@
-"""Text as windows of character ids, for models with a `vocab`."""
+"""Text as windows of ids, of characters or tokens, for models with a `vocab`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +15,14 @@ from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
 from wgcc_runtime.data.source import Source, counted, shown
 
+if TYPE_CHECKING:
+    from wgcc_runtime.tokens.tokens import Tokens
+
 
 def reads_text(form: ModelForm, entry: EntryForm) -> bool:
     """Whether the entry's rows are ids of characters, in one input or two of equal shape."""
     ports = [entry.inputs[name] for name in entry.rows]
-    if not form.vocab or not 1 <= len(ports) <= 2:
+    if not (form.vocab or form.tokens) or not 1 <= len(ports) <= 2:
         return False
     return all(not p.is_float and len(p.shape) == 2 and p.shape == ports[0].shape for p in ports)
 
@@ -26,11 +31,13 @@ def read_text(
     text: str, source: Source, form: ModelForm, entry: EntryForm, options: Options
 ) -> Data:
     others = other_inputs(entry, options.values, source)
-    ids = _ids(re.sub(r"\r\n?", "\n", text), form.vocab, source, options)
+    lines = re.sub(r"\r\n?", "\n", text)
+    ids = _token_ids(lines, form.tokens) if form.tokens else _ids(lines, form, source, options)
     first, *second = entry.rows
     length = entry.inputs[first].row_size + len(second)
     if len(ids) < length:
-        text = f"{counted(len(ids), 'character is', 'characters are')} fewer than the {length}"
+        what = "token" if form.tokens else "character"
+        text = f"{counted(len(ids), f'{what} is', f'{what}s are')} fewer than the {length}"
         raise source.refuse(f"{text} of one window")
     windows = _windows(ids, length)
     check_rows(source, entry, len(windows))
@@ -50,8 +57,13 @@ def read_text(
     return Data({**found, **others}, preparation, len(windows), entry.rows, source.notes)
 
 
-def _ids(text: str, vocab: str, source: Source, options: Options) -> Array:
-    known = {letter: number for number, letter in enumerate(vocab)}
+def _token_ids(text: str, tokens: Callable[[], Tokens]) -> Array:
+    # A text for training is a part of all texts: nothing marks its beginning.
+    return np.array(tokens().encode(text, special=False), np.int32)
+
+
+def _ids(text: str, form: ModelForm, source: Source, options: Options) -> Array:
+    known = {letter: number for number, letter in enumerate(form.vocab)}
     unknown = [at for at, letter in enumerate(text) if letter not in known]
     if unknown and options.unknown != "drop":
         before = text[: unknown[0]].split("\n")

@@ -12,6 +12,7 @@ from wgcc.elaborate.declarations.selectors import listing, report_unmatched
 from wgcc.elaborate.program.averages import averaged_entries
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.public_names import check_public_names
+from wgcc.elaborate.program.token_files import names_tokens, token_vocabulary
 from wgcc.elaborate.program.vocabulary import check_vocabulary
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context, Parts
@@ -34,6 +35,7 @@ from wgcc.ir.graph import Graph, TensorType
 from wgcc.ir.program import Init, Program, Tensor
 from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.syntax import ast
+from wgcc.tokens.token_file import TokenFile
 
 LARGEST_SEED = 2**32 - 1
 LARGEST_VOCAB = 2**16
@@ -70,12 +72,17 @@ def elaborate_model(
         return replace(program, vocab=vocab, averaged=averaged)
 
 
-def _read_settings(context: Context, model: LayerValue) -> tuple[int, str]:
+def _read_settings(context: Context, model: LayerValue) -> tuple[int, str | TokenFile]:
     """The model's seed and vocabulary; its precision is stored in the context."""
-    seed, vocab, context.precision = 0, "", "f32"
+    seed, context.precision = 0, "f32"
+    vocab: str | TokenFile = ""
     for name, expr in context.parts.settings.items():
         try:
             with context.within(model.scope, ""):
+                if name == "vocab" and names_tokens(expr):
+                    folder = model.definition.file.path.parent
+                    vocab = token_vocabulary(context, expr, folder)
+                    continue
                 value = context.evaluate(expr)
             if name == "seed":
                 seed = _seed(context, value, expr)
@@ -101,7 +108,7 @@ def _vocab(context: Context, value: object, at: ast.Expr) -> str:
     if not isinstance(value, Text) or not 0 < len(value.value) <= LARGEST_VOCAB:
         text = (
             f"`vocab` must be a string of 1 to {LARGEST_VOCAB} characters, one for each id from 0, "
-            f"but this is {describe(value)}"
+            f"or `tokens(…)` with a file, but this is {describe(value)}"
         )
         raise Stop(context.report.error("WG0210", text, at))
     twice = [letter for letter, times in Counter(value.value).items() if times > 1]

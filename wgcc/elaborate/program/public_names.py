@@ -25,12 +25,12 @@ RESERVED = {
 # Methods and properties of loaded models, in Python, in JavaScript, or of any object there.
 METHODS = frozenset((
     "adapter", "call", "callPrepared", "call_prepared", "checkFinite", "check_finite", "classes",
-    "close", "compile_ms", "device", "device_name", "dispose", "entry", "fit", "load", "loadParams",
-    "load_params", "lost", "is_twin", "map", "map_prepared", "params", "plan", "preparation",
-    "profile", "profile_name", "progress", "readData", "recall", "recover", "reset",
+    "close", "compile_ms", "device", "device_name", "dispose", "entry", "fit", "has_subgroups",
+    "load", "loadParams", "load_params", "lost", "is_twin", "map", "map_prepared", "params", "plan",
+    "preparation", "profile", "profile_name", "progress", "readData", "recall", "recover", "reset",
     "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done", "store",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
-    "valueOf",
+    "tokens", "valueOf",
     "apply", "generate", "gradients", "undo",
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255

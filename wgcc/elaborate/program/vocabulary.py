@@ -1,8 +1,8 @@
-"""Checks that a model has as many ids as its `vocab` has characters."""
+"""Checks that a model has as many ids as its `vocab` has characters or tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -13,6 +13,7 @@ from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import INTEGERS, Graph, Node, Value
 from wgcc.ir.loops import with_rounds
 from wgcc.syntax import ast
+from wgcc.tokens.token_file import TokenFile
 
 
 @dataclass(frozen=True)
@@ -25,22 +26,42 @@ class Ids:
 
 
 def check_vocabulary(
-    context: Context, vocab: str, at: ast.Expr, graphs: Mapping[str, Graph]
+    context: Context, vocab: str | TokenFile, at: ast.Expr, graphs: Mapping[str, Graph]
 ) -> None:
     """Entries that generate text must agree with `vocab`, and so must one table of the model."""
-    wrong = [ids for graph in graphs.values() for ids in _written(graph) if ids.count != len(vocab)]
+    fits = _fits(vocab)
+    wrong = [ids for graph in graphs.values() for ids in _written(graph) if not fits(ids.count)]
     tables = [ids for graph in graphs.values() for ids in _tables(context, graph)]
-    if all(ids.count != len(vocab) for ids in tables):
+    if not any(fits(ids.count) for ids in tables):
         wrong += tables
     if not wrong:
         return
     # A table can be reported with its line in the program.
     odd = next((ids for ids in tables if ids.count == wrong[0].count), wrong[0])
-    text = f"`vocab` has {len(vocab)} characters, but {odd.text}"
+    text = f"`vocab` has {_size(vocab)}, but {odd.text}"
     found = context.report.error("WG0210", text, at)
-    found.help("there is one character for each id: change one of the two numbers")
+    found.help(_advice(vocab))
     if odd.span is not None:
         found.also(odd.span, "declared here")
+
+
+def _fits(vocab: str | TokenFile) -> Callable[[int], bool]:
+    # Tables of tokens often have more rows, so that their sizes are round.
+    if isinstance(vocab, TokenFile):
+        return lambda count: count >= vocab.size
+    return lambda count: count == len(vocab)
+
+
+def _size(vocab: str | TokenFile) -> str:
+    if isinstance(vocab, TokenFile):
+        return f"ids up to {vocab.size - 1}"
+    return f"{len(vocab)} characters"
+
+
+def _advice(vocab: str | TokenFile) -> str:
+    if isinstance(vocab, TokenFile):
+        return f"a model with these tokens needs at least {vocab.size} ids"
+    return "there is one character for each id: change one of the two numbers"
 
 
 def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
