@@ -104,6 +104,8 @@ def _asked_for(
     if not found and any("depends on data" in reason for reason in reasons):
         first = next(iter(given))
         found = {name: array for name, array in free.items() if name != first}
+        if not found and first in free and (free[first].size == 1 or free[first].dtype.kind == "i"):
+            found = {first: free[first]}
     if not found and any("no rule" in reason for reason in reasons):
         found = {name: array for name, array in free.items() if array.size == 1}
     return found

@@ -24,13 +24,13 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted, Wishes, convert_file
 from wgcc.from_onnx.folder import build
 from wgcc.from_onnx.problems import NotImportable
-from wgcc.from_onnx.writing.training import Training
+from wgcc.from_onnx.training_options import Training
 
 MODELS = ROOT / "tests" / "onnx_models"
 RECORDED = json.loads((MODELS / "recorded.json").read_text())
 NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
 # Of 905 tests of single operators.
-MOST_REFUSED = 96
+MOST_REFUSED = 67
 
 
 def test_operators_of_the_onnx_suite() -> None:
@@ -38,7 +38,7 @@ def test_operators_of_the_onnx_suite() -> None:
     wrong = {name: text for name, text in verdicts.items() if text.startswith("wrong")}
     assert not wrong
     refused = [name for name, text in verdicts.items() if text]
-    assert len(verdicts) - len(refused) >= 780
+    assert len(verdicts) - len(refused) >= 830
     assert len(refused) <= MOST_REFUSED
     assert all(verdicts[name] for name in refused), "a refusal says why"
 
@@ -88,7 +88,7 @@ def test_models_that_pytorch_exported(name: str, tmp_path: Path) -> None:
 
 # By the name of a wheel: where its model is, its open size, and how many numbers it stores.
 WHEELS = {
-    "magika": ("magika/models/standard_v3_3/model.onnx", "unk__214", 784_472),
+    "magika": ("magika/models/standard_v3_3/model.onnx", "unk__214", 784_471),
     "basic_pitch": ("basic_pitch/saved_models/icassp_2022/nmp.onnx", "unk__749", 35_736),
 }
 
@@ -278,7 +278,9 @@ def test_shared_weights_stay_one(tmp_path: Path) -> None:
     model = model_of([node], {"x": [2, 4]}, ["y"], initializer=[matrix, rounds])
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     found = convert_file(tmp_path / "m.onnx", Wishes(training=Training("all", "mse")))
-    assert {name: array.size for name, array in found.written.weights.items()} == {"w": 16}
+    assert {name: array.size for name, array in found.written.weights.items()} == {
+        "loop.linear.w": 16
+    }
     assert build(tmp_path / "m.onnx", found).differences[0].largest < 1e-5
 
 

@@ -11,14 +11,19 @@ import click
 from wgcc.cli.options import Command
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.errors import WgError
+from wgcc.from_onnx.classes import MOST_CLASSES, Classes
+from wgcc.from_onnx.training_options import LEARNING_RATE, LOSSES, RANK, Training
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.convert import Wishes
     from wgcc.from_onnx.folder import Imported
 
 
-LOSSES = ("cross_entropy", "mse", "mae", "huber", "bce_logits", "bce")
-ONNX_ONLY = ("train", "loss", "loss_output", "lora", "rank", "keep_batchnorm")
+ONNX_ONLY = (
+    "train", "loss", "loss_output", "lr", "lora", "rank", "keep_batchnorm",
+    "classes", "more_classes",
+)  # fmt: skip
+COUNT = click.IntRange(1, MOST_CLASSES)
 
 
 def onnx_options(command: Command) -> Command:
@@ -30,9 +35,7 @@ def onnx_options(command: Command) -> Command:
         click.option(
             "--rank",
             type=click.IntRange(1, 4096),
-            default=8,
-            show_default=True,
-            help="Rank of --lora.",
+            help=f"Rank of --lora; {RANK} without it.",
         ),
         click.option(
             "--lora",
@@ -40,13 +43,29 @@ def onnx_options(command: Command) -> Command:
             multiple=True,
             help='Train low-rank corrections of these linear layers: --lora "*.attn.*".',
         ),
+        click.option(
+            "--more-classes",
+            metavar="N",
+            type=COUNT,
+            help="Add N classes to those that the last layer knows.",
+        ),
+        click.option(
+            "--classes",
+            metavar="N",
+            type=COUNT,
+            help="Replace the last layer by a new one for N classes.",
+        ),
+        click.option(
+            "--lr",
+            metavar="RATE",
+            type=click.FloatRange(0, 1e3, min_open=True),
+            help=f"Learning rate of --train and --lora; {LEARNING_RATE} without it.",
+        ),
         click.option("--loss-output", metavar="NAME", help="The output that the loss is of."),
         click.option(
             "--loss",
             type=click.Choice(LOSSES),
-            default="cross_entropy",
-            show_default=True,
-            help="The loss of --train.",
+            help=f"The loss of --train; {LOSSES[0]} without it.",
         ),
         click.option(
             "--train",
@@ -61,7 +80,7 @@ def onnx_options(command: Command) -> Command:
 def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of `MODEL.wg`, where those of an ONNX model have no effect."""
     for name in ONNX_ONLY:
-        if options[name] not in (None, (), False, 8, "cross_entropy"):
+        if options[name] not in (None, (), False):
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is for models: wgcc import MODEL.onnx"
             )
@@ -70,20 +89,49 @@ def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def wishes(options: Mapping[str, Any]) -> Wishes:
     from wgcc.from_onnx.convert import Wishes
-    from wgcc.from_onnx.writing.training import Training
 
-    for name in ("map_file", "partial", "seed", "model"):
+    for name in ("map_file", "propose", "partial", "seed", "model"):
         if options.get(name) not in (None, False):
             given = name.removesuffix("_file")
             raise click.UsageError(f"--{given} is for weights: wgcc import WEIGHTS MODEL.wg")
     if options["train"] is not None and options["lora"]:
         raise click.UsageError("give --train or --lora: corrections are trained alone")
-    if options["train"] is None and not options["lora"] and options["loss_output"]:
-        raise click.UsageError("--loss-output needs --train or --lora")
+    _refuse_without_effect(options)
     training = Training(
-        options["train"], options["loss"], options["loss_output"], options["lora"], options["rank"]
+        options["train"],
+        options["loss"] or LOSSES[0],
+        options["loss_output"],
+        options["lora"],
+        options["rank"] or RANK,
+        options["lr"] or LEARNING_RATE,
     )
-    return Wishes(options["sizes"], training, options["keep_batchnorm"])
+    batch_norm = options["keep_batchnorm"]
+    return Wishes(options["sizes"], training, batch_norm, classes=_classes(options))
+
+
+def _refuse_without_effect(options: Mapping[str, Any]) -> None:
+    """What only training needs says nothing of a model that is not trained."""
+    both = ("train", "lora")
+    needed = {"loss": both, "loss_output": both, "lr": both, "rank": ("lora",)}
+    for name, others in needed.items():
+        if options[name] is not None and not any(options[other] for other in others):
+            wanted = " or ".join(f"--{other}" for other in others)
+            raise click.UsageError(f"--{name.replace('_', '-')} needs {wanted}")
+
+
+def _classes(options: Mapping[str, Any]) -> Classes | None:
+    new, more = options["classes"], options["more_classes"]
+    if new is None and more is None:
+        return None
+    if new is not None and more is not None:
+        raise click.UsageError(
+            "give --classes or --more-classes: new classes alone or beside others"
+        )
+    wanted = Classes(more or new, keeps_old=more is not None)
+    if options["train"] is None or options["loss"] not in (None, "cross_entropy"):
+        text = "needs --train head, all or a pattern, with cross_entropy"
+        raise click.UsageError(f"{wanted.option} {text}: a new layer knows nothing before")
+    return wanted
 
 
 def import_model(path: Path, output: Path | None, wishes: Wishes, as_json: bool) -> None:
@@ -98,13 +146,15 @@ def import_model(path: Path, output: Path | None, wishes: Wishes, as_json: bool)
     if not is_free(output):
         raise click.UsageError(f"{output} is there already: give a new or an empty folder")
     converted = convert_file(path, wishes)
+    if wishes.keeps_batch_norm and "BatchNorm[" not in converted.written.text:
+        converted.traced.notes.append("--keep-batchnorm has no effect: there is no batch norm")
     imported = build(path, converted)
     _refuse_differences(path, imported)
     write_new(imported.files, output)
     if as_json:
         show_json(_record(output, imported))
     else:
-        for note in converted.traced.notes:
+        for note in converted.traced.all_notes():
             say(note)
         _say_result(output, imported)
 

@@ -14,7 +14,8 @@ from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
 
 if TYPE_CHECKING:
-    from wgcc.importing.propose import Pair, Proposal, Undecided
+    from wgcc.importing.origin import Origin, Weights
+    from wgcc.importing.propose import Pair, Proposal, Rules, Undecided
     from wgcc.importing.transforms import Shape
     from wgcc.ir.program import Program
 
@@ -25,8 +26,9 @@ wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and 
 comparing the bundle with the original on the same inputs. Sizes that the file leaves open are given
 with --set. What cannot be imported is listed, and nothing is written.
 
-wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, or of a
-.pt file where PyTorch is installed, which reads them without running code.
+wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, of a .pt file
+where PyTorch is installed, which reads them without running code, of a .weights.h5 or .keras file
+where h5py is installed, or of a .bin file of llama2.c.
 
 WEIGHTS.safetensors holds tensors as PyTorch names and stores them:
 safetensors.torch.save_file(model.state_dict(), "weights.safetensors").
@@ -55,6 +57,10 @@ Changes, separated by commas and applied in this order:
   flipped                        all axes after the first two reversed (ConvTranspose)
   transposed, hwio, axes 2,1,0   axes in another order; hwio is axes 2,3,1,0 (Conv2d)
   reshaped                       the same elements in the parameter's shape
+  gates zrn                      the file's order of the gates of a GRU (wgcc's is rzn), or of an
+                                 LSTM (wgcc's is ifgo), along the last axis of the parameter
+  rope 8                         queries or keys of 8 heads whose rotary positions turn neighbours
+                                 (Meta, llama2.c), for `rope`, which turns halves
 
 \b
 Example of a file for --map:
@@ -62,6 +68,15 @@ Example of a file for --map:
   fc.w      <- classifier.weight, transposed
   conv.w    <- features.0.weight, axes 2,1,0
   attn.wk.w <- attn.in_proj_weight, rows 64:128, transposed
+
+\b
+Rules in a file rules.toml, the form that --propose rules.toml writes: the first two are those of
+the example, the others show a split, an order of gates and a parameter that stays as it is:
+  "classifier.weight" = { to = "fc.w", transpose = true }
+  "features.0.weight" = { to = "conv.w", axes = [2, 1, 0] }
+  "h.*.attn.c_attn.weight" = { to = ["h.*.q.w", "h.*.k.w", "h.*.v.w"], split = 1 }
+  "rnn.weight_ih" = { to = "rnn.w_x", transpose = true, gates = "zrn" }
+  keep = ["head.w"]
 """
 
 
@@ -91,6 +106,11 @@ Example of a file for --map:
     help="Rules that correct or complete the printed map.",
 )
 @click.option(
+    "--propose",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write the map to, for editing: as TOML if it ends in .toml, else as printed.",
+)
+@click.option(
     "--partial", is_flag=True, help="Parameters that are not found keep their initial values."
 )
 @onnx_options
@@ -101,30 +121,40 @@ def command(
     model_file: Path | None,
     output: Path | None,
     map_file: Path | None,
+    propose: Path | None,
     partial: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
     """`_HELP` is what users read."""
     if model_file is None:
-        given = {**options, "map_file": map_file, "partial": partial}
+        given = {**options, "map_file": map_file, "propose": propose, "partial": partial}
         import_model(weights, output, wishes(given), as_json)
         return
     if output is not None and output.is_dir():
         raise click.BadParameter(f"{output} is a folder", param_hint="-o")
+    if propose is not None and propose.exists():
+        raise click.BadParameter(f"{propose} is there already", param_hint="--propose")
     from wgcc.importing.convert import convert, own_tensors
+    from wgcc.importing.joined import join_attention
     from wgcc.importing.map_text import map_text
 
-    (arrays, facts), program = _read(weights), _program(model_file, model_settings(options))
+    program = _program(model_file, model_settings(options))
     tensors = own_tensors(program)
     shapes = {name: tensor.type.shape for name, tensor in tensors.items()}
+    read = join_attention(_read(weights), shapes)
+    arrays = read.arrays
     sources = {name: tuple(array.shape) for name, array in arrays.items()}
-    proposal = _proposal(program, shapes, sources, map_file, own_file=bool(facts))
+    proposal = _proposal(program, shapes, sources, map_file, read.origin)
+    if propose is not None:
+        _write_map(propose, proposal, shapes, sources)
     converted = convert(proposal.pairs, tensors, arrays)
     if as_json:
         show_json(_record(proposal))
     else:
         show(map_text(proposal, shapes, sources))
+    for note in read.origin.notes:
+        say(note)
     _complain(proposal, program, partial)
     if output is not None:
         _save(output, converted)
@@ -136,27 +166,49 @@ def _proposal(
     shapes: Mapping[str, Shape],
     sources: Mapping[str, Shape],
     map_file: Path | None,
-    own_file: bool,
+    origin: Origin,
 ) -> Proposal:
-    from wgcc.importing.map_text import read_map
     from wgcc.importing.propose import Model, propose
     from wgcc.importing.uses import uses
 
-    rules = {}
-    if map_file is not None:
-        text = map_file.read_text(encoding="utf-8", errors="replace")
-        rules = read_map(text, map_file.name, shapes, sources)
+    rules = _rules(map_file, shapes, sources) if map_file is not None else {}
     params = {name: shapes[name] for name in program.params}
     states = {name: shape for name, shape in shapes.items() if name not in params}
-    return propose(Model(params, states, uses(program)), sources, rules, own_file)
+    return propose(Model(params, states, uses(program)), sources, rules, origin)
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
+def _rules(map_file: Path, shapes: Mapping[str, Shape], sources: Mapping[str, Shape]) -> Rules:
+    from wgcc.importing.map_text import read_map
+    from wgcc.importing.map_toml import read_toml_map
+
+    text = map_file.read_text(encoding="utf-8", errors="replace")
+    if map_file.suffix.lower() != ".toml":
+        return read_map(text, map_file.name, shapes, sources)
+    found = read_toml_map(text, map_file.name, shapes, sources)
+    for note in found.notes:
+        say(note)
+    return found.rules
+
+
+def _write_map(
+    path: Path, proposal: Proposal, shapes: Mapping[str, Shape], sources: Mapping[str, Shape]
+) -> None:
+    from wgcc.importing.map_text import map_text
+    from wgcc.importing.map_toml import toml_text
+    from wgcc_runtime.replace_file import replace_file
+
+    written = toml_text if path.suffix.lower() == ".toml" else map_text
+    replace_file(path, (written(proposal, shapes, sources).rstrip() + "\n").encode())
+    say(f"{path}: the map; edit it, and give it with --map")
+
+
+def _read(path: Path) -> Weights:
     if path.suffix.lower() == ".onnx":
         from wgcc.from_onnx.model_file import initialisers, read_model
+        from wgcc.importing.onnx_weights import named_weights
 
-        return initialisers(read_model(path).graph), {}
+        graph = read_model(path).graph
+        return named_weights(graph, initialisers(graph))
     from wgcc.importing.weight_files import read_weights
 
     return read_weights(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,9 @@ from wgcc.lazy_numpy import Array, np
 # Lists of more numbers than this are parameters, not text.
 LONGEST_LIST = 12
 AXIS_NAMES = "abcdefghijklmnop"
+# A part of a list is no name for what is in it.
+NUMBERED_BLOCK = re.compile(r".*\.\d+|(layer|block|stage)s?_\d+")
+RESHAPE = re.compile(r"reshape\(\{0\}, \[[\d, ]*\]\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Op:
     node: str
     name: str
     writer: Writer
+    # Names of all outputs, "" for those that are not wanted.
+    names: Sequence[str] = ()
 
     # Operands
 
@@ -150,7 +156,7 @@ class Op:
         if array.ndim > 1 or array.size > LONGEST_LIST or np.isnan(array).any():
             return self.parameter(constant)
         if not np.isfinite(array).all():
-            array = self._finite(array)
+            self._finite(array)
         if array.ndim == 0:
             return number_text(array)
         if not constant.source:
@@ -181,7 +187,9 @@ class Op:
         sizes = ", ".join(map(str, array.shape))
         held = f"{constant.dtype}[{sizes}]" if sizes else constant.dtype
         kind = f"{frozen}param {{name}}: {held} ~ external"
-        return Member(kind, {"": array}, name or constant.source or self.name, constant.source)
+        was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
+        own = name or constant.source or self.name
+        return Member(kind, {"": array}, own, constant.source, bool(was_infinite))
 
     def layer(self, kind: str, name: str, **arrays: Array) -> Member:
         """A standard layer with these parameters."""
@@ -199,7 +207,7 @@ class Op:
     def layer_name(self, default: str) -> str:
         """The module that a node belongs to, or else what it is."""
         last = self.scope[-1] if self.scope else ""
-        return last if last and not last.rpartition(".")[2].isdigit() else default
+        return last if last and not NUMBERED_BLOCK.fullmatch(last) else default
 
     def narrowed(self, array: Array) -> Array:
         """The numbers as the language holds them."""
@@ -270,16 +278,30 @@ class Op:
             return self.ordered(operand, None)
         if isinstance(operand, Constant):
             return Constant(operand.array.reshape(shape))
-        plain = operand if has_free_order(operand) else self.ordered(operand, None)
+        plain = self._before_reshape(operand)
+        if plain.shape == shape:
+            return self.ordered(plain, None)
         sizes = ", ".join(map(str, shape))
         return self.emit(
             f"reshape({{0}}, [{sizes}])", plain,
             shape=shape, dtype=operand.dtype, element=operand.element,
         )  # fmt: skip
 
+    def _before_reshape(self, value: Value) -> Operand:
+        """The tensor whose elements these are, in the order that `reshape` sees."""
+        made = self.writer.made_by.get(value)
+        before = made.parts[0] if made and RESHAPE.fullmatch(made.text) else None
+        if isinstance(before, Value) and has_free_order(value):
+            return self._before_reshape(before)
+        return value if has_free_order(value) else self.ordered(value, None)
+
     def need_layer(self, name: str, text: str) -> None:
         """A layer that the standard ones do not have is written into the model."""
         self.writer.traced.layers[name] = text
+
+    def remark(self, text: str) -> None:
+        """What is said of all nodes that it is true of."""
+        self.writer.traced.remark(text, f"{self.kind} {self.node or self.name}")
 
     def note(self, text: str) -> None:
         if text not in self.writer.traced.notes:

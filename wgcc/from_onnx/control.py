@@ -1,75 +1,116 @@
-"""Graphs inside nodes: `If` with a known condition, `Loop` and `Scan` with known rounds."""
+"""Nodes with graphs inside: `If` with a known condition, `Loop` and `Scan` with known rounds.
+
+Loops become `scan`. Those whose rounds differ, and those that can be computed now, are written out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from wgcc.from_onnx.context import Op
-from wgcc.from_onnx.model_file import initialisers
+from wgcc.from_onnx.infer import element_of
+from wgcc.from_onnx.inner_graphs import Values, check_body, run_inner, sees_values
+from wgcc.from_onnx.loops import Rounds, as_scan
+from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rounds import FIRST_STATE, rounds_of
 from wgcc.from_onnx.rules.rule import axis_of
-from wgcc.from_onnx.values import Constant, Operand
+from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np
+from wgcc.schedule.limits import MAX_RUN
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.trace import Tracer
 
-# Every round is written out.
+# Of rounds that differ, so many are written out; of those that are computed now, more.
 MOST_ROUNDS = 64
-Values = dict[str, Operand]
-
-
-def run_inner(
-    tracer: Tracer, graph: Any, values: Values, given: Sequence[Operand]
-) -> list[Operand]:
-    """The outputs of an inner graph, which sees the values around it."""
-    inner = dict(values)
-    inner |= {name: Constant(array) for name, array in initialisers(graph).items()}
-    inner |= {port.name: item for port, item in zip(graph.input, given, strict=False)}
-    before = len(tracer.problems)
-    with tracer.names_of(graph.node, [port.name for port in graph.output], inner):
-        tracer.walk(graph.node, inner)
-    if len(tracer.problems) > before:
-        raise CannotImport("nodes of its inner graph cannot be imported")
-    missing = [port.name for port in graph.output if port.name not in inner]
-    if missing:
-        raise CannotImport(f"`{missing[0]}` of its inner graph is not computed")
-    return [inner[port.name] for port in graph.output]
+MOST_KNOWN_ROUNDS = 4096
+INT64 = 7
 
 
 def branch(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     condition = op.operand(0)
     if not isinstance(condition, Constant):
-        raise CannotImport("its condition is computed at run time")
+        return _both(tracer, op, values, condition)
     chosen = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
     return run_inner(tracer, op.attributes[chosen], values, ())
 
 
+def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Operand]:
+    """Both branches are computed, and one is chosen, if their results are alike."""
+    sides = [
+        run_inner(tracer, op.attributes[name], values, ())
+        for name in ("then_branch", "else_branch")
+    ]
+    found: list[Operand] = []
+    chosen = op.reshaped(condition, ())
+    for a, b in zip(*sides, strict=True):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            text = f"is computed at run time (`{condition.name}`), and its branches give"
+            raise CannotImport(
+                f"its condition {text} {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
+            )
+        parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
+        found.append(op.emit("where({0}, {1}, {2})", chosen, *parts, shape=a.shape, dtype=a.dtype))
+    op.remark("both branches are computed, and one is chosen")
+    return found
+
+
 def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
-    """A number of rounds that is known, or a condition that is known in each round."""
+    """A number of rounds that is known, or follows from what is known."""
     body = op.attributes["body"]
-    limit = int(op.constant(0, "number of rounds").reshape(-1)[0]) if op.has(0) else None
-    goes_on: Operand = op.operand(1) if op.has(1) else Constant(np.array(True))
     carried = [op.operand(place) for place in range(2, len(op.inputs))]
+    check_body(body, FIRST_STATE + len(carried), 1 + len(carried))
+    count = rounds_of(tracer, op, values, carried)
+    # Each round runs at least one kernel.
+    if count > MAX_RUN:
+        raise CannotImport(f"it has {count:,} rounds; at most {MAX_RUN:,} can be run")
+    going_on = Constant(np.array(True))
+
+    def unrolled() -> list[Operand]:
+        return _written_out(tracer, op, values, carried, count)
+
+    if count < 2 or not sees_values(body, values, carried):
+        return _bounded(count, MOST_KNOWN_ROUNDS, unrolled)
+    counter = Value("i32", (), (), "i", INT64)
+    over = f"0..{count}"
+    rounds = Rounds(body, carried, [over], [counter], count, [going_on], ignored=1)
+    return _scan_or(unrolled, tracer, op, values, rounds)
+
+
+def _bounded(
+    count: int, most: int, unrolled: Callable[[], list[Operand]], why: str = ""
+) -> list[Operand]:
+    if count > most:
+        raise CannotImport(f"it has {count} rounds; at most {most} are written out{why}")
+    return unrolled()
+
+
+def _scan_or(
+    unrolled: Callable[[], list[Operand]], tracer: Tracer, op: Op, values: Values, rounds: Rounds
+) -> list[Operand]:
+    try:
+        return as_scan(tracer, op, values, rounds)
+    except CannotImport as error:
+        found = _bounded(rounds.count, MOST_ROUNDS, unrolled, f", and no `scan`: {error.reason}")
+        name = op.node or op.name
+        op.note(f"{name}: {rounds.count} rounds are written out: {error.reason}")
+        return found
+
+
+def _written_out(
+    tracer: Tracer, op: Op, values: Values, carried: list[Operand], count: int
+) -> list[Operand]:
+    body = op.attributes["body"]
     stacks: list[list[Operand]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    done = 0
-    while (limit is None or done < limit) and _is_true(goes_on):
-        if done == MOST_ROUNDS:
-            raise CannotImport(f"it has more than {MOST_ROUNDS} rounds")
-        given = [Constant(np.array(done, np.int64)), goes_on, *carried]
-        goes_on, *found = run_inner(tracer, body, values, given)
+    for number in range(count):
+        given = [Constant(np.array(number, np.int64)), Constant(np.array(True)), *carried]
+        _, *found = run_inner(tracer, body, values, given)
         carried = found[: len(carried)]
         for stack, item in zip(stacks, found[len(carried) :], strict=True):
             stack.append(item)
-        done += 1
     return [*carried, *(stacked(op, items, 0) for items in stacks)]
-
-
-def _is_true(condition: Operand) -> bool:
-    if not isinstance(condition, Constant):
-        raise CannotImport("whether it goes on is computed at run time")
-    return bool(condition.array.reshape(-1)[0])
 
 
 def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
@@ -90,34 +131,51 @@ def stacked(op: Op, items: Sequence[Operand], axis: int) -> Operand:
 def scan(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     if op.opset < 9:
         return _scan8(tracer, op, values)
-    body, count = op.attributes["body"], int(op.attributes["num_scan_inputs"])
     operands = [op.operand(place) for place in range(len(op.inputs))]
-    states, sequences = operands[: len(operands) - count], operands[len(operands) - count :]
-    outputs = len(body.output) - len(states)
-    return _rounds(
+    states, sequences = _states_and_sequences(op, operands)
+    count, outputs = len(sequences), len(op.attributes["body"].output) - len(states)
+    return _over_sequences(
         tracer, op, values, states, sequences,
-        in_axes=list(op.attribute("scan_input_axes", [0] * count)),
-        backwards=list(op.attribute("scan_input_directions", [0] * count)),
-        out_axes=list(op.attribute("scan_output_axes", [0] * outputs)),
-        out_backwards=list(op.attribute("scan_output_directions", [0] * outputs)),
+        in_axes=_per_sequence(op, "scan_input_axes", count),
+        backwards=_per_sequence(op, "scan_input_directions", count),
+        out_axes=_per_sequence(op, "scan_output_axes", outputs),
+        out_backwards=_per_sequence(op, "scan_output_directions", outputs),
     )  # fmt: skip
+
+
+def _states_and_sequences(op: Op, operands: list[Operand]) -> tuple[list[Operand], list[Operand]]:
+    count = int(op.attribute("num_scan_inputs", 0))
+    if not 1 <= count <= len(operands):
+        raise CannotImport(f"num_scan_inputs is {count}, and it has {len(operands)} operands")
+    first = len(operands) - count
+    check_body(op.attributes["body"], len(operands), first)
+    return operands[:first], operands[first:]
+
+
+def _per_sequence(op: Op, name: str, count: int) -> list[int]:
+    """Axes or directions: one for each."""
+    found = [int(number) for number in op.attribute(name, [0] * count)]
+    if len(found) != count:
+        raise CannotImport(f"{name} has {len(found)} numbers for {count} sequences")
+    if name.endswith("directions") and not {*found} <= {0, 1}:
+        raise CannotImport(f"{name} is {found}; directions are 0 and 1")
+    return found
 
 
 def _scan8(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     """The first version had a batch in front of everything; one sample is enough here."""
-    count = int(op.attributes["num_scan_inputs"])
     operands = [op.operand(place) for place in range(1, len(op.inputs))]
-    if any(item.shape[0] != 1 for item in operands) or op.has(0):
+    if any(item.shape[:1] != (1,) for item in operands) or op.has(0):
         raise CannotImport("Scan of opset 8 with more than one sample")
     flat = [op.reshaped(item, item.shape[1:]) for item in operands]
-    states, sequences = flat[: len(flat) - count], flat[len(flat) - count :]
-    outputs = len(op.attributes["body"].output) - len(states)
-    found = _rounds(tracer, op, values, states, sequences, [0] * count, [0] * count,
-                    [0] * outputs, [0] * outputs)  # fmt: skip
+    states, sequences = _states_and_sequences(op, flat)
+    count, outputs = len(sequences), len(op.attributes["body"].output) - len(states)
+    found = _over_sequences(tracer, op, values, states, sequences, [0] * count, [0] * count,
+                            [0] * outputs, [0] * outputs)  # fmt: skip
     return [op.reshaped(item, (1, *item.shape)) for item in found]
 
 
-def _rounds(
+def _over_sequences(
     tracer: Tracer,
     op: Op,
     values: Values,
@@ -128,26 +186,82 @@ def _rounds(
     out_axes: list[int],
     out_backwards: list[int],
 ) -> list[Operand]:
+    """All of them along one axis, and in one direction: others are moved before and after."""
     body = op.attributes["body"]
-    axes = [axis_of(a, len(x.shape)) for a, x in zip(in_axes, sequences, strict=True)]
-    rounds = sequences[0].shape[axes[0]]
-    if rounds > MOST_ROUNDS:
-        raise CannotImport(f"it has {rounds} rounds; at most {MOST_ROUNDS} are written out")
-    stacks: list[list[Operand]] = [[] for _ in out_axes]
-    for number in range(rounds):
-        items = [
-            row(op, x, axis, rounds - 1 - number if turned else number)
-            for x, axis, turned in zip(sequences, axes, backwards, strict=True)
-        ]
-        found = run_inner(tracer, body, values, [*states, *items])
+    axes = [_axis(a, len(x.shape)) for a, x in zip(in_axes, sequences, strict=True)]
+    lengths = [x.shape[axis] for axis, x in zip(axes, sequences, strict=True)]
+    count = lengths[0]
+    if len(set(lengths)) > 1:
+        raise CannotImport(f"its sequences have different lengths: {lengths}")
+    common = axes[0] if {*axes, *out_axes} == {axes[0]} else 0
+    is_reversed = all(backwards)
+    over = [
+        _flipped(op, _moved(op, x, axis, common), common) if back and not is_reversed
+        else _moved(op, x, axis, common)
+        for x, axis, back in zip(sequences, axes, backwards, strict=True)
+    ]  # fmt: skip
+    ports = body.input[len(states) :]
+    items = [_item(x, common, port.name) for x, port in zip(over, ports, strict=True)]
+    options = (f", axis = {common}" if common else "") + (", reverse = true" if is_reversed else "")
+    rounds = Rounds(body, states, over, items, count, options=options, axis=common)
+    known = not sees_values(body, values, [*states, *sequences])
+
+    def unrolled() -> list[Operand]:
+        return _rows_written_out(tracer, op, values, rounds, is_reversed)
+
+    if count < 2 or known:
+        found = _bounded(count, MOST_KNOWN_ROUNDS, unrolled)
+    else:
+        found = _scan_or(unrolled, tracer, op, values, rounds)
+    results = []
+    for item, axis, back in zip(found[len(states) :], out_axes, out_backwards, strict=True):
+        wanted = _flipped(op, item, common) if bool(back) != is_reversed else item
+        results.append(_moved(op, wanted, common, _axis(axis, len(item.shape))))
+    return [*found[: len(states)], *results]
+
+
+def _axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise CannotImport(f"it runs along axis {axis} of a tensor with {rank} axes")
+    return axis_of(axis, rank)
+
+
+def _moved(op: Op, x: Operand, axis: int, place: int) -> Operand:
+    """With one axis at another place."""
+    if axis == place:
+        return x
+    axes = [other for other in range(len(x.shape)) if other != axis]
+    axes.insert(place, axis)
+    return op.transposed(x, axes)
+
+
+def _flipped(op: Op, x: Operand, axis: int) -> Operand:
+    if isinstance(x, Constant):
+        return Constant(np.flip(x.array, axis))
+    plain = op.ordered(x, None)
+    return op.emit(f"flip({{0}}, axis = {axis})", plain, shape=x.shape, dtype=x.dtype)
+
+
+def _item(x: Operand, axis: int, name: str) -> Value:
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return Value(x.dtype, shape, plain_order(shape), word(name), element_of(x))
+
+
+def _rows_written_out(
+    tracer: Tracer, op: Op, values: Values, rounds: Rounds, is_reversed: bool
+) -> list[Operand]:
+    states = list(rounds.states)
+    stacks: list[list[Operand]] = [[] for _ in range(len(rounds.graph.output) - len(states))]
+    for number in reversed(range(rounds.count)) if is_reversed else range(rounds.count):
+        items = [row(op, x, rounds.axis, number) for x in rounds.over if not isinstance(x, str)]
+        found = run_inner(tracer, rounds.graph, values, [*states, *items])
         states = found[: len(states)]
         for stack, item in zip(stacks, found[len(states) :], strict=True):
             stack.append(item)
-    results = []
-    for items, axis, turned in zip(stacks, out_axes, out_backwards, strict=True):
-        rank = len(items[0].shape) + 1
-        results.append(stacked(op, items[::-1] if turned else items, axis_of(axis, rank)))
-    return [*states, *results]
+    return [
+        *states,
+        *(stacked(op, items[::-1] if is_reversed else items, rounds.axis) for items in stacks),
+    ]
 
 
 def row(op: Op, x: Operand, axis: int, number: int) -> Operand:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.model_file import fix_sizes, read_model
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import NotImportable
 from wgcc.from_onnx.trace import trace
+from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Traced
 from wgcc.from_onnx.writing.model_text import Heading, write_model
 from wgcc.from_onnx.writing.text import Written
 from wgcc.from_onnx.writing.text import clean as clean_name
-from wgcc.from_onnx.writing.training import Training
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array
 from wgcc.paths import data_dir
@@ -32,12 +33,16 @@ class Converted:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a user asks of an import. `fixed`: inputs whose numbers are known."""
+    """What a user asks of an import.
+
+    `fixed`: inputs whose numbers are known. `classes`: other ones than those of the file.
+    """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     training: Training = field(default_factory=Training)
     keeps_batch_norm: bool = False
     fixed: Mapping[str, Array] = field(default_factory=dict)
+    classes: Classes | None = None
 
 
 def convert_file(path: Path, wishes: Wishes) -> Converted:
@@ -46,11 +51,15 @@ def convert_file(path: Path, wishes: Wishes) -> Converted:
 
 def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     """Raises `NotImportable` with all nodes that cannot be expressed."""
+    classes = wishes.classes
+    changed = change_classes(model, classes, wishes.training.output) if classes else None
     names = _size_names(model)
     given = fix_sizes(model, file, wishes.sizes)
     traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
     if problems:
         raise NotImportable(file, problems)
+    if classes and changed:
+        changed.check(traced.outputs[changed.output].shape, classes)
     ports = {clean_name(word(port.name)) for port in model.graph.input}
     clean = {key: f"{key}_size" if key in ports else key for key in given}
     heading = Heading(

@@ -10,7 +10,14 @@ from typing import Any
 
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
-from wgcc.from_onnx.compare import Difference, differences, own_inputs, random_inputs, run_onnx
+from wgcc.from_onnx.compare import (
+    Difference,
+    compared_numbers,
+    differences,
+    own_inputs,
+    random_inputs,
+    run_onnx,
+)
 from wgcc.from_onnx.convert import Converted
 from wgcc.lazy_numpy import Array, np
 
@@ -52,7 +59,7 @@ def build(path: Path, converted: Converted) -> Imported:
 
 
 def _compiled(path: Path, model: Path) -> Compiled:
-    """The user has not seen the text yet: its errors are told in one sentence."""
+    """The user has not seen the text yet: its errors are reported in one sentence."""
     try:
         return compile_file(model)
     except WgError as error:
@@ -73,11 +80,12 @@ def _saved(weights: Mapping[str, Array]) -> bytes:
 def _limits(converted: Converted, compiled: Compiled) -> dict[str, tuple[int, int]]:
     ranges = compiled.plan()["entries"]["predict"]["ranges"]
     names = converted.written.inputs
-    return {
+    known = {
         name: (ranges[own]["low"], ranges[own]["high"])
         for name, own in names.items()
         if own in ranges
     }
+    return compared_numbers(converted.traced) | known
 
 
 def _run(folder: Path, converted: Converted, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
@@ -103,7 +111,7 @@ def readme(file: str, converted: Converted, compared: list[Difference], runner: 
         for (name, own), value in zip(ports.items(), held.values(), strict=True)
     ]
     near = [f"| `{item.output}` | {item.largest:.3g} | {item.scale:.3g} |" for item in compared]
-    notes = [f"- {note}" for note in traced.notes]
+    notes = [f"- {note}" for note in traced.all_notes()]
     return "\n".join(
         [
             f"# {file}, imported",
@@ -125,7 +133,19 @@ def readme(file: str, converted: Converted, compared: list[Difference], runner: 
             "```bash",
             f"wgcc build {MODEL} --weights {WEIGHTS} -o {BUNDLE}/",
             f"wgcc verify {BUNDLE}/",
+            *_training_commands(converted),
             "```",
             "",
         ]
     )
+
+
+def _training_commands(converted: Converted) -> list[str]:
+    """Of a model with `entry train`: which arrays it takes, and the command."""
+    if "entry train(" not in converted.written.text:
+        return []
+    names = ", ".join([*converted.written.inputs.values(), "target"])
+    return [
+        f"# data.npz has the arrays {names}, with a row for each example",
+        f"wgcc train {BUNDLE}/ data.npz --held-out 0.2 --steps 200 --out trained.safetensors",
+    ]

@@ -145,11 +145,18 @@ def type_of(proto: Any, what: str) -> TensorType:
 
 def _onnx_type(item: Operand) -> Any:
     """As the language holds it, with integers as ONNX's shape rules want them."""
-    from onnx.helper import make_tensor_type_proto, np_dtype_to_tensor_dtype
+    from onnx.helper import make_tensor_type_proto
+
+    return make_tensor_type_proto(element_of(item), item.shape)
+
+
+def element_of(item: Operand) -> int:
+    """ONNX's number of the element type."""
+    from onnx.helper import np_dtype_to_tensor_dtype
 
     if isinstance(item, Value):
-        return make_tensor_type_proto(item.element or _ELEMENTS[item.dtype], item.shape)
-    return make_tensor_type_proto(np_dtype_to_tensor_dtype(item.array.dtype), item.shape)
+        return item.element or _ELEMENTS[item.dtype]
+    return int(np_dtype_to_tensor_dtype(item.array.dtype))
 
 
 _ELEMENTS = {"f32": 1, "u8": 2, "i8": 3, "i32": 7, "bool": 9, "u32": 12}

@@ -8,6 +8,12 @@ from wgcc.lazy_numpy import Array, np
 LARGEST = 3.4028234e38
 
 
+class Infinite(str):
+    """The text of the largest float, in place of infinity."""
+
+    __slots__ = ()
+
+
 def float_text(number: float) -> str:
     """The shortest text that is the same 32-bit number."""
     text = str(np.float32(number))
@@ -30,7 +36,10 @@ def number_text(array: Array) -> str:
     item = array.reshape(-1)[0]
     if array.dtype.kind == "b":
         return "true" if item else "false"
-    return float_text(float(item)) if array.dtype.kind not in "iu" else str(int(item))
+    if array.dtype.kind in "iu":
+        return str(int(item))
+    text = float_text(float(item))
+    return Infinite(text) if np.isinf(item) else text
 
 
 def list_text(array: Array) -> str:

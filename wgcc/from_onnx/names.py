@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import Any
 
 from wgcc.from_onnx.values import Scope
@@ -11,6 +13,7 @@ from wgcc.syntax.grammar import grammar
 
 # How PyTorch's exporter writes the modules that a node belongs to.
 TORCH_SCOPES = "pkg.torch.onnx.name_scopes"
+TORCH_NAMESPACE = "namespace"
 
 
 def one_line(text: str) -> str:
@@ -31,14 +34,49 @@ def is_keyword(name: str) -> bool:
     return name in grammar().keywords or name == "training"
 
 
-def scope_of(node: Any) -> Scope:
-    """The modules that a node belongs to, outermost first; `h.0` is a part of a list."""
-    for item in node.metadata_props:
-        if item.key == TORCH_SCOPES:
-            return _torch_scope(item.value)
+def scope_of(node: Any) -> Scope | None:
+    """The modules that a node belongs to, outermost first; `h.0` is a part of a list.
+
+    None if the file does not say.
+    """
+    held = {item.key: item.value for item in node.metadata_props}
+    if TORCH_SCOPES in held:
+        return _torch_scope(held[TORCH_SCOPES])
+    if TORCH_NAMESPACE in held:
+        return _torch_namespace(held[TORCH_NAMESPACE])
     path = node.name.partition(";")[0]
-    parts = path.strip("/").split("/")[:-1] if "/" in path else []
-    return split_modules(one_line(".".join(parts)))
+    if "/" not in path:
+        return None
+    return split_modules(one_line(".".join(path.strip("/").split("/")[:-1])))
+
+
+def scopes_of(nodes: Iterable[Any]) -> dict[str, Scope]:
+    """By first output. Nodes that rewriting has left without a scope are in that of their
+    neighbours: as far as the one before and the one behind agree."""
+    held = list(nodes)
+    own = [scope_of(node) for node in held]
+    behind: list[Scope] = []
+    for scope in reversed(own):
+        behind.append(scope if scope is not None else behind[-1] if behind else ())
+    found: dict[str, Scope] = {}
+    before: Scope = ()
+    for node, scope, after in zip(held, own, reversed(behind), strict=True):
+        before = before if scope is None else scope
+        here = _common(before, after) if scope is None else scope
+        found[next(filter(None, node.output), "")] = here
+    return found
+
+
+def _common(a: Scope, b: Scope) -> Scope:
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
+    return tuple(first for first, _ in alike)
+
+
+def _torch_namespace(text: str) -> Scope:
+    """`: Net/h.0: Block/h.0.attn: Attention/view: aten.view.default`"""
+    modules = [part.partition(":")[0].strip() for part in text.split("/")[:-1]]
+    last = next(filter(None, reversed(modules)), "")
+    return split_modules(one_line(last))
 
 
 def _torch_scope(text: str) -> Scope:

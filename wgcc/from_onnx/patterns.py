@@ -1,4 +1,4 @@
-"""Recognises what exporters have taken apart: a bias, GELU, layer norm, attention.
+"""Recognises what exporters have taken apart: a bias, GELU, softmax, layer norm, attention.
 
 A pattern is a chain of templates of statements, from the last to the first. What it replaces is
 not needed any more, and is left out of the model.
@@ -7,6 +7,7 @@ not needed any more, and is left out of the model.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from wgcc.from_onnx.context import Op
@@ -76,7 +77,9 @@ def scaled_conv(op: Op, x: object, factor: Array, shift: Array) -> Value | None:
 
 
 def number(part: Part | object) -> float | None:
-    """A number that a template was filled with."""
+    """A number that a template was filled with, or the only one of a parameter."""
+    if isinstance(part, Member) and "" in part.arrays and part.arrays[""].size == 1:
+        return float(part.arrays[""].reshape(()))
     if not isinstance(part, str):
         return None
     try:
@@ -113,11 +116,12 @@ def gelu(op: Op, a: object, b: object) -> Value | None:
     return None
 
 
-def _factors(op: Op, part: object) -> list[object]:
-    found = made_by(op, part, "{0} * {1}")
+def _factors(op: Op, part: object, depth: int = 4) -> list[object]:
+    """Of products of products; a number that is squared again and again has too many."""
+    found = made_by(op, part, "{0} * {1}") if depth else None
     if found is None:
         return [part.array if isinstance(part, Constant) else part] if part is not None else []
-    return [item for side in found.parts[:2] for item in _factors(op, side)]
+    return [item for side in found.parts[:2] for item in _factors(op, side, depth - 1)]
 
 
 def _is_erf_tail(op: Op, part: object, x: Value) -> bool:
@@ -185,6 +189,46 @@ def _cube_factor(op: Op, part: object, x: Value) -> bool:
         else:
             return False
     return count == 3 and math.isclose(numbers, 0.044715, rel_tol=1e-4)
+
+
+def softmax(op: Op, a: object, b: object) -> Value | None:
+    """exp(x - m) / sum(exp(x - m)), for any m that is the same along the axis of the sum."""
+    top = made_by(op, a, "exp({0})")
+    if top is None or not isinstance(a, Value) or a.order != tuple(range(len(a.order))):
+        return None
+    axis = _summed_axis(op, b, a)
+    x = top.parts[0]
+    if axis is None or not isinstance(x, Value):
+        return None
+    shifted = made_by(op, x, "{0} - {1}")
+    if shifted is not None and _is_same_along(shifted.parts[1], axis, len(a.shape)):
+        inner = shifted.parts[0]
+        if isinstance(inner, Value) and (inner.shape, inner.order) == (a.shape, a.order):
+            x = inner
+    extra = "" if axis == len(a.shape) - 1 else f", axis = {axis}"
+    return op.result(f"softmax({{0}}{extra})", x)
+
+
+def _summed_axis(op: Op, total: object, terms: Value) -> int | None:
+    """The axis along which this is the sum of all terms, as a quotient needs it."""
+    found = op.writer.made_by.get(total) if isinstance(total, Value) else None
+    if found is not None and found.text.startswith("reshape("):
+        inner = found.parts[0]
+        found = op.writer.made_by.get(inner) if isinstance(inner, Value) else None
+    if found is None or found.parts[0] is not terms or not isinstance(total, Value):
+        return None
+    match = re.fullmatch(r"sum\(\{0\}, axis = (\d+)(, keep = true)?\)", found.text)
+    if match is None:
+        return None
+    axis = int(match[1])
+    kept = (*terms.shape[:axis], 1, *terms.shape[axis + 1 :])
+    return axis if total.shape == kept else None
+
+
+def _is_same_along(part: Part, axis: int, rank: int) -> bool:
+    if isinstance(part, Value):
+        return len(part.shape) == rank and part.shape[axis] == 1
+    return number(part) is not None
 
 
 @dataclass(frozen=True, slots=True)

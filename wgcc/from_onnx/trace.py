@@ -13,15 +13,17 @@ from wgcc.from_onnx.context import Op, TensorType, Writer
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
 from wgcc.from_onnx.infer import Environment, output_types, type_of
+from wgcc.from_onnx.inner_graphs import count_uses
 from wgcc.from_onnx.model_file import initialisers
-from wgcc.from_onnx.names import one_line, scope_of, word
+from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.problems import CannotImport, Problem
-from wgcc.from_onnx.rules import RULES
-from wgcc.from_onnx.values import Constant, Operand, Traced, Value, plain_order
+from wgcc.from_onnx.rules import OWN_SHAPES, RULES
+from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
 MOST_STEPS = 100_000
+OTHER_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
 @dataclass(slots=True)
@@ -33,6 +35,11 @@ class Tracer:
     uses: Counter[str]
     problems: list[Problem] = field(default_factory=list)
     steps: int = 0
+    # How many inner graphs are around the nodes that are looked at.
+    depth: int = 0
+    scopes: Mapping[str, Scope] = field(default_factory=dict)
+    # The scope of a function, for the nodes that define it.
+    inherited: Scope | None = None
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -93,10 +100,11 @@ class Tracer:
     ) -> list[Operand | None]:
         if node.op_type in CONTROL and node.domain in ("", "ai.onnx"):
             return list(CONTROL[node.op_type](self, self.op(node, inputs, []), values))
-        rule = RULES.get((node.domain if node.domain != "ai.onnx" else "", node.op_type))
-        if rule is None:
+        key = (node.domain if node.domain != "ai.onnx" else "", node.op_type)
+        if key not in RULES:
             return self.expanded(node, inputs)
-        found = rule(self.op(node, inputs, output_types(self.environment, node, inputs)))
+        types = [] if key in OWN_SHAPES else output_types(self.environment, node, inputs)
+        found = RULES[key](self.op(node, inputs, types))
         return [found] if isinstance(found, Value | Constant) else [*found]
 
     def op(self, node: Any, inputs: list[Operand | None], types: list[TensorType]) -> Op:
@@ -109,11 +117,18 @@ class Tracer:
             attributes={name: _text(value) for name, value in attributes.items()},
             inputs=inputs,
             types=types,
-            scope=scope_of(node),
+            scope=self.scope(node),
             node=one_line(node.name),
             name=word(next(filter(None, node.output), node.op_type)),
             writer=self.writer,
+            names=[word(name) if name else "" for name in node.output],
         )
+
+    def scope(self, node: Any) -> Scope:
+        if self.inherited is not None:
+            return self.inherited
+        found = self.scopes.get(next(filter(None, node.output), ""))
+        return found if found is not None else scope_of(node) or ()
 
     def expanded(self, node: Any, inputs: list[Operand | None]) -> list[Operand | None]:
         """An operator without a rule of its own, by the operators that define it."""
@@ -122,10 +137,18 @@ class Tracer:
             raise CannotImport("there is no rule for this operator")
         known = zip(body.input, inputs, strict=False)
         values = {name: operand for name, operand in known if operand is not None}
-        with self.names_of(body.node, body.output, values):
-            for inner in body.node:
-                inner.name = node.name
-                self.step(inner, values)
+        outer, self.inherited = self.inherited, self.scope(node)
+        try:
+            with self.names_of(body.node, body.output, values):
+                for inner in body.node:
+                    inner.name = node.name
+                    self.step(inner, values)
+        except CannotImport:
+            if node.domain in ("", "ai.onnx"):
+                output_types(self.environment, node, inputs)  # whose reason says more
+            raise
+        finally:
+            self.inherited = outer
         return [values.get(name) for name in body.output]
 
     @contextmanager
@@ -134,6 +157,7 @@ class Tracer:
     ) -> Iterator[None]:
         """Inside an inner graph, whose names are its own; what it reads twice is shared."""
         outer, self.uses = self.uses, count_uses(nodes, outputs)
+        self.depth += 1
         for name, item in values.items():
             if isinstance(item, Constant) and item.source and self.uses[name] > 1:
                 self.writer.shared.add(item.source)
@@ -141,6 +165,7 @@ class Tracer:
             yield
         finally:
             self.uses = outer
+            self.depth -= 1
 
 
 _HELD = {
@@ -164,11 +189,11 @@ def trace(
     constants = initialisers(graph)
     uses = count_uses(graph.node, [port.name for port in graph.output])
     shared = {name for name in constants if uses[name] > 1}
-    tracer = Tracer(
-        Environment(model), Writer(traced, shared, keeps_batch_norm=keeps_batch_norm), uses
-    )
+    writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm)
+    tracer = Tracer(Environment(model), writer, uses, scopes=scopes_of(graph.node))
     values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
     values |= {name: Constant(array) for name, array in fixed.items()}
+    _note_wider_floats(traced, graph, constants)
     for port in graph.input:
         if port.name not in values:
             try:
@@ -192,20 +217,24 @@ def trace(
     return traced, tracer.problems
 
 
+def _note_wider_floats(traced: Traced, graph: Any, constants: Mapping[str, Array]) -> None:
+    """Floats of other sizes are f32 here; with fewer bits, the file rounds more."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    ports = {"inputs": graph.input, "outputs": graph.output}
+    kinds = [
+        (port.name, tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type), what)
+        for what, held in ports.items()
+        for port in held
+        if port.type.HasField("tensor_type") and port.name not in constants
+    ]
+    kinds += [(name, array.dtype, "weights") for name, array in constants.items()]
+    for name, kind, what in kinds:
+        if (short := OTHER_FLOATS.get(str(kind))) is not None:
+            traced.remark(f"{short} {what} become f32", one_line(name))
+            traced.narrow |= {short} - {"f64"}
+
+
 def _plain(tracer: Tracer, operand: Operand) -> Operand:
     op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
     return op.plain(0)
-
-
-def count_uses(nodes: Any, outputs: Iterable[str]) -> Counter[str]:
-    """How many nodes read each name; outputs, and what inner graphs read, count as several."""
-    uses = Counter(name for node in nodes for name in node.input)
-    for name in outputs:
-        uses[name] += 2
-    for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                inner = attribute.g
-                found = count_uses(inner.node, [port.name for port in inner.output])
-                uses.update(dict.fromkeys(found, 2))
-    return uses

@@ -6,7 +6,7 @@ when statements have been put into layers: a statement holds a template with pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -69,6 +69,8 @@ class Member:
     arrays: Mapping[str, Array]
     name: str
     source: str = ""
+    # Some of its numbers were infinite before they were stored as the largest floats.
+    is_infinite: bool = False
 
 
 Operand: TypeAlias = Value | Constant
@@ -87,6 +89,49 @@ class Statement:
     node: str
     # How outputs are unpacked: `{0}, ({1}, {2})`; one after the other without it.
     targets: str = ""
+    body: Body | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Body:
+    """A round of a loop. Its statement is a `scan`.
+
+    The parts of that statement are what states start as, and what the loop runs over; its outputs
+    the last states and stacked results, its text the options of `scan`. A round gets `states` and
+    `items`, and gives `after` and `results`.
+    """
+
+    statements: tuple[Statement, ...]
+    states: tuple[Value, ...]
+    items: tuple[Value, ...]
+    after: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+    @property
+    def given(self) -> tuple[Value, ...]:
+        return (*self.states, *self.items)
+
+    @property
+    def returned(self) -> tuple[Value, ...]:
+        return (*self.after, *self.results)
+
+
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """With those in bodies of loops."""
+    for statement in statements:
+        yield statement
+        if statement.body is not None:
+            yield from flat(statement.body.statements)
+
+
+def values_read(statement: Statement) -> Iterator[Value]:
+    """With what the rounds of a loop read from outside."""
+    own: set[Value] = set()
+    for item in flat([statement]):
+        own.update(item.body.given if item.body else ())
+        own.update(() if item is statement else item.outputs)
+    for item in flat([statement]):
+        yield from (part for part in item.parts if isinstance(part, Value) and part not in own)
 
 
 @dataclass(slots=True)
@@ -100,7 +145,27 @@ class Traced:
     outputs: dict[str, Value | Constant] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    # What is said of several nodes or tensors, with their names.
+    remarks: dict[str, dict[str, None]] = field(default_factory=dict)
+    # Floats of fewer bits that the file computes with.
+    narrow: set[str] = field(default_factory=set)
     layers: dict[str, str] = field(default_factory=dict)
+
+    def remark(self, text: str, name: str) -> None:
+        self.remarks.setdefault(text, {})[name] = None
+
+    def all_notes(self) -> list[str]:
+        return [*self.notes, *(f"{text}: {_listed(names)}" for text, names in self.remarks.items())]
+
+
+# More names than these are counted.
+MOST_NAMES = 12
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
+    return ", ".join(found[:MOST_NAMES]) + more
 
 
 _NARROWED = {

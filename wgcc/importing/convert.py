@@ -34,7 +34,7 @@ def _converted(pair: Pair, tensor: Tensor, array: Array) -> Array:
         text = f" cannot be {way}" if becomes is None else f", {way}, is {list(becomes)}"
         raise WgError(f"{pair.source} {list(shape)}{text}, but {pair.target} is {tensor.type}")
     result = np.ascontiguousarray(pair.transform.apply(array)).reshape(tensor.type.shape)
-    return _typed(pair, result, tensor.type.dtype)
+    return _typed(pair, pair.transform.in_order(result), tensor.type.dtype)
 
 
 def _typed(pair: Pair, array: Array, dtype: str) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from wgcc.importing.names import last_word, module_word
+from wgcc.importing.origin import Origin
 from wgcc.importing.transforms import AS_IS, HWIO, TRANSPOSED, Shape, Transform, same_but_ones
 from wgcc.importing.uses import (
     CONVOLUTION,
@@ -29,6 +30,8 @@ from wgcc.importing.uses import (
 
 # The order of the axes that are not of size 1: the axis of the source that comes first, second, …
 Order = tuple[int, ...]
+# What each axis of the source means.
+Roles = tuple[str, ...]
 
 TORCH, OWN = "torch", "own"
 # No parameter has more; trying 720 orders is fast.
@@ -73,9 +76,8 @@ class Question:
 class Layouts:
     """Answers questions about one file, using what its other tensors show."""
 
-    def __init__(self, questions: Iterable[Question], own_file: bool) -> None:
-        """`own_file`: it was saved by wgcc, so that it stores everything as models use it."""
-        self._own_file = own_file
+    def __init__(self, questions: Iterable[Question], origin: Origin) -> None:
+        self._origin = origin
         # By rank, and by rank and the last word of the module.
         self._stored: dict[tuple[int, str], set[str]] = {}
         for question in questions:
@@ -86,7 +88,10 @@ class Layouts:
     def answer(self, question: Question) -> Layout:
         orders, use = _orders(question), question.use
         own = [order for order in orders if list(order) == sorted(order)]
-        if own and (self._own_file or len(own[0]) < 2 or use.operation in (PLAIN, LOOKUP)):
+        as_keras = self._origin.keras or question.source in self._origin.inputs_first
+        if as_keras and len(found := _as_keras(question, orders)) == 1:
+            return _layout(question, found)
+        if own and (self._origin.own or len(own[0]) < 2 or use.operation in (PLAIN, LOOKUP)):
             return _layout(question, own)
         if use.operation in (PLAIN, LOOKUP) or use.both_ways or STACK in use.axes:
             return _layout(question, orders, reason=BOTH_WAYS if use.both_ways else "")
@@ -136,22 +141,36 @@ def _orders(question: Question) -> list[Order]:
 def _conventional(question: Question, orders: list[Order]) -> list[Order]:
     """Orders that map outputs to outputs and inputs to inputs; kernel axes may be inputs, too."""
     if question.use.operation == TRANSPOSED_CONVOLUTION:
-        return _matching(question, orders, (INPUT, OUTPUT), {})
+        return _matching(question, orders, _torch(question, (INPUT, OUTPUT)), {})
     if question.use.operation == PRODUCT and _wanted_roles(question).count(OUTPUT) > 1:
         # Each input gives a patch of outputs: a transposed convolution.
-        return _matching(question, orders, (INPUT, OUTPUT), {OUTPUT: {OUTPUT, KERNEL}})
-    strict = _matching(question, orders, (OUTPUT, INPUT), {})
-    return strict or _matching(question, orders, (OUTPUT, INPUT), {INPUT: {INPUT, KERNEL}})
+        stored = _torch(question, (INPUT, OUTPUT))
+        return _matching(question, orders, stored, {OUTPUT: {OUTPUT, KERNEL}})
+    stored = _torch(question, (OUTPUT, INPUT))
+    strict = _matching(question, orders, stored, {})
+    return strict or _matching(question, orders, stored, {INPUT: {INPUT, KERNEL}})
+
+
+def _torch(question: Question, first: tuple[str, str]) -> Roles:
+    return (*first, *(KERNEL,) * (len(question.shape) - 2))
+
+
+def _as_keras(question: Question, orders: list[Order]) -> list[Order]:
+    """[kernel …, inputs, outputs], transposed convolutions [kernel …, outputs, inputs]."""
+    if question.use.operation in (PLAIN, LOOKUP) or len(question.shape) < 2:
+        return []
+    is_transposed = question.use.operation == TRANSPOSED_CONVOLUTION
+    ends = (OUTPUT, INPUT) if is_transposed else (INPUT, OUTPUT)
+    stored = (*(KERNEL,) * (len(question.shape) - 2), *ends)
+    strict = _matching(question, orders, stored, {})
+    return strict or _matching(question, orders, stored, {INPUT: {INPUT, KERNEL}})
 
 
 def _matching(
-    question: Question,
-    orders: list[Order],
-    first: tuple[str, str],
-    allowed: dict[str, set[str]],
+    question: Question, orders: list[Order], stored: Roles, allowed: dict[str, set[str]]
 ) -> list[Order]:
     """Orders that keep the kernel axes in order and give each axis a role it may have."""
-    stored = (*first, *(KERNEL,) * (len(question.shape) - 2))
+    kernel = {axis for axis, role in enumerate(stored) if role == KERNEL}
     if question.use.operation == CONVOLUTION:
         allowed = {}
     pairs = _wanted_roles(question)
@@ -162,7 +181,7 @@ def _matching(
             role is None or stored[axis] in allowed.get(role, {role})
             for axis, role in zip(order, pairs, strict=True)
         )
-        and [axis for axis in order if axis > 1] == sorted(axis for axis in order if axis > 1)
+        and [axis for axis in order if axis in kernel] == sorted(kernel.intersection(order))
     ]
 
 
@@ -188,7 +207,8 @@ def _convolution(question: Question, layout: Layout) -> Layout:
 def _transposed_convolution(question: Question, orders: list[Order]) -> tuple[Transform, ...]:
     """[inputs, outputs, kernel …]; the kernel is flipped unless the model reorders it."""
     each_alone = INPUT not in _wanted_roles(question)
-    found = _matching(question, orders, (OUTPUT if each_alone else INPUT, OUTPUT), {})
+    stored = _torch(question, (OUTPUT if each_alone else INPUT, OUTPUT))
+    found = _matching(question, orders, stored, {})
     flipped = question.use.direct
     return tuple(Transform(_axes(question, order), flipped=flipped) for order in found)
 

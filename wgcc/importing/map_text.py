@@ -27,17 +27,19 @@ def map_text(proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[
     rows |= {item.target: _undecided_row(item, targets) for item in proposal.undecided}
     lines = _aligned([rows[name] for name in targets if name in rows])
     lines += [
-        f"{name}  # {_shape(targets[name])} keeps its initial values" for name in proposal.kept
+        f"{name}  # {shape_text(targets[name])} keeps its initial values" for name in proposal.kept
     ]
     for name, hint in proposal.missing.items():
-        lines.append(f"# not found: {name} {_shape(targets[name])}" + (f"; {hint}" if hint else ""))
-    lines += [f"# not used: {name} {_shape(sources[name])}" for name in proposal.unused]
+        lines.append(
+            f"# not found: {name} {shape_text(targets[name])}" + (f"; {hint}" if hint else "")
+        )
+    lines += [f"# not used: {name} {shape_text(sources[name])}" for name in proposal.unused]
     if idle := proposal.idle:
         rule = f"`{idle[0]} <- {idle[0]}`"
         lines.append(
             f"# not filled: {listing(idle)}, state that the file has, too (to fill: {rule})"
         )
-    return "\n".join(lines + _assumptions(proposal))
+    return "\n".join(lines + assumptions(proposal))
 
 
 def read_map(
@@ -62,7 +64,7 @@ def read_map(
             else:
                 name = _filled(source, parts, where)
                 if name not in there:
-                    raise WgError(f"{where}: the file has no tensor {name}{_near(name, there)}")
+                    raise WgError(f"{where}: the file has no tensor {name}{near(name, there)}")
                 found[target] = name, read_transform(changes, where)
     return found
 
@@ -70,7 +72,7 @@ def read_map(
 def _pair_row(
     pair: Pair, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
 ) -> tuple[str, str, str]:
-    shapes = f"{_shape(sources[pair.source])} -> {_shape(targets[pair.target])}"
+    shapes = f"{shape_text(sources[pair.source])} -> {shape_text(targets[pair.target])}"
     return pair.target, right_side(pair.source, pair.transform), shapes + _FOUND.get(pair.found, "")
 
 
@@ -83,7 +85,11 @@ def _undecided_row(item: Undecided, targets: Mapping[str, Shape]) -> tuple[str, 
         for source, way in item.choices
     ]
     right = f"{names[0]}, {UNKNOWN}" if only_layout else UNKNOWN
-    return item.target, right, f"{_shape(targets[item.target])}: {' | '.join(shown)}; {item.reason}"
+    return (
+        item.target,
+        right,
+        f"{shape_text(targets[item.target])}: {' | '.join(shown)}; {item.reason}",
+    )
 
 
 def right_side(source: str, transform: Transform) -> str:
@@ -91,7 +97,7 @@ def right_side(source: str, transform: Transform) -> str:
     return f"{source}, {changes}" if changes else source
 
 
-def _assumptions(proposal: Proposal) -> list[str]:
+def assumptions(proposal: Proposal) -> list[str]:
     by_text: dict[str, list[str]] = {}
     for pair in proposal.pairs:
         if pair.assumed:
@@ -110,7 +116,7 @@ def _matching(pattern: str, names: list[str], where: str) -> list[tuple[str, lis
     regex = re.compile(re.escape(pattern).replace(r"\*", "([^.]+)"))
     found = [(name, list(m.groups())) for name in names if (m := regex.fullmatch(name))]
     if not found:
-        raise WgError(f"{where}: the model has no parameter {pattern}{_near(pattern, names)}")
+        raise WgError(f"{where}: the model has no parameter {pattern}{near(pattern, names)}")
     return found
 
 
@@ -122,12 +128,13 @@ def _filled(pattern: str, parts: list[str], where: str) -> str:
     return pattern
 
 
-def _near(name: str, names: Iterable[str]) -> str:
+def near(name: str, names: Iterable[str]) -> str:
+    """A name that may have been meant."""
     near = did_you_mean(name, names)
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _shape(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 

@@ -54,6 +54,7 @@ _SPELLINGS = (
     (r"wpe|embed_positions?|pos(?:ition(?:al)?)?_(?:emb[a-z]*|enc[a-z]*)|positions?", "pos"),
     (r"wte|embed_tokens?|(?:tok|token|word)_emb[a-z]*|emb|embed|embeddings?|tokens?|vocab", "tok"),
     # Attention.
+    (r"multi_head_attention|grouped_query_attention", "attn"),
     (r"self_attn|self_attention|attention|multi_?head_attn|mha", "attn"),
     (r"attn\.self", "attn"),
     (r"attn\.in_proj", "attn.qkv"),
@@ -133,6 +134,11 @@ def module_path(name: str) -> str:
 def last_word(name: str) -> str:
     """`fc.weight_1` → `weight_1`"""
     return name.rpartition(".")[2]
+
+
+def is_cell(name: str) -> bool:
+    """A parameter of the standard recurrent layers, whose gates are in PyTorch's order."""
+    return last_word(name) in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 def module_word(name: str) -> str:

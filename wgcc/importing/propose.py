@@ -14,11 +14,14 @@ from math import prod
 from wgcc.importing.layout import OWN, TORCH, Layouts, Question
 from wgcc.importing.matching import NAME, Matching, fits
 from wgcc.importing.modules import Module, Part, modules, thirds
-from wgcc.importing.names import STATISTICS, in_order, last_word, read_name, worth_reading
-from wgcc.importing.transforms import Shape, Transform
+from wgcc.importing.names import STATISTICS, in_order, is_cell, last_word, read_name, worth_reading
+from wgcc.importing.origin import Origin
+from wgcc.importing.transforms import GATES, Shape, Transform
 from wgcc.importing.uses import PLAIN, Use
 
 RULE = "rule"
+GATES_ASSUMED = "the model's gates are in PyTorch's order (ifgo of an LSTM, rzn of a GRU)"
+ROPE_ASSUMED = "the model's `rope` turns halves of a head, as the standard one does"
 # How many choices are shown.
 _SHOWN = 4
 
@@ -82,10 +85,13 @@ class Model:
 
 
 def propose(
-    model: Model, sources: Mapping[str, Shape], rules: Rules | None = None, own_file: bool = False
+    model: Model,
+    sources: Mapping[str, Shape],
+    rules: Rules | None = None,
+    origin: Origin | None = None,
 ) -> Proposal:
-    """`sources` are the shapes of the file's tensors; `own_file`: it was saved by wgcc."""
-    return _Proposer(model, sources, rules or {}, own_file).proposal()
+    """`sources` are the shapes of the file's tensors."""
+    return _Proposer(model, sources, rules or {}, origin or Origin()).proposal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,9 @@ class _Found:
 
 class _Proposer:
     def __init__(
-        self, model: Model, sources: Mapping[str, Shape], rules: Rules, own_file: bool
+        self, model: Model, sources: Mapping[str, Shape], rules: Rules, origin: Origin
     ) -> None:
-        self._model, self._rules, self._own_file = model, rules, own_file
+        self._model, self._rules, self._origin = model, rules, origin
         self._sources = {name: sources[name] for name in worth_reading(sources)}
         self._all_sources, self._shapes = sources, model.shapes
         statistics = {
@@ -121,7 +127,7 @@ class _Proposer:
         rules = {name: rule for name, rule in self._rules.items() if rule is not None}
         ruled = {name: self._ruled_question(name, *rule) for name, rule in rules.items()}
         questions = [*map(self._question, found), *(q for q in ruled.values() if q)]
-        layouts = Layouts(questions, self._own_file)
+        layouts = Layouts(questions, self._origin)
         for item in found:
             self._lay_out(result, layouts, item)
         for name, rule in rules.items():
@@ -187,13 +193,24 @@ class _Proposer:
     def _lay_out(self, result: Proposal, layouts: Layouts, item: _Found) -> None:
         question, cut = self._question(item), item.source.cut
         layout = layouts.answer(question)
-        ways = [replace(way, rows=cut.rows, columns=cut.columns) for way in layout.choices]
         source, target = question.source, question.target
+        gates, rope = self._gates(source), self._origin.rope.get(source, 0)
+        ways = [
+            replace(way, rows=cut.rows, columns=cut.columns, gates=gates, rope=rope)
+            for way in layout.choices
+        ]
+        other = GATES_ASSUMED if gates and not is_cell(target) else ROPE_ASSUMED if rope else ""
+        assumed = "; ".join(filter(None, (layout.assumed, other)))
         if len(ways) == 1:
-            result.pairs.append(Pair(target, source, ways[0], item.found, layout.assumed))
+            result.pairs.append(Pair(target, source, ways[0], item.found, assumed))
         else:
             choices = tuple((source, way) for way in ways[:_SHOWN])
             result.undecided.append(Undecided(target, choices, layout.reason))
+
+    def _gates(self, source: str) -> str:
+        """The order of the source's gates, if it is another than that of wgcc."""
+        gates = self._origin.gates.get(source, "")
+        return "" if gates in GATES else gates
 
     def _question(self, item: _Found) -> Question:
         target, source = item.target, item.source
@@ -204,7 +221,7 @@ class _Proposer:
 
     def _ruled_question(self, target: str, source: str, way: Transform) -> Question | None:
         """Asks how the part of the source that a rule selects is usually stored, if it can be."""
-        cut = replace(way, axes=(), flipped=False, reshaped=False)
+        cut = replace(way, axes=(), flipped=False, reshaped=False, gates="", rope=0)
         shape, wanted = cut.shape(self._all_sources[source]), self._shapes[target]
         if shape is None or way.reshaped or not way.fits(self._all_sources[source], wanted):
             return None
@@ -224,7 +241,7 @@ class _Proposer:
 
 def _ruled(target: str, source: str, way: Transform, usual: tuple[Transform, ...]) -> Pair:
     """The pair of a rule, with a note if the rule is not what is usual."""
-    if len(usual) != 1 or usual[0] == replace(way, rows=None, columns=None):
+    if len(usual) != 1 or usual[0] == replace(way, rows=None, columns=None, gates="", rope=0):
         return Pair(target, source, way, RULE)
     expected = usual[0].text() or "stored as it is used"
     return Pair(target, source, way, RULE, f"as the rule says, though usually {expected}")

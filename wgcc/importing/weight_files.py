@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
+from wgcc.importing.llama2c import is_llama2c, read_llama2c
+from wgcc.importing.origin import Origin, Weights
 from wgcc.lazy_numpy import Array, np
 
 # Pickled objects of PyTorch: only its own safe reader opens them.
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
+KERAS = (".h5", ".hdf5", ".keras")
+NAME_OF_META = re.compile(r"(?:.*\.)?layers\.\d+\.attention\.wq\.weight")
+AS_META = (
+    "the names are those of Meta's Llama, whose rotary positions turn neighbours: if the model "
+    "uses `rope`, give queries and keys `rope HEADS` in a map (--map)"
+)
 # Where checkpoints of trainings keep the parameters.
 INNER = ("state_dict", "model_state_dict", "model")
 
 
-def read_weights(path: Path) -> tuple[dict[str, Array], Mapping[str, Any]]:
-    """Arrays by name, and the facts of a checkpoint if wgcc saved it."""
+def read_weights(path: Path) -> Weights:
     kind = path.suffix.lower()
     if kind == ".npz":
-        return _npz(path), {}
+        return _with_note(_npz(path))
+    if kind in KERAS:
+        from wgcc.importing.keras_weights import read_keras
+
+        return read_keras(path)
+    if kind == ".bin" and is_llama2c(path):
+        return read_llama2c(path)
     if kind in PICKLES:
-        return _pickle(path), {}
+        return _with_note(_pickle(path))
     from wgcc_runtime.weights import load_weights
 
-    return load_weights(path)
+    arrays, facts = load_weights(path)
+    return Weights(arrays, Origin(own=True)) if facts else _with_note(arrays)
+
+
+def _with_note(arrays: dict[str, Array]) -> Weights:
+    """Files with Meta's names do not say how many heads there are."""
+    of_meta = any(NAME_OF_META.fullmatch(name) for name in arrays)
+    return Weights(arrays, Origin(notes=(AS_META,) if of_meta else ()))
 
 
 def _npz(path: Path) -> dict[str, Array]:

@@ -16,6 +16,7 @@ from wgcc.from_onnx.rules import (
     scatter,
     shapes,
     signals,
+    updates,
 )
 from wgcc.from_onnx.rules.rule import Rule
 
@@ -28,3 +29,11 @@ _FAMILIES = (
 RULES: dict[tuple[str, str], Rule] = {
     ("", name): rule for family in _FAMILIES for name, rule in family.RULES.items()
 }
+RULES |= {("ai.onnx.preview.training", name): rule for name, rule in updates.RULES.items()}
+RULES |= {("ai.onnx.ml", name): rule for name, rule in positions.CLASSIC_RULES.items()}
+# Rules that find out the shapes of their results themselves: ONNX's own do not.
+OWN_SHAPES = {
+    *(("ai.onnx.preview.training", name) for name in updates.RULES),
+    *(("ai.onnx.ml", name) for name in positions.CLASSIC_RULES),
+    ("", "Compress"), ("", "OptionalGetElement"), ("", "MaxUnpool"), ("", "Slice"),
+}  # fmt: skip

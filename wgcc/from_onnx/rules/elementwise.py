@@ -117,8 +117,8 @@ def _mask_factor(op: Op, item: Operand) -> Operand:
         return item
     if abs(float(item.array.reshape(-1)[0])) < MASK_LIMIT:
         return item
-    op.note("a mask of -3.4e38 is written as -1e30, which does as well and cannot overflow")
-    return Constant(np.sign(item.array) * np.float32(1e30))
+    op.note("a mask of -3.4e38 is written as -1e29, which does as well and cannot overflow")
+    return Constant(np.sign(item.array) * np.float32(1e29))
 
 
 def _number_or(item: Operand) -> object:
@@ -139,7 +139,7 @@ def divide(op: Op) -> Operand:
     """Whole numbers: ONNX drops the fraction, the language rounds down."""
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        return broadcast(op, "{0} / {1}", [a, b])
+        return patterns.softmax(op, a, b) or broadcast(op, "{0} / {1}", [a, b])
     if op.type.dtype in ("u8", "u32") or _is_known_positive(a):
         return broadcast(op, "{0} / {1}", [a, b])
     a_, b_ = ("i32({0})", "i32({1})") if op.type.dtype == "i8" else ("{0}", "{1}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
@@ -166,19 +167,20 @@ def max_pool(op: Op) -> Operand | list[Operand | None]:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = windows(op, kernel, x.shape[2:])
-    wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
+    found = pool_windows(op, kernel, x.shape[2:])
     order = channels_last_order(rank)
-    text = f"max_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}"
     if x.dtype != "f32":
-        if len(op.types) > 1 or x.shape != wide:
-            raise CannotImport(f"it pools {x.dtype}, with indices or uneven padding")
-        whole = text.replace("{0}", "f32({0})")
-        return op.result(f"{x.dtype}({whole}))", x, order=order)
+        x = op.emit("f32({0})", x, shape=x.shape, dtype="f32", order=order)
+    wide, (x, options) = x.shape, _pool_options(op, x, found, kernel, LOWEST)
+    text = f"max_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}"
+    if op.type.dtype != "f32":
+        if len(op.types) > 1:
+            raise CannotImport(f"it pools {op.type.dtype}, and its indices are used")
+        return op.result(f"{op.type.dtype}({text}))", x, order=order)
     if len(op.types) == 1:
         return op.result(f"{text})", x, order=order)
-    if x.shape != wide or op.attribute("storage_order", 0):
-        raise CannotImport("its indices are used, with uneven padding or in columns")
+    if x.shape != wide:
+        raise CannotImport("its indices are used, with uneven padding")
     return _with_indices(op, f"{text}, return_indices = true)", x, order)
 
 
@@ -192,8 +194,14 @@ def _with_indices(op: Op, text: str, x: Operand, order: Shape) -> list[Operand |
     shape = (samples, *(1,) * (len(x.shape) - 2), channels)
     offsets = op.parameter_of((base * size).reshape(shape), "offsets")
     found = values[1]
-    places = op.emit("{0} + {1}", found, offsets, shape=found.shape, dtype="i32", order=order,
-                     element=found.element)  # fmt: skip
+    place = "{0}"
+    if op.attribute("storage_order", 0):
+        height, width = (x.shape[2], x.shape[3]) if len(x.shape) == 4 else (1, size)
+        place = f"{{0}} % {width} * {height} + {{0}} / {width}"
+    places = op.emit(
+        f"{place} + {{1}}", found, offsets, shape=found.shape, dtype="i32", order=order,
+        element=found.element,
+    )  # fmt: skip
     return [values[0], places]
 
 
@@ -202,20 +210,58 @@ def _check_rank(rank: int) -> None:
         raise CannotImport(f"it pools {rank - 2} axes; the language has 1 to 3")
 
 
+def pool_windows(
+    op: Op, kernel: list[int], spatial: Shape, may_ceil: bool = True
+) -> dict[str, list[int]]:
+    """`ceil`: `ceil_mode` of the language is meant; `beyond`: how far windows reach behind an axis.
+
+    ONNX's rules for shapes count windows of `ceil_mode` that begin in the padding, and onnxruntime
+    leaves them out, as PyTorch does.
+    """
+    found = windows(op, kernel, spatial)
+    found |= {"beyond": found["after"], "ceil": []}
+    if not op.attribute("ceil_mode", 0):
+        return found
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, found["dilations"], strict=True)]
+    counts = _ceil_counts(found, reach, spatial)
+    op.types = [replace(held, shape=(*held.shape[:2], *counts)) for held in op.types]
+    if may_ceil and _is_even(found, kernel):
+        return {**found, "ceil": [1]}
+    sides = zip(counts, found["strides"], reach, spatial, found["before"], strict=True)
+    ends = [(n - 1) * stride + last - size - before for n, stride, last, size, before in sides]
+    beyond = [max(end, after) for end, after in zip(ends, found["after"], strict=True)]
+    return {**found, "beyond": beyond}
+
+
+def _ceil_counts(found: dict[str, list[int]], reach: list[int], spatial: Shape) -> list[int]:
+    counts = []
+    for axis, size in enumerate(spatial):
+        stride, before = found["strides"][axis], found["before"][axis]
+        whole = size + before + found["after"][axis]
+        count = -(-(whole - reach[axis]) // stride) + 1
+        counts.append(count - ((count - 1) * stride >= size + before))
+    return counts
+
+
+def _is_even(found: dict[str, list[int]], kernel: list[int]) -> bool:
+    """Padding that the language's pooling has as an option."""
+    halves = [size // 2 for size in kernel]
+    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
+    return fits and found["before"] == found["after"] == found.get("beyond", found["after"])
+
+
 def _pool_options(
     op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], value: str
 ) -> tuple[Operand, str]:
     """Uneven padding, and padding of more than half a window, is done before."""
-    halves = [size // 2 for size in kernel]
-    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
-    if found["before"] != found["after"] or not fits:
+    if not _is_even(found, kernel):
         pairs = {
             axis + 2: pair
-            for axis, pair in enumerate(zip(found["before"], found["after"], strict=True))
+            for axis, pair in enumerate(zip(found["before"], found["beyond"], strict=True))
         }
         x, found = padded(op, x, pairs, "constant", value), {**found, "before": [0]}
     extra = _options(pad=tuple_text(found["before"]), dilation=tuple_text(found["dilations"]))
-    if op.attribute("ceil_mode", 0):
+    if found["ceil"]:
         extra.append("ceil_mode = true")
     return x, ", ".join([f"stride = {tuple_text(found['strides'])}", *extra])
 
@@ -225,33 +271,38 @@ def average_pool(op: Op) -> Operand:
     rank = len(x.shape)
     _check_rank(rank)
     kernel = list(op.attribute("kernel_shape"))
-    found = windows(op, kernel, x.shape[2:])
+    found = pool_windows(op, kernel, x.shape[2:])
     counted = bool(op.attribute("count_include_pad", 0))
     order = channels_last_order(rank)
-    halves = [size // 2 for size in kernel]
-    fits = all(pad <= half for pad, half in zip(found["before"], halves, strict=True))
-    if found["before"] == found["after"] and fits:
+    if _is_even(found, kernel):
         x, options = _pool_options(op, x, found, kernel, "0.0")
         flag = "" if counted or not any(found["before"]) else ", count_include_pad = false"
         text = f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options}{flag})"
         return op.result(text, x, order=order)
-    if not counted:
-        return _uneven_average(op, x, found, kernel)
+    if not counted or found["beyond"] != found["after"]:
+        return _uneven_average(op, x, found, kernel, counted)
     x, options = _pool_options(op, x, found, kernel, "0.0")
     return op.result(f"avg_pool{rank - 2}d({{0}}, {tuple_text(kernel)}, {options})", x, order=order)
 
 
-def _uneven_average(op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int]) -> Operand:
-    """The mean over the elements that are there: a sum divided by their number."""
+def _uneven_average(
+    op: Op, x: Operand, found: dict[str, list[int]], kernel: list[int], counted: bool
+) -> Operand:
+    """The mean over the elements that are there: a sum divided by their number.
+
+    Padding counts as such elements if asked, but never what `ceil_mode` adds to it.
+    """
     rank = len(x.shape)
     order = channels_last_order(rank)
-    if op.attribute("ceil_mode", 0):
-        raise CannotImport("uneven padding with ceil_mode")
     x, options = _pool_options(op, x, found, kernel, "0.0")
     counts = np.ones((1,), np.float32)
     for axis, size in enumerate(op.operand(0).shape[2:]):
-        there = np.zeros(size + found["before"][axis] + found["after"][axis])
-        there[found["before"][axis] : found["before"][axis] + size] = 1
+        before = found["before"][axis]
+        there = np.zeros(size + before + found["beyond"][axis])
+        there[before : before + size] = 1
+        there[: before + size + found["after"][axis]] += counted * (
+            there[: before + size + found["after"][axis]] == 0
+        )
         reach = np.arange(kernel[axis]) * found["dilations"][axis]
         starts = np.arange(op.type.shape[axis + 2]) * found["strides"][axis]
         along = there[starts[:, None] + reach].sum(1)
@@ -266,7 +317,8 @@ def lp_pool(op: Op) -> Operand:
     rank = len(x.shape)
     _check_rank(rank)
     kernel, p = list(op.attribute("kernel_shape")), int(op.attribute("p", 2))
-    found = windows(op, kernel, x.shape[2:])
+    # A mean over a window that `ceil_mode` cuts off is one over fewer elements.
+    found = pool_windows(op, kernel, x.shape[2:], may_ceil=False)
     x, options = _pool_options(op, x, found, kernel, "0.0")
     power = f"abs({{0}}) ** {float(p)}"
     total = (

@@ -2,24 +2,81 @@
 
 from __future__ import annotations
 
-from wgcc.from_onnx.context import Op
+import re
+
+from wgcc.from_onnx.context import RESHAPE, Op
+from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axis_of
-from wgcc.from_onnx.values import Constant, Member, Operand, Value
+from wgcc.from_onnx.values import Constant, Member, Operand, Part, Value
 from wgcc.lazy_numpy import np
 
+# One whole number, as a number or as a list.
+NUMBER = re.compile(r"(?:i32\(\[)?(\d+)(?:\]\))?")
 
-def from_the_front(op: Op, ids: Operand, size: int) -> Operand:
-    """Ids that count from the end count from the front."""
+
+def from_the_front(op: Op, ids: Operand, size: int, below: int = 0) -> Operand:
+    """Ids that count from the end, those `below` a number, count from the front."""
     if isinstance(ids, Constant):
         array = ids.array.astype(np.int64)
-        return Constant(np.where(array < 0, array + size, array))
+        return Constant(np.where(array < below, array + size, array))
     if ids.dtype not in ("i32", "u32"):
         ids = op.emit("i32({0})", ids, shape=ids.shape, dtype="i32")
     if ids.dtype == "u32":
         return ids
-    text = f"where({{0}} < 0, {{0}} + {size}, {{0}})"
+    text = f"where({{0}} < {below}, {{0}} + {size}, {{0}})"
     return op.emit(text, ids, shape=ids.shape, dtype="i32", name=ids.name)
+
+
+def window(op: Op) -> Operand:
+    """`x[i : i + n]` with an i that is found at run time, and an n that is known."""
+    x, start = op.plain(0), _before_views(op, op.operand(1))
+    axes = op.numbers(3, "axes") if op.has(3) else [0]
+    steps = op.numbers(4, "steps") if op.has(4) else [1]
+    length = _known_distance(op, start, op.operand(2))
+    if length is None or len(axes) != 1 or steps != [1]:
+        name = op.names[0] if op.names else op.name
+        raise CannotImport(f"the shape of its output `{name}` depends on data")
+    axis = axis_of(axes[0], len(x.shape))
+    if not 1 <= length <= x.shape[axis]:
+        raise CannotImport(f"it takes {length} of {x.shape[axis]} elements")
+    # From -n on the end counts from the front, and the slice is empty: such starts stay negative,
+    # and running reports them.
+    place = from_the_front(op, op.reshaped(start, ()), x.shape[axis], below=-length)
+    text = f"{{0}}[{':, ' * axis}{{1}} +: {length}]"
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+    return op.emit(text, op.tensor(x), place, shape=shape, dtype=x.dtype, element=element_of(x))
+
+
+def _before_views(op: Op, item: object) -> Operand:
+    """The number that was given another shape."""
+    assert isinstance(item, Value)
+    made = op.writer.made_by.get(item)
+    is_view = made is not None and (made.text == "{0}" or RESHAPE.fullmatch(made.text))
+    before = made.parts[0] if made is not None and is_view else None
+    return _before_views(op, before) if isinstance(before, Value) else item
+
+
+def _known_distance(op: Op, start: Operand, end: Operand) -> int | None:
+    """How much is added to one number to get the other."""
+    last = _before_views(op, end) if isinstance(end, Value) else None
+    made = op.writer.made_by.get(last) if isinstance(last, Value) else None
+    if made is None or made.text != "{0} + {1}":
+        return None
+    for a, b in (made.parts, made.parts[::-1]):
+        number = _whole_number(b)
+        if number is not None and isinstance(a, Value) and _before_views(op, a) is start:
+            return number
+    return None
+
+
+def _whole_number(part: Part) -> int | None:
+    if isinstance(part, Member):
+        array = part.arrays.get("")
+        is_one = array is not None and array.size == 1 and array.dtype.kind == "i"
+        return int(array.reshape(())) if array is not None and is_one else None
+    found = NUMBER.fullmatch(part) if isinstance(part, str) else None
+    return int(found[1]) if found else None
 
 
 def gather(op: Op) -> Operand:

@@ -98,9 +98,11 @@ def rms_norm(op: Op) -> Operand:
     return op.result(text, x, op.plain(1))
 
 
-def batch_norm(op: Op) -> Operand:
+def batch_norm(op: Op) -> Operand | list[Operand | None]:
     """With its stored statistics: a factor and a shift for each channel."""
-    if op.attribute("training_mode", 0) or len(op.types) > 1:
+    if op.attribute("training_mode", 0):
+        return _by_batch(op)
+    if len(op.types) > 1:
         raise CannotImport("it normalises by the batch; export the model in eval mode")
     x = op.operand(0)
     eps = float(op.attribute("epsilon", 1e-5))
@@ -112,6 +114,27 @@ def batch_norm(op: Op) -> Operand:
     factor = (scale / np.sqrt(var + np.float32(eps))).astype(np.float32)
     offset = (shift - mean * factor).astype(np.float32)
     return patterns.scaled_conv(op, x, factor, offset) or per_channel(op, x, factor, offset)
+
+
+def _by_batch(op: Op) -> list[Operand | None]:
+    """With the batch's own statistics, as while training; others are new averages of them."""
+    x = op.operand(0)
+    order = channels_last_order(len(x.shape)) if len(x.shape) > 2 else None
+    x = op.ordered(x, order)
+    axes = axes_text(range(len(x.shape) - 1))
+    channels = (op.operand(1).shape[0],)
+    mean = op.emit(f"mean({{0}}, axis = {axes})", x, shape=channels, dtype="f32", name="mean")
+    var = op.emit(f"var({{0}}, axis = {axes})", x, shape=channels, dtype="f32", name="var")
+    scale, shift, old_mean, old_var = (op.tensor(op.plain(place)) for place in (1, 2, 3, 4))
+    eps = float_text(float(op.attribute("epsilon", 1e-5)))
+    text = f"({{0}} - {{1}}) * rsqrt({{2}} + {eps}) * {{3}} + {{4}}"
+    found: list[Operand | None] = [op.result(text, x, mean, var, scale, shift, order=order)]
+    kept = float(op.attribute("momentum", 0.9))
+    average = f"{float_text(kept)} * {{0}} + {float_text(1 - kept)} * {{1}}"
+    for old, new in ((old_mean, mean), (old_var, var)):
+        found.append(op.emit(average, old, new, shape=channels, dtype="f32"))
+    op.remark("it normalises by the batch, as while training")
+    return found[: max(len(op.types), 1)]
 
 
 def _computed_statistics(op: Op, x: Operand, eps: float) -> Operand:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule, axis_of, sizes_text, tuple_text
-from wgcc.from_onnx.values import Operand
+from wgcc.from_onnx.values import Constant, Operand, Shape, Value
 from wgcc.lazy_numpy import np
 
 
@@ -60,12 +61,60 @@ def determinant(op: Op) -> Operand:
 
 def max_unpool(op: Op) -> Operand:
     x, ids = op.plain(0), op.plain(1)
-    if op.has(2):
-        raise CannotImport("its output has a shape of its own")
-    total, count = int(np.prod(op.type.shape)), int(np.prod(x.shape))
-    flat, places = op.reshaped(x, (count,)), op.reshaped(ids, (count,))
-    text = f"reshape(scatter_add(zeros(f32[{total}]), {{1}}, {{0}}), {sizes_text(op.type.shape)})"
-    return op.result(text, op.tensor(flat), op.tensor(places))
+    small = _unpooled(op, x.shape)
+    shape = tuple(op.numbers(2, "sizes")) if op.has(2) else small
+    count = int(np.prod(x.shape))
+    places = op.reshaped(ids, (count,))
+    if shape != small:
+        places = _in_larger(op, places, small[2:], shape[2:])
+    flat = op.reshaped(x, (count,))
+    total = int(np.prod(shape))
+    text = f"reshape(scatter_add(zeros(f32[{total}]), {{1}}, {{0}}), {sizes_text(shape)})"
+    return op.emit(text, op.tensor(flat), op.tensor(places), shape=shape, dtype="f32")
+
+
+def _unpooled(op: Op, shape: Shape) -> Shape:
+    """The size that was pooled."""
+    kernel = list(op.attribute("kernel_shape"))
+    strides = list(op.attribute("strides", [1] * len(kernel)))
+    pads = list(op.attribute("pads", [0] * 2 * len(kernel)))
+    axes = range(len(kernel))
+    sizes = [(shape[a + 2] - 1) * strides[a] + kernel[a] - pads[a] - pads[a + len(kernel)]
+             for a in axes]  # fmt: skip
+    return (*shape[:2], *sizes)
+
+
+def _in_larger(op: Op, places: Operand, before: Shape, after: Shape) -> Operand:
+    """Positions in images as positions in larger ones."""
+    total, terms = int(np.prod(before)), []
+    terms.append(f"{{0}} / {total} * {int(np.prod(after))}")
+    for axis, size in enumerate(before):
+        inner, outer = int(np.prod(before[axis + 1 :])), int(np.prod(after[axis + 1 :]))
+        terms.append(f"{{0}} / {inner} % {size} * {outer}")
+    return op.emit(" + ".join(terms), op.tensor(places), shape=places.shape, dtype="i32")
+
+
+def same(op: Op) -> Operand:
+    """An optional tensor that is there."""
+    return op.operand(0)
+
+
+def binarizer(op: Op) -> Operand:
+    x = op.operand(0)
+    text = f"f32({{0}} > {float_text(float(op.attribute('threshold', 0.0)))})"
+    order = x.order if isinstance(x, Value) else None
+    return op.emit(text, x, shape=x.shape, dtype="f32", order=order)
+
+
+def feature_extractor(op: Op) -> Operand:
+    """Some columns."""
+    x, ids = op.plain(0), op.plain(1)
+    count = int(np.prod(ids.shape))
+    flat = op.reshaped(ids, (count,))
+    part = op.parameter_of(flat.array, "columns") if isinstance(flat, Constant) else flat
+    lead = ":, " * (len(x.shape) - 1)
+    text = f"{{0}}[{lead}{{1}}]"
+    return op.emit(text, op.tensor(x), part, shape=(*x.shape[:-1], count), dtype=x.dtype)
 
 
 RULES: dict[str, Rule] = {
@@ -73,4 +122,10 @@ RULES: dict[str, Rule] = {
     "Compress": compress,
     "Det": determinant,
     "MaxUnpool": max_unpool,
+    "OptionalGetElement": same,
+}
+# Of ONNX's operators for classic machine learning.
+CLASSIC_RULES: dict[str, Rule] = {
+    "ArrayFeatureExtractor": feature_extractor,
+    "Binarizer": binarizer,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wgcc.from_onnx.attention import attention
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.problems import CannotImport
@@ -15,6 +16,9 @@ def matmul(op: Op) -> Operand:
     if is_own_matrix(op, b):
         assert isinstance(b, Constant)
         return op.result("{1}({0})", a, linear(op, b.array, None))
+    found = attention(op, op.operand(0), op.operand(1))
+    if found is not None:
+        return found
     if op.type.dtype != "f32":
         return _of_whole_numbers(op, a, b)
     if len(a.shape) == 1 or len(b.shape) == 1:
@@ -25,7 +29,7 @@ def matmul(op: Op) -> Operand:
 def _of_whole_numbers(op: Op, a: Operand, b: Operand) -> Operand:
     if min(len(a.shape), len(b.shape)) < 2:
         raise CannotImport("a product of a vector of whole numbers")
-    op.note("products of whole numbers are computed in f32: exact up to sums of 16,777,216")
+    op.remark("products of whole numbers are computed in f32, exact up to sums of 16,777,216")
     text = f"{op.type.dtype}(round(f32({{0}}) @ f32({{1}})))"
     return op.result(text, op.tensor(a), op.tensor(b))
 

@@ -16,6 +16,11 @@ RANGES = {"u8": (0, 255), "i8": (-128, 127)}
 FLOAT = 1
 # Smaller constants are not worth a scale of their own.
 FEWEST_BYTES = 64
+# What a user is told.
+STORED = "weights stay bytes, and become f32 as products load them"
+SMALL = "so few weights, or weights that are no bytes, are stored as f32"
+COMPUTED = "values are rounded to bytes as in the file, but computed in f32"
+SUMMED = "products of bytes are computed in f32, exact up to sums of 16,777,216"
 
 
 def dequantize(op: Op) -> Operand:
@@ -31,7 +36,9 @@ def as_floats(op: Op, x: Operand, scale: Operand, zero: Operand | None, axis: in
     """Stored bytes stay bytes; products unpack them while they load them."""
     is_small = isinstance(x, Constant) and (x.array.size < FEWEST_BYTES or x.dtype not in RANGES)
     if is_small and isinstance(x, Constant) and isinstance(scale, Constant):
+        op.remark(SMALL)
         return Constant(_floats(x, scale, zero, axis))
+    op.remark(STORED if isinstance(x, Constant) else COMPUTED)
     source = op.tensor(x if isinstance(x, Constant) else op.ordered(x, None))
     shape = x.shape
     factor = spread(op, scale, shape, axis)
@@ -71,6 +78,7 @@ def quantize(op: Op) -> Operand:
         raise CannotImport(f"it rounds to {op.type.dtype}, not to bytes")
     axis = axis_of(op.attribute("axis", 1), max(len(op.operand(0).shape), 1))
     zero = op.operand(2) if op.has(2) else None
+    op.remark(COMPUTED)
     return as_bytes(op, op.plain(0), op.operand(1), zero, axis)
 
 
@@ -88,7 +96,7 @@ def inner(op: Op, inputs: list[Operand | None], shape: Shape) -> Op:
 
 
 def matmul_integer(op: Op) -> Operand:
-    op.note("products of bytes are computed in f32: exact up to sums of 16,777,216")
+    op.remark(SUMMED)
     a = shifted(op, 0, 2, -2)
     b = shifted(op, 1, 3, -1)
     found = matmul(inner(op, [a, b], op.type.shape))
@@ -105,7 +113,7 @@ def shifted(op: Op, place: int, zero_place: int, axis: int) -> Operand:
 
 
 def conv_integer(op: Op) -> Operand:
-    op.note("products of bytes are computed in f32: exact up to sums of 16,777,216")
+    op.remark(SUMMED)
     x, w = shifted(op, 0, 2, 1), shifted(op, 1, 3, 0)
     found = conv(inner(op, [x, w], op.type.shape))
     assert isinstance(found, Value)

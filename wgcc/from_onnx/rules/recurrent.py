@@ -5,7 +5,7 @@ from __future__ import annotations
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.rule import Rule
-from wgcc.from_onnx.values import Constant, Member, Operand, Value
+from wgcc.from_onnx.values import Constant, Member, Operand, Shape, Value
 from wgcc.lazy_numpy import Array, np
 
 # Where PyTorch's gates are in ONNX's: i f g o in i o f c; r z n in z r h.
@@ -66,9 +66,8 @@ def recurrent(op: Op) -> list[Operand | None]:
     _check(op, directions)
     x = _rows_first(op)
     if _special(op):
-        if directions > 1 or op.has(4):
-            raise CannotImport("this kind of cell in both directions, or with lengths")
-        y, states = _by_cells(op, x, hidden)
+        _check_lengths(op, x.shape[1])
+        y, states = _by_cells(op, x, hidden, directions)
     else:
         y, states = _by_layers(op, x, hidden, directions)
     return _outputs(op, y, states, directions, hidden)
@@ -171,38 +170,68 @@ def _state_names(op: Op) -> tuple[str, ...]:
     return ("h", "c") if op.kind == "LSTM" else ("h",)
 
 
-def _by_cells(op: Op, x: Operand, hidden: int) -> tuple[Value, tuple[Value, ...]]:
+def _check_lengths(op: Op, time: int) -> None:
+    """These cells have no form for rows that end earlier."""
+    if not op.has(4):
+        return
+    lengths = op.operand(4)
+    if isinstance(lengths, Value):
+        raise CannotImport(f"this kind of cell with lengths found at run time (`{lengths.name}`)")
+    if (lengths.array != time).any():
+        raise CannotImport("this kind of cell with rows of different lengths")
+
+
+def _by_cells(op: Op, x: Operand, hidden: int, directions: int) -> tuple[Value, tuple[Value, ...]]:
     """Kinds of cells that the standard layers do not have."""
+    found = [_by_cell(op, x, hidden, direction) for direction in range(directions)]
+    y, states = found[0]
+    if directions == 1:
+        return y, states
+    shape = (*y.shape[:2], 2 * hidden)
+    both = op.emit("concat([{0}, {1}], axis = 2)", y, found[1][0], shape=shape, dtype="f32")
+    last = [
+        op.emit("concat([{0}, {1}], axis = 0)", a, b, shape=(2, *a.shape[1:]), dtype="f32")
+        for a, b in zip(states, found[1][1], strict=True)
+    ]
+    return both, tuple(last)
+
+
+def _by_cell(op: Op, x: Operand, hidden: int, direction: int) -> tuple[Value, tuple[Value, ...]]:
     batch, time, inputs = x.shape
-    arrays = _weights(op, 0, hidden)
-    if op.kind == "LSTM":
-        name, text = "PeepholeCell", PEEPHOLES
-        peep = op.constant(7, "peepholes")[0].reshape(3, hidden)
-        arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
-    else:
-        name, text = "ResetFirstCell", RESET_FIRST
-    op.need_layer(name, text)
-    cell = op.layer(f"{name}[{inputs}, {hidden}]", op.layer_name("cell"), **arrays)
+    cell = _cell(op, inputs, hidden, direction)
     y = Value("f32", (batch, time, hidden), (0, 1, 2), op.name)
     names = _state_names(op)
     last = tuple(Value("f32", (batch, hidden), (0, 1), name) for name in names)
-    starts = [
-        f"zeros(f32[{batch}, {hidden}])" if not op.has(place)
-        else op.reshaped(_as_operand(_start(op, place, batch, hidden, 1)), (batch, hidden))
-        for place in (5, 6)[: len(names)]
-    ]  # fmt: skip
+    starts = [_cell_start(op, place, (batch, hidden), direction) for place in (5, 6)[: len(names)]]
     state = "({2}, {3})" if len(names) > 1 else "{2}"
     targets = "({1}, {2}), {0}" if len(names) > 1 else "{1}, {0}"
-    text = f"scan({{1}}, {state}, {{0}}, axis = 1)"
+    way = ", reverse = true" if direction else ""
+    text = f"scan({{1}}, {state}, {{0}}, axis = 1{way})"
     op.emit_many(text, x, cell, *starts, values=(y, *last), targets=targets)
-    shape = (1, batch, hidden)
-    whole = tuple(op.reshaped(value, shape) for value in last)
+    whole = tuple(op.reshaped(value, (1, batch, hidden)) for value in last)
     return y, tuple(value for value in whole if isinstance(value, Value))
 
 
-def _as_operand(item: Operand | str) -> Operand:
-    assert not isinstance(item, str)
-    return item
+def _cell(op: Op, inputs: int, hidden: int, direction: int) -> Member:
+    arrays = _weights(op, direction, hidden)
+    name, text = "ResetFirstCell", RESET_FIRST
+    if op.kind == "LSTM":
+        name, text = "PeepholeCell", PEEPHOLES
+        peep = op.constant(7, "peepholes")[direction].reshape(3, hidden)
+        arrays |= {"peep_i": peep[0], "peep_o": peep[1], "peep_f": peep[2]}
+    op.need_layer(name, text)
+    own = op.layer_name("cell") + ("_back" if direction else "")
+    return op.layer(f"{name}[{inputs}, {hidden}]", own, **arrays)
+
+
+def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | str:
+    if not op.has(place):
+        return f"zeros(f32[{shape[0]}, {shape[1]}])"
+    found = _start(op, place, shape[0], shape[1], direction + 1)
+    assert not isinstance(found, str)
+    if isinstance(found, Constant):
+        return Constant(found.array[direction])
+    return op.emit(f"{{0}}[{direction}]", found, shape=shape, dtype="f32")
 
 
 def _outputs(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.infer import element_of
 from wgcc.from_onnx.literals import number_text
 from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rules.indexing import window
 from wgcc.from_onnx.rules.rule import Rule, axis_of, common_order, sizes_text
 from wgcc.from_onnx.values import Constant, Operand, Value, plain_order
 from wgcc.lazy_numpy import np
@@ -58,6 +60,8 @@ def split(op: Op) -> list[Operand | None]:
 def slice_(op: Op) -> Operand:
     x = op.operand(0)
     rank = len(x.shape)
+    if op.has(1) and isinstance(op.operand(1), Value):
+        return window(op)
     if op.has(1):
         starts, ends = op.numbers(1, "starts"), op.numbers(2, "ends")
         axes = op.numbers(3, "axes") if op.has(3) else list(range(len(starts)))
@@ -81,7 +85,11 @@ def sliced(op: Op, x: Operand, ranges: dict[int, tuple[int, int, int]]) -> Opera
         texts.pop()
     if not texts:
         return x
-    return op.result(f"{{0}}[{', '.join(texts)}]", x, order=order)
+    sizes = [len(range(*ranges.get(axis, (0, size, 1)))) for axis, size in enumerate(x.shape)]
+    return op.emit(
+        f"{{0}}[{', '.join(texts)}]", x, shape=tuple(sizes), dtype=x.dtype, order=order,
+        element=element_of(x),
+    )  # fmt: skip
 
 
 def _range_text(found: tuple[int, int, int] | None, size: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias
 
-from wgcc.from_onnx.values import Member, Statement, Traced, Value
+from wgcc.from_onnx.names import word
+from wgcc.from_onnx.values import Member, Part, Statement, Traced, Value, flat, values_read
 
 # Modules of fewer statements are no layers of their own.
 SMALLEST = 2
@@ -19,7 +20,7 @@ class Block:
     """A layer in the making: what it does, and what it gets and gives.
 
     `members` are the parameters and layers that nothing outside uses; a parameter that is also used
-    outside comes in as an argument.
+    outside comes in as an argument. The body of a `loop` gets `inputs` beside states and items.
     """
 
     name: str
@@ -28,6 +29,22 @@ class Block:
     outputs: list[Value] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
     scope: tuple[str, ...] = ()
+    loop: Statement | None = None
+
+    @property
+    def given(self) -> tuple[Value, ...]:
+        """What each round of a loop gets."""
+        return self.loop.body.given if self.loop and self.loop.body else ()
+
+    @property
+    def returned(self) -> Sequence[Value]:
+        """What one call of it gives."""
+        return self.loop.body.returned if self.loop and self.loop.body else self.outputs
+
+    @property
+    def read(self) -> list[Part]:
+        """What must be known before it: for a loop also how it starts."""
+        return [*(self.loop.parts if self.loop else ()), *self.inputs]
 
 
 Item: TypeAlias = "Statement | Block"
@@ -40,7 +57,7 @@ def make_blocks(traced: Traced) -> Block:
     root = Block("", _grouped(statements, 0, ()))
     root.inputs = list(traced.inputs.values())
     root.outputs = wanted
-    uses = Counter(member for item in statements for member in members_of(item))
+    uses = Counter(member for item in flat(statements) for member in members_of(item))
     _assign_members(root, uses)
     _connect(root, Counter(_uses(statements, wanted)))
     return root
@@ -52,9 +69,27 @@ def _needed(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[St
     found = []
     for statement in reversed(statements):
         if alive.intersection(statement.outputs):
-            found.append(statement)
-            alive.update(part for part in statement.parts if isinstance(part, Value))
+            kept = _needed_rounds(statement, alive)
+            found.append(kept)
+            alive.update(values_read(kept))
     return found[::-1]
+
+
+def _needed_rounds(statement: Statement, alive: set[Value]) -> Statement:
+    """A loop without results that nothing reads."""
+    body = statement.body
+    if body is None:
+        return statement
+    count = len(body.after)
+    finals, stacks = statement.outputs[:count], statement.outputs[count:]
+    kept = [pair for pair in zip(stacks, body.results, strict=True) if pair[0] in alive]
+    results = tuple(result for _, result in kept)
+    inner = _needed(body.statements, [*body.after, *results])
+    return replace(
+        statement,
+        outputs=(*finals, *(stack for stack, _ in kept)),
+        body=replace(body, statements=tuple(inner), results=results),
+    )
 
 
 def _grouped(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]) -> list[Item]:
@@ -67,7 +102,7 @@ def _grouped(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]
     for name, run in groupby(statements, module):
         held = list(run)
         if name is None or len(held) <= SMALLEST:
-            found += held
+            found += map(_item, held)
             continue
         inner = (*scope, name)
         body = _grouped(held, depth + 1, inner)
@@ -80,16 +115,28 @@ def _grouped(statements: Sequence[Statement], depth: int, scope: tuple[str, ...]
     return found
 
 
+def _item(statement: Statement) -> Item:
+    """A loop is a block of its own: its body."""
+    if statement.body is None:
+        return statement
+    body = _grouped(statement.body.statements, len(statement.scope), statement.scope)
+    name = word(statement.node) if statement.node else "loop"
+    return Block(name, body, scope=(*statement.scope, name), loop=statement)
+
+
 def members_of(statement: Statement) -> list[Member]:
     return [part for part in dict.fromkeys(statement.parts) if isinstance(part, Member)]
 
 
 def statements_of(block: Block) -> Iterator[Statement]:
+    """All of a block; those of the body of a loop are in its statement."""
     for item in block.body:
-        if isinstance(item, Block):
-            yield from statements_of(item)
-        else:
+        if not isinstance(item, Block):
             yield item
+        elif item.loop is not None:
+            yield item.loop
+        else:
+            yield from statements_of(item)
 
 
 def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
@@ -98,6 +145,7 @@ def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
     for item in block.body:
         if isinstance(item, Block):
             seen += _assign_members(item, uses)
+            seen.update(members_of(item.loop) if item.loop else ())
         else:
             seen.update(members_of(item))
     for member, count in list(seen.items()):
@@ -107,9 +155,10 @@ def _assign_members(block: Block, uses: Counter[Member]) -> Counter[Member]:
     return seen
 
 
-def _uses(statements: Sequence[Statement], wanted: Sequence[Value]) -> Iterator[Value]:
-    for statement in statements:
+def _uses(statements: Iterable[Statement], wanted: Sequence[Value]) -> Iterator[Value]:
+    for statement in flat(statements):
         yield from (part for part in statement.parts if isinstance(part, Value))
+        yield from statement.body.returned if statement.body else ()
     yield from wanted
 
 
@@ -119,23 +168,25 @@ def _connect(block: Block, uses: Counter[Value]) -> None:
         if not isinstance(item, Block):
             continue
         _connect(item, uses)
+        item.inputs = _outside_parts(item)
+        if item.loop is not None:
+            item.outputs = list(item.loop.outputs)
+            continue
         made = [value for statement in statements_of(item) for value in statement.outputs]
-        own = set(made)
-        inside = Counter(_uses(list(statements_of(item)), ()))
-        item.inputs = _outside_parts(item, own)
+        inside = Counter(_uses(statements_of(item), ()))
         item.outputs = [value for value in made if uses[value] > inside[value]]
 
 
-def _outside_parts(block: Block, own: set[Value]) -> list[Value | Member]:
-    owned = set(_all_members(block))
+def _outside_parts(block: Block) -> list[Value | Member]:
+    own: set[Value | Member] = set(_all_members(block))
+    own.update(block.given)
+    for statement in flat(statements_of(block)):
+        own.update(statement.outputs)
+        own.update(statement.body.given if statement.body else ())
     found: dict[Value | Member, None] = {}
-    for statement in statements_of(block):
-        for part in statement.parts:
-            if (isinstance(part, Value) and part not in own) or (
-                isinstance(part, Member) and part not in owned
-            ):
-                found[part] = None
-    return list(found)
+    for statement in flat(statements_of(block)):
+        found |= {part: None for part in statement.parts if not isinstance(part, str)}
+    return [part for part in found if part not in own]
 
 
 def _all_members(block: Block) -> Iterator[Member]:

@@ -22,12 +22,13 @@ def signature(block: Block) -> Hashable:
             return part.kind
         return (part.dtype, part.stored_shape)
 
-    heads = tuple((number(part), kind(part)) for part in block.inputs)
+    heads = tuple((number(part), kind(part)) for part in (*block.inputs, *block.given))
     lines: list[Hashable] = []
     for item in block.body:
         if isinstance(item, Block):
-            ports = tuple(number(part) for part in (*item.inputs, *item.outputs))
-            lines.append((signature(item), ports))
+            ports = tuple(number(part) for part in (*item.read, *item.outputs))
+            options = item.loop.text if item.loop else ""
+            lines.append((signature(item), ports, options))
         else:
             held = tuple(kind(part) for part in item.parts if isinstance(part, Member))
             results = tuple((number(value), kind(value)) for value in item.outputs)
@@ -35,4 +36,4 @@ def signature(block: Block) -> Hashable:
                 (item.text, item.targets, tuple(number(part) for part in item.parts), held, results)
             )
     members = tuple((number(member), member.kind) for member in block.members)
-    return heads, tuple(lines), members, tuple(number(value) for value in block.outputs)
+    return heads, tuple(lines), members, tuple(number(value) for value in block.returned)

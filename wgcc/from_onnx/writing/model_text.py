@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wgcc.errors import WgError
 from wgcc.from_onnx.literals import finite
-from wgcc.from_onnx.values import Constant, Member, Traced, Value
-from wgcc.from_onnx.writing.blocks import make_blocks
+from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.values import Constant, Member, Traced, Value, flat
+from wgcc.from_onnx.writing.blocks import make_blocks, members_of
+from wgcc.from_onnx.writing.sizes import named_sizes
 from wgcc.from_onnx.writing.text import (
     BlockText,
     LayerType,
@@ -19,10 +20,18 @@ from wgcc.from_onnx.writing.text import (
     held_type,
     indent,
 )
-from wgcc.from_onnx.writing.training import Training, corrected, places, selectors, train_entry
+from wgcc.from_onnx.writing.trained_output import Trained, trained_output
+from wgcc.from_onnx.writing.training import (
+    Loss,
+    Ports,
+    corrected,
+    places,
+    selectors,
+    training_text,
+)
 
 # What the model itself declares.
-OWN_NAMES = frozenset({"forward", "opt", "predict", "target", "train"})
+OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +47,14 @@ class Heading:
 def write_model(
     traced: Traced, heading: Heading, reserved: frozenset[str], training: Training
 ) -> Written:
+    trained = trained_output(traced, training) if training.is_wanted else None
+    traced = trained.traced if trained else traced
     root = make_blocks(traced)
     constants = _constant_outputs(traced)
     root.members += constants.values()
-    model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes})
+    members = [member for item in flat(traced.statements) for member in members_of(item)]
+    sizes = named_sizes(heading.sizes, heading.dims, members)
+    model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes}, sizes)
     body = BlockText(model, root)
     inputs = {key: body.names[value] for key, value in traced.inputs.items()}
     statements = body.lines()[:-1]
@@ -54,7 +67,7 @@ def write_model(
         f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}))}"
         for key, value in traced.inputs.items()
     )
-    types = [held_type(value.dtype, value.shape) for value in traced.outputs.values()]
+    types = [held_type(value.dtype, sizes.of(value.shape)) for value in traced.outputs.values()]
     given = ", ".join(f"{outputs[key]}: {held}" for key, held in zip(outputs, types, strict=True))
     kind = LayerType(heading.name, "", body.member_names, body.block_names)
     text = [f"/// {heading.title}", "wg 1"]
@@ -62,7 +75,7 @@ def write_model(
         text.append("dim " + ", ".join(f"{key} = {n}" for key, n in heading.sizes.items()))
     text += ["", *traced.layers.values(), *model.layers, f"model {heading.name} {{"]
     text += indent(body.declarations)
-    if not training.is_wanted:
+    if trained is None:
         text += ["", f"  entry predict({ports}) -> ({given}) {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }"]
     else:
@@ -72,40 +85,26 @@ def write_model(
         result = types[0] if len(types) == 1 else f"({', '.join(types)})"
         text += ["", f"  fn forward({ports}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
-        arguments = ", ".join(inputs.values())
-        place, output = _trained_output(traced, training)
-        chosen = "forward(ARGUMENTS)" + (f"[{place}]" if len(types) > 1 else "")
+        chosen = f"[{trained.place}]" if len(types) > 1 else ""
+        own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
         over = selectors(training, found)
-        is_probability = _ends_in_softmax(traced, output)
-        text += indent(
-            train_entry(training, ports, arguments, output, chosen, is_probability, over)
-        )
-        text += [f"  entry predict({ports}) -> ({given}) = forward({arguments})"]
+        of_loss = Loss(trained.loss, trained.output.shape, trained.axis)
+        text += indent(training_text(training, own, of_loss, over))
+        text += indent(_predict_text(own, given, trained, len(types)))
     weights = collect_weights(root, kind, "", model)
     return Written("\n".join([*text, "}", ""]), weights, inputs, outputs)
 
 
-def _trained_output(traced: Traced, training: Training) -> tuple[int, Value]:
-    """The output that the loss is computed of: the one that is named, or the first of floats."""
-    for place, (key, value) in enumerate(traced.outputs.items()):
-        if training.output not in (None, key) or not isinstance(value, Value):
-            continue
-        if value.dtype == "f32" and value.shape:
-            return place, value
-    names = ", ".join(traced.outputs)
-    wanted = (
-        f"no output `{training.output}` of floats" if training.output else "no output of floats"
-    )
-    raise WgError(f"--train: there is {wanted}: the model has {names}")
-
-
-def _ends_in_softmax(traced: Traced, output: Value) -> bool:
-    made = {value: item for item in traced.statements for value in item.outputs}
-    found = made.get(output)
-    while found is not None and (found.text == "{0}" or found.text.startswith("rearrange(")):
-        part = found.parts[0]
-        found = made.get(part) if isinstance(part, Value) else None
-    return found is not None and found.text.startswith("softmax(")
+def _predict_text(ports: Ports, given: str, trained: Trained, count: int) -> list[str]:
+    heading = f"entry predict({ports.declared}) -> ({given})"
+    called = f"forward({ports.passed})"
+    if not trained.function:
+        return [f"{heading} = {called}"]
+    if count == 1:
+        return [f"{heading} = {trained.predicted(called)}"]
+    items = [trained.predicted(f"y[{n}]") if n == trained.place else f"y[{n}]"
+             for n in range(count)]  # fmt: skip
+    return [f"{heading} {{", f"  y = {called}", f"  return {', '.join(items)}", "}"]
 
 
 def _constant_outputs(traced: Traced) -> dict[str, Member]:

@@ -6,16 +6,24 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from wgcc.from_onnx.names import is_keyword, word
 from wgcc.from_onnx.values import Constant, Member, Part, Statement, Value
 from wgcc.from_onnx.writing.blocks import Block
+from wgcc.from_onnx.writing.chains import Chain, chained, item_parts
 from wgcc.from_onnx.writing.equal import signature
 from wgcc.from_onnx.writing.inline import Line, inlined
+from wgcc.from_onnx.writing.loop_text import RoundText, call_text
+from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.lazy_numpy import Array
 
 WIDTH = 100
+# `h.0` of PyTorch, `layer_0` of others, which are a list if there are several: `ln_1` and `ln_2`
+# are two modules.
+FEWEST_NUMBERED = 3
+NUMBERED = re.compile(r"(.+)[._]\d+")
+# Of modules and results that are called like functions.
+SHORTER = {"attention": "attn", "layer_norm": "ln"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +41,13 @@ class Names:
     """Gives each thing of a scope a name of its own."""
 
     taken: set[str] = field(default_factory=set)
+    reserved: frozenset[str] = frozenset()
 
-    def fresh(self, wanted: str) -> str:
+    def fresh(self, wanted: str, kind: str = "out") -> str:
+        """What has the name of a function gets `kind` behind it: `softmax_out`, `norm_layer`."""
         base = clean(wanted)
+        if base in self.reserved:
+            base = SHORTER.get(base, f"{base}_{kind}")
         name, number = base, 1
         while name in self.taken:
             number += 1
@@ -59,6 +71,7 @@ class ModelText:
     """What the writer of one model knows."""
 
     reserved: frozenset[str]
+    sizes: NamedSizes = field(default_factory=NamedSizes)
     types: dict[Hashable, LayerType] = field(default_factory=dict)
     type_names: Names = field(default_factory=Names)
     layers: list[str] = field(default_factory=list)
@@ -73,19 +86,28 @@ class ModelText:
         body = BlockText(self, block)
         lines = body.lines()
         name = self._type_name(block.name)
-        arguments = ", ".join(f"{body.names[part]}: {type_text(part)}" for part in block.inputs)
-        results = [type_text(value) for value in block.outputs]
-        result = results[0] if len(results) == 1 else f"({', '.join(results)})"
-        path = "/".join(block.scope)
-        text = [f"/// {path}", f"layer {name} {{", *indent(body.declarations)]
+        arguments, result = body.ports()
+        about = "one round of " if block.loop else ""
+        text = [
+            f"/// {about}{'/'.join(block.scope)}",
+            f"layer {name} {{",
+            *indent(body.declarations),
+        ]
         text += [""] if body.declarations else []
         text += [f"  fn forward({arguments}) -> {result} {{", *indent(indent(lines))]
         text += ["  }", "}", ""]
         self.layers += text
         return LayerType(name, "", body.member_names, body.block_names)
 
+    def type_text(self, part: Value | Member) -> str:
+        if isinstance(part, Member):
+            array = part.arrays[""]
+            return held_type(Constant(array).dtype, tuple(array.shape))
+        return held_type(part.dtype, self.sizes.of(part.stored_shape))
+
     def _type_name(self, name: str) -> str:
-        base = name.rpartition(".")[0] if name.rpartition(".")[2].isdigit() else name
+        numbered = NUMBERED.fullmatch(name)
+        base = numbered[1] if numbered else name
         words = [part for part in re.split(r"[^A-Za-z0-9]+", base) if part] or ["Part"]
         found = "".join(part[0].upper() + part[1:] for part in words)
         found = f"Part{found}" if found[0].isdigit() else found
@@ -102,13 +124,6 @@ def indent(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" if line else line for line in lines]
 
 
-def type_text(part: Value | Member) -> str:
-    if isinstance(part, Member):
-        array = part.arrays[""]
-        return held_type(Constant(array).dtype, tuple(array.shape))
-    return held_type(part.dtype, part.stored_shape)
-
-
 def held_type(dtype: str, sizes: Sequence[object]) -> str:
     return f"{dtype}[{', '.join(map(str, sizes))}]" if sizes else dtype
 
@@ -118,17 +133,29 @@ class BlockText:
 
     def __init__(self, model: ModelText, block: Block) -> None:
         self.model, self.block = model, block
-        self.scope = Names(set(model.reserved))
+        self.scope = Names(set(model.reserved), model.reserved)
         self.names: dict[Value | Member, str] = {}
         self.declarations: list[str] = []
-        for part in block.inputs:
-            self.names[part] = self.scope.fresh(part.name)
+        for part in (*block.given, *block.inputs):
+            self.names[part] = self.scope.fresh(part.name, "in")
         self.member_names = tuple(self._declare(member) for member in block.members)
         self.block_names = self._declare_blocks()
+        self.rounds = (
+            RoundText(block, self.name, model.type_text, self.scope.fresh) if block.loop else None
+        )
+
+    def ports(self) -> tuple[str, str]:
+        """The arguments and the type of the result."""
+        if self.rounds is not None:
+            return self.rounds.arguments, self.rounds.result
+        held = [f"{self.names[part]}: {self.model.type_text(part)}" for part in self.block.inputs]
+        results = [self.model.type_text(value) for value in self.block.outputs]
+        return ", ".join(held), results[0] if len(results) == 1 else f"({', '.join(results)})"
 
     def _declare(self, member: Member) -> str:
-        hint = member.name.rpartition(".")[2] if "param " in member.kind else member.name
-        name = self.scope.fresh(hint)
+        is_param = "param " in member.kind
+        hint = member.name.rpartition(".")[2] if is_param else member.name
+        name = self.scope.fresh(hint, "param" if is_param else "layer")
         self.names[member] = name
         self.declarations.append(member.kind.format(name=name))
         return name
@@ -139,14 +166,14 @@ class BlockText:
         lists = _lists(blocks, self.model)
         found: dict[int, str] = {}
         for base, held in lists.items():
-            name = self.scope.fresh(base)
+            name = self.scope.fresh(f"{base}s" if is_keyword(base) else base, "layers")
             kind = self.model.type_of(held[0]).name
             self.declarations.append(f"{name}[{len(held)}]: {kind}")
             for place, block in enumerate(held):
                 found[id(block)] = f"{name}.{place}"
         for block in blocks:
             if id(block) not in found:
-                name = self.scope.fresh(block.name)
+                name = self.scope.fresh(block.name, "layer")
                 self.declarations.append(f"{name}: {self.model.type_of(block).name}")
                 found[id(block)] = name
         self.calls = found
@@ -154,21 +181,28 @@ class BlockText:
 
     def lines(self, results: Sequence[str] = ()) -> list[str]:
         """The statements and the `return`."""
-        lines = [_line(item) for item in self.block.body]
-        uses = Counter(part for item in lines for part in _parts(item) if isinstance(part, Value))
-        across = {part for item in lines if isinstance(item, Block) for part in _parts(item)}
-        kept = {part for part in across if isinstance(part, Value)} | set(self.block.outputs)
-        text: list[str] = []
-        for item in _loops(inlined(list(lines), kept, uses), self.calls):
+        lines = [_line(item, self.model.sizes) for item in self.block.body]
+        uses = Counter(
+            part for item in lines for part in item_parts(item) if isinstance(part, Value)
+        )
+        across = {part for item in lines if isinstance(item, Block) for part in item_parts(item)}
+        kept = {part for part in across if isinstance(part, Value)} | set(self.block.returned)
+        text = [*self.rounds.unpacked] if self.rounds else []
+        for item in chained(inlined(list(lines), kept, uses), self.calls):
             text += self._text(item)
+        if self.rounds is not None:
+            return [*text, f"return {self.rounds.returned()}"]
         returned = results or [self.names[value] for value in self.block.outputs]
         return [*text, f"return {', '.join(returned)}"]
 
     def _text(self, item: object) -> list[str]:
-        if isinstance(item, Loop):
-            return self._loop(item)
+        if isinstance(item, Chain):
+            return self._chain(item)
         if isinstance(item, Block):
             call = re.sub(r"\.(\d+)$", r"[\1]", self.calls[id(item)])
+            if item.loop is not None:
+                nodes = (item.loop.node,) if item.loop.node else ()
+                return [_commented(call_text(item, call, self.name, self._bind), nodes)]
             arguments = ", ".join(self.name(part) for part in item.inputs)
             targets = ", ".join(self._bind(value) for value in item.outputs)
             return [f"{targets} = {call}({arguments})"]
@@ -179,17 +213,17 @@ class BlockText:
         targets = item.targets.format(*names) if item.targets else ", ".join(names)
         return [_commented(f"{targets} = {expression}", item.nodes)]
 
-    def _loop(self, loop: Loop) -> list[str]:
+    def _chain(self, chain: Chain) -> list[str]:
         """`for block in h { x = block(x) }`."""
-        first, last = loop.blocks[0], loop.blocks[-1]
-        carried = first.inputs[loop.place]
+        first, last = chain.blocks[0], chain.blocks[-1]
+        carried = first.inputs[chain.place]
         name = self._bind(last.outputs[0])
         item = self.scope.fresh("block")
         arguments = [self.name(part) for part in first.inputs]
-        arguments[loop.place] = name
+        arguments[chain.place] = name
         return [
             f"{name} = {self.name(carried)}",
-            f"for {item} in {loop.name} {{ {name} = {item}({', '.join(arguments)}) }}",
+            f"for {item} in {chain.name} {{ {name} = {item}({', '.join(arguments)}) }}",
         ]
 
     def _bind(self, value: Value) -> str:
@@ -200,90 +234,26 @@ class BlockText:
         return part if isinstance(part, str) else self.names[part]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """Equal blocks, each of which gets what the one before it gives, at one place."""
-
-    name: str
-    blocks: tuple[Block, ...]
-    place: int
-
-
-def _loops(items: Sequence[object], calls: dict[int, str]) -> list[object]:
-    found: list[object] = []
-    rest = list(items)
-    while rest:
-        run = _chain(rest, calls)
-        if run is None:
-            found.append(rest.pop(0))
-        else:
-            found.append(run)
-            del rest[: len(run.blocks)]
-    return found
-
-
-def _chain(items: Sequence[object], calls: dict[int, str]) -> Loop | None:
-    """A whole list, called one after the other."""
-    run: list[Block] = []
-    for item in items:
-        expected = f".{len(run)}"
-        if not isinstance(item, Block) or not calls[id(item)].endswith(expected):
-            break
-        if len(item.outputs) != 1 or (run and _place(run[-1], item) is None):
-            break
-        run.append(item)
-    if len(run) < 2:
-        return None
-    name = calls[id(run[0])].removesuffix(".0")
-    size = sum(call.rpartition(".")[0] == name for call in calls.values())
-    places = {_place(a, b) for a, b in pairwise(run)}
-    if size != len(run) or len(places) != 1:
-        return None
-    used = {part for item in items[len(run) :] for part in _parts(item)}
-    if any(block.outputs[0] in used for block in run[:-1]):
-        return None
-    return Loop(name, tuple(run), places.pop() or 0)
-
-
-def _place(before: Block, after: Block) -> int | None:
-    """Where the result of one enters the other, if all else is the same."""
-    result = before.outputs[0]
-    differing = [
-        place
-        for place, (a, b) in enumerate(zip(before.inputs, after.inputs, strict=True))
-        if a is not b
-    ]
-    if len(differing) == 1 and after.inputs[differing[0]] is result:
-        return differing[0]
-    return None
-
-
 def _lists(blocks: Sequence[Block], model: ModelText) -> dict[str, list[Block]]:
     groups: dict[str, list[Block]] = {}
     for block in blocks:
-        base, dot, number = block.name.rpartition(".")
-        if dot and number.isdigit():
-            groups.setdefault(base, []).append(block)
+        if found := NUMBERED.fullmatch(block.name):
+            groups.setdefault(found[1], []).append(block)
     return {
         base: held
         for base, held in groups.items()
-        if len(held) > 1
+        if len(held) >= (2 if "." in held[0].name else FEWEST_NUMBERED)
         and len({model.type_of(block).name for block in held}) == 1
         and len({block.name for block in held}) == len(held)
     }
 
 
-def _line(item: Statement | Block) -> Line | Block:
+def _line(item: Statement | Block, sizes: NamedSizes) -> Line | Block:
     if isinstance(item, Block):
         return item
     nodes = (item.node,) if item.node else ()
-    return Line(item.text, item.parts, item.outputs, nodes, item.targets)
-
-
-def _parts(item: object) -> Sequence[Part]:
-    if isinstance(item, Block):
-        return item.inputs
-    return item.parts if isinstance(item, Line) else ()
+    text = sizes.in_reshape(item.text)
+    return Line(text, item.parts, item.outputs, nodes, item.targets)
 
 
 def _commented(text: str, nodes: Sequence[str]) -> str:

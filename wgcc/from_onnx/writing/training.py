@@ -8,31 +8,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.values import Member, Statement, Value
+from wgcc.from_onnx.context import axes_pattern
+from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.values import Member, Shape, Statement, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
+from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
 from wgcc.spelling import did_you_mean
 
-# Losses of an output and a target of the same shape; cross entropy has a class for each row.
-SAME_SHAPE = ("mse", "mae", "huber", "bce_logits", "bce")
 # How templates of products look like.
 PRODUCTS = (" @ ", "conv", "einsum(")
-LOSSES = ("cross_entropy", *SAME_SHAPE)
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """`train`: `all`, `head`, or a pattern of parameters. `lora`: patterns of linear layers."""
-
-    train: str | None = None
-    loss: str = "cross_entropy"
-    output: str | None = None
-    lora: tuple[str, ...] = ()
-    rank: int = 8
-
-    @property
-    def is_wanted(self) -> bool:
-        return self.train is not None or bool(self.lora)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +36,11 @@ def places(block: Block, kind: LayerType, model: ModelText, prefix: str = "") ->
     inner = [item for item in block.body if isinstance(item, Block)]
     names = dict(zip(map(id, inner), kind.block_names, strict=True))
     for item in block.body:
+        if statement := item.loop if isinstance(item, Block) else item:
+            used = [member for member in members_of(statement) if member in own]
+            yield from (Place(f"{prefix}{own[m]}", m, statement) for m in used)
         if isinstance(item, Block):
             yield from places(item, model.type_of(item), model, f"{prefix}{names[id(item)]}.")
-        else:
-            yield from (Place(f"{prefix}{own[m]}", m, item) for m in members_of(item) if m in own)
 
 
 def is_trained(member: Member) -> bool:
@@ -128,37 +115,68 @@ def _list(paths: Sequence[str]) -> str:
     return ", ".join(paths[:8]) + (", …" if len(paths) > 8 else "") if paths else "there are none"
 
 
-def train_entry(
-    training: Training,
-    ports: str,
-    arguments: str,
-    output: Value,
-    chosen: str,
-    is_probability: bool,
-    over: Sequence[str] | None,
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The inputs of `forward` as declared and as passed on, and how to get the trained output."""
+
+    declared: str
+    passed: str
+    place: str
+    sizes: NamedSizes
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss of an output of this shape, whose `axis` has the classes."""
+
+    name: str
+    shape: Shape
+    axis: int
+
+    @property
+    def has_classes(self) -> bool:
+        return self.name == "cross_entropy"
+
+    def target(self, sizes: NamedSizes) -> str:
+        if not self.has_classes:
+            return held_type("f32", sizes.of(self.shape))
+        return held_type("i32", sizes.of(tuple(self.shape[axis] for axis in self._others)))
+
+    @property
+    def _others(self) -> list[int]:
+        return [axis for axis in range(len(self.shape)) if axis != self.axis]
+
+    def classes_last(self, text: str) -> str:
+        order = (*self._others, self.axis)
+        if not self.has_classes or order == plain_order(self.shape):
+            return text
+        return f'rearrange({text}, "{axes_pattern(plain_order(self.shape), order)}")'
+
+
+def training_text(
+    training: Training, ports: Ports, loss: Loss, over: Sequence[str] | None
 ) -> list[str]:
-    """`chosen`: how `forward(…)` gives the output."""
-    loss = training.loss
-    if loss == "cross_entropy":
-        target = held_type("i32", output.stored_shape[:-1])
-        value = (
-            "nll(log(maximum(y, 1e-12)), target)" if is_probability else "cross_entropy(y, target)"
-        )
-    else:
-        target = held_type("f32", output.stored_shape)
-        value = f"{loss}(y, target)"
+    """The optimizer, and the entries that train and evaluate."""
+    target, value = loss.target(ports.sizes), f"{loss.name}(y, target)"
+    results, measured = "loss: f32", ""
+    if loss.has_classes:
+        results, measured = "loss: f32, accuracy: f32", ", accuracy(y, target)"
     names = "" if over is None else " over " + ", ".join(f'"{name}"' for name in over)
-    results, more = ("loss: f32", "loss")
-    if loss == "cross_entropy":
-        results, more = "loss: f32, accuracy: f32", "loss, accuracy(y, target)"
+    heading = f"({ports.declared}, target: {target}) -> ({results}) {{"
+    made = f"  y = {loss.classes_last(f'forward({ports.passed}){ports.place}')}"
     return [
-        "optimizer opt: adamw { lr = 1e-3; weight_decay = 0.0 }",
+        f"optimizer opt: adamw {{ lr = {float_text(training.lr)}; weight_decay = 0.0 }}",
         "",
-        f"entry train({ports}, target: {target}) -> ({results}) {{",
-        f"  y = {chosen.replace('ARGUMENTS', arguments)}",
+        f"entry train{heading}",
+        made,
         f"  loss = {value}",
         f"  minimize loss with opt{names}",
-        f"  return {more}",
+        f"  return loss{measured}",
+        "}",
+        "",
+        f"entry eval{heading}",
+        made,
+        f"  return {value}{measured}",
         "}",
         "",
     ]

@@ -1,0 +1,324 @@
+"""Recognises attention: a softmax of scaled products of queries and keys, times values.
+
+Scores may be changed by masks between the products and the softmax. `attention` adds one mask, so
+the same changes are made to it. Where a row sees no key at all, exporters' -inf or least float
+gives all keys the same weight; LOW does, too, because no score is large enough to change it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wgcc.from_onnx.bounds import bounds, exact_number
+from wgcc.from_onnx.context import Op
+from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.patterns import made_by, number, operands
+from wgcc.from_onnx.values import Member, Operand, Part, Shape, Statement, Value
+from wgcc.lazy_numpy import Array, np
+
+# A little above the number that hides a key from `attention`.
+LOW = -1e29
+# With this one it is hidden, and a row without any key gives zeros, as replacing the NaN of a row
+# of -inf does.
+HIDDEN = -1e30
+# Between products and softmax: each sum has two sides that may be scores.
+MOST_STEPS = 8
+# What replaces a score must be so low that its weight is 0; beside other masks, so low that the
+# score itself does not count.
+LOWEST_SCORE, WITHOUT_SCORE = -1e4, -1e20
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A mask that is added to the scores."""
+
+    mask: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Scores are `low` where `condition` is `hides`."""
+
+    condition: Part
+    hides: bool
+    low: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Scaled products, with the changes that were made to them, the last one first."""
+
+    q: Value
+    keys: Value
+    scale: float
+    changes: tuple[Added | Replaced, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        return (*self.q.shape[:-1], self.keys.shape[-1])
+
+
+def attention(op: Op, weights: Operand, v: Operand) -> Value | None:
+    """`attention(q, k, v)`, if this is the product of such weights and values."""
+    found = _softmax(op, weights)
+    if found is None or not isinstance(v, Value):
+        return None
+    scores = _scores(op, found.softmax.parts[0])
+    if scores is None or not _fits(scores, v) or not found.guards(scores):
+        return None
+    mask = _mask(op, scores, found.is_guarded)
+    if mask is None:
+        return None
+    rank = len(scores.shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    q, k, v = (
+        _plain(op, value, name)
+        for value, name in ((scores.q, "q"), (op.turned(scores.keys, swapped), "k"), (v, "v"))
+    )
+    option, parts = mask
+    plain = math.isclose(scores.scale, q.shape[-1] ** -0.5, rel_tol=1e-5)
+    scale = "" if plain else f", scale = {float_text(scores.scale)}"
+    return op.result(f"attention({{0}}, {{1}}, {{2}}{option}{scale})", q, k, v, *parts)
+
+
+def _plain(op: Op, item: Operand, name: str) -> Value:
+    """Heads before rows, under the name that everybody uses."""
+    assert isinstance(item, Value)
+    value = _unmoved(op, item)
+    rank = len(value.shape)
+    if value.order == tuple(range(rank)):
+        return value
+    letters = [*"bac"[: rank - 3], *"htd"]
+    before, after = (
+        " ".join(letters[axis] for axis in order) for order in (value.order, range(rank))
+    )
+    return op.emit(
+        f'rearrange({{0}}, "{before} -> {after}")', value,
+        shape=value.shape, dtype="f32", name=name,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A softmax. `is_guarded`: rows that see no key are 0; they are found by `mask`, if given."""
+
+    softmax: Statement
+    is_guarded: bool = False
+    mask: Part | None = None
+
+    def guards(self, scores: Scores) -> bool:
+        added = [change.mask for change in scores.changes if isinstance(change, Added)]
+        return self.mask is None or (added == [self.mask] and len(scores.changes) == 1)
+
+
+def _softmax(op: Op, weights: Operand) -> Weights | None:
+    guard = made_by(op, weights, "where({0}, {1}, {2})")
+    found = made_by(op, guard.parts[2] if guard else weights, "softmax({0})")
+    if found is None:
+        return None
+    if guard is None:
+        return Weights(found) if weights in op.writer.used_once else None
+    test = guard.parts[0]
+    if number(guard.parts[1]) != 0:
+        return None
+    if isinstance(test, Member):
+        return None if test.arrays[""].any() else Weights(found)
+    undefined = made_by(op, test, "{0} != {0}")
+    if undefined is not None:
+        return Weights(found, True) if undefined.parts[0] is guard.parts[2] else None
+    mask = _tested_mask(op, test)
+    return Weights(found, True, mask) if mask is not None else None
+
+
+def _tested_mask(op: Op, test: Part) -> Part | None:
+    """The mask, if this asks which of its rows are -inf."""
+    equal = made_by(op, test, "{0} == {1}")
+    limit = exact_number(equal.parts[1]) if equal is not None else None
+    if equal is None or limit != -math.inf or not isinstance(equal.parts[0], Value):
+        return None
+    rank = len(equal.parts[0].shape)
+    most = made_by(op, equal.parts[0], f"max({{0}}, axis = {rank - 1}, keep = true)")
+    return most.parts[0] if most is not None else None
+
+
+def _scores(op: Op, part: object, steps: int = MOST_STEPS) -> Scores | None:
+    """What a value is, if it is made of products of two tensors."""
+    if not steps:
+        return None
+    product = made_by(op, part, "{0} @ {1}")
+    if product is not None:
+        return _products(op, product)
+    scaled = _scaled(op, part)
+    if scaled is not None:
+        inner = _scores(op, scaled[0], steps - 1)
+        if inner is None or inner.changes:
+            return None
+        return replace(inner, scale=inner.scale * scaled[1])
+    for change, rest in _changes(op, part):
+        inner = _scores(op, rest, steps - 1)
+        if inner is not None:
+            return replace(inner, changes=(change, *inner.changes))
+    return None
+
+
+def _products(op: Op, product: Statement) -> Scores | None:
+    q, keys = product.parts
+    if not isinstance(q, Value) or not isinstance(keys, Value):
+        return None
+    q, a = _without_factors(op, q)
+    keys, b = _without_factors(op, keys)
+    return Scores(q, keys, a * b)
+
+
+def _without_factors(op: Op, value: Value) -> tuple[Value, float]:
+    """Exporters multiply queries and keys with the root of the scale."""
+    factor = 1.0
+    while True:
+        value = _unmoved(op, value)
+        found = _scaled(op, value)
+        if found is None or not isinstance(found[0], Value) or found[0].shape != value.shape:
+            return value, factor
+        value, factor = found[0], factor * found[1]
+
+
+def _unmoved(op: Op, value: Value) -> Value:
+    """The same tensor before its axes were stored in another order."""
+    made = op.writer.made_by.get(value)
+    if made is None or not made.text.startswith('rearrange({0}, "'):
+        return value
+    before = made.parts[0]
+    same = isinstance(before, Value) and before.shape == value.shape
+    return before if same and isinstance(before, Value) and before.order != value.order else value
+
+
+def _scaled(op: Op, part: object) -> tuple[Part, float] | None:
+    """A tensor and the number that it is multiplied with."""
+    product = made_by(op, part, "{0} * {1}")
+    for value, factor in operands(product) if product is not None else []:
+        if (found := number(factor)) is not None:
+            return value, found
+    quotient = made_by(op, part, "{0} / {1}")
+    divisor = number(quotient.parts[1]) if quotient is not None else None
+    return (quotient.parts[0], 1.0 / divisor) if quotient is not None and divisor else None
+
+
+def _changes(op: Op, part: object) -> list[tuple[Added | Replaced, Part]]:
+    """How a value may have been made of scores, and which they are."""
+    total = made_by(op, part, "{0} + {1}")
+    if total is not None:
+        return [(Added(mask), scores) for scores, mask in operands(total)]
+    choice = made_by(op, part, "where({0}, {1}, {2})")
+    if choice is None:
+        return []
+    condition, a, b = choice.parts
+    sides = [(exact_number(a), True, b), (exact_number(b), False, a)]
+    return [
+        (Replaced(condition, hides, low), scores)
+        for low, hides, scores in sides
+        if low is not None and low <= LOWEST_SCORE
+    ]
+
+
+def _fits(scores: Scores, v: Value) -> bool:
+    """Leading axes are the same, and masks have at most those of the scores."""
+    q, keys = scores.q.shape, scores.keys.shape
+    if len(q) < 3 or not q[:-2] == keys[:-2] == v.shape[:-2] or keys[-1] != v.shape[-2]:
+        return False
+    masks = [c.mask if isinstance(c, Added) else c.condition for c in scores.changes]
+    return all(_broadcasts(_shape(mask), scores.shape) for mask in masks)
+
+
+def _shape(part: Part) -> Shape:
+    if isinstance(part, Member):
+        return tuple(part.arrays[""].shape)
+    return part.shape if isinstance(part, Value) else ()
+
+
+def _broadcasts(shape: Shape, whole: Shape) -> bool:
+    ends = whole[len(whole) - len(shape) :]
+    return len(shape) <= len(whole) and all(a in (1, b) for a, b in zip(shape, ends, strict=True))
+
+
+def _mask(op: Op, scores: Scores, is_guarded: bool) -> tuple[str, Sequence[Part]] | None:
+    """The option of `attention`, and what it is filled with."""
+    if not scores.changes:
+        return "", ()
+    if len(scores.changes) == 1:
+        hidden = _hidden(scores.changes[0])
+        if hidden is not None and not hidden.any():
+            return "", ()
+        offset = _causal_offset(hidden, scores.shape[-2:]) if hidden is not None else None
+        if offset is not None:
+            return ", causal = true" + (f", offset = {offset}" if offset else ""), ()
+    elif any(isinstance(c, Replaced) and c.low > WITHOUT_SCORE for c in scores.changes):
+        return None
+    mask: Operand | Part | None = None
+    for change in reversed(scores.changes):
+        mask = _changed(op, mask, change, _low(op, change) if is_guarded else LOW)
+    return ", mask = {3}", (op.part(mask),)  # type: ignore[arg-type]
+
+
+def _hidden(change: Added | Replaced) -> Array | None:
+    """Which keys a stored mask hides; None if it does anything else."""
+    part = change.mask if isinstance(change, Added) else change.condition
+    if not isinstance(part, Member) or set(part.arrays) != {""}:
+        return None
+    array = part.arrays[""]
+    if isinstance(change, Replaced):
+        return array if change.hides else ~array
+    hidden: Array = array <= LOWEST_SCORE
+    return hidden if (array[~hidden] == 0).all() else None
+
+
+def _causal_offset(hidden: Array, scores: Shape) -> int | None:
+    """How many keys are visible beside the first one in the first row, if a row adds one each."""
+    if hidden.shape[-2:] != scores or not hidden.any():
+        return None
+    offset = int((~hidden.reshape(-1, *scores)[0, 0]).sum()) - 1
+    wanted = np.arange(scores[1]) > np.arange(scores[0])[:, None] + offset
+    return offset if offset >= 0 and (hidden == wanted).all() else None
+
+
+def _low(op: Op, change: Added | Replaced) -> float:
+    """Only -inf makes a row that is not a number: keys that a finite number hides count again."""
+    least = change.low if isinstance(change, Replaced) else bounds(op, change.mask)[0]
+    return HIDDEN if least == -math.inf else LOW
+
+
+def _changed(
+    op: Op, mask: Operand | Part | None, change: Added | Replaced, low: float
+) -> Operand | Part:
+    """The mask after the change that was made to the scores."""
+    if isinstance(change, Added):
+        added = _bounded(op, change.mask, low)
+        return added if mask is None else _emit(op, "{0} + {1}", mask, added)
+    held = change.condition
+    if mask is None and isinstance(held, Member):
+        hidden = held.arrays[""] if change.hides else ~held.arrays[""]
+        return op.parameter_of(np.where(hidden, np.float32(low), np.float32(0)), "mask")
+    before = "0.0" if mask is None else mask
+    sides = (float_text(low), before) if change.hides else (before, float_text(low))
+    return _emit(op, "where({0}, {1}, {2})", held, *sides)
+
+
+def _bounded(op: Op, mask: Part, low: float) -> Operand | Part:
+    """A mask whose numbers are not so low that they would hide keys altogether."""
+    if isinstance(mask, Member):
+        bounded = np.maximum(mask.arrays[""], np.float32(low))
+        same = np.array_equal(bounded, mask.arrays[""])
+        return mask if same else op.parameter_of(bounded, "mask")
+    if isinstance(mask, str) or bounds(op, mask)[0] >= low:
+        return mask
+    return _emit(op, f"maximum({{0}}, {float_text(low)})", mask)
+
+
+def _emit(op: Op, text: str, *parts: Operand | Part) -> Value:
+    filled = [op.part(part) for part in parts]
+    shape = np.broadcast_shapes(*(_shape(part) for part in filled))
+    plain = [
+        op.ordered(part, None) if isinstance(part, Value) and len(part.shape) > 1 else part
+        for part in filled
+    ]
+    return op.emit(text, *plain, shape=tuple(shape), dtype="f32", name="mask")

@@ -1,0 +1,210 @@
+"""The output that a loss is of: where its classes are, and which function it ends in.
+
+The loss of a model that ends in a softmax or a sigmoid is computed of what that is of: the
+logarithm of a probability that was rounded to 0 has no gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wgcc.errors import WgError
+from wgcc.from_onnx.context import RESHAPE
+from wgcc.from_onnx.training_options import Training
+from wgcc.from_onnx.values import Member, Shape, Statement, Traced, Value
+
+ENDING = re.compile(r"(softmax|sigmoid)\(\{0\}(?:, axis = (\d+))?\)")
+# So many statements between the last product and an output are followed.
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """`traced` gives what the loss is of; `function` makes the model's output of that.
+
+    `axis` has the classes.
+    """
+
+    traced: Traced
+    place: int
+    axis: int
+    loss: str
+    function: str = ""
+
+    @property
+    def output(self) -> Value:
+        found = list(self.traced.outputs.values())[self.place]
+        assert isinstance(found, Value)
+        return found
+
+    def predicted(self, text: str) -> str:
+        """The model's own output, computed of what the loss is of."""
+        is_last = self.axis == len(self.output.shape) - 1
+        option = "" if is_last or self.function != "softmax" else f", axis = {self.axis}"
+        return f"{self.function}({text}{option})" if self.function else text
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A function, the value that it makes, and the moves of elements that follow."""
+
+    function: str
+    statement: Statement | None
+    moves: tuple[Statement, ...]
+    axis: int | None
+
+
+def trained_output(traced: Traced, training: Training) -> Trained:
+    place, output = _chosen(traced, training)
+    found = _ending(traced, output)
+    axis, name = len(output.shape) - 1, list(traced.outputs)[place]
+    if training.loss == "cross_entropy":
+        axis = _class_axis(found, output, name)
+        wanted = "softmax"
+    else:
+        wanted = "sigmoid" if training.loss in ("bce", "bce_logits") else ""
+    if found.statement is None or found.function != wanted:
+        return Trained(traced, place, axis, training.loss)
+    before = _before(found, found.statement)
+    outputs = {**traced.outputs, name: before[-1].outputs[0] if before else _inner(found.statement)}
+    without = replace(traced, outputs=outputs, statements=[*traced.statements, *before])
+    loss = "bce_logits" if wanted == "sigmoid" else training.loss
+    return Trained(without, place, axis, loss, wanted)
+
+
+def _chosen(traced: Traced, training: Training) -> tuple[int, Value]:
+    """The output that is named, or the first of floats."""
+    for place, (key, value) in enumerate(traced.outputs.items()):
+        if training.output not in (None, key) or not isinstance(value, Value):
+            continue
+        if value.dtype == "f32" and value.shape:
+            return place, value
+    names = ", ".join(traced.outputs)
+    wanted = (
+        f"no output `{training.output}` of floats" if training.output else "no output of floats"
+    )
+    raise WgError(f"--train: there is {wanted}: the model has {names}")
+
+
+def _class_axis(found: Ending, output: Value, name: str) -> int:
+    """Cross entropy needs classes along an axis that is not that of the examples."""
+    lead = f"--loss cross_entropy: `{name}`"
+    if found.function == "sigmoid":
+        raise WgError(f"{lead} ends in a sigmoid, and has no classes of which one is right: give "
+                      "--loss bce")  # fmt: skip
+    rank = len(output.shape)
+    if found.axis is None and (found.function or rank > 2):
+        raise WgError(f"{lead} is {list(output.shape)}, and it is not known which of its axes has "
+                      "the classes: give another --loss")  # fmt: skip
+    if found.axis == 0 and rank > 1:
+        raise WgError(f"{lead} {list(output.shape)} has its classes along axis 0, where examples "
+                      "should be: give another --loss")  # fmt: skip
+    return rank - 1 if found.axis is None else found.axis
+
+
+def _ending(traced: Traced, output: Value) -> Ending:
+    made = {value: item for item in traced.statements for value in item.outputs}
+    moves: list[Statement] = []
+    found = made.get(output)
+    while found is not None and _is_move(found):
+        moves.insert(0, found)
+        found = made.get(_inner(found))
+    match = ENDING.fullmatch(found.text) if found is not None else None
+    if found is None or match is None or not _keeps_order(found):
+        return Ending("", None, (), _axis_of_product(made, output))
+    axis: int | None = None
+    if match[1] == "softmax":
+        order = found.outputs[0].order
+        axis = _after(moves, order[int(match[2]) if match[2] else -1])
+    return Ending(match[1], found, tuple(moves), axis)
+
+
+def _is_move(item: Statement) -> bool:
+    moves = item.text == "{0}" or item.text.startswith("rearrange({0}, ")
+    is_view = moves or RESHAPE.fullmatch(item.text) is not None
+    return is_view and isinstance(item.parts[0], Value)
+
+
+def _inner(item: Statement) -> Value:
+    found = item.parts[0]
+    assert isinstance(found, Value)
+    return found
+
+
+def _keeps_order(item: Statement) -> bool:
+    inner, outer = item.parts[0], item.outputs[0]
+    return isinstance(inner, Value) and (inner.shape, inner.order) == (outer.shape, outer.order)
+
+
+def _before(found: Ending, last: Statement) -> list[Statement]:
+    """The same moves of what the function is of."""
+    value, statements = _inner(last), []
+    for move in found.moves:
+        after = replace(move.outputs[0])
+        statements.append(replace(move, outputs=(after,), parts=(value, *move.parts[1:])))
+        value = after
+    return statements
+
+
+def _axis_of_product(made: Mapping[Value, Statement], output: Value) -> int | None:
+    """The axis of the outputs of the last product: the second of convolutions, else the last."""
+    value, moves = output, list[Statement]()
+    for _ in range(MOST_STEPS):
+        found = made.get(value)
+        if found is None or _has_features_last(found):
+            break
+        if _is_convolution(found):
+            return _after(moves, 1)
+        parts = [part for part in found.parts if isinstance(part, Value)]
+        same = [part for part in parts if len(part.shape) == len(value.shape)]
+        if not _is_move(found) and not same:
+            break
+        moves.insert(0, found)
+        value = _inner(found) if _is_move(found) else same[0]
+    return _after(moves, len(value.shape) - 1)
+
+
+def _has_features_last(item: Statement) -> bool:
+    """Products with matrices, attention, loops, and layers other than norms and convolutions."""
+    layer, is_other = _layer(item), item.text.startswith(("attention(", "einsum("))
+    is_layer = bool(layer) and not (_is_convolution(item) or "Norm[" in layer)
+    return is_layer or is_other or item.body is not None or " @ " in item.text
+
+
+def _is_convolution(item: Statement) -> bool:
+    return item.text.startswith("conv") or _layer(item).startswith("{name}: Conv")
+
+
+def _layer(item: Statement) -> str:
+    kinds = [part.kind for part in item.parts if isinstance(part, Member)]
+    return kinds[0] if item.text == "{1}({0})" and kinds else ""
+
+
+def _after(moves: Sequence[Statement], axis: int) -> int | None:
+    """Where an axis is after some statements; None if it is not one axis any more."""
+    found: int | None = axis
+    for item in moves:
+        if found is None or not _is_move(item):
+            continue
+        before, after = _inner(item), item.outputs[0]
+        if item.text == "{0}":
+            found = after.order[before.order.index(found)]
+        elif RESHAPE.fullmatch(item.text):
+            found = _reshaped(found, before.shape, after.shape)
+    return found
+
+
+def _reshaped(axis: int, before: Shape, after: Shape) -> int | None:
+    """Axes of 1 may come and go; others on one side of this axis may be joined or split."""
+    long = [[place for place, size in enumerate(shape) if size > 1] for shape in (before, after)]
+    sizes = [[shape[place] for place in places] for shape, places in
+             zip((before, after), long, strict=True)]  # fmt: skip
+    if axis not in long[0]:
+        return None
+    first = long[0].index(axis)
+    last = len(long[0]) - first
+    if sizes[0][: first + 1] == sizes[1][: first + 1]:
+        return long[1][first]
+    return long[1][-last] if sizes[0][-last:] == sizes[1][-last:] else None

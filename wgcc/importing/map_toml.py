@@ -1,0 +1,185 @@
+"""A map from tensors of a file to parameters as TOML: what --propose writes and --map reads.
+
+`"fc.weight" = { to = "fc.w", transpose = true }`; `*` stands for the same part of a name on both
+sides; `keep = [...]` lists parameters that keep their initial values.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from wgcc.errors import WgError
+from wgcc.importing.map_text import assumptions, near, shape_text
+from wgcc.importing.propose import Pair, Proposal, Undecided
+from wgcc.importing.toml_rules import Rule, read_rules, rule_text
+from wgcc.importing.transforms import Shape, Transform
+
+_KEEP = "keep"
+_HEAD = """\
+# Which parameter each tensor of the file is, and how it is changed: edit it, give it with --map.
+# Changes: transpose = true, axes = [2, 3, 1, 0], rows = [0, 64], columns = [0, 64], flip = true,
+# reshape = true, gates = "zrn", rope = 8; to = ["a", "b"], split = 0 cuts a tensor into several.
+"""
+
+
+@dataclass(slots=True)
+class ReadMap:
+    """A tensor and its change for each parameter that is named, or None; notes on unused rules."""
+
+    rules: dict[str, tuple[str, Transform] | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def toml_text(
+    proposal: Proposal, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
+) -> str:
+    lines = [_HEAD]
+    if proposal.kept:
+        lines.append(f"{_KEEP} = {json.dumps(proposal.kept, ensure_ascii=False)}\n")
+    by_source: dict[str, list[Pair]] = {}
+    for pair in proposal.pairs:
+        by_source.setdefault(pair.source, []).append(pair)
+    lines += [_entry(name, pairs, targets, sources) for name, pairs in by_source.items()]
+    for item in proposal.undecided:
+        lines += ["", *_undecided(item, targets)]
+    lines += [f"# not found: {name} {shape_text(targets[name])}" for name in proposal.missing]
+    lines += [f"# not used: {name} {shape_text(sources[name])}" for name in proposal.unused]
+    return "\n".join(lines + assumptions(proposal)) + "\n"
+
+
+def _entry(
+    name: str, pairs: list[Pair], targets: Mapping[str, Shape], sources: Mapping[str, Shape]
+) -> str:
+    """One table for a tensor, or a list of them if it is cut into several parameters."""
+    rows = [(rule_text(p.target, p.transform), shape_text(targets[p.target])) for p in pairs]
+    shape = shape_text(sources[name])
+    if len(rows) == 1:
+        return f"{_quoted(name)} = {rows[0][0]}  # {shape} -> {rows[0][1]}"
+    inner = "".join(f"  {table},  # {shape} -> {wanted}\n" for table, wanted in rows)
+    return f"{_quoted(name)} = [\n{inner}]"
+
+
+def _undecided(item: Undecided, targets: Mapping[str, Shape]) -> Iterator[str]:
+    wanted = f"{item.target} {shape_text(targets[item.target])}"
+    yield f"# undecided: {wanted}, as {item.reason}; remove the # before one of these lines:"
+    for source, way in item.choices:
+        yield f"# {_quoted(source)} = {rule_text(item.target, way)}"
+    yield f"# or let it keep its initial values: {_KEEP} = [{_quoted(item.target)}]"
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def read_toml_map(
+    text: str, file: str, targets: Mapping[str, Shape], sources: Mapping[str, Shape]
+) -> ReadMap:
+    found, explicit = ReadMap(), set[str]()
+    for key, value in _parsed(text, file).items():
+        where = f"{file}:{_line(text, key)}"
+        if key == _KEEP and _is_list_of(value, str):
+            found.rules |= {name: None for name in _kept(value, where, targets)}
+            continue
+        rules = read_rules(value, where)
+        matches = _matching(key, sources)
+        if not matches:
+            text_near = near(key, sources)
+            found.notes.append(f"{where}: no tensor of the file is {key}{text_near}: not used")
+        for rule in rules:
+            for target, choice in _filled(rule, matches, where, targets, sources):
+                _add(found, explicit, target, choice, "*" not in key, where)
+    return found
+
+
+def _add(
+    found: ReadMap,
+    explicit: set[str],
+    target: str,
+    choice: tuple[str, Transform],
+    is_explicit: bool,
+    where: str,
+) -> None:
+    """A rule without `*` is stronger than one with it."""
+    if target in found.rules and (target in explicit) == is_explicit:
+        raise WgError(f"{where}: two rules fill {target}")
+    if is_explicit or target not in found.rules:
+        found.rules[target] = choice
+    if is_explicit:
+        explicit.add(target)
+
+
+def _filled(
+    rule: Rule,
+    matches: list[tuple[str, list[str]]],
+    where: str,
+    targets: Mapping[str, Shape],
+    sources: Mapping[str, Shape],
+) -> Iterator[tuple[str, tuple[str, Transform]]]:
+    """Files may have more layers than the model: of several matches one parameter is enough."""
+    missing, count = [], 0
+    for source, parts in matches:
+        names = [_with_parts(name, parts, where) for name in rule.to]
+        absent = [name for name in names if name not in targets]
+        missing += absent
+        if not absent:
+            count += 1
+            shapes = [targets[name] for name in names]
+            ways = rule.transforms(sources[source], shapes, where)
+            yield from ((n, (source, way)) for n, way in zip(names, ways, strict=True))
+    if missing and not count:
+        raise WgError(
+            f"{where}: the model has no parameter {missing[0]}{near(missing[0], targets)}"
+        )
+
+
+def _matching(pattern: str, names: Mapping[str, Shape]) -> list[tuple[str, list[str]]]:
+    regex = re.compile(re.escape(pattern).replace(r"\*", "([^.]+)"))
+    return [(name, list(match.groups())) for name in names if (match := regex.fullmatch(name))]
+
+
+def _with_parts(pattern: str, parts: list[str], where: str) -> str:
+    if pattern.count("*") > len(parts):
+        raise WgError(f"{where}: `{pattern}` has more `*` than the tensor's name")
+    for part in parts:
+        pattern = pattern.replace("*", part, 1)
+    return pattern
+
+
+def _kept(names: list[str], where: str, targets: Mapping[str, Shape]) -> Iterator[str]:
+    for pattern in names:
+        found = [name for name, _ in _matching(pattern, targets)]
+        if not found:
+            raise WgError(f"{where}: the model has no parameter {pattern}{near(pattern, targets)}")
+        yield from found
+
+
+def _is_list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
+
+
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    try:
+        reader = import_module("tomllib")
+    except ImportError:
+        raise WgError(
+            f"{file}: maps in TOML need Python 3.11; others are written as text"
+        ) from None
+    try:
+        found: dict[str, Any] = reader.loads(text)
+        return found
+    except (ValueError, RecursionError) as error:
+        reason = re.match(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+        place = f"{file}:{reason[2]}:{reason[3]}: {reason[1]}" if reason else f"{file}: {error}"
+        raise WgError(f"{place}; names with dots are written in quotes") from None
+
+
+def _line(text: str, key: str) -> int:
+    """The line of a key; tomllib does not say it."""
+    spellings = "|".join(re.escape(name) for name in (_quoted(key), f"'{key}'", key))
+    regex = re.compile(rf"\s*\[*\s*(?:{spellings})\s*[=\].]")
+    return next((n for n, line in enumerate(text.splitlines(), 1) if regex.match(line)), 1)
