@@ -12,21 +12,30 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from safetensors.numpy import load_file
+from onnx.reference import ReferenceEvaluator
+from safetensors.numpy import load_file, save_file
 
 from adapters import ROOT
 from cli_runs import MODEL, run
 from op_samples import Array, build, input_arrays, reference_of
+from torch_exports import MODELS, Case
 from wgcc.errors import WgError
+from wgcc.exporting.compositions import COMPOSITIONS
 from wgcc.ir.graph import Graph
 from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Sample
 from wgcc.to_onnx.export import export_entry
-from wgcc.to_onnx.rules import RULES
-from wgcc.to_torch.module_text import module_text
-from wgcc.to_torch.rules import RULES as TORCH_RULES
 
 # What onnxruntime itself cannot do: some ops of u32, and whole numbers divided by zero.
+# Gradients that use what attention saved: their samples are drawn without it.
+OF_ANOTHER = {"attention_grad_q", "attention_grad_kv", "attention_grad_mask"}
+REFUSED = {
+    "accumulate", "attention_grad_stats_q", "attention_stats", "merge_ids", "not_finite",
+    "order_ids", "pack", "random", "remat_barrier", "resize_weight",
+    "state_ends", "state_grad_channels", "state_grad_states", "state_output", "state_scan",
+    "sum_in_order", "sum_squares",
+}  # fmt: skip
+COMPOSED = sorted(COMPOSITIONS.keys() | {"add_along", "avg_pool", "cross_entropy", "gather_grad"})
 NOT_RUN = ("NOT_IMPLEMENTED", "by zero", "out of data bounds", "GatherElements")
 
 
@@ -38,8 +47,14 @@ def run_onnx(model: Any, inputs: dict[str, Array]) -> list[Array]:
     return [np.asarray(array) for array in session.run(None, inputs)]
 
 
-def judge(op: Op, sample: Sample) -> str:
-    """right, refused, or not run."""
+def by_reference(op: Op, sample: Sample, model: Any, given: dict[str, Array], y: Array) -> None:
+    (found,) = ReferenceEvaluator(model).run(None, given)
+    wide = np.asarray(found, np.float64), y.astype(np.float64)
+    assert np.allclose(*wide, rtol=1e-4, atol=1e-5, equal_nan=True), (op.name, sample)
+
+
+def judge(op: Op, sample: Sample, reference: bool = False) -> str:
+    """right, refused, or not run; with `reference`, by ONNX's own evaluator, too."""
     node = build(op, sample)[1]
     if any(value.dtype == "f16" for value in (*node.inputs, *node.outputs)):
         return "f16"
@@ -51,6 +66,8 @@ def judge(op: Op, sample: Sample) -> str:
         return "refused"
     arrays = input_arrays(op, sample, np.float32)
     given = {value.name: np.asarray(a) for value, a in zip(node.inputs, arrays, strict=True)}
+    if reference:
+        by_reference(op, sample, model, given, reference_of(op, sample, arrays)[0])
     try:
         (found,) = run_onnx(model, given)
     except Exception as error:
@@ -64,9 +81,27 @@ def judge(op: Op, sample: Sample) -> str:
 
 
 def test_every_op_gives_its_reference() -> None:
-    samples = [(op, sample) for op in OPS.values() if op.name in RULES for sample in op.samples]
-    found = Counter(judge(op, sample) for op, sample in samples)
-    assert found["right"] >= 990 and found["refused"] <= 33 and found["not run"] <= 27
+    """What is refused: random numbers, parts of optimizers, and what only passes make."""
+    found: dict[str, Counter[str]] = {}
+    for op in OPS.values():
+        for sample in () if op.name in OF_ANOTHER else op.samples:
+            found.setdefault(op.name, Counter())[judge(op, sample)] += 1
+    total = sum(found.values(), Counter())
+    assert total["right"] >= 1220 and total["not run"] <= 24
+    refused = {name for name, counts in found.items() if counts["refused"]}
+    assert all(set(found[name]) <= {"refused", "f16"} for name in refused)
+    assert refused == REFUSED | {name for name in OPS if name.endswith("_update")} - {
+        "window_update"
+    }
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_ops_that_onnx_does_not_have(name: str) -> None:
+    """By ONNX's own evaluator, too, which is slow."""
+    samples = [
+        s for s in OPS[name].samples if np.prod(build(OPS[name], s)[1].outputs[0].shape) < 600
+    ]
+    assert samples and all(judge(OPS[name], s, reference=True) == "right" for s in samples[:4])
 
 
 @pytest.mark.parametrize("name", ["resnet", "bert", "gpt"])
@@ -93,6 +128,22 @@ def test_there_and_back(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
+def test_loops_gradients_and_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`scan` both ways, `selective_scan`, `attention` with an offset, a loss and its gradient."""
+    case, bundle, file = Case(MODELS["everything"]), str(tmp_path / "b"), tmp_path / "e.onnx"
+    assert run(capsys, "build", str(case.path), "-o", bundle)[0] == 0
+    save_file(case.weights(), tmp_path / "w.safetensors")
+    weights = ("--weights", str(tmp_path / "w.safetensors"))
+    code, _, error = run(capsys, "export", bundle, "-o", str(file), *weights)
+    assert code == 0 and "slope: differs by at most" in error, error
+    model, wanted = onnx.load(file), case.outputs()
+    assert Counter(node.op_type for node in model.graph.node)["Scan"] >= 7
+    results = [run_onnx(model, case.inputs()), ReferenceEvaluator(model).run(None, case.inputs())]
+    for found in results:
+        for array, right in zip(found, wanted.values(), strict=True):
+            np.testing.assert_allclose(array, right, rtol=1e-4, atol=1e-5)
+
+
 def test_modules_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The text of a module, and its state dict. What it computes was compared with PyTorch's."""
     (tmp_path / "m.wg").write_text(MODEL)
@@ -112,21 +163,6 @@ def test_modules_of_pytorch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     }  # fmt: skip
     code, _, error = run(capsys, "export", bundle, "--to", "torch", "-o", str(tmp_path / "net.txt"))
     assert code == 2 and "is no .py file" in error
-
-
-def test_every_op_has_a_text_that_python_reads() -> None:
-    refused = []
-    for op in OPS.values():
-        for sample in op.samples if op.name in TORCH_RULES else ():
-            node = build(op, sample)[1]
-            graph = Graph("e", inputs=node.inputs, nodes=(node,), outputs={"y": node.outputs[0]})
-            program = SimpleNamespace(entries={"e": graph}, name="M")
-            try:
-                ast.parse(module_text(program, "e", "w"))  # type: ignore[arg-type]
-            except WgError as error:
-                assert "cannot be exported to PyTorch" in str(error)
-                refused.append(op.name)
-    assert set(refused) <= {"attention", "unslice"}
 
 
 def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def command(
 
 
 def _to_torch(program: Program, entry: str, weights: Mapping[str, Any], output: Path) -> None:
-    from wgcc.to_torch.module_text import module_text, stored_name
+    from wgcc.to_torch.module_text import module_text, stored_names
     from wgcc_runtime.replace_file import replace_file
     from wgcc_runtime.weights import save_arrays
 
@@ -73,8 +73,7 @@ def _to_torch(program: Program, entry: str, weights: Mapping[str, Any], output: 
     file = output.with_suffix(".safetensors")
     text = module_text(program, entry, file.name)
     graph = program.entries[entry]
-    used = [value.name for value in (*graph.params, *graph.state)]
-    save_arrays(file, {stored_name(name): weights[name] for name in used})
+    save_arrays(file, {stored: weights[name] for name, stored in stored_names(graph).items()})
     replace_file(output, text.encode())
     say(f"{output}: a module of {len(text.splitlines())} lines; its state dict is {file}")
 
@@ -124,19 +123,16 @@ def _compare(
 ) -> dict[str, float]:
     """The largest difference of each output, on random inputs."""
     import wgcc_runtime
-    from wgcc.from_onnx.compare import run_onnx
+    from wgcc.from_onnx.compare import draw, run_onnx
     from wgcc.to_onnx.emitter import NUMPY
 
     generator = np.random.default_rng(0)
     graph = program.entries[entry]
     inputs = {}
     for value in graph.inputs:
-        low, high = graph.ranges[value.name][:2] if value.name in graph.ranges else (0, 1)
-        is_float = value.dtype in ("f32", "f16")
-        drawn = generator.normal(size=value.shape) if is_float else generator.integers(
-            low, high, value.shape, endpoint=True
-        )  # fmt: skip
-        inputs[value.name] = np.asarray(drawn).astype(NUMPY[value.dtype])
+        limits = graph.ranges[value.name][:2] if value.name in graph.ranges else None
+        drawn = draw(generator, value.dtype, value.shape, limits)
+        inputs[value.name] = drawn.astype(NUMPY[value.dtype])
     with wgcc_runtime.load(bundle, device="wasm", weights=weights) as loaded:
         wanted = list(getattr(loaded, entry)(**inputs).values())
     found, runner = run_onnx(model, inputs)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from wgcc.ir.graph import Node, Value
@@ -32,11 +33,14 @@ class Emitter:
     tensors: dict[str, Array] = field(default_factory=dict)
     # Names of outputs, which no other tensor gets.
     outputs: frozenset[str] = frozenset()
-    number: int = 0
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def inner(self) -> Emitter:
+        """For the nodes of a loop's body, which reads the same tensors."""
+        return Emitter(tensors=self.tensors, outputs=self.outputs, numbers=self.numbers)
 
     def fresh(self, hint: str) -> str:
-        self.number += 1
-        return f"{hint}.{self.number}"
+        return f"{hint}.{next(self.numbers)}"
 
     def node(self, kind: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """One node with one output, whose name it returns."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.evaluate import from_words
-from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.exporting.written_out import written_out
+from wgcc.ir.graph import Graph, Node
+from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops import OPS, infer_types
-from wgcc.ops.registry import Expand
 from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call, CannotExport, Emitter
-from wgcc.to_onnx.rules import RULES
+from wgcc.to_onnx.loops import Write, write_loop
+from wgcc.to_onnx.rules import RULES, has_rule
 
 OPSET = 20
 # The newest that most programs read.
@@ -27,18 +28,19 @@ def export_entry(program: Program, name: str, weights: Mapping[str, Array]) -> A
     from onnx.helper import make_graph, make_model, make_opsetid, make_tensor_value_info
     from onnx.numpy_helper import from_array
 
-    graph = program.entries[name]
-    _check(graph)
+    _check(program.entries[name])
+    graph = written_out(program.entries[name], has_rule)
     emitter = Emitter(outputs=frozenset(graph.outputs))
     names = {value.name: value.name for value in graph.inputs}
     for value in (*graph.params, *graph.state):
         held = np.asarray(weights[value.name]).astype(NUMPY[value.dtype])
         emitter.tensors[value.name] = held.reshape(value.shape)
         names[value.name] = value.name
-    for item in graph.constants:
-        held = from_words(item).astype(NUMPY[item.value.dtype])
-        names[item.value.name] = emitter.store(held.reshape(item.value.shape))
-    _write(graph, emitter, names)
+    problems: dict[str, None] = {}
+    _write(graph, emitter, names, problems)
+    if problems:
+        lines = "\n".join(problems)
+        raise WgError(f"entry {graph.name} cannot be exported to ONNX\n{lines}")
     outputs = []
     for key, value in graph.outputs.items():
         port = emitter.node("Identity", names[value.name], name=_output_name(key, names, emitter))
@@ -65,29 +67,29 @@ def _check(graph: Graph) -> None:
         raise WgError(f"entry {graph.name} changes parameters or state: ONNX models only compute")
 
 
-def _write(graph: Graph, emitter: Emitter, names: dict[str, str]) -> None:
-    problems: dict[str, None] = {}
+def _write(
+    graph: Graph, emitter: Emitter, names: dict[str, str], problems: dict[str, None]
+) -> None:
+    for item in graph.constants:
+        held = from_words(item).astype(NUMPY[item.value.dtype])
+        names[item.value.name] = emitter.store(held.reshape(item.value.shape))
     for node in graph.nodes:
         try:
-            _write_node(node, emitter, names)
+            _write_node(node, emitter, names, partial(_write, problems=problems))
         except CannotExport as error:
             place = f" ({node.span.place})" if node.span else ""
             problems[f"  {node.op}{place}: {error.reason}"] = None
             names.update({value.name: value.name for value in node.outputs})
-    if problems:
-        lines = "\n".join(problems)
-        raise WgError(f"entry {graph.name} cannot be exported to ONNX\n{lines}")
 
 
-def _write_node(node: Node, emitter: Emitter, names: dict[str, str]) -> None:
-    rule = RULES.get(node.op)
-    lower = OPS[node.op].lower
-    if rule is not None:
+def _write_node(node: Node, emitter: Emitter, names: dict[str, str], write: Write) -> None:
+    rule, loop = RULES.get(node.op), loop_of(node)
+    if loop is not None:
+        names.update(write_loop(loop, emitter, names, write))
+    elif rule is not None:
         wanted = _free(node.outputs[0].name, emitter)
         call = Call(node, tuple(names[value.name] for value in node.inputs), wanted, emitter)
         names[node.outputs[0].name] = rule(call)
-    elif isinstance(lower, Expand):
-        _write_composite(node, lower, emitter, names)
     else:
         raise CannotExport("ONNX has no operator like it")
 
@@ -95,15 +97,3 @@ def _write_node(node: Node, emitter: Emitter, names: dict[str, str]) -> None:
 def _free(name: str, emitter: Emitter) -> str:
     is_taken = name in emitter.tensors or name in emitter.outputs
     return emitter.fresh(name) if is_taken else name
-
-
-def _write_composite(node: Node, lower: Expand, emitter: Emitter, names: dict[str, str]) -> None:
-    """By the ops that it consists of, under names of their own."""
-    taken = [*names, *(value.name for value in node.outputs)]
-    builder = Builder(infer_types, taken=taken)
-    found = lower.rule(builder, node)
-    for inner in builder.nodes:
-        _write_node(inner, emitter, names)
-    results = (found,) if isinstance(found, Value) else tuple(found)
-    for value, result in zip(node.outputs, results, strict=False):
-        names[value.name] = names[result.name]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from wgcc.lazy_numpy import np
+from wgcc.ir.graph import Node, Value
+from wgcc.lazy_numpy import Array, np
 from wgcc.ops import OPS
-from wgcc.ops.attention_rule import Scope, optional
-from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call, CannotExport
-from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool
+from wgcc.to_onnx.attention import attention, is_plain_attention
+from wgcc.to_onnx.emitter import ELEMENTS, NUMPY, Call
+from wgcc.to_onnx.windows import avg_pool, conv, conv_transpose, max_pool, moved
 
 # Returns the name of the first result.
 Rule: TypeAlias = Callable[[Call], str]
@@ -160,11 +161,8 @@ def slice_(call: Call) -> str:
 
 
 def unslice(call: Call) -> str:
-    """Zeros around: elements apart get zeros between them first."""
-    shape, starts, steps = (call.attr(name) for name in ("shape", "starts", "steps"))
-    if any(step != 1 for step in steps):
-        raise CannotExport("it puts elements apart from each other")
-    sizes = call.shape
+    """Zeros around."""
+    shape, starts, sizes = call.attr("shape"), call.attr("starts"), call.shape
     if not sizes:
         return call.to.node("Identity", call.x, name=call.name)
     after = [whole - start - n for whole, start, n in zip(shape, starts, sizes, strict=True)]
@@ -220,7 +218,14 @@ def _positions(call: Call) -> str:
 
 def take_along(call: Call) -> str:
     axis = call.attr("axis")
-    return call.to.node("GatherElements", call.x, _positions(call), axis=axis, name=call.name)
+    ids = _nearest(call, call.shape[axis])
+    return call.to.node("GatherElements", call.x, ids, axis=axis, name=call.name)
+
+
+def _nearest(call: Call, size: int) -> str:
+    """Ids outside of an axis mean its nearest element."""
+    ends = (call.to.number_of(n, "i32") for n in (0, size - 1))
+    return call.to.node("Clip", _positions(call), *ends)
 
 
 def cumsum(call: Call) -> str:
@@ -268,7 +273,7 @@ def resize(call: Call) -> str:
     """A product with the matrix of the op's own reference."""
     axis, before = call.attr("axis"), call.shape[call.attr("axis")]
     attrs = {**call.node.attrs, "axis": 0}
-    matrix = np.asarray(OPS["resize"].reference(np.eye(before), **attrs)).astype(np.float32)
+    matrix = np.asarray(OPS[call.node.op].reference(np.eye(before), **attrs)).astype(np.float32)
     letters = "abcdefgh"[: len(call.shape)]
     after = letters.replace(letters[axis], "z")
     held = call.to.store(matrix, "weights")
@@ -279,54 +284,48 @@ def resize(call: Call) -> str:
 def argsort(call: Call) -> str:
     from onnx.helper import make_node
 
-    axis = call.attr("axis")
+    axis, x = call.attr("axis"), call.x
     if call.node.inputs[0].dtype not in ("f32", "i32"):
-        raise CannotExport(f"it sorts {call.node.inputs[0].dtype}")
+        x = call.to.node("Cast", x, to=7)
     count = call.to.whole([call.shape[axis]])
     values, ids = call.to.fresh("values"), call.to.fresh("ids")
     largest = int(call.node.attrs.get("descending", False))
     call.to.nodes.append(
-        make_node("TopK", [call.x, count], [values, ids], axis=axis, largest=largest, sorted=1)
+        make_node("TopK", [x, count], [values, ids], axis=axis, largest=largest, sorted=1)
     )
     return call.to.node("Cast", ids, to=ELEMENTS["i32"], name=call.name)
 
 
-def attention(call: Call) -> str:
-    """softmax(q kᵀ scale + mask) v, with keys and values repeated for groups of queries."""
-    q, k, v = call.node.inputs[:3]
-    names = dict(zip(call.node.inputs, call.inputs, strict=True))
-    offset, mask = optional(call.node.inputs[3:])
-    if offset is not None:
-        raise CannotExport("its queries begin at a position that is found at run time")
-    groups = q.shape[1] // k.shape[1]
-    keys, values = (_repeated(call, names[item], item.shape, groups) for item in (k, v))
-    scores = call.to.node("MatMul", names[q], call.to.transpose(keys, (0, 1, 3, 2)))
-    scores = call.to.node("Mul", scores, call.to.number_of(float(call.attr("scale"))))
-    if mask is not None:
-        scores = call.to.node("Add", scores, names[mask])
-    scores = _causal(call, scores, q.shape[2], k.shape[2])
-    shares = call.to.node("Softmax", scores, axis=-1)
-    return call.to.node("MatMul", shares, values, name=call.name)
+def is_finite(call: Call) -> str:
+    ends = call.to.node("IsInf", call.x), call.to.node("IsNaN", call.x)
+    return call.to.node("Not", call.to.node("Or", *ends), name=call.name)
 
 
-def _repeated(call: Call, x: str, shape: tuple[int, ...], groups: int) -> str:
-    if groups == 1:
-        return x
-    b, h, t, d = shape
-    split = call.to.reshape(x, (b, h, 1, t, d))
-    wide = call.to.node("Expand", split, call.to.whole((b, h, groups, t, d)))
-    return call.to.reshape(wide, (b, h * groups, t, d))
+def gather_grad(call: Call) -> str:
+    """Rows added up by id, to a table of zeros or to a given one."""
+    ids, table = call.node.inputs[1].shape, call.out
+    places = call.to.reshape(call.to.node("Cast", call.inputs[1], to=7), (*ids, 1))
+    base = call.inputs[2] if len(call.inputs) > 2 else call.to.store(_zeros(table), "zeros")
+    return call.to.node("ScatterND", base, places, call.x, reduction="add", name=call.name)
 
 
-def _causal(call: Call, scores: str, rows: int, keys: int) -> str:
-    causal, window = call.attr("causal"), call.attr("window")
-    if not causal and window is None:
-        return scores
-    visible = Scope(causal, window).visible(rows, keys, 0)
-    if not visible.any(-1).all():
-        raise CannotExport("a row of it attends to no key")
-    mask = np.where(visible, 0, -1e30).astype(np.float32)
-    return call.to.node("Add", scores, call.to.store(mask, "mask"))
+def add_along(call: Call) -> str:
+    base, axis = call.to.store(_zeros(call.out), "zeros"), call.attr("axis")
+    given = base, _nearest(call, call.attr("size")), call.x
+    return call.to.node("ScatterElements", *given, axis=axis, reduction="add", name=call.name)
+
+
+def _zeros(value: Value) -> Array:
+    return np.zeros(value.shape, NUMPY[value.dtype])
+
+
+def has_rule(node: Node) -> bool:
+    """Whether a rule writes this very node; others are written out by simpler ops."""
+    if node.op == "unslice":
+        return all(step == 1 for step in node.attrs["steps"])
+    if node.op == "attention":
+        return is_plain_attention(node)
+    return node.op in RULES
 
 
 RULES: dict[str, Rule] = {
@@ -368,8 +367,14 @@ RULES: dict[str, Rule] = {
     "rms_norm": rms_norm,
     "var": var,
     "resize": resize,
+    "resize_back": resize,
     "argsort": argsort,
     "attention": attention,
+    "is_finite": is_finite,
+    "patches": moved,
+    "unpatches": moved,
+    "gather_grad": gather_grad,
+    "add_along": add_along,
     "conv": conv,
     "conv_transpose": conv_transpose,
     "max_pool": max_pool,

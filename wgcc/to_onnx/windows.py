@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wgcc.exporting.window_places import window_places
+from wgcc.lazy_numpy import np
+from wgcc.ops.pool import KERNEL, PADDED, reference_avg
 from wgcc.to_onnx.emitter import Call, CannotExport
 
 
@@ -66,17 +69,40 @@ def max_pool(call: Call) -> str:
 
 
 def avg_pool(call: Call) -> str:
+    """ONNX divides by the pixels of the image or by those of the kernel."""
     counted = call.attr("counted")
-    if counted not in ("kernel", "inside"):
-        raise CannotExport("its windows count padding at one side alone")
-    return _pool(call, "AveragePool", count_include_pad=int(counted == "kernel"))
+    if counted != PADDED:
+        return _pool(call, "AveragePool", count_include_pad=int(counted == KERNEL))
+    ones, sizes = np.ones((1, *call.shape[1:-1], 1)), dict(call.node.attrs)
+    wanted, found = (reference_avg(ones, **{**sizes, "counted": c}) for c in (PADDED, KERNEL))
+    factors = np.divide(wanted, found, out=np.ones_like(wanted), where=found > 0)
+    by_kernel = _pool(call, "AveragePool", "", count_include_pad=1)
+    held = call.to.store(factors.astype(np.float32), "factors")
+    return call.to.node("Mul", by_kernel, held, name=call.name)
 
 
-def _pool(call: Call, kind: str, **more: Any) -> str:
+def _pool(call: Call, kind: str, name: str | None = None, **more: Any) -> str:
     rank, kernel = len(call.shape), call.attr("kernel")
     x = call.to.transpose(call.x, first(rank))
     found = call.to.node(
         kind, x, kernel_shape=list(kernel), strides=list(call.attr("stride")),
         dilations=list(call.attr("dilation")), pads=pads(call, kernel), **more,
     )  # fmt: skip
-    return call.to.transpose(found, last(rank), call.name)
+    return call.to.transpose(found, last(rank), call.name if name is None else name)
+
+
+def moved(call: Call) -> str:
+    """Pixels of windows, or zeros beside the image, one axis after the other."""
+    found, shape = call.x, list(call.shape)
+    for axis, kernel, places in window_places(call.node):
+        rest = [place for place in range(len(shape)) if place not in (axis, kernel)]
+        order = [axis, kernel, *rest]
+        sizes = [shape[place] for place in rest]
+        flat = call.to.reshape(call.to.transpose(found, order), [-1, *sizes])
+        ends = call.to.whole([1, *[0] * len(sizes), 0, *[0] * len(sizes)])
+        held = call.to.store(places.astype(np.int64), "places")
+        read = call.to.node("Gather", call.to.node("Pad", flat, ends), held, axis=0)
+        shape[axis] = len(places)
+        back = [order.index(place) for place in range(len(shape))]
+        found = call.to.transpose(read, back, call.name if kernel == len(shape) - 2 else "")
+    return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Iterable, Mapping
 
 from wgcc.errors import WgError
-from wgcc.ir.builder import Builder
+from wgcc.exporting.written_out import written_out
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.loops import Loop, loop_of
 from wgcc.ir.program import Program
-from wgcc.ops import OPS, infer_types
-from wgcc.ops.registry import Expand
-from wgcc.to_torch.rules import DTYPES, RULES, listed
+from wgcc.to_torch.rules import DTYPES, expression, has_rule, listed
 
 HEAD = '''\
 """{title}
@@ -30,89 +30,139 @@ class {name}(nn.Module):
     def __init__(self) -> None:
         super().__init__()
 '''
+IMPORTED = ("self", "torch", "F", "nn", "Tensor")
+# What every module has already.
+OF_MODULES = {
+    "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile",
+    "cpu", "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward",
+    "get_buffer", "get_extra_state", "get_parameter", "get_submodule", "half", "ipu",
+    "load_state_dict", "modules", "mtia", "named_buffers", "named_children", "named_modules",
+    "named_parameters", "parameters", "register_backward_hook", "register_buffer",
+    "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+    "register_full_backward_pre_hook", "register_load_state_dict_post_hook",
+    "register_load_state_dict_pre_hook", "register_module", "register_parameter",
+    "register_state_dict_post_hook", "register_state_dict_pre_hook", "requires_grad_",
+    "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty",
+    "train", "training", "type", "xpu", "zero_grad", "T_destination",
+}  # fmt: skip
 
 
 class ModuleText:
     """The lines of `forward`, with a Python name for every value."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self) -> None:
         self.names: dict[str, str] = {}
         self.lines: list[str] = []
         self.problems: dict[str, None] = {}
-        self.taken = {"self", "torch", "F", "nn", "Tensor"}
+        self._taken = set(IMPORTED)
+        self._indent = ""
 
     def name(self, value: Value) -> str:
         """A name of its own: `blocks.0.attn.q` is `blocks_0_attn_q`."""
-        base = re.sub(r"\W+", "_", value.name).strip("_") or "x"
-        base = f"x{base}" if base[0].isdigit() else base
-        found, number = base, 1
-        while found in self.taken or keyword.iskeyword(found):
-            number += 1
-            found = f"{base}_{number}"
-        self.taken.add(found)
-        self.names[value.name] = found
-        return found
+        self.names[value.name] = free_name(value.name, self._taken)
+        return self.names[value.name]
 
-    def write(self, node: Node) -> None:
-        rule, lower = RULES.get(node.op), OPS[node.op].lower
-        text = rule(node) if rule is not None else ""
-        if text:
-            parts = [self.names[value.name] for value in node.inputs]
-            self.lines.append(f"{self.name(node.outputs[0])} = {text.format(*parts)}")
-        elif isinstance(lower, Expand):
-            self._write_parts(node, lower)
-        else:
-            place = f" ({node.span.place})" if node.span else ""
-            self.problems[f"  {node.op}{place}"] = None
-            for value in node.outputs:
-                self.name(value)
+    def add(self, line: str) -> None:
+        self.lines.append(self._indent + line)
 
-    def _write_parts(self, node: Node, lower: Expand) -> None:
-        taken = [*self.names, *(value.name for value in node.outputs)]
-        builder = Builder(infer_types, taken=taken)
-        found = lower.rule(builder, node)
-        for inner in builder.nodes:
-            self.write(inner)
-        results = (found,) if isinstance(found, Value) else tuple(found)
-        for value, result in zip(node.outputs, results, strict=False):
-            self.names[value.name] = self.names[result.name]
+    def write(self, graph: Graph) -> None:
+        if graph.constants:
+            raise WgError(f"entry {graph.name} holds computed constants, which have no text")
+        for node in graph.nodes:
+            if loop := loop_of(node):
+                self._write_loop(loop)
+            elif has_rule(node):
+                parts = [self.names[value.name] for value in node.inputs]
+                self.add(f"{self.name(node.outputs[0])} = {expression(node).format(*parts)}")
+            else:
+                self._refuse(node)
+
+    def _refuse(self, node: Node) -> None:
+        place = f" ({node.span.place})" if node.span else ""
+        self.problems[f"  {node.op}{place}"] = None
+        for value in node.outputs:
+            self.name(value)
+
+    def _write_loop(self, loop: Loop) -> None:
+        """`for t in range(rounds)`, with a list for every result of a round."""
+        self.names |= {inner.name: self.names[outer.name] for outer, inner in loop.captured}
+        for inner, init in zip(loop.carries, loop.inits, strict=True):
+            self.add(f"{self.name(inner)} = {self.names[init.name]}")
+        lists = [free_name(f"{value.name}_list", self._taken) for value in loop.stacks]
+        for found in lists:
+            self.add(f"{found} = []")
+        rounds = f"range({loop.rounds})"
+        step = free_name("t", self._taken)
+        self.add(f"for {step} in {f'reversed({rounds})' if loop.reverse else rounds}:")
+        self._indent += "    "
+        self._write_round(loop, step, lists)
+        self._indent = self._indent[:-4]
+        for value, found in zip(loop.stacks, lists, strict=True):
+            order = f"{found}[::-1]" if loop.reverse else found
+            self.add(f"{self.name(value)} = torch.stack({order})")
+        for inner, final in zip(loop.carries, loop.finals, strict=True):
+            self.names[final.name] = self.names[inner.name]
+
+    def _write_round(self, loop: Loop, step: str, lists: list[str]) -> None:
+        if any(loop.index in node.inputs for node in loop.body.nodes):
+            made = f"torch.tensor({step}, dtype={DTYPES[loop.index.dtype]})"
+            self.add(f"{self.name(loop.index)} = {made}")
+        for outer, inner in loop.sliced:
+            self.add(f"{self.name(inner)} = {self.names[outer.name]}[{step}]")
+        self.write(loop.body)
+        for found, value in zip(lists, loop.body.outputs.values(), strict=True):
+            self.add(f"{found}.append({self.names[value.name]})")
+        carries = ", ".join(self.names[value.name] for value in loop.carries)
+        after = ", ".join(self.names[value.name] for value in loop.next_carries)
+        if carries != after:
+            self.add(f"{carries} = {after}")
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """A name for Python that is not taken yet, but is from now on."""
+    base = re.sub(r"\W+", "_", name).strip("_") or "x"
+    base = f"x{base}" if base[0].isdigit() else base
+    found, number = base, 1
+    while found in taken or keyword.iskeyword(found):
+        number += 1
+        found = f"{base}_{number}"
+    taken.add(found)
+    return found
 
 
 def module_text(program: Program, entry: str, weights: str) -> str:
     """Raises `WgError` with all ops that cannot be written."""
-    graph = program.entries[entry]
-    if graph.writes:
+    if program.entries[entry].writes:
         raise WgError(f"entry {entry} changes parameters or state: only others are exported")
-    if graph.constants:
-        raise WgError(f"entry {entry} holds computed constants, which have no text")
-    body = ModuleText(graph)
+    graph = written_out(program.entries[entry], has_rule)
+    body, stored = ModuleText(), stored_names(graph)
     ports = [body.name(value) for value in graph.inputs]
-    declared = [_declaration(value, body) for value in (*graph.params, *graph.state)]
-    for node in graph.nodes:
-        body.write(node)
+    body.names |= {name: f"self.{found}" for name, found in stored.items()}
+    body.write(graph)
     if body.problems:
-        lines = "\n".join(body.problems)
-        raise WgError(f"entry {entry} cannot be exported to PyTorch: it uses\n{lines}")
-    head = HEAD.format(title=f"Exported from {program.name}.", name=program.name, weights=weights)
-    arguments = ", ".join(f"{port}: Tensor" for port in ports)
+        listing = "\n".join(body.problems)
+        raise WgError(f"entry {entry} cannot be exported to PyTorch: it uses\n{listing}")
+    class_name = free_name(program.name, {*IMPORTED, "Module"})
+    head = HEAD.format(title=f"Exported from {program.name}.", name=class_name, weights=weights)
+    arguments = "".join(f", {port}: Tensor" for port in ports)
     results = ", ".join(f'"{key}": {body.names[v.name]}' for key, v in graph.outputs.items())
-    text = [head + "".join(f"        {line}\n" for line in declared)]
-    text.append(f"    def forward(self, {arguments}) -> dict[str, Tensor]:\n")
-    text += [f"        {line}\n" for line in body.lines]
-    text.append(f"        return {{{results}}}\n")
-    return "\n".join((text[0], "".join(text[1:])))
+    lines = [f"    def forward(self{arguments}) -> dict[str, Tensor]:"]
+    lines += [f"        {line}" for line in (*body.lines, f"return {{{results}}}")]
+    return head + _declarations(graph, stored) + "\n" + "\n".join(lines) + "\n"
 
 
-def stored_name(name: str) -> str:
-    """In the state dict: `blocks.0.attn.q.w` is `blocks_0_attn_q_w`."""
-    return re.sub(r"\W+", "_", name)
+def stored_names(graph: Graph) -> dict[str, str]:
+    """Names in the state dict: `blocks.0.attn.q.w` is `blocks_0_attn_q_w`, and no two are equal."""
+    taken = set(OF_MODULES)
+    return {value.name: free_name(value.name, taken) for value in (*graph.params, *graph.state)}
 
 
-def _declaration(value: Value, body: ModuleText) -> str:
-    """A tensor of the state dict; names with dots are written with underscores."""
-    name = stored_name(value.name)
-    body.names[value.name] = f"self.{name}"
+def _declarations(graph: Graph, stored: Mapping[str, str]) -> str:
+    values: Iterable[Value] = (*graph.params, *graph.state)
+    return "".join(f"        {_declaration(value, stored[value.name])}\n" for value in values)
+
+
+def _declaration(value: Value, name: str) -> str:
     made = f"torch.zeros({listed(value.shape)}, dtype={DTYPES[value.dtype]})"
     if value.dtype == "f32":
         return f"self.{name} = nn.Parameter({made})"

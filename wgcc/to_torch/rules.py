@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from wgcc.exporting.window_places import window_places
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
@@ -17,6 +18,8 @@ DTYPES = {
     "f32": "torch.float32", "f16": "torch.float16", "i32": "torch.int32", "u32": "torch.int64",
     "i8": "torch.int8", "u8": "torch.uint8", "bool": "torch.bool",
 }  # fmt: skip
+# Whole numbers become 64-bit ones in PyTorch.
+WIDENED = ("sum", "prod", "cumsum")
 TEXTS = {
     "tanh": "torch.tanh({0})", "sigmoid": "torch.sigmoid({0})", "relu": "F.relu({0})",
     "softplus": "F.softplus({0})", "erf": "torch.erf({0})", "mish": "F.mish({0})",
@@ -118,7 +121,7 @@ def concat(node: Node) -> str:
 
 def resize(node: Node) -> str:
     size, axis = node.inputs[0].shape[node.attrs["axis"]], node.attrs["axis"]
-    matrix = np.asarray(OPS["resize"].reference(np.eye(size), **{**node.attrs, "axis": 0}))
+    matrix = np.asarray(OPS[node.op].reference(np.eye(size), **{**node.attrs, "axis": 0}))
     rows = matrix.astype("float32").tolist()
     moved = f"{{0}}.movedim({axis}, -1) @ torch.tensor({rows!r}).T"
     return f"({moved}).movedim(-1, {axis})"
@@ -194,6 +197,75 @@ def attention(node: Node) -> str:
     return f"F.scaled_dot_product_attention({{0}}, {{1}}, {{2}}, {', '.join(options)})"
 
 
+def moved(node: Node) -> str:
+    """Pixels of windows, or zeros beside the image, one axis after the other."""
+    text, others = "{0}", len(node.inputs[0].shape) - 2
+    for axis, kernel, places in window_places(node):
+        flat = f"{text}.movedim(({axis}, {kernel}), (0, 1)).flatten(0, 1)"
+        read = f"F.pad({flat}, (0, 0) * {others} + (1, 0))[torch.tensor({places.tolist()!r})]"
+        text = f"{read}.movedim((0, 1), ({axis}, {kernel}))"
+    return text
+
+
+def gather_grad(node: Node) -> str:
+    """Rows added up by id."""
+    table, rest = node.output, node.output.shape[1:]
+    start = "{2}" if len(node.inputs) > 2 else (
+        f"torch.zeros({listed(table.shape)}, dtype={DTYPES[table.dtype]})"
+    )  # fmt: skip
+    rows = f"{{0}}.reshape({listed((-1, *rest))})"
+    return f"{start}.index_add(0, {{1}}.reshape(-1).long(), {rows})"
+
+
+def take_along(node: Node) -> str:
+    """Ids outside of the axis read its nearest element."""
+    axis = node.attrs["axis"]
+    ids = f"{{1}}.long().clamp(0, {node.inputs[0].shape[axis] - 1})"
+    return f"torch.take_along_dim({{0}}, {ids}, {axis})"
+
+
+def add_along(node: Node) -> str:
+    axis, size = node.attrs["axis"], node.attrs["size"]
+    start = f"torch.zeros({listed(node.output.shape)}, dtype={DTYPES[node.output.dtype]})"
+    return f"{start}.scatter_add({axis}, {{1}}.long().clamp(0, {size - 1}), {{0}})"
+
+
+def conv_transpose(node: Node) -> str:
+    """With all that the windows reach, of which the result is a part."""
+    rank, attrs = len(node.inputs[0].shape), node.attrs
+    weight = listed([rank - 2, rank - 1, *range(rank - 2)])
+    options = f"stride={listed(attrs['stride'])}, dilation={listed(attrs['dilation'])}"
+    inner = f"{{0}}.permute{first(rank)}, {{1}}.permute{weight}, {options}"
+    groups = attrs.get("groups", 1)
+    text = f"F.conv_transpose{rank - 2}d({inner}, groups={groups}).permute{last(rank)}"
+    cut = [f"{pad}:{pad + n}" for pad, n in zip(attrs["pad"], node.output.shape[1:-1], strict=True)]
+    return f"{text}[:, {', '.join(cut)}]" if _reaches(node) else ""
+
+
+def _reaches(node: Node) -> bool:
+    """Whether the windows reach all of the result."""
+    attrs, kernel = node.attrs, node.inputs[1].shape[:-2]
+    given = zip(
+        node.inputs[0].shape[1:-1], attrs["stride"], attrs["dilation"], kernel, attrs["pad"],
+        node.output.shape[1:-1], strict=True,
+    )  # fmt: skip
+    return all((n - 1) * s + d * (k - 1) + 1 >= p + out for n, s, d, k, p, out in given)
+
+
+def expression(node: Node) -> str:
+    """Its text, with results of the type that they have here; u32 are 64-bit numbers there."""
+    text, dtype = RULES[node.op](node), node.outputs[0].dtype
+    if dtype == "u32" and node.inputs and not OPS[node.op].moves_elements:
+        return f"({text}) & 0xFFFFFFFF"
+    widens = node.op in WIDENED and dtype not in ("f32", "f16", "bool")
+    return f"({text}).to({DTYPES[dtype]})" if widens else text
+
+
+def has_rule(node: Node) -> bool:
+    """Whether a rule writes this very node; others are written out by simpler ops."""
+    return node.op in RULES and RULES[node.op](node) != ""
+
+
 RULES: dict[str, Rule] = {
     **{name: (lambda node, text=text: text) for name, text in TEXTS.items()},  # type: ignore[misc]
     "sum": reduction("torch.sum"),
@@ -209,7 +281,7 @@ RULES: dict[str, Rule] = {
     "argmax": along("{0}.argmax(AXIS).int()"),
     "argmin": along("{0}.argmin(AXIS).int()"),
     "cumsum": along("torch.cumsum({0}, AXIS)"),
-    "take_along": along("torch.take_along_dim({0}, {1}.long(), AXIS)"),
+    "take_along": take_along,
     "argsort": lambda node: (
         f"torch.argsort({{0}}, dim={node.attrs['axis']}, "
         f"descending={bool(node.attrs.get('descending'))}, stable=True).int()"
@@ -229,9 +301,16 @@ RULES: dict[str, Rule] = {
     "flip": lambda node: f"{{0}}.flip({listed(node.attrs['axes'])})",
     "roll": lambda node: f"{{0}}.roll({node.attrs['shift']}, {node.attrs['axis']})",
     "resize": resize,
+    "resize_back": resize,
     "conv": conv,
     "max_pool": max_pool,
     "layer_norm": layer_norm,
     "rms_norm": rms_norm,
     "attention": attention,
+    "is_finite": lambda node: "torch.isfinite({0})",
+    "patches": moved,
+    "unpatches": moved,
+    "gather_grad": gather_grad,
+    "add_along": add_along,
+    "conv_transpose": conv_transpose,
 }

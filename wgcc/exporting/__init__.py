@@ -1,0 +1,1 @@
+"""What exporters to other formats share: entries as ops that these formats have."""
