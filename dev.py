@@ -107,6 +107,10 @@ QUICK = (
     "runtime_values", "syntax",
 )  # fmt: skip
 
+# Three processes for two cores, because many tests wait for browsers and other programs. Each file
+# stays in one process, so that what its tests share is made once.
+IN_PARALLEL = ("-n", "3", "--dist", "loadfile")
+
 
 def test(arguments: Sequence[str]) -> int:
     need_environment("dev")
@@ -118,7 +122,7 @@ def test(arguments: Sequence[str]) -> int:
         need_test_tools()
     lint_failed = lint([])
     say("tests")
-    tests_failed = run_tool("python", "-m", "pytest", "-n", "2", *arguments)
+    tests_failed = run_tool("python", "-m", "pytest", *IN_PARALLEL, *arguments)
     if lint_failed:
         print("\ndev.py: lint failed, see above", file=sys.stderr)
     return tests_failed or lint_failed

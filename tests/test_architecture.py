@@ -22,6 +22,7 @@ ROOT = Path(__file__).parent.parent
 # Lowest first. A part may import parts of lower rows, and earlier parts of the first row.
 ROWS = (
     ("lazy_numpy", "paths", "spelling", "errors", "errors_text", "reading"),
+    ("tokens",),
     ("syntax", "ir"),
     ("ops",),
     ("effort", "evaluate"),
@@ -31,7 +32,7 @@ ROWS = (
     ("wasm",),
     ("bundle",),
     ("access",),
-    ("compiler", "importing"),
+    ("compiler", "importing", "exporting"),
     ("from_onnx", "to_onnx", "to_torch"),
     ("cli",),
 )
@@ -42,8 +43,9 @@ SCHEDULE_ROWS = (
     ("codegen",),
     ("dataflow", "limits", "budget"),
     ("raised_limits",),
-    ("updates",),
+    ("updates", "multiplied"),
     ("layout",),
+    ("copies",),
     ("fuse",),
     ("memory", "exchange"),
     ("expand_loops",),
@@ -263,6 +265,7 @@ MAY_IMPORT = {
     "serve": ("core", "worker"),
     "data": ("core", "files"),
     "wasm": ("core",),
+    "tokens": ("core",),
 }
 # Ways to write JavaScript for size, which a minifier does better.
 WRITTEN_FOR_SIZE = {

@@ -39,6 +39,8 @@ GPU_FAULTS: dict[str, tuple[Any, str]] = {
     "map": (_api.GPUBuffer, "map_async"),
     "read": (_api.GPUBuffer, "read_mapped"),
 }
+# Calls of `load` that find out how wgpu compiles subgroup operations.
+SUBGROUP_TRIALS = {"shader": 2, "pipeline": 1}
 REASONS = {
     "refused": lambda: wgpu.GPUValidationError("injected"),
     "memory": lambda: wgpu.GPUOutOfMemoryError("Out of memory: injected"),
@@ -119,9 +121,12 @@ def test_gpu_faults(
                 wanted = {"refused": "gpu", "memory": "memory", "lost": "device-lost"}[reason]
                 assert error.code == wanted, error
             else:
-                # Only a failed copy for undoing a step may pass without an error.
+                # Only a failed copy for undoing a step may pass without an error, and a driver that
+                # refuses kernels with subgroup operations.
                 undone = (fault, reason) == ("buffer", "memory")
-                assert len(calls) < number or undone, f"call {number} of {name} failed unnoticed"
+                tried = reason == "refused" and number <= SUBGROUP_TRIALS.get(fault, 0)
+                unnoticed = f"call {number} of {name} failed unnoticed"
+                assert len(calls) < number or undone or tried, unnoticed
         check_files(path, plan, right)
         if len(calls) < number:
             break

@@ -11,7 +11,7 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import NODE, build_web, tool
-from wgcc.bundle.runtime_js import SOURCE, readable_files, runtime_files
+from wgcc.bundle.runtime_js import SOURCE, TOKENS, readable_files, shipped_files
 from wgcc.bundle.strip import StripError, strip_css, strip_javascript, tokens
 
 CASES = {
@@ -90,8 +90,9 @@ def test_another_parser_finds_the_same_code(tmp_path: Path) -> None:
 
 def test_what_a_bundle_holds(tmp_path: Path) -> None:
     bundle = build_web(ROOT / "tests" / "golden" / "regression.wg", tmp_path / "bundle")
-    shipped = ["index.js", "kernels.js", *runtime_files()]
-    for name in shipped:
+    runtime = shipped_files(())
+    assert readable_files().keys() - runtime.keys() == {TOKENS}
+    for name in ("index.js", "kernels.js", *runtime):
         first, _, code = (bundle / name).read_text(encoding="utf-8").partition("\n")
         assert first.startswith("// The "), name
         assert strip_javascript(code) == code, name
@@ -101,7 +102,8 @@ def test_what_a_bundle_holds(tmp_path: Path) -> None:
     assert scripts and [strip_javascript(script).strip() for script in scripts] == scripts
     assert styles and [strip_css(style).strip() for style in styles] == styles
     readable = (bundle / SOURCE).read_text(encoding="utf-8")
-    assert all(f"==== {name}\n\n{text}" in readable for name, text in readable_files().items())
+    for name, text in readable_files().items():
+        assert (f"==== {name}\n\n{text}" in readable) == (name != TOKENS)
 
 
 def test_a_stack_trace_has_names_and_short_lines(tmp_path: Path) -> None:

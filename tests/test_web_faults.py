@@ -29,8 +29,9 @@ def test_failing_calls_and_lost_devices(stack: str, tmp_path: Path) -> None:
     # A model still trains if there is no memory to undo a step.
     assert set(calls.pop("memory")) == {"load: memory", "fit: memory", "fit: done"}
     # Entries are compiled at their first call, unless `load` is asked to; then they can run.
-    assert set(calls.pop("createComputePipelineAsync")) == {"fit: gpu, then done"}
-    assert set(calls.pop("compiling while loading")) == {"load: gpu"}
+    # Where a device has subgroups, the first kernel only tries them.
+    assert set(calls.pop("createComputePipelineAsync")) - {"fit: done"} == {"fit: gpu, then done"}
+    assert set(calls.pop("compiling while loading")) - {"fit: done"} == {"load: gpu"}
     for kind, found in calls.items():
         assert set(found) == {"load: gpu", "fit: gpu"}, kind
     assert losses["undisturbed"] == "done"
