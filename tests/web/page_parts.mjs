@@ -272,10 +272,11 @@ async function served() {
 }
 
 for (const part of [
+  // First: no page has trained digits yet, so that it has no autosave.
+  saving,
   bare,
   keyboard,
   served,
-  saving,
   sharing,
   exporting,
   training,
