@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -22,6 +22,11 @@ from wgcc_runtime.plan_exchange import Exchange
 from wgcc_runtime.runner import Batch, Runner
 
 
+# State that is read with the outputs, in whose names there is no colon.
+STATE = "state:"
+NOTHING = np.zeros(0, np.float32)
+
+
 class HalvesRunner(Runner):
     """`gradients` of a batch, then `update` with these or other gradients, then `collect`."""
 
@@ -30,8 +35,13 @@ class HalvesRunner(Runner):
         self.entry = entry
         self._copies = guard
         self._batch: Batch = {}
-        regions = exchange_of(entry).gradients
-        self._regions = [_tensor(i, *region) for i, region in enumerate(regions)]
+        exchange = exchange_of(entry)
+        self._regions = [_tensor(i, *region) for i, region in enumerate(exchange.gradients)]
+        self._state = [f"{STATE}{name}" for name in exchange.state]
+        for key, name in zip(self._state, exchange.state, strict=True):
+            self._outputs[key] = machine.plan.tensors[name]
+            self._output_bytes += self._outputs[key].bytes
+        self.averaged = NOTHING
 
     @property
     def length(self) -> int:
@@ -52,7 +62,7 @@ class HalvesRunner(Runner):
 
     def _read(self) -> Array:
         parts = [self._machine.read(t.buffer, t.offset, t.bytes) for t in self._regions]
-        return np.concatenate([np.frombuffer(part, "<f4") for part in parts])
+        return _joined([np.frombuffer(part, "<f4") for part in parts])
 
     def update(self, flat: Array) -> None:
         """Starts the second half; `collect` waits for it."""
@@ -68,6 +78,12 @@ class HalvesRunner(Runner):
             self._record_end(encoder, 1)
             self._machine.submit(encoder)
         self._pending = [self._batch]
+
+    def collect(self) -> list[dict[str, Array]]:
+        """The outputs; `averaged` has the state that workers average, as one array."""
+        results = super().collect()
+        self.averaged = _joined([results[0].pop(key).reshape(-1) for key in self._state])
+        return results
 
     def restore(self) -> None:
         """Undoes the step, or its first half."""
@@ -98,6 +114,13 @@ def exchange_of(entry: Entry) -> Exchange:
         text = f"the gradients of `{entry.name}` cannot be exchanged: {entry.exchange.why}"
         raise WgccError("exchange", text, entry.name)
     return entry.exchange
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    """As one array of f32."""
+    if len(parts) == 1:
+        return parts[0].astype(np.float32, copy=False)
+    return np.concatenate(parts, dtype=np.float32) if parts else NOTHING
 
 
 def _tensor(number: int, buffer: int, offset: int, size: int) -> Tensor:
@@ -135,6 +158,11 @@ class HalfSteps:
         (outputs,) = flight.result()
         self._last = half
         return outputs
+
+    @property
+    def averaged(self) -> Array:
+        """After `finish`: the state that workers average, as one array."""
+        return self._last.averaged if self._last else NOTHING
 
     def drop(self) -> None:
         """Undoes the first half of a step that has no second."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -156,7 +157,7 @@ class Runner:
     def _bad_output(self, results: Mapping[str, Array]) -> str | None:
         """The name of a scalar output that is not finite, if the guard checks for that."""
         for name in results if self._guard and self._guard.finite else ():
-            if is_scalar(self._outputs[name]) and not np.isfinite(results[name]):
+            if is_scalar(self._outputs[name]) and not math.isfinite(results[name]):
                 return name
         return None
 

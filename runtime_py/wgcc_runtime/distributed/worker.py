@@ -162,7 +162,7 @@ class Worker:
             try:
                 outputs = self.model.apply(mean)
                 self._applied = True
-                state = self._averaged_state()
+                state = self.model._halves.averaged
             except Exception as error:
                 self._failure = Failure.of(error, self._is_own(error))
         names = exchange_of(self.entry).outputs
@@ -190,9 +190,6 @@ class Worker:
         if agreement.state.size:
             self._write_floats(self._state_tensors, agreement.state)
         self.model.progress.position = position
-
-    def _averaged_state(self) -> Array:
-        return self._floats(self._state_tensors)
 
     @cached_property
     def _state_tensors(self) -> list[Tensor]:
@@ -248,7 +245,12 @@ class Worker:
 
     def floats(self) -> Array:
         """All parameters and state that are floats, as one array."""
-        return self._floats(self._float_tensors())
+        tensors = self._float_tensors()
+        with self.model._use():
+            found = self.model._read_bytes(tensors)
+        # Halves, too, are stored as 32-bit floats.
+        parts = [np.frombuffer(found[t.name], "<f4") for t in tensors]
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def write_floats(self, flat: Array) -> None:
         self._write_floats(self._float_tensors(), flat)
@@ -264,13 +266,6 @@ class Worker:
 
     def _float_tensors(self) -> list[Tensor]:
         return [t for t in self._persistent.values() if t.is_float]
-
-    def _floats(self, tensors: Sequence[Tensor]) -> Array:
-        with self.model._use():
-            found = self.model._read_bytes(tensors)
-        # Halves, too, are stored as 32-bit floats.
-        parts = [np.frombuffer(found[t.name], "<f4") for t in tensors]
-        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
     def _write_floats(self, tensors: Sequence[Tensor], flat: Array) -> None:
         words, at = {}, 0
