@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 import wgcc_runtime
 from wgcc_runtime import WgccError, mpi
 from wgcc_runtime.distributed.worker import Worker
+from wgcc_runtime.halves import HalvesRunner
 from wgcc_runtime.model import Model
 
 Options = dict[str, Any]
@@ -70,7 +71,7 @@ RANK_1: dict[str, Callable[[], Any] | Options] = {
     "take over": lambda: broken(Worker, "take_over", 1),
     "gradients": lambda: broken(Model, "_gradients", 2),
     "apply": lambda: broken(Model, "apply", 2),
-    "state": lambda: broken(Worker, "_averaged_state", 2),
+    "state": lambda: broken(HalvesRunner, "collect", 2),
     "even out": lambda: broken(Worker, "digest", 1),
     "local steps": lambda: broken(Worker, "_take", 3),
     "finish of a round": lambda: broken(Worker, "write_floats", 1),
