@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save, save_file
 
 import wgcc.bundle.emit as emit
 import wgcc.bundle.page as pages
+import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
 import wgcc_runtime.weights as weights
@@ -61,6 +62,7 @@ def beside(model: Path) -> Path:
     """A bundle whose page does not hold the weights."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "MOST_INSIDE", 1000)
+        patch.setattr(files, "LARGE_BYTES", 1000)
         return build_web(model, model.parent / "beside")
 
 

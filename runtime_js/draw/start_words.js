@@ -6,7 +6,7 @@ import { ownOf } from '../core/records.js';
 import { initialValues } from './initial.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
-/** @import { OnBytes } from '../core/download.js' */
+/** @import { OnBytes } from '../core/loader.js' */
 /** @import { Tensor, Tensors } from '../core/plan.js' */
 
 /** The state that seeds the random numbers of a training. */

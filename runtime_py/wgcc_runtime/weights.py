@@ -56,15 +56,20 @@ def save_weights(
 ) -> None:
     """Writes atomically: at every moment `path` is either the old file or the complete new one."""
     preparation = facts.get(PREPARATION)
-    facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(tensors)}
-    facts.pop(PREPARATION, None)
-    metadata = {"wgcc": json.dumps(facts, sort_keys=True)}
+    facts = {name: fact for name, fact in facts.items() if name != PREPARATION}
+    metadata = metadata_of(tensors, facts)
     if preparation is not None:
         metadata = {PREPARATION: preparation_text(preparation), **metadata}
     try:
         replace_file(Path(path), file_pieces(tensors, metadata), keep_previous)
     except (OSError, ValueError) as error:
         raise cannot_write("weights", path, error) from None
+
+
+def metadata_of(tensors: Mapping[str, Array], facts: Mapping[str, Any] = {}) -> dict[str, str]:
+    """The key `wgcc` of a file of these tensors, with their checksum."""
+    known = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(tensors)}
+    return {"wgcc": json.dumps(known, sort_keys=True)}
 
 
 def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
