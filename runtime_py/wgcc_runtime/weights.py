@@ -89,7 +89,7 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
-    if not isinstance(source, bytes) and _is_large(Path(source)):
+    if not isinstance(source, bytes) and is_large(Path(source)):
         header, tensors = _read_large(Path(source), what)
     else:
         header = source if isinstance(source, bytes) else _read(source)
@@ -102,7 +102,7 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     return tensors, facts
 
 
-def _is_large(path: Path) -> bool:
+def is_large(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return path.is_file() and path.stat().st_size > LARGE_BYTES
     return False
