@@ -65,6 +65,7 @@ def test_files_come_in_pieces(stack: str, bundle: Path) -> None:
         "short": "it ends too early",
         "header": "its header has 1099511",
         "broken": "the line broke",
+        "full": "memory: memory: the browser has no room for a file of 1800",
     }
     for name, text in texts.items():
         assert text in seen["refused"][name], seen["refused"][name]
@@ -94,5 +95,7 @@ def test_loading_and_saving_take_no_second_copy(tmp_path: Path) -> None:
     # The memory of the twin, and what `reset` and `recover` need; Node has blobs in memory, too.
     assert found["loading"] < 3.25 * wanted.nbytes
     assert found["saving"] < 2 * wanted.nbytes
+    # Nothing is drawn.
+    assert found["stages"] == ["weights", "kernels"]
     run_job("node", tmp_path / "b", "peak", {"path": str(saved)})
     np.testing.assert_array_equal(load_file(saved)["w"], wanted)

@@ -72,7 +72,17 @@ export async function save(session, { optimizer = true, blob = false } = {}) {
   const file = new TensorWriter(tensors, blob ? bytes => new Blob([bytes]) : undefined);
   await session.readPieces(tensors, (name, words) => file.add(name, words));
   const parts = file.end(facts, preparation);
-  return blob ? new Blob(parts) : joined(/** @type {Uint8Array[]} */ (parts));
+  return blob ? readableBlob(parts) : joined(/** @type {Uint8Array[]} */ (parts));
+}
+
+/** A browser without room for a blob says so only when it is read. @param {BlobPart[]} parts */
+async function readableBlob(parts) {
+  const blob = new Blob(parts);
+  await blob
+    .slice(-1)
+    .arrayBuffer()
+    .catch(() => fail('memory', '', `the browser has no room for a file of ${blob.size} bytes`));
+  return blob;
 }
 
 /**

@@ -8,11 +8,13 @@ const kilobytes = key => {
 
 export default async function peak({ load, device: gpu }, { device = gpu, path }) {
   const before = kilobytes('VmRSS');
-  const model = await load({ device, threads: 1 });
+  const stages = new Set();
+  const onProgress = ({ stage }) => stages.add(stage);
+  const model = await load({ device, threads: 1, onProgress });
   const loading = kilobytes('VmHWM') - before;
   const blob = await model.save({ blob: true });
   const saving = kilobytes('VmHWM') - before - loading;
   writeFileSync(path, new Uint8Array(await blob.arrayBuffer()));
   model.dispose();
-  return { loading, saving };
+  return { loading, saving, stages: [...stages] };
 }
