@@ -154,7 +154,7 @@ def test_registers_that_are_alive_at_once() -> None:
 def test_useful_share_and_roofline() -> None:
     loop = "for (var k = 0u; k < 1000u; k++) { s = fma(s, 2.0, s); }"
     body = f"  var s = 0.0;\n  {loop}\n  y0[lane] = s;"
-    found = access_of(kernel(body), (46, 1, 1), flops=46 * 32 * 1000, least_bytes=46 * 128)
+    found = access_of(kernel(body), (46, 1, 1), flops=46 * 32 * 1000)
     assert found.useful == pytest.approx(0.5)
     nvidia = DEVICES[0]
     # 1000 multiply-adds and one store of a subgroup in each unit, four subgroups a cycle.
@@ -162,8 +162,24 @@ def test_useful_share_and_roofline() -> None:
     assert seconds(found, nvidia) == pytest.approx(cycles / 2.475e9)
     one_more = access_of(kernel(body), (47, 1, 1), flops=47 * 32 * 1000)
     assert seconds(one_more, nvidia) == pytest.approx(2 * cycles / 2.475e9, rel=1e-3)
-    much = access_of(kernel(body), (46, 1, 1), least_bytes=504_200_000)
+    count = 504_200_000 // 128
+    body = "  y0[32u * group.x + lane] = 1.0;"
+    much = access_of(kernel(body), (count, 1, 1), bound=[0, 128 * count, 0, 0])
     assert seconds(much, nvidia) == pytest.approx(1e-3)
+
+
+def test_bytes_that_memory_must_give_and_take() -> None:
+    def least(body: str, groups: int = 1) -> int:
+        return access_of(kernel(body), (groups, 1, 1), bound=[10**9, 10**9, 256, 64]).least_bytes
+
+    assert least("  y0[lane] = 1.0;") == 128
+    # An update in place loads and stores.
+    assert least("  y0[lane] += 1.0;") == 2 * 128
+    # What several workgroups load comes from memory once, and no binding gives more than it has.
+    assert least("  y0[32u * group.x + lane] = v0[lane].x;", 8) == 8 * 128 + 256
+    # A lookup loads rows, not the table.
+    row = "x0[1024u * ids[group.x] + lane]"
+    assert least(f"  y0[32u * group.x + lane] = {row};", 8) == 8 * 128 + 8 * 128 + 64
 
 
 def test_devices_have_their_published_peaks() -> None:

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 # The most that a training step in f16 may take, in units of one in f32: bytes of memory, workgroup
 # memory of products, and time of the five GPUs. Updates of f32 moments take the same in both.
 MOST = {
-    "tests/bench/models/b.wg": (0.92, 0.76, (0.99, 0.86, 0.97, 0.9, 1.01)),
+    "tests/bench/models/b.wg": (0.92, 0.76, (0.99, 0.87, 0.97, 0.9, 1.01)),
     "examples/chargpt/model.wg": (0.6, 0.76, (0.73, 0.7, 0.76, 0.68, 0.63)),
 }
 
@@ -39,16 +39,16 @@ class Step:
 
 
 def step(path: Path) -> Step:
-    found, known = Step(), dict[tuple[Launch, int], Access]()
+    found, known = Step(), dict[tuple[Launch, tuple[int, ...]], Access]()
     for dispatch in compile_file(path, twin=False).schedule.entries["train"].dispatches:
         launch = dispatch.launches["gpu"]
-        least = sum(region.bytes for region in dispatch.regions)
-        key = launch, least
+        bound = tuple(region.bytes for region in dispatch.regions)
+        key = launch, bound
         is_new = key not in known
         if is_new:
-            known[key] = access_of(render(launch.kernel), launch.grid, dispatch.flops, least)
+            known[key] = access_of(render(launch.kernel), launch.grid, dispatch.flops, bound)
         access = known[key]
-        found.moved += least
+        found.moved += sum(bound)
         found.times = [
             t + access.seconds[d.name] for t, d in zip(found.times, DEVICES, strict=True)
         ]

@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save, save_file
 
 import wgcc.bundle.emit as emit
 import wgcc.bundle.page as pages
+import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
 import wgcc_runtime.weights as weights
@@ -61,6 +62,7 @@ def beside(model: Path) -> Path:
     """A bundle whose page does not hold the weights."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "MOST_INSIDE", 1000)
+        patch.setattr(files, "LARGE_BYTES", 1000)
         return build_web(model, model.parent / "beside")
 
 
@@ -164,6 +166,23 @@ def test_a_large_file_has_every_type(tmp_path: Path, monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(found[name], array, name, strict=True)
 
 
+def test_a_bundles_own_large_file_is_read_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = np.random.default_rng(9).normal(size=(300, 500)).astype(np.float32)
+    compile_file(model).write(tmp_path / "b", {"w": given})
+    monkeypatch.setattr(weights, "LARGE_BYTES", 1000)
+    # The library gives copies of parts of bytes that are in memory already.
+    monkeypatch.setattr(weights.safetensors, "deserialize", None)
+    with wgcc_runtime.load(tmp_path / "b", device=TWIN) as loaded:
+        np.testing.assert_array_equal(loaded.params()["w"], given)
+    path = tmp_path / "b" / "weights.safetensors"
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WgccError, match="is a symbolic link"):
+        wgcc_runtime.load(tmp_path / "b", device=TWIN)
+
+
 @pytest.mark.parametrize("later", ["overwritten", "truncated", "deleted"])
 def test_resets_do_not_need_the_file_of_weights(
     later: str, drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,6 +254,14 @@ def test_a_model_without_self_test_is_compared_with_numpy(
     assert plan.selftest["entries"] == {}
     assert main(["verify", str(tmp_path / "b"), "--on", "wasm"]) == 0
     assert "ok  1 outputs, worst predict.y" in capsys.readouterr().err
+    # Weights that were given are in the bundle's file.
+    given = np.random.default_rng(8).normal(size=(300, 500)).astype(np.float32)
+    compile_file(model).write(tmp_path / "given", {"w": given})
+    assert main(["verify", str(tmp_path / "given"), "--on", "wasm"]) == 0
+    assert "ok  1 outputs, worst predict.y" in capsys.readouterr().err
+    save_file({"w": given + 1}, tmp_path / "given" / "weights.safetensors")
+    assert main(["verify", str(tmp_path / "given"), "--on", "wasm"]) != 0
+    assert "weights.safetensors was replaced" in capsys.readouterr().err
     made = selftest.make_large_selftest
 
     def changed(*given: Any) -> Any:

@@ -79,6 +79,9 @@ def test_a_tensor_beyond_the_default_limits_is_named(tmp_path: Path) -> None:
     (warning,) = compiled.diagnostics.items
     assert (warning.severity, warning.code) == ("warning", "WG1002")
     assert "`c.w` (312 MiB) is larger" in warning.message
+    # Not at the kernel that reads it first, which may be one that it was fused into.
+    line = path.read_text(encoding="utf-8").splitlines()[warning.span.line - 1]
+    assert line.startswith("  c: Linear") and warning.label == "declared here"
     assert "= 327,680,000" in warning.notes[0]
     assert "WebAssembly" in warning.notes[0]
     limits = compiled.planned.plan["requires"]["limits"]

@@ -123,7 +123,7 @@ def compile_program(
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
-    check_raised(scheduled, diagnostics, limits)
+    check_raised(scheduled, done, diagnostics, limits)
     written = write_twin(scheduled) if twin else None
     generator = f"wgcc {__version__}"
     planned = make_plan(done, scheduled, source.name, source.text, generator, written)

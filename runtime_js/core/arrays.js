@@ -89,7 +89,7 @@ export function wholeWords(bytes) {
 }
 
 /** Ten times as fast as `every`, which matters for a batch of images. @param {ArrayLike<number>} list */
-function areFinite(list) {
+export function areFinite(list) {
   for (let i = 0; i < list.length; i++) if (!Number.isFinite(list[i])) return false;
   return true;
 }

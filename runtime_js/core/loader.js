@@ -6,7 +6,6 @@ import { isBundleSealed } from './seal.js';
 import { Session } from './session.js';
 import { StartValues } from './values.js';
 
-/** @import { OnBytes } from './download.js' */
 /**
  * @typedef {object} Bundle what index.js of a bundle holds
  * @property {any} plan
@@ -19,6 +18,7 @@ import { StartValues } from './values.js';
  * @property {string} [constants] a safetensors file in base 64
  * @property {any} [preparation] of the data it was built with
  * @property {{bundle: string, kernels: string, weights?: string}} [seal]
+ * @typedef {(done: number, total: number) => void} OnBytes
  * @typedef {{stage: string, done: number, total: number}} LoadProgress
  * @typedef {object} LoadOptions see index.d.ts of a bundle
  * @property {any} [device] 'webgpu', 'wasm', or a GPU, adapter or device

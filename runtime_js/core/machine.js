@@ -167,11 +167,11 @@ export class Machine {
 
   /**
    * Starts to write. Nothing counts as written before something was read after it.
-   * @param {Tensor} tensor @param {Words} words
+   * @param {Tensor} tensor @param {Words} words @param {number} [at] which byte of the tensor
    */
-  write({ buffer, offset, role }, words) {
+  write({ buffer, offset, role }, words, at = 0) {
     this.isStale ||= role === 'param';
-    this.gpu.queue.writeBuffer(this.buffers[buffer], offset, words);
+    this.gpu.queue.writeBuffer(this.buffers[buffer], offset + at, words);
   }
 
   /**
@@ -194,10 +194,10 @@ export class Machine {
   }
 
   /**
-   * Submits work of which nothing is read back, and waits.
-   * @param {(encoder: GPUCommandEncoder) => void} record
+   * Submits work of which nothing is read back, and waits until nothing is left to do.
+   * @param {(encoder: GPUCommandEncoder) => void} [record]
    */
-  async finish(record) {
+  async finish(record = () => {}) {
     await this.submit(WORD_BYTES, record);
   }
 

@@ -17,7 +17,7 @@ import { leaveWords } from './spare_words.js';
 /** @import { NamedWords, Values, Words } from './arrays.js' */
 /** @import { Candidate, Device } from './device.js' */
 /** @import { Bundle, LoadOptions } from './loader.js' */
-/** @import { Plan, Profiles, Tensor } from './plan.js' */
+/** @import { Plan, Profiles, Tensor, Tensors } from './plan.js' */
 /** @import { StartValues } from './values.js' */
 /**
  * @typedef {object} Progress of training
@@ -25,6 +25,9 @@ import { leaveWords } from './spare_words.js';
  * @property {number} position batches taken
  * @property {number} seed of the shuffle
  */
+
+/** Values are copied from and to the device in pieces of at most this size. */
+const PIECE_BYTES = 2 ** 24;
 
 /** @returns {Progress} */
 export const noProgress = () => ({ steps: {}, position: 0, seed: 0 });
@@ -195,30 +198,54 @@ export class Session {
   // ---- values
 
   /**
-   * Parameters and state as words. Buffer by buffer, because one long copy is faster than many
-   * short ones.
+   * Parameters and state as words.
    * @param {(tensor: Tensor, name: string) => boolean} [isWanted]
    * @returns {Promise<NamedWords>}
    */
   async readAll(isWanted = () => true) {
     const wanted = filterRecord(this.values.tensors, isWanted);
-    /** @type {Words[]} */
-    const whole = [];
-    for (const { buffer } of Object.values(wanted))
-      whole[buffer] ??= await this.machine.read(buffer, 0, this.machine.buffers[buffer].size);
-    return mapRecord(wanted, tensor => {
-      const start = tensor.offset / WORD_BYTES;
-      return whole[tensor.buffer].slice(start, start + wordCount(tensor));
-    });
+    const found = mapRecord(wanted, tensor => new Uint32Array(wordCount(tensor)));
+    await this.readPieces(wanted, (name, words, at) => found[name].set(words, at));
+    return found;
+  }
+
+  /**
+   * Reads tensors in pieces, so that the host has no second copy of a large model. Buffer by buffer,
+   * because one long copy is faster than many short ones.
+   * @param {Tensors} tensors
+   * @param {(name: string, words: Words, at: number) => unknown} take is called with a piece of a
+   *   tensor, and which word of it is the first; pieces of one tensor come in order
+   */
+  async readPieces(tensors, take) {
+    for (const [buffer, { size }] of this.machine.buffers.entries()) {
+      const inside = Object.entries(tensors).filter(([, tensor]) => tensor.buffer === buffer);
+      for (let start = 0; inside.length && start < size; start += PIECE_BYTES) {
+        const words = await this.machine.read(buffer, start, Math.min(PIECE_BYTES, size - start));
+        for (const [name, tensor] of inside) {
+          const first = (tensor.offset - start) / WORD_BYTES;
+          const piece = words.subarray(Math.max(first, 0), Math.max(first + wordCount(tensor), 0));
+          if (piece.length) await take(name, piece, Math.max(-first, 0));
+        }
+      }
+    }
   }
 
   /**
    * @param {NamedWords} words @param {Progress} [progress] of training with these values
    */
   async writeAll(words, progress) {
+    let waiting = 0;
     for (const [name, list] of Object.entries(words))
-      this.machine.write(this.plan.tensors[name], list);
-    await this.machine.finish(() => {});
+      for (let at = 0; at < list.byteLength; at += PIECE_BYTES) {
+        const piece = list.subarray(at / WORD_BYTES, (at + PIECE_BYTES) / WORD_BYTES);
+        this.machine.write(this.plan.tensors[name], piece, at);
+        waiting += piece.byteLength;
+        // What the device has not taken yet is on the host a second time.
+        if (waiting < PIECE_BYTES) continue;
+        await this.machine.finish();
+        waiting = 0;
+      }
+    await this.machine.finish();
     if (!progress) return;
     this.progress = progress;
     this.#remember(words);

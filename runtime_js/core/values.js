@@ -1,14 +1,12 @@
 // The values that a model starts with: given weights, the bundle's own, or newly drawn ones.
 
-import { bytesOfBody } from './download.js';
 import { loadDraw, loadFiles } from './parts.js';
 import { isPersistent, wordCount } from './plan.js';
 import { filterRecord, mapRecord, ownOf } from './records.js';
 import { decodeBase64, isSealed, sealedTensors } from './seal.js';
 
 /** @import { NamedWords } from './arrays.js' */
-/** @import { OnBytes } from './download.js' */
-/** @import { Bundle, LoadOptions } from './loader.js' */
+/** @import { Bundle, LoadOptions, OnBytes } from './loader.js' */
 /**
  * @typedef {object} StoredValues
  * @property {NamedWords} constants
@@ -78,11 +76,16 @@ export class StartValues {
  * @returns {Promise<StoredValues | undefined>}
  */
 async function sealedValues({ plan, weights, constants, seal }, { signal, onBytes }) {
+  // Many weights have a checksum instead, because there is no digest of a file that comes in pieces.
+  if (!seal?.weights) return;
   try {
     const source = weights?.();
-    const file = source.buffer ?? (await bytesOfBody(await fetch(source, { signal }), onBytes));
+    // A file that the user chose is read as an answer is.
+    const answer = async () => (source.arrayBuffer ? source : fetch(source, { signal }));
+    const file = source.buffer ?? (await (await answer()).arrayBuffer());
+    onBytes?.(file.byteLength, file.byteLength);
     const stored = sealedTensors(file);
-    if (!(await isSealed(file, seal?.weights))) return;
+    if (!(await isSealed(file, seal.weights))) return;
     return {
       constants: constants ? sealedTensors(decodeBase64(constants).buffer) : {},
       given: {},

@@ -2,11 +2,11 @@
 
 import { fail } from '../core/errors.js';
 import { bytesOf, totalBytes } from '../core/plan.js';
-import { ownOf } from '../core/records.js';
+import { filterRecord, ownOf } from '../core/records.js';
 import { initialValues } from './initial.js';
 
 /** @import { NamedWords } from '../core/arrays.js' */
-/** @import { OnBytes } from '../core/download.js' */
+/** @import { OnBytes } from '../core/loader.js' */
 /** @import { Tensor, Tensors } from '../core/plan.js' */
 
 /** The state that seeds the random numbers of a training. */
@@ -27,14 +27,18 @@ export async function startWords(tensors, own, given, seed, builtSeed, onBytes) 
     fail('range', 'seed', `is a whole number from 0 to 4294967295, not ${seed}`);
   const drawSeed = seed ?? builtSeed ?? tensors[SEED_STATE]?.init?.values?.[0] ?? 0;
   const words = /** @type {NamedWords} */ (Object.create(null));
-  const report = reporter(tensors, onBytes);
+  const storedOf = (/** @type {string} */ name, /** @type {Tensor} */ { init }) =>
+    ownOf(given, name) ??
+    (seed == null || init?.kind === 'external' ? ownOf(own, name) : undefined);
+  const isDrawn = (/** @type {Tensor} */ tensor, /** @type {string} */ name) =>
+    (tensor.init?.kind ?? 'zeros') !== 'zeros' && !storedOf(name, tensor);
+  const report = reporter(filterRecord(tensors, isDrawn), onBytes);
   for (const [name, tensor] of Object.entries(tensors)) {
-    const isKept = seed == null || tensor.init?.kind === 'external';
-    const stored = ownOf(given, name) ?? (isKept ? ownOf(own, name) : undefined);
+    const stored = storedOf(name, tensor);
     if (stored) words[name] = stored;
     else if (tensor.init?.kind !== 'copy')
       words[name] = await initialValues(tensor, drawSeed, name);
-    report(tensor);
+    if (isDrawn(tensor, name)) report(tensor);
   }
   const isSeeded = seed != null && words[SEED_STATE] && !ownOf(given, SEED_STATE);
   if (isSeeded) words[SEED_STATE] = Uint32Array.of(seed);

@@ -6,8 +6,10 @@ import { filterRecord, mapRecord } from '../core/records.js';
 import { noProgress } from '../core/session.js';
 import { withAverages } from './averages.js';
 import { checkIdentity, isOptimizerState, notesOn, optimizerKinds } from './identity.js';
-import { readTensors, writeTensors } from './safetensors.js';
+import { piecesAt } from './sources.js';
 import { wordsOf } from './stored_values.js';
+import { streamTensors } from './tensor_stream.js';
+import { joined, TensorWriter } from './tensor_writer.js';
 
 /** @import { Values } from '../core/arrays.js' */
 /** @import { Tensor, Tensors } from '../core/plan.js' */
@@ -50,12 +52,14 @@ export async function loadParams(session, given, { strict = true } = {}) {
 
 /**
  * A safetensors file, the same as Python's; with `optimizer`, training can resume from it with the
- * same bits.
- * @param {Session} session @param {{optimizer?: boolean}} [options]
+ * same bits. As a `blob` it is read from the device piece by piece, so that the page's memory never
+ * holds all of it.
+ * @param {Session} session @param {{optimizer?: boolean, blob?: boolean}} [options]
+ * @returns {Promise<Uint8Array | Blob>}
  */
-export async function save(session, { optimizer = true } = {}) {
-  const { plan, progress } = session;
-  const values = await read(session, (_, name) => optimizer || !isOptimizerState(name));
+export async function save(session, { optimizer = true, blob = false } = {}) {
+  const { plan, progress, values, preparation } = session;
+  const tensors = filterRecord(values.tensors, (_, name) => optimizer || !isOptimizerState(name));
   const { steps, position, seed } = progress;
   // Without the optimizer's state a training cannot resume, so no step is recorded.
   const isResumable = optimizer || !Object.keys(plan.optimizer ?? {}).length;
@@ -65,7 +69,20 @@ export async function save(session, { optimizer = true } = {}) {
     source: plan.model.sha256,
     ...(isResumable ? training : {}),
   };
-  return writeTensors(values, plan.tensors, facts, session.preparation);
+  const file = new TensorWriter(tensors, blob ? bytes => new Blob([bytes]) : undefined);
+  await session.readPieces(tensors, (name, words) => file.add(name, words));
+  const parts = file.end(facts, preparation);
+  return blob ? readableBlob(parts) : joined(/** @type {Uint8Array[]} */ (parts));
+}
+
+/** A browser without room for a blob says so only when it is read. @param {BlobPart[]} parts */
+async function readableBlob(parts) {
+  const blob = new Blob(parts);
+  await blob
+    .slice(-1)
+    .arrayBuffer()
+    .catch(() => fail('memory', '', `the browser has no room for a file of ${blob.size} bytes`));
+  return blob;
 }
 
 /**
@@ -73,20 +90,20 @@ export async function save(session, { optimizer = true } = {}) {
  * optimizers. `weightsOnly` loads parameters and state of any model that has the same ones;
  * optimizers and steps are reset. So does `weights: 'ema'`, with moving averages instead of the
  * parameters.
- * @param {Session} session @param {ArrayBuffer | ArrayBufferView} bytes
+ * @param {Session} session @param {ArrayBuffer | ArrayBufferView | Blob} source
  * @param {{weightsOnly?: boolean, weights?: string}} [options]
  * @returns {Promise<string[]>} what the user should know about the checkpoint, if anything
  */
-export async function restore(session, bytes, options = {}) {
+export async function restore(session, source, options = {}) {
   const { weights } = options;
   const weightsOnly = options.weightsOnly || weights !== undefined;
-  const file = readTensors(bytes, 'checkpoint');
+  const file = await streamTensors(piecesAt(source, {}), 'checkpoint');
   const { facts, progress } = file;
   const tensors = weights === undefined ? file.tensors : withAverages(file.tensors, weights);
   const persistent = session.values.tensors;
   if (!weightsOnly) checkIdentity(session.plan, persistent, tensors, facts);
   const taken = filterRecord(tensors, (_, name) => !weightsOnly || !isOptimizerState(name));
-  const words = await wordsOf(taken, persistent, 'the checkpoint');
+  const words = await wordsOf(taken, persistent, 'the checkpoint', true);
   const missing = Object.keys(persistent).find(name => !words[name] && !isOptimizerState(name));
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();

@@ -5,5 +5,6 @@
 export { loadParams, params, restore, save, state } from './checkpoint.js';
 export { bundleAt, placeOf } from './places.js';
 export { readTensors } from './safetensors.js';
+export { bytesAt } from './sources.js';
 export { inStorage, recall, store } from './storage.js';
-export { builtSeed, bytesAt, storedValues } from './stored_values.js';
+export { builtSeed, storedValues } from './stored_values.js';

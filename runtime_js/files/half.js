@@ -1,4 +1,4 @@
-// Half-precision numbers as their bits.
+// Numbers of 16 bits, as files store them.
 
 /** The bits of the nearest half-precision number. @param {number} x */
 export function toHalfBits(x) {
@@ -19,4 +19,15 @@ export function fromHalfBits(bits) {
   if (exponent === 31) return sign * Infinity;
   const mantissa = (exponent ? 1024 : 0) + (bits & 1023);
   return sign * 2 ** (Math.max(1, exponent) - 25) * mantissa;
+}
+
+/** Whether JavaScript has no array of a file's type. @param {string} dtype */
+export function isHalf(dtype) {
+  return dtype === 'F16' || dtype === 'BF16';
+}
+
+/** @param {Uint16Array} bits @param {string} dtype F16 or BF16 */
+export function fromHalves(bits, dtype) {
+  if (dtype === 'F16') return Float32Array.from(bits, fromHalfBits);
+  return new Float32Array(Uint32Array.from(bits, half => half << 16).buffer);
 }

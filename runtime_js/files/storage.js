@@ -1,12 +1,15 @@
 // The browser's storage (IndexedDB): checkpoints, and the profiles that tuning chose.
 
 import { fail } from '../core/errors.js';
+import { totalBytes } from '../core/plan.js';
 import { restore, save } from './checkpoint.js';
 
 /** @import { Session } from '../core/session.js' */
 
 const DATABASE = 'wgcc';
 const STORE = 'checkpoints';
+/** What a page should not have in memory a second time. */
+const LARGE_BYTES = 2 ** 23;
 /** How long browsers take that decide by themselves, at most. */
 const ANSWER_MS = 200;
 
@@ -15,8 +18,9 @@ const ANSWER_MS = 200;
  * @param {Session} session @param {string} [key]
  */
 export async function store(session, key = session.plan.model.name) {
-  const bytes = await save(session);
-  await inStorage('readwrite', checkpoints => checkpoints.put(bytes, key));
+  const blob = totalBytes(Object.values(session.values.tensors)) > LARGE_BYTES;
+  const file = await save(session, { blob });
+  await inStorage('readwrite', checkpoints => checkpoints.put(file, key));
   return isKept();
 }
 
@@ -32,8 +36,8 @@ async function isKept() {
  * @param {Session} session @param {string} [key]
  */
 export async function recall(session, key = session.plan.model.name) {
-  const bytes = await inStorage('readonly', checkpoints => checkpoints.get(key));
-  return bytes ? restore(session, bytes) : false;
+  const file = await inStorage('readonly', checkpoints => checkpoints.get(key));
+  return file ? restore(session, file) : false;
 }
 
 /**

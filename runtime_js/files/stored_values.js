@@ -1,29 +1,28 @@
 // The values that a model starts with, unless they are drawn: the bundle's own, and given ones.
 
-import { toWords } from '../core/arrays.js';
-import { bytesOfBody } from '../core/download.js';
+import { areFinite, hasShape, listOf } from '../core/arrays.js';
 import { fail } from '../core/errors.js';
+import { convertInSlices } from '../core/long_arrays.js';
 import { loadCheck } from '../core/parts.js';
+import { inSlices } from '../core/pause.js';
 import { isPersistent } from '../core/plan.js';
 import { filterRecord, ownOf } from '../core/records.js';
 import { decodeBase64, sha256Hex } from '../core/seal.js';
 import { isAverage, withAverages } from './averages.js';
 import { isOptimizerState } from './identity.js';
 import { placeOf } from './places.js';
-import { readTensors } from './safetensors.js';
+import { bytesAt, piecesAt } from './sources.js';
+import { streamTensors } from './tensor_stream.js';
 
-/** @import { NamedWords } from '../core/arrays.js' */
-/** @import { OnBytes } from '../core/download.js' */
+/** @import { NamedWords, Words } from '../core/arrays.js' */
 /** @import { Bundle, LoadOptions } from '../core/loader.js' */
-/** @import { Plan, Tensors } from '../core/plan.js' */
+/** @import { Plan, Tensor, Tensors } from '../core/plan.js' */
 /** @import { StoredValues } from '../core/values.js' */
 
 /** Bytes that a safetensors file may have beyond its tensors: header and padding. */
 const FILE_EXTRA = 2 ** 24;
 /** How many times as wide as the model's own the elements of a file may be: i64 for u8. */
 const WIDEST = 8;
-const ADVICE =
-  'copy it beside the scripts, or say where it is: load({baseUrl}), or load({weights}) with a URL or bytes';
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<StoredValues>} */
 export async function storedValues(bundle, { weights, signal, onBytes }) {
@@ -37,7 +36,7 @@ export async function storedValues(bundle, { weights, signal, onBytes }) {
     if (!source) return {};
     const found = await arraysIn(source, plan, from, { signal, onBytes }, averages);
     preparation ??= found.preparation;
-    return wordsOf(found.arrays, tensors, from);
+    return wordsOf(found.arrays, tensors, from, found.areOurs);
   };
   const constants = await load(
     bundle.constants && decodeBase64(bundle.constants),
@@ -66,34 +65,50 @@ export async function storedValues(bundle, { weights, signal, onBytes }) {
 /**
  * Arrays by tensor name as words; unknown names and values that do not fit are refused.
  * @param {Record<string, any>} arrays @param {Tensors} tensors @param {string} from
+ * @param {boolean} [areOurs] whether their memory may be kept
  * @returns {Promise<NamedWords>}
  */
-export async function wordsOf(arrays, tensors, from) {
+export async function wordsOf(arrays, tensors, from, areOurs = false) {
   const words = /** @type {NamedWords} */ (Object.create(null));
   for (const [name, value] of Object.entries(arrays)) {
     if (!Object.hasOwn(tensors, name)) fail('weights', name, `of ${from} is not in the model`);
     words[name] =
-      toWords(value, tensors[name]) ?? (await loadCheck()).refuseValue(value, tensors[name], name);
+      (await longWords(value, tensors[name], areOurs)) ??
+      (await loadCheck()).refuseValue(value, tensors[name], name);
   }
   return words;
+}
+
+/**
+ * A tensor's words, without blocking a page; undefined if type, shape or range are wrong.
+ * @param {any} value @param {Tensor} tensor @param {boolean} isOurs
+ * @returns {Promise<Words | undefined>}
+ */
+async function longWords(value, tensor, isOurs) {
+  const list = listOf(value, tensor);
+  if (!list || !hasShape(value, list, tensor)) return;
+  const isKept = isOurs && tensor.dtype === 'f32' && value instanceof Float32Array;
+  if (!isKept) return convertInSlices(list, tensor.dtype);
+  const isFine = await inSlices(value.length, (from, to) => areFinite(value.subarray(from, to)));
+  return isFine ? new Uint32Array(/** @type {ArrayBuffer} */ (value.buffer)) : undefined;
 }
 
 /**
  * Arrays by name, or those of a file, with its averages if they are asked for.
  * @param {any} source @param {Plan} plan @param {string} from
  * @param {Pick<LoadOptions, 'signal' | 'onBytes'>} watch @param {string} [averages]
- * @returns {Promise<{arrays: Record<string, any>, preparation: any}>}
+ * @returns {Promise<{arrays: Record<string, any>, preparation: any, areOurs: boolean}>}
  */
 async function arraysIn(source, plan, from, { signal, onBytes }, averages) {
-  if (source.constructor === Object) return { arrays: source, preparation: null };
+  if (source.constructor === Object) return { arrays: source, preparation: null, areOurs: false };
   const limit = WIDEST * plan.memory.peak + FILE_EXTRA;
-  const bytes = await bytesAt(source, limit, signal, 'weights', ADVICE, onBytes);
-  onBytes?.(bytes.byteLength, bytes.byteLength);
-  const file = readTensors(bytes, from);
+  const pieces = piecesAt(source, { limit, signal, onBytes });
+  const isWanted = (/** @type {string} */ name) => Boolean(averages) || !isOptimizerState(name);
+  const file = await streamTensors(pieces, from, limit, isWanted);
   const tensors = averages ? withAverages(file.tensors, averages) : file.tensors;
   // Moments without the step count that belongs to them would give steps of the wrong size.
   const arrays = filterRecord(tensors, (_, name) => !isOptimizerState(name));
-  return { arrays, preparation: file.preparation };
+  return { arrays, preparation: file.preparation, areOurs: true };
 }
 
 /**
@@ -103,44 +118,11 @@ async function arraysIn(source, plan, from, { signal, onBytes }, averages) {
 export async function builtSeed({ plan, weights }) {
   if (!plan.weights) return null;
   const { sha256, seed } = plan.weights;
-  const file = await bytesAt(placeOf(weights), Infinity);
+  const file = await bytesAt(placeOf(weights), {});
   if (file && (await sha256Hex(file)) === sha256) return null;
   const text =
     'was replaced, and the self-test is for what was built: build it again with --weights';
   return seed ?? fail('weights', 'weights.safetensors', text);
-}
-
-/**
- * The bytes of a file, or those given instead.
- * @param {any} source @param {number} limit @param {AbortSignal} [signal]
- * @param {string} [code] of the error where it cannot be read @param {string} [advice]
- * @param {OnBytes} [onBytes] @returns {Promise<any>}
- */
-export async function bytesAt(source, limit, signal, code = 'weights', advice = ADVICE, onBytes) {
-  // A File, Blob or Response.
-  if (typeof source?.arrayBuffer === 'function') return source.arrayBuffer();
-  if (typeof source !== 'string' && !(source instanceof URL)) return source;
-  try {
-    const { process } = /** @type {any} */ (globalThis);
-    // Node fetches no files.
-    const files =
-      `${source}`.startsWith('file:') && process?.getBuiltinModule?.('node:fs/promises');
-    if (files) return await files.readFile(new URL(source), { signal });
-    const response = await fetch(source, { signal });
-    if (!response.ok) throw new Error(`status ${response.status}`);
-    // What some servers send for any address that they do not know.
-    if (response.headers.get('content-type')?.startsWith('text/html'))
-      throw new Error('the server sent a page instead');
-    if (Number(response.headers.get('content-length')) > limit) throw new Error('it is too large');
-    return await bytesOfBody(response, onBytes);
-  } catch (error) {
-    signal?.throwIfAborted();
-    // Where vite serves a file from outside its folder.
-    const todo = `${source}`.includes('/@fs/')
-      ? 'let vite serve its folder: server.fs.allow in vite.config.js'
-      : advice;
-    return fail(code, `${source}`, `cannot be read (${error}): ${todo}`);
-  }
 }
 
 /**

@@ -61,7 +61,7 @@ async function askFor(file, problem) {
   say(`Waiting for the file of ${what}.`);
   const given = await givenFile(input, box);
   say(`Reading ${megabytes(given.size)} MB of ${what}.`);
-  file.bytes = new Uint8Array(await given.arrayBuffer());
+  file.chosen = given;
   box.hidden = true;
   box.replaceChildren();
 }

@@ -7,11 +7,11 @@ const source = __SOURCE__;
 const decoded = text => text && wgcc_js.decodeBase64(text);
 const weights = __WEIGHTS__;
 const tokenizer = __TOKENIZER__;
-// Large files are beside the page: their names, sizes and, once they were chosen, bytes.
+// Large files are beside the page: their names, sizes and, once they were chosen, themselves.
 const filesBeside = __FILES_BESIDE__;
 const contentOf = (name, inside) => {
   const beside = filesBeside.find(file => file.name === name);
-  return beside ? (beside.bytes ?? new URL(name, location.href)) : decoded(inside);
+  return beside ? (beside.chosen ?? new URL(name, location.href)) : decoded(inside);
 };
 const twin = __TWIN__;
 const constants = __CONSTANTS__;

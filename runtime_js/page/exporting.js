@@ -15,7 +15,7 @@ async function ownText() {
 
 async function exportPage() {
   await heldOut.running;
-  const checkpoint = await base64Of(await page.model.save());
+  const checkpoint = await base64Of(await page.model.save({ blob: true }));
   const text = await ownText();
   const line = text.match(TRAINED_LINE)?.[0];
   if (!line) throw Error('This page cannot be exported.');
@@ -25,12 +25,12 @@ async function exportPage() {
   say(`Downloaded this page with the weights of step ${page.step}: it is one file.`);
 }
 
-const base64Of = bytes =>
+const base64Of = blob =>
   new Promise((done, failed) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result.split(',')[1]);
     reader.onerror = () => failed(reader.error);
-    reader.readAsDataURL(new Blob([bytes]));
+    reader.readAsDataURL(blob);
   });
 
 $('export').onclick = guarded(exportPage);

@@ -84,14 +84,14 @@ page.when('running', () => {
 $('save').onclick = guarded(saveByHand);
 $('download').onclick = guarded(async () => {
   await heldOut.running;
-  download(await page.model.save(), `${plan.model.name}-${page.step}.safetensors`);
+  download(await page.model.save({ blob: true }), `${plan.model.name}-${page.step}.safetensors`);
 });
 $('open').onchange = guarded(async ({ target }) => {
   const [file] = target.files;
   target.value = '';
   if (!file) return;
   await page.stop();
-  const notes = await page.model.restore(await file.arrayBuffer());
+  const notes = await page.model.restore(file);
   say([`Opened step ${page.step}.`, ...notes].join(' '));
   await page.announce('values');
 });

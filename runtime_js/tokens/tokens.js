@@ -21,7 +21,7 @@ const VERSION = 1;
 export async function openTokens({ sha256 }, place) {
   const { bytesAt, placeOf } = await loadFiles();
   const advice = 'copy it beside the scripts, or say where it is: load({baseUrl})';
-  const found = await bytesAt(placeOf(place), MOST_BYTES, undefined, 'bundle', advice);
+  const found = await bytesAt(placeOf(place), { limit: MOST_BYTES, code: 'bundle', advice });
   const bytes = new Uint8Array(found ?? fail('bundle', FILE, 'is missing: build the bundle again'));
   if (bytes.length > MOST_BYTES || (await sha256Hex(bytes)) !== sha256)
     fail('bundle', FILE, 'was changed after the bundle was built: build it again');

@@ -121,9 +121,9 @@ export class Threads {
     return this.#ask(0, request, transfer);
   }
 
-  /** Asks for what nobody waits for. @param {Request} request */
-  tell(request) {
-    this.#handles[0]?.post(request);
+  /** Asks for what nobody waits for. @param {Request} request @param {Transferable[]} [transfer] */
+  tell(request, transfer) {
+    this.#handles[0]?.post(request, transfer);
   }
 
   /**

@@ -48,7 +48,7 @@ async function readTwin(place, signal) {
   if (fetched) return fetched;
   const { bytesAt, placeOf } = await loadFiles();
   const advice = 'copy it beside the scripts, or say where it is: load({baseUrl})';
-  return bytesAt(placeOf(place), MOST_BYTES, signal, 'bundle', advice);
+  return bytesAt(placeOf(place), { limit: MOST_BYTES, signal, code: 'bundle', advice });
 }
 
 /** @param {(() => any) | undefined} place @param {AbortSignal} [signal] */

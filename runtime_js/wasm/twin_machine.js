@@ -185,9 +185,15 @@ class TwinMachine {
     for (const name of commands) encoder.call(name);
   }
 
-  /** Starts to write. @param {Tensor} tensor @param {Words} words */
-  write({ buffer, offset }, words) {
-    this.#threads.tell({ write: [this.buffers[buffer].base + offset, words] });
+  /**
+   * Starts to write.
+   * @param {Tensor} tensor @param {Words} words @param {number} [at] which byte of the tensor
+   */
+  write({ buffer, offset }, words, at = 0) {
+    // Of a part of an array, a message would copy all.
+    const part = words.slice();
+    const moved = part.byteLength > COPIED_BYTES ? [part.buffer] : [];
+    this.#threads.tell({ write: [this.buffers[buffer].base + offset + at, part] }, moved);
   }
 
   /**
@@ -208,8 +214,8 @@ class TwinMachine {
     return new Uint32Array(answer.found);
   }
 
-  /** Runs what nothing is read back of. @param {(encoder: Recorder) => void} record */
-  async finish(record) {
+  /** Runs what nothing is read back of. @param {(encoder: Recorder) => void} [record] */
+  async finish(record = () => {}) {
     await this.submit(WORD_BYTES, record);
   }
 

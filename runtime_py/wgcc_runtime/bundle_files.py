@@ -32,7 +32,7 @@ def open_bundle(path: str | Path) -> Read:
     root = Path(path)
     try:
         if root.is_dir():
-            return lambda name, limit: _read_in_folder(root, name, limit)
+            return Folder(root)
         if not root.exists():
             raise WgccError("bundle", f"there is no bundle at {root}")
         if not zipfile.is_zipfile(root):
@@ -81,24 +81,38 @@ def _check_digest(name: str, found: str, wanted: str) -> None:
         )
 
 
-def _read_in_folder(root: Path, name: str, limit: int) -> bytes | None:
-    path = root
-    for part in PurePosixPath(name).parts:
-        path = path / part
-        if path.is_symlink():
-            raise WgccError(
-                "bundle", f"{name} is a symbolic link; a bundle holds plain files", name
-            )
-    try:
-        if not path.exists():
-            return None
-        facts = path.stat()
+class Folder:
+    """The `Read` of a folder, which can also say where a file is."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __call__(self, name: str, limit: int) -> bytes | None:
+        path = self.path(name, limit)
+        try:
+            return None if path is None else path.read_bytes()
+        except OSError as error:
+            raise WgccError("bundle", f"cannot read {name}: {error}", name) from None
+
+    def path(self, name: str, limit: int) -> Path | None:
+        """Of a plain file that is not larger; None if there is none."""
+        path = self.root
+        for part in PurePosixPath(name).parts:
+            path = path / part
+            if path.is_symlink():
+                raise WgccError(
+                    "bundle", f"{name} is a symbolic link; a bundle holds plain files", name
+                )
+        try:
+            if not path.exists():
+                return None
+            facts = path.stat()
+        except OSError as error:
+            raise WgccError("bundle", f"cannot read {name}: {error}", name) from None
         if not stat.S_ISREG(facts.st_mode):
             raise WgccError("bundle", f"{name} is not a plain file", name)
         _check_size(name, facts.st_size, limit)
-        return path.read_bytes()
-    except OSError as error:
-        raise WgccError("bundle", f"cannot read {name}: {error}", name) from None
+        return path
 
 
 def _zip_reader(root: Path) -> Read:

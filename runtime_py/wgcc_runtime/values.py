@@ -10,13 +10,13 @@ from typing import Any
 
 from wgcc_runtime.arrays import Array, as_array, convert
 from wgcc_runtime.averages import names_averages, with_averages
-from wgcc_runtime.bundle_files import Read
+from wgcc_runtime.bundle_files import Folder, Read
 from wgcc_runtime.data.bundle_data import bundle_preparation
 from wgcc_runtime.data.preparation import KEY, Preparation
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import Plan, Tensor
-from wgcc_runtime.weights import Facts, load_weights
+from wgcc_runtime.weights import Facts, is_large, load_weights
 
 SEED_STATE = "rng/seed"
 WEIGHTS = "weights.safetensors"
@@ -171,10 +171,13 @@ def _fit(value: Any, tensor: Tensor, what: str) -> Array:
 
 def _file(plan: Plan, read: Read, name: str, roles: tuple[str, ...]) -> tuple[Words, Facts]:
     wanted = {n: t for n, t in plan.tensors.items() if t.role in roles}
-    data = read(name, _largest(wanted.values()))
-    if data is None:
+    limit = _largest(wanted.values())
+    path = read.path(name, limit) if isinstance(read, Folder) else None
+    # A large file is read without a second copy, which needs its place.
+    source = path if path and is_large(path) else read(name, limit)
+    if source is None:
         return {}, {}
-    arrays, facts = load_weights(data)
+    arrays, facts = load_weights(source)
     for extra in arrays.keys() - wanted.keys():
         raise WgccError("weights", f"{name} holds `{extra}`, which plan.json does not know", extra)
     return {key: _fit(array, wanted[key], name) for key, array in arrays.items()}, facts

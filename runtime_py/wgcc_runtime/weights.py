@@ -56,15 +56,20 @@ def save_weights(
 ) -> None:
     """Writes atomically: at every moment `path` is either the old file or the complete new one."""
     preparation = facts.get(PREPARATION)
-    facts = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(tensors)}
-    facts.pop(PREPARATION, None)
-    metadata = {"wgcc": json.dumps(facts, sort_keys=True)}
+    facts = {name: fact for name, fact in facts.items() if name != PREPARATION}
+    metadata = metadata_of(tensors, facts)
     if preparation is not None:
         metadata = {PREPARATION: preparation_text(preparation), **metadata}
     try:
         replace_file(Path(path), file_pieces(tensors, metadata), keep_previous)
     except (OSError, ValueError) as error:
         raise cannot_write("weights", path, error) from None
+
+
+def metadata_of(tensors: Mapping[str, Array], facts: Mapping[str, Any] = {}) -> dict[str, str]:
+    """The key `wgcc` of a file of these tensors, with their checksum."""
+    known = {"format": FORMAT, "version": VERSION, **facts, "crc32": _crc(tensors)}
+    return {"wgcc": json.dumps(known, sort_keys=True)}
 
 
 def cannot_write(code: str, path: str | Path, error: Exception) -> WgccError:
@@ -84,7 +89,7 @@ def save_arrays(path: str | Path, tensors: Mapping[str, Array]) -> None:
 def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     """Tensors of a file (or its bytes) by name, and the facts of a checkpoint, or {}."""
     what = "weights" if isinstance(source, bytes) else str(source)
-    if not isinstance(source, bytes) and _is_large(Path(source)):
+    if not isinstance(source, bytes) and is_large(Path(source)):
         header, tensors = _read_large(Path(source), what)
     else:
         header = source if isinstance(source, bytes) else _read(source)
@@ -97,7 +102,7 @@ def load_weights(source: str | Path | bytes) -> tuple[dict[str, Array], Facts]:
     return tensors, facts
 
 
-def _is_large(path: Path) -> bool:
+def is_large(path: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return path.is_file() and path.stat().st_size > LARGE_BYTES
     return False

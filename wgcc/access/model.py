@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -15,14 +18,15 @@ from wgcc.wasm.wgsl.parse import WgslError, parse_module
 from wgcc.wasm.wgsl.wgsl_tree import Module
 
 Size = tuple[int, int, int]
+BOUND_SPACES = ("storage", "uniform")
 
 
 @dataclass(frozen=True)
 class Access:
     """Figures of a dispatch. `sites` and `shared` are sums over all workgroups.
 
-    `flops`: what the plan says it computes, 0 if that is nothing in particular; `least_bytes`: each
-    byte that it binds once.
+    `flops`: what the plan says it computes, 0 if that is nothing in particular; `bound`: bytes of
+    each binding, by its name.
     """
 
     workgroups: int
@@ -32,7 +36,7 @@ class Access:
     shared: tuple[SharedSite, ...]
     counts: Counts
     flops: int
-    least_bytes: int
+    bound: Mapping[str, int]
 
     @property
     def sectors(self) -> float:
@@ -59,6 +63,15 @@ class Access:
     def traffic(self) -> float:
         """Bytes that go through the caches."""
         return SECTOR * self.sectors
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """Bytes that memory gives and takes if caches are perfect: each that is loaded, and each
+        that is stored, once. An update in place does both; a lookup loads few rows of a table."""
+        touched: Counter[tuple[str, bool]] = Counter()
+        for site in self.sites:
+            touched[site.name, site.is_store] += math.ceil(SECTOR * site.sectors)
+        return sum(min(self.bound.get(name, 0), size) for (name, _), size in touched.items())
 
     @property
     def barriers(self) -> float:
@@ -92,8 +105,11 @@ class Access:
         return {d.name: self.flops / times[d.name] / d.tflops / 1e12 for d in DEVICES}
 
 
-def access_of(text: str, grid: Size, flops: int = 0, least_bytes: int = 0) -> Access:
-    """The model of a dispatch of `grid` workgroups of the kernel with this WGSL text."""
+def access_of(text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()) -> Access:
+    """The model of a dispatch of `grid` workgroups of the kernel with this WGSL text.
+
+    `bound`: bytes of each binding, in order.
+    """
     module = parse_module(text)
     size = workgroup_size(module)
     machine = Machine(module, prod(size))
@@ -101,6 +117,9 @@ def access_of(text: str, grid: Size, flops: int = 0, least_bytes: int = 0) -> Ac
     for group, weight in groups.items():
         machine.weight = weight
         run_workgroup(machine, size, group)
+    bindings = [
+        name for name, variable in module.variables.items() if variable.space in BOUND_SPACES
+    ]
     return Access(
         prod(grid),
         prod(size),
@@ -109,14 +128,16 @@ def access_of(text: str, grid: Size, flops: int = 0, least_bytes: int = 0) -> Ac
         tuple(machine.traffic.shared.values()),
         machine.counts,
         flops,
-        least_bytes,
+        dict(zip(bindings, bound, strict=bool(bound))),
     )
 
 
-def access_or_none(text: str, grid: Size, flops: int, least_bytes: int) -> Access | None:
+def access_or_none(
+    text: str, grid: Size, flops: int = 0, bound: Sequence[int] = ()
+) -> Access | None:
     """None for a kernel that somebody has changed into something beyond what wgcc writes."""
     try:
-        return access_of(text, grid, flops, least_bytes)
+        return access_of(text, grid, flops, bound)
     except (WgslError, LookupError, TypeError, ValueError, AssertionError, AttributeError):
         return None
 

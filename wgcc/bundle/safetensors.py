@@ -12,12 +12,17 @@ from typing import Any
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 
+# Pages read larger files piece by piece; these hold a checksum, because the seal has no digest.
+LARGE_BYTES = 8_000_000
+
 
 def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
     """A JSON header, then the tensors in the same order: those of bytes last, so that words are
     aligned."""
     tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
     header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
+    if sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES:
+        header = {"__metadata__": _checksum(tensors), **header}
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     # A stream gives its content without another copy.
@@ -26,6 +31,14 @@ def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
     for _, array in tensors.values():
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return file.getvalue()
+
+
+def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:
+    """Metadata that both runtimes compare with what they read."""
+    # Only here, because it takes time to import.
+    from wgcc_runtime.weights import metadata_of
+
+    return metadata_of({name: array for name, (_, array) in tensors.items()})
 
 
 def words_header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> dict[str, Any]:

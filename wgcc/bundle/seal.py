@@ -22,7 +22,10 @@ Files = Mapping[str, bytes]
 
 
 def seal_text(files: Files) -> str:
-    """An object literal with digests: of plan and constants, kernels and, if complete, weights."""
+    """An object literal with digests: of plan and constants, kernels and, if complete, weights.
+
+    Not of large ones: their file holds a checksum (bundle/safetensors.py).
+    """
     if not _is_sound(files):
         return "undefined"
     plan = json.loads(files["plan.json"])

@@ -46,7 +46,8 @@ def check_file(
         for name, program in found.items():
             if model in (None, name) and not result.diagnostics.errors:
                 # Limits of WebGPU are only known when there are kernels.
-                check_raised(lower(program).schedule, result.diagnostics, limits)
+                lowered = lower(program)
+                check_raised(lowered.schedule, lowered.program, result.diagnostics, limits)
                 result.programs[name] = program
     except WgError as error:
         if error.diagnostics.errors:

@@ -76,10 +76,11 @@ def facts_comment(facts: Facts) -> str:
 def facts_table(kernels: list[Facts]) -> str:
     """All kernels of a bundle, each with the one of its dispatches that moves most bytes.
 
-    Moved: bytes that go through caches; sectors: 32-byte pieces of memory touched, in units of the
-    least possible; banks: how many lanes wait for one bank of workgroup memory; barriers: at which
-    a workgroup waits for its lanes, in brackets on devices with subgroups; useful: the share of the
-    arithmetic that is no padding; then the least microseconds on some GPUs.
+    Bytes: what memory must give and take, each byte once; moved: bytes that go through caches;
+    sectors: 32-byte pieces of memory touched, in units of the least possible; banks: how many lanes
+    wait for one bank of workgroup memory; barriers: at which a workgroup waits for its lanes, in
+    brackets on devices with subgroups; useful: the share of the arithmetic that is no padding; then
+    the least microseconds on some GPUs.
     """
     times = [f"{device.short} us" for device in DEVICES]
     lines = [
@@ -117,11 +118,13 @@ def _add_access(facts: Facts, text: str) -> None:
     """`registers`, and what each dispatch does; equal dispatches are modelled once."""
     known: dict[tuple[Any, ...], Access | None] = {}
     for item in facts["dispatches"]:
-        work = [item[name] // item["times"] for name in ("flops", "bytes")]
-        key = (*item["grid"], *work)
+        bound, flops = item.pop("bound"), item["flops"] // item["times"]
+        key = (*item["grid"], flops, *bound)
         if key not in known:
-            known[key] = access_or_none(text, tuple(item["grid"]), *work)
+            known[key] = access_or_none(text, tuple(item["grid"]), flops, bound)
         found = known[key]
+        item["bytes"] = item["times"] * (found.least_bytes if found else sum(bound))
+        item["intensity"] = item["flops"] / item["bytes"] if item["bytes"] else 0.0
         item["access"] = access_facts(found) if found else None
         if found:
             item["access"]["subgroup_barriers"] = _subgroup_barriers(text, tuple(item["grid"]))
@@ -133,7 +136,7 @@ def _add_access(facts: Facts, text: str) -> None:
 def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
     """Of the form that runtimes use on devices with subgroups, if it is another one."""
     changed = with_subgroups(text)
-    access = None if changed == text else access_or_none(changed, grid, 0, 0)
+    access = None if changed == text else access_or_none(changed, grid)
     return access.barriers if access else None
 
 
@@ -189,12 +192,11 @@ def _dispatches(plan: Mapping[str, Any], number: int) -> list[Facts]:
                 # A dispatch that several profiles share is listed once.
                 if launch["kernel"] != number or (name, i) in found:
                     continue
-                moved = times[i] * sum(binding["size"] for binding in dispatch["bindings"])
-                flops = times[i] * dispatch.get("flops", 0)
                 found[name, i] = {
                     "entry": name, "profile": profile, "at": dispatch.get("at", ""),
-                    "grid": launch["grid"], "times": times[i], "flops": flops, "bytes": moved,
-                    "intensity": flops / moved if moved else 0.0,
+                    "grid": launch["grid"], "times": times[i],
+                    "flops": times[i] * dispatch.get("flops", 0),
+                    "bound": [binding["size"] for binding in dispatch["bindings"]],
                 }  # fmt: skip
     return list(found.values())
 

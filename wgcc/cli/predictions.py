@@ -20,12 +20,12 @@ def predicted_ms(
     known: dict[tuple[object, ...], float] = {}
     found = []
     for dispatch in dispatches:
-        size = sum(binding.size for binding in dispatch.bindings)
-        key = (dispatch.kernel, *dispatch.grid, size)
+        bound = [binding.size for binding in dispatch.bindings]
+        key = (dispatch.kernel, *dispatch.grid, *bound)
         if key not in known:
             file = folder / "kernels" / plan.kernels[dispatch.kernel].file
             text = file.read_text(encoding="utf-8")
-            access = access_or_none(text, dispatch.grid, dispatch.flops, size)
+            access = access_or_none(text, dispatch.grid, dispatch.flops, bound)
             known[key] = 1000 * seconds(access, device) if access else 0.0
         found.append(known[key])
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wgcc.bundle.owned import WEIGHTS
 from wgcc.cli.failures import failures
 from wgcc.cli.group import CHECK_FAILED, PROBLEM
 from wgcc.cli.options import device_option, json_option, sizes_option
@@ -114,29 +115,31 @@ def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, An
 
 
 def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
-    """Made now, of a bundle that has its source and drawn values, but no self-test."""
+    """Made now, of a bundle that has its source and its values, but no self-test."""
     import wgcc_runtime
 
     plan = wgcc_runtime.load_plan(bundle)
-    if plan.selftest.get("entries") or "seed" not in plan.weights or not bundle.is_dir():
+    is_drawn, file = "seed" in plan.weights, bundle / WEIGHTS
+    if plan.selftest.get("entries") or not bundle.is_dir() or not (is_drawn or file.is_file()):
         return None
     raw = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
     path = bundle / raw["model"]["source"]
     if not path.is_file():
         return None
-    from wgcc.bundle.initial_weights import InitialValues
+    from wgcc.bundle.initial_weights import InitialValues, read_weights
     from wgcc.bundle.selftest import make_large_selftest
     from wgcc.bundle.tuned import check_same_model
     from wgcc.compiler import compile_file
 
     again = compile_file(
         path, sizes=sizes, model=plan.model, entries=list(plan.entries), twin=False,
-        seed=plan.weights["seed"],
+        seed=plan.weights.get("seed"),
     )  # fmt: skip
     made = json.loads(json.dumps(again.planned.plan))
     check_same_model(raw, made)
     say(f"no self-test is recorded; numpy computes one call of {plan.model}", style="dim")
-    return make_large_selftest(again.program, made, InitialValues(again.program))
+    values = InitialValues(again.program) if is_drawn else read_weights(file, again.program)
+    return make_large_selftest(again.program, made, values)
 
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:

@@ -333,14 +333,16 @@ export interface Loaded {
   /** Resets to initial values and no steps; a seed draws other initial values. */
   reset(seed?: number, options?: { own?: boolean }): Promise<void>;
   /** A safetensors file, the same as Python's; with `optimizer` (the default) training can resume from it with the same bits. */
-  save(options?: { optimizer?: boolean }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
+  save(options?: { optimizer?: boolean; blob?: false }): Promise<ReturnType<Uint8ArrayConstructor['from']>>;
+  /** The same as a file that is not in the page's memory as a whole: for models of many MB. */
+  save(options: { optimizer?: boolean; blob: true }): Promise<Global<'Blob'>>;
   /**
    * Restores what `save` wrote, for the same model with the same kinds of optimizers (else code `mismatch`). `weightsOnly`
    * loads the parameters and state of any model that has the same ones; optimizers and steps are reset. So does
    * `weights: 'ema'` (or `'NAME.ema'` of the optimizer NAME), with moving averages instead of the parameters. Resolves to
-   * warnings about the checkpoint, if any.
+   * warnings about the checkpoint, if any. Where it is damaged, nothing changes.
    */
-  restore(bytes: ArrayBuffer | ArrayBufferView, options?: { weightsOnly?: boolean; weights?: string }): Promise<readonly string[]>;
+  restore(file: ArrayBuffer | ArrayBufferView | Known<'Blob'>, options?: { weightsOnly?: boolean; weights?: string }): Promise<readonly string[]>;
   /** Stores a checkpoint in the browser; resolves to whether the browser promised not to evict it. */
   store(key?: string): Promise<boolean>;
   /** Restores what `store` stored, as `restore` does; false if there is nothing. */
