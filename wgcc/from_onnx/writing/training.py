@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.context import axes_pattern
 from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Member, Shape, Statement, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
