@@ -11,8 +11,9 @@ from onnx import helper, numpy_helper
 
 from wgcc.from_onnx.convert import Converted, Wishes, convert_file
 from wgcc.from_onnx.folder import build
-from wgcc.from_onnx.stored import FOLDED, KIND, SIGNATURE
 from wgcc.from_onnx.training_options import Training
+from wgcc.importing.onnx_stored import FOLDED, KIND, SIGNATURE
+from wgcc.importing.onnx_weights import named_weights
 
 node = helper.make_node
 rng = np.random.default_rng(5)
@@ -201,3 +202,17 @@ def test_weights_may_be_called_what_training_entries_call_their_values(tmp_path:
     ]
     found = imported(tmp_path, nodes, {"x": [2, 6]}, held)
     assert set(found.written.weights) == {"loss_param", "accuracy_param", "y_param"}
+
+
+def test_transposed_weights_are_found_by_what_the_exporter_says() -> None:
+    """For weights alone: a square matrix has to be known as [inputs, outputs]."""
+    held = {"val_3": random(6, 6), "fc.bias": random(6)}
+    nodes = [node("MatMul", ["x", "val_3"], ["a"], name="n"), node("Add", ["a", "fc.bias"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [], [])
+    for name, key, value in (("fc.bias", KIND, "PARAMETER"), ("val_3", FOLDED, "['fc.weight']")):
+        graph.value_info.add(name=name).metadata_props.add(key=key, value=value)
+    signature = "p_fc_weight: PARAMETER target='fc.weight'"
+    graph.metadata_props.add(key=SIGNATURE, value=signature)
+    found = named_weights(graph, held)
+    assert set(found.arrays) == {"fc.kernel", "fc.bias"}
+    assert found.origin.inputs_first == {"fc.kernel"}

@@ -46,8 +46,9 @@ def generate(
     """Yields text after a prompt, as soon as it is known.
 
     `steps`: ids to write, or `max_length`: of the prompt and these; 200 steps by default.
-    `stop`: texts, special tokens or ids before which to end. `temperature` (0: always the likeliest), `top_k`, `top_p` and
-    `seed` are inputs of the entry that have these names; else they choose among its scores.
+    `stop`: texts, special tokens or ids before which to end. `temperature` (0: always the
+    likeliest), `top_k`, `top_p` and `seed` are inputs of the entry that have these names; else they
+    choose among its scores.
     `inputs`: other inputs of the entry. Errors are raised at once, not with the first character.
     One text at a time: a second one raises code `busy` at its first character.
     """

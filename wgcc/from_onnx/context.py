@@ -10,7 +10,6 @@ from typing import Any
 from wgcc.from_onnx.literals import finite, list_text, number_text
 from wgcc.from_onnx.orders import axes_pattern, has_free_order, kept_order
 from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.stored import Stored
 from wgcc.from_onnx.values import (
     Constant,
     Member,
@@ -24,6 +23,7 @@ from wgcc.from_onnx.values import (
     channels_last_order,
     plain_order,
 )
+from wgcc.importing.onnx_stored import Stored
 from wgcc.lazy_numpy import Array, np
 
 # Lists of more numbers than this are parameters, not text.

@@ -18,8 +18,8 @@ from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
-from wgcc.from_onnx.stored import repeated_vectors, stored
 from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
+from wgcc.importing.onnx_stored import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
