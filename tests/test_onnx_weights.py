@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
-from wgcc.from_onnx.convert import Converted, Wishes, convert_file
+from wgcc.errors import WgError
+from wgcc.from_onnx.convert import Converted, Wishes, convert_file, convert_model
 from wgcc.from_onnx.folder import build
 from wgcc.from_onnx.training_options import Training
 from wgcc.importing.onnx_stored import FOLDED, KIND, SIGNATURE
@@ -216,3 +218,12 @@ def test_transposed_weights_are_found_by_what_the_exporter_says() -> None:
     found = named_weights(graph, held)
     assert set(found.arrays) == {"fc.kernel", "fc.bias"}
     assert found.origin.inputs_first == {"fc.kernel"}
+
+
+@pytest.mark.parametrize("which", ["all", "head"])
+def test_nothing_to_train(which: str) -> None:
+    ports = [[helper.make_tensor_value_info(name, 1, [2, 6])] for name in "xy"]
+    graph = helper.make_graph([node("Relu", ["x"], ["y"])], "g", *ports)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    with pytest.raises(WgError, match=f"--train {which}: the model has no parameters"):
+        convert_model(model, "m.onnx", Wishes(training=Training(which, "mse")))

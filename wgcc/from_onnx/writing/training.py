@@ -51,12 +51,12 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     """Which parameters are trained; None: all of them."""
     if training.lora:
         return ["*lora_*"]
+    trained = [place for place in found if is_trained(place.member)]
+    if training.train in ("all", "head") and not trained:
+        raise WgError(f"--train {training.train}: the model has no parameters")
     if training.train == "all":
         return None
-    trained = [place for place in found if is_trained(place.member)]
     if training.train == "head":
-        if not trained:
-            raise WgError("--train head: the model has no parameters")
         return [_pattern(place) for place in _head(trained)]
     pattern = str(training.train)
     names = [name for place in trained for name in _names(place)]
