@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -14,8 +17,10 @@ from safetensors.numpy import load_file
 from adapters import ROOT
 from cli_runs import run
 from test_importing_layers import CLOSE, FOLDER, Arrays, Capture, imported, outputs, random
+from wgcc.errors import WgError
 from wgcc.importing.toml_rules import read_rules
 from wgcc.importing.transforms import gate_places, read_transform
+from wgcc.importing.weight_files import read_weights
 
 TWO = """\
 model M {
@@ -305,3 +310,18 @@ model M {
 def test_a_map_without_end(tmp_path: Path, capsys: Capture) -> None:
     code, err, made = by_rules("a = " + "[" * 100_000, tmp_path, capsys)
     assert code == 1 and "rules.toml: " in err and "internal" not in err and not made
+
+
+def test_a_whole_model_of_pytorch_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's own message advises to run the code that is in the file."""
+
+    def load(*_: object, **given: object) -> object:
+        assert given["weights_only"] is True
+        raise pickle.UnpicklingError("Weights only load failed. You have two options: …")
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(load=load))
+    (tmp_path / "m.pt").write_bytes(b"PK\x03\x04")
+    with pytest.raises(WgError, match=r"it holds Python objects; save model\.state_dict\(\)$"):
+        read_weights(tmp_path / "m.pt")

@@ -143,6 +143,10 @@ def test_prompts_of_javascript_go_on(seen: Any) -> None:
     ]
 
 
+def test_text_of_javascript_ends_before_a_special_token(seen: Any) -> None:
+    assert seen["until"] == ["model model", "model", "model", "model", ""]
+
+
 def test_javascript_refuses_other_types(seen: Any) -> None:
     kinds = ("number", "undefined", "symbol")
     texts = [f"text: `text` is a string, not {kind}" for kind in kinds]

@@ -29,6 +29,7 @@ model Counting {{
   head: Linear[4, V]
   optimizer opt: sgd {{ lr = 0.1 }}
   entry decode(id: i32) -> (id: i32) = id + 1
+  entry down(id: i32) -> (id: i32) = where(id > 0, id - 1, 3)
   entry score(ids: i32[B, T]) -> (y: f32[B, T, V]) = head(tok(ids))
   entry train(x: i32[B, T], y: i32[B, T]) -> (loss: f32) {{
     loss = cross_entropy(head(tok(x)), y)
@@ -82,6 +83,18 @@ def test_text_is_written_in_whole_characters(model: wgcc_runtime.Model) -> None:
     # Half a character at the very end is shown as such.
     (first, *_), text = tokens.encode("é"), "".join(wgcc_runtime.write(model, "é", 1))
     assert text == tokens.decode([*tokens.encode("é"), tokens.encode("é")[-1] + 1])[1:] and first
+
+
+def test_text_ends_before_a_special_token(model: wgcc_runtime.Model) -> None:
+    """It is no part of the text, and has the id 0."""
+    assert model.tokens.encode("&<|endoftext|>") == [6, 0]
+
+    def written(**options: object) -> str:
+        return "".join(wgcc_runtime.generate(model, "&", entry="down", steps=8, **options))
+
+    assert written() == written(stop="<|no token|>") == '%$#"!#"'
+    assert written(stop="<|endoftext|>") == written(stop=["§", 0]) == '%$#"!'
+    assert written(stop=3) == "%$" and written(stop=["$", "<|endoftext|>"]) == "%"
 
 
 def test_run_prints_tokens(bundle: Path, model: wgcc_runtime.Model, capsys: Capture) -> None:

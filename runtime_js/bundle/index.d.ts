@@ -127,7 +127,7 @@ export interface GenerateOptions {
   /** Instead of `steps`: ids of the prompt and the text. */
   maxLength?: number;
   /** Ends the text before one of these. */
-  stop?: string | readonly string[];
+  stop?: string | number | readonly (string | number)[];
   /** 0: always the likeliest. Default 0.8. An input of the entry, if it has this one; else it chooses among the entry's scores. */
   temperature?: number;
   /** Only so many of the likeliest ids; as `temperature`, or the input `top_k`. */

@@ -9,13 +9,13 @@ import { alphabetOf, checkedText } from './alphabet.js';
 import { chooseId } from './choose.js';
 import { untilStop } from './stop.js';
 
-/** @import { AlphabetStream } from './alphabet.js' */
+/** @import { Alphabet, AlphabetStream } from './alphabet.js' */
 /** @import { Plan, Tensor } from '../core/plan.js' */
 /** @import { Session } from '../core/session.js' */
 /**
  * @typedef {object} GenerateOptions see index.d.ts of a bundle
  * @property {number} [steps] @property {number} [maxLength]
- * @property {string | string[]} [stop]
+ * @property {string | number | (string | number)[]} [stop]
  * @property {number} [temperature] @property {number} [topK] @property {number} [topP]
  * @property {number} [seed] @property {AbortSignal} [signal]
  * @property {string} [entry] @property {Record<string, any>} [inputs]
@@ -87,9 +87,23 @@ async function* written(session, prompt, options) {
       'prompt',
       prompt ? "holds nothing of the model's vocabulary" : 'needs at least one character',
     );
-  const stops = [options.stop ?? []].flat();
+  const { texts, ends } = await stopsOf(session.plan, alphabet, [options.stop ?? []].flat());
   const steps = options.steps ?? (options.maxLength ?? STEPS + ids.length) - ids.length;
-  yield* untilStop(writer.letters(ids, steps, await alphabet.stream(ids)), stops);
+  yield* untilStop(writer.letters(ids, steps, await alphabet.stream(ids), ends), texts);
+}
+
+/**
+ * Texts, and ids: a special token is no part of a text, so that only its id can be seen.
+ * @param {Plan} plan @param {Alphabet} alphabet @param {(string | number)[]} stops
+ */
+async function stopsOf(plan, alphabet, stops) {
+  const texts = stops.filter(stop => typeof stop === 'string');
+  const ends = new Set(stops.filter(stop => typeof stop === 'number'));
+  for (const text of typeof plan.model.vocab === 'object' ? texts : []) {
+    const ids = await alphabet.encode(text, { special: false });
+    if (ids.length === 1 && !(await alphabet.decode(ids))) ends.add(ids[0]);
+  }
+  return { texts, ends };
 }
 
 /** @param {GenerateOptions} options */
@@ -150,8 +164,11 @@ class Writer {
     return !given || missing.length > 0;
   }
 
-  /** @param {number[]} ids of the prompt @param {number} steps @param {AlphabetStream} stream */
-  async *letters(ids, steps, stream) {
+  /**
+   * @param {number[]} ids of the prompt @param {number} steps @param {AlphabetStream} stream
+   * @param {Set<number>} ends ids that end the text
+   */
+  async *letters(ids, steps, stream, ends) {
     const { signal } = this.options;
     for (const id of ids.slice(0, -1)) {
       signal?.throwIfAborted();
@@ -161,6 +178,7 @@ class Writer {
     for (let step = 0; step < steps; step++) {
       signal?.throwIfAborted();
       id = this.#next(await this.#call(id), step);
+      if (ends.has(id)) break;
       yield stream.push(id);
     }
     yield stream.end();

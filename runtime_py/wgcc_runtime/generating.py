@@ -6,6 +6,7 @@ The entry takes one id and returns the next, or the scores of all; its state hol
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from wgcc_runtime.choosing import Choice
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.schedule import counted
 from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.tokens.letters import Alphabet
 from wgcc_runtime.writing import DEFAULTS, alphabet, is_id, one_text, prompt_ids, spelled
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def generate(
     prompt: str,
     steps: int | None = None,
     max_length: int | None = None,
-    stop: str | Iterable[str] = (),
+    stop: str | int | Iterable[str | int] = (),
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -44,8 +46,9 @@ def generate(
     """Yields text after a prompt, as soon as it is known.
 
     `steps`: ids to write, or `max_length`: of the prompt and these; 200 steps by default.
-    `stop`: texts before which to end. `temperature` (0: always the likeliest), `top_k`, `top_p` and
-    `seed` are inputs of the entry that have these names; else they choose among its scores.
+    `stop`: texts, special tokens or ids before which to end. `temperature` (0: always the
+    likeliest), `top_k`, `top_p` and `seed` are inputs of the entry that have these names; else they
+    choose among its scores.
     `inputs`: other inputs of the entry. Errors are raised at once, not with the first character.
     One text at a time: a second one raises code `busy` at its first character.
     """
@@ -61,8 +64,26 @@ def generate(
     length = STEPS + len(ids) if max_length is None else max_length
     wanted = length - len(ids) if steps is None else steps
     check_batch(writer.batch(ids[0]), writer.entry)
-    pieces = spelled(letters, ids, writer.ids(ids, wanted))
-    return one_text(model, until_stop(pieces, [stop] if isinstance(stop, str) else list(stop)))
+    texts, ends = _stops(model, letters, [stop] if isinstance(stop, str | int) else list(stop))
+    pieces = spelled(letters, ids, _until_id(writer.ids(ids, wanted), ends))
+    return one_text(model, until_stop(pieces, texts))
+
+
+def _stops(model: Model, letters: Alphabet, stops: list[str | int]) -> tuple[list[str], set[int]]:
+    """Texts, and ids: a special token is no part of a text, so that only its id can be seen."""
+    texts = [stop for stop in stops if isinstance(stop, str)]
+    ends = {operator.index(stop) for stop in stops if not isinstance(stop, str)}
+    if model.plan.tokens:
+        found = [letters.encode(text, False) for text in texts]
+        ends.update(ids[0] for ids in found if len(ids) == 1 and not letters.decode(ids))
+    return texts, ends
+
+
+def _until_id(ids: Iterable[int], ends: set[int]) -> Iterator[int]:
+    for id_ in ids:
+        if id_ in ends:
+            return
+        yield id_
 
 
 def _check(options: Mapping[str, Any]) -> None:

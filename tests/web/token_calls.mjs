@@ -24,12 +24,28 @@ function said(call) {
   }
 }
 
-/** The ids that a model reads of a prompt. */
-async function read(tokenizer, prompt) {
+/** A model that is one function. */
+function sessionOf(tokenizer, call) {
   const vocab = { size: tokenizer.size };
   const entries = { decode: { inputs: { id: 't' }, outputs: { id: 't' }, ranges: {} } };
   const plan = { entries, tensors: { t: { dtype: 'i32', shape: [1] } }, model: { vocab } };
   const tokens = async () => ({ openTokens: () => tokenizer });
+  return { plan, bundle: { plan, tokens }, call };
+}
+
+/** What a model writes that knows a word and the token behind a text. */
+async function writtenUntil(tokenizer, stop) {
+  const [word] = tokenizer.encode('model', { special: false });
+  const [end] = tokenizer.encode('[SEP]', { special: false });
+  const call = async (_, { id }) => ({ id: [id[0] === word ? end : word] });
+  const options = { steps: 4, stop: stop === 'id' ? end : stop };
+  let found = '';
+  for await (const piece of generate(sessionOf(tokenizer, call), 'the', options)) found += piece;
+  return found.trim();
+}
+
+/** The ids that a model reads of a prompt. */
+async function read(tokenizer, prompt) {
   const ids = [];
   const written = [];
   const call = async (_, { id }) => {
@@ -37,7 +53,7 @@ async function read(tokenizer, prompt) {
     return { id: [9] };
   };
   try {
-    const session = { plan, bundle: { plan, tokens }, call };
+    const session = sessionOf(tokenizer, call);
     for await (const piece of generate(session, prompt, { steps: 1 })) written.push(piece);
     return written.length ? ids : [];
   } catch ({ code, message }) {
@@ -70,8 +86,12 @@ const prompts = [
   await read(plain, 'é'),
   await read(plain, 5),
 ];
+const until = [];
+for (const stop of [undefined, '[SEP]', 'id', ['x', '[SEP]'], 'model'])
+  until.push(await writtenUntil(ended, stop));
 const shownOnce = [...new Set(shown)];
 const { size } = plain;
+const { length } = shown;
 console.log(
-  JSON.stringify({ times: measured, shown: shownOnce, length: shown.length, wrong, size, prompts }),
+  JSON.stringify({ times: measured, shown: shownOnce, length, wrong, size, prompts, until }),
 );

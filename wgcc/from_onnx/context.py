@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wgcc.from_onnx.literals import finite, list_text, number_text
+from wgcc.from_onnx.orders import axes_pattern, has_free_order, kept_order
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.values import (
     Constant,
@@ -22,11 +23,11 @@ from wgcc.from_onnx.values import (
     channels_last_order,
     plain_order,
 )
+from wgcc.importing.onnx_stored import Stored
 from wgcc.lazy_numpy import Array, np
 
 # Lists of more numbers than this are parameters, not text.
 LONGEST_LIST = 12
-AXIS_NAMES = "abcdefghijklmnop"
 # A part of a list is no name for what is in it.
 NUMBERED_BLOCK = re.compile(r".*\.\d+|(layer|block|stage)s?_\d+")
 RESHAPE = re.compile(r"reshape\(\{0\}, \[[\d, ]*\]\)")
@@ -55,6 +56,18 @@ class Writer:
     made_by: dict[Value, Statement] = field(default_factory=dict)
     used_once: set[Value] = field(default_factory=set)
     keeps_batch_norm: bool = False
+    stored: Stored = field(default_factory=Stored)
+
+    def is_weight(self, constant: Constant) -> bool:
+        """Whether it is a stored weight, or a part of one."""
+        is_stored = bool(constant.source) and constant.source not in self.stored.fixed
+        return constant.dtype == "f32" and (is_stored or constant.again is not None)
+
+    def is_number(self, constant: Constant) -> bool:
+        """Whether it is written as a number. Many files store such numbers beside the weights."""
+        if constant.shape == ():
+            return constant.source not in self.stored.scalars
+        return constant.array.size == 1 and not self.is_weight(constant)
 
 
 @dataclass(slots=True)
@@ -148,7 +161,18 @@ class Op:
         self.writer.made_by |= dict.fromkeys(values, statement)
 
     def part(self, item: Operand | Member | str) -> Part:
+        if isinstance(item, Constant):
+            item = self.computed(item)
         return self._constant_part(item) if isinstance(item, Constant) else item
+
+    def computed(self, constant: Constant) -> Operand:
+        """What is known already, computed from its weights, so that training changes it."""
+        if constant.again is None:
+            return constant
+        try:
+            return constant.again()
+        except CannotImport:
+            return Constant(constant.array)
 
     def _constant_part(self, constant: Constant) -> Part:
         """Few numbers are written as such, others become parameters."""
@@ -157,7 +181,7 @@ class Op:
             return self.parameter(constant)
         if not np.isfinite(array).all():
             self._finite(array)
-        if array.ndim == 0:
+        if array.ndim == 0 and self.writer.is_number(constant):
             return number_text(array)
         if not constant.source:
             return f"{constant.dtype}({list_text(array)})"
@@ -183,12 +207,13 @@ class Op:
 
     def new_parameter(self, constant: Constant, name: str) -> Member:
         array = self.narrowed(constant.array)
-        frozen = "" if constant.source and constant.dtype == "f32" else "frozen "
+        frozen = "" if self.writer.is_weight(constant) else "frozen "
         sizes = ", ".join(map(str, array.shape))
         held = f"{constant.dtype}[{sizes}]" if sizes else constant.dtype
         kind = f"{frozen}param {{name}}: {held} ~ external"
         was_infinite = array.dtype.kind == "f" and not np.isfinite(constant.array).all()
-        own = name or constant.source or self.name
+        source = self.writer.stored.titles.get(constant.source, constant.source)
+        own = name or source or self.name
         return Member(kind, {"": array}, own, constant.source, bool(was_infinite))
 
     def layer(self, kind: str, name: str, **arrays: Array) -> Member:
@@ -202,6 +227,8 @@ class Op:
 
     def tensor(self, operand: Operand) -> Operand | Part:
         """An operand that must not be a list of numbers in the text."""
+        if isinstance(operand, Constant):
+            operand = self.computed(operand)
         return self.parameter(operand) if isinstance(operand, Constant) else operand
 
     def layer_name(self, default: str) -> str:
@@ -223,7 +250,7 @@ class Op:
                 )
         names = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_,
                  "i8": np.int8, "u8": np.uint8}  # fmt: skip
-        return np.ascontiguousarray(array.astype(names[Constant(array).dtype]))
+        return array.astype(names[Constant(array).dtype], order="C")
 
     def _finite(self, array: Array) -> Array:
         """Infinity, as masks have it, is the largest number there is."""
@@ -237,6 +264,8 @@ class Op:
     def ordered(self, operand: Operand, order: Shape | None) -> Operand:
         """The operand stored in an order of axes; ONNX's own without one."""
         wanted = order or plain_order(operand.shape)
+        if isinstance(operand, Constant) and wanted != plain_order(wanted):
+            operand = self.computed(operand)
         if isinstance(operand, Constant):
             return reordered(operand, wanted)
         if operand.order == wanted:
@@ -265,6 +294,8 @@ class Op:
     def turned(self, operand: Operand, axes: Sequence[int]) -> Operand:
         """The operand with ONNX's axes in another order; elements are moved when that is needed."""
         if isinstance(operand, Constant):
+            operand = self.computed(operand)
+        if isinstance(operand, Constant):
             return permuted(operand, tuple(axes))
         shape = tuple(operand.shape[axis] for axis in axes)
         order = tuple(list(axes).index(axis) for axis in operand.order)
@@ -277,7 +308,9 @@ class Op:
         if operand.shape == shape:
             return self.ordered(operand, None)
         if isinstance(operand, Constant):
-            return Constant(operand.array.reshape(shape))
+            operand = self.computed(operand)
+        if isinstance(operand, Constant):
+            return self._reshaped_constant(operand, shape)
         plain = self._before_reshape(operand)
         if plain.shape == shape:
             return self.ordered(plain, None)
@@ -286,6 +319,34 @@ class Op:
             f"reshape({{0}}, [{sizes}])", plain,
             shape=shape, dtype=operand.dtype, element=operand.element,
         )  # fmt: skip
+
+    def _reshaped_constant(self, constant: Constant, shape: Shape) -> Operand:
+        """A weight stays one; what other nodes read as well keeps its shape."""
+        if not self.writer.is_weight(constant):
+            return Constant(constant.array.reshape(shape))
+        if constant.source not in self.writer.shared:
+            return Constant(constant.array.reshape(shape), constant.source)
+        sizes = ", ".join(map(str, shape))
+        return self.emit(
+            f"reshape({{0}}, [{sizes}])", self.parameter(constant), shape=shape, dtype="f32"
+        )
+
+    def viewed(self, operand: Operand, shape: Shape) -> Operand:
+        """As `reshaped`, but axes stay stored in their order where the new shape allows that."""
+        found: object = operand
+        while isinstance(found, Value):
+            order = kept_order(found, shape)
+            if order is not None and order != plain_order(shape):
+                sizes = ", ".join(str(shape[axis]) for axis in order)
+                return self.emit(
+                    f"reshape({{0}}, [{sizes}])", found,
+                    shape=shape, dtype=found.dtype, order=order, element=found.element,
+                )  # fmt: skip
+            made = self.writer.made_by.get(found)
+            if made is None or not RESHAPE.fullmatch(made.text) or made.parts[0] is found:
+                break
+            found = made.parts[0]
+        return self.reshaped(operand, shape)
 
     def _before_reshape(self, value: Value) -> Operand:
         """The tensor whose elements these are, in the order that `reshape` sees."""
@@ -306,19 +367,6 @@ class Op:
     def note(self, text: str) -> None:
         if text not in self.writer.traced.notes:
             self.writer.traced.notes.append(text)
-
-
-def has_free_order(value: Value) -> bool:
-    """Whether axes longer than 1 are stored in ONNX's order, so that moving changes nothing."""
-    long = [axis for axis in value.order if value.shape[axis] > 1]
-    return long == sorted(long)
-
-
-def axes_pattern(before: Shape, after: Shape) -> str:
-    """For `rearrange`: axes by letters, in the one order and in the other."""
-    names = ["n", "c", "h", "w"] if len(before) == 4 else list(AXIS_NAMES)
-    left, right = (" ".join(names[axis] for axis in order) for order in (before, after))
-    return f"{left} -> {right}"
 
 
 def reordered(constant: Constant, order: Shape) -> Constant:

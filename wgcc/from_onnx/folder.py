@@ -148,4 +148,6 @@ def _training_commands(converted: Converted) -> list[str]:
     return [
         f"# data.npz has the arrays {names}, with a row for each example",
         f"wgcc train {BUNDLE}/ data.npz --held-out 0.2 --steps 200 --out trained.safetensors",
+        f"wgcc run {BUNDLE}/ predict -i new.npz --weights trained.safetensors",
+        "wgcc build model.wg --weights trained.safetensors -o personal/",
     ]

@@ -72,7 +72,7 @@ def apart(tracer: Tracer, own: set[str]) -> Iterator[Writer]:
     tracer.problems = []
     tracer.writer = Writer(
         traced, outer.shared - own, dict(outer.members), dict(outer.orders), dict(outer.made_by),
-        set(outer.used_once), outer.keeps_batch_norm,
+        set(outer.used_once), outer.keeps_batch_norm, outer.stored,
     )  # fmt: skip
     try:
         yield tracer.writer

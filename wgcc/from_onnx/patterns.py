@@ -99,6 +99,15 @@ def operands(statement: Statement) -> list[tuple[Part, Part]]:
     return [(a, b), (b, a)]
 
 
+def silu(op: Op, a: object, b: object) -> Value | None:
+    """x · sigmoid(x)."""
+    for x, factor in ((a, b), (b, a)):
+        found = made_by(op, factor, "sigmoid({0})")
+        if found is not None and isinstance(x, Value) and found.parts[0] is x:
+            return op.result("silu({0})", x, order=x.order)
+    return None
+
+
 def gelu(op: Op, a: object, b: object) -> Value | None:
     """0.5 · x · (1 + erf(x / √2)), in any order of the factors."""
     factors = _factors(op, a) + _factors(op, b)
@@ -243,8 +252,8 @@ def normalised(op: Op, part: object) -> Normalised | None:
     quotient = made_by(op, part, "{0} / {1}")
     if quotient is None:
         return None
-    centred, root = quotient.parts[:2]
-    x = _centred(op, centred)
+    top, root = quotient.parts[:2]
+    x = centred(op, top)
     sqrt = made_by(op, root, "sqrt({0})")
     total = made_by(op, sqrt.parts[0], "{0} + {1}") if sqrt is not None else None
     if x is None or total is None:
@@ -256,33 +265,33 @@ def normalised(op: Op, part: object) -> Normalised | None:
     return None
 
 
-def _mean_text(value: Value) -> str:
+def mean_text(value: Value) -> str:
     return f"mean({{0}}, axis = {len(value.shape) - 1}, keep = true)"
 
 
-def _centred(op: Op, part: object) -> Value | None:
+def centred(op: Op, part: object) -> Value | None:
     """x, if this is x - mean(x)."""
     found = made_by(op, part, "{0} - {1}")
     if found is None or not isinstance(found.parts[0], Value):
         return None
     x = found.parts[0]
-    mean = made_by(op, found.parts[1], _mean_text(x))
+    mean = made_by(op, found.parts[1], mean_text(x))
     return x if mean is not None and mean.parts[0] is x else None
 
 
 def _is_mean_square(op: Op, part: object, x: Value) -> bool:
-    mean = made_by(op, part, _mean_text(x))
+    mean = made_by(op, part, mean_text(x))
     if mean is None:
         return False
     square = made_by(op, mean.parts[0], "square({0})", "{0} * {1}")
-    return square is not None and all(_centred(op, item) is x for item in square.parts)
+    return square is not None and all(centred(op, item) is x for item in square.parts)
 
 
 def layer_norm(op: Op, a: object, b: object) -> Value | None:
     """`normalised · g + b`, with stored vectors g and b of their own."""
     for product, shift in ((a, b), (b, a)):
         found = made_by(op, product, "{0} * {1}")
-        if found is None or not _is_own_vector(op, shift):
+        if found is None or not is_own_vector(op, shift):
             continue
         for inner, gain in operands(found):
             normal = normalised(op, inner)
@@ -294,7 +303,7 @@ def layer_norm(op: Op, a: object, b: object) -> Value | None:
     return None
 
 
-def _is_own_vector(op: Op, item: object) -> bool:
+def is_own_vector(op: Op, item: object) -> bool:
     return (
         isinstance(item, Constant) and item.array.ndim == 1 and item.source not in op.writer.shared
     )

@@ -19,10 +19,14 @@ from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
+from wgcc.importing.onnx_stored import repeated_vectors, stored
 from wgcc.lazy_numpy import Array, np
 
 # A small file can ask for any amount of work, by loops in loops and functions of functions.
 MOST_STEPS = 100_000
+# Operators that leave a weight as it is, and those that take a part of it or repeat it.
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+PARTS = ("Expand", "Gather", "Slice")
 OTHER_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
@@ -40,6 +44,9 @@ class Tracer:
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     # The scope of a function, for the nodes that define it.
     inherited: Scope | None = None
+    # Vectors that each node which reads them has for itself, and how many have theirs.
+    untied: set[str] = field(default_factory=set)
+    copies: Counter[str] = field(default_factory=Counter)
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -73,11 +80,11 @@ class Tracer:
         missing = [name for name in node.input if name and name not in values]
         if missing:
             return  # the node that makes it is a problem that is already known
-        inputs = [values[name] if name else None for name in node.input]
+        inputs = [self.read(name, values) if name else None for name in node.input]
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
         if folded is not None:
-            found: list[Operand | None] = list(folded)
+            found: list[Operand | None] = [*self.weights(node, inputs, folded)]
         else:
             found = self.results(node, inputs, values)
         for name, result in zip(node.output, found, strict=False):
@@ -85,6 +92,34 @@ class Tracer:
                 values[name] = result
                 if isinstance(result, Value) and self.uses[name] == 1:
                     self.writer.used_once.add(result)
+
+    def read(self, name: str, values: Mapping[str, Operand]) -> Operand:
+        found = values[name]
+        if name not in self.untied or not isinstance(found, Constant) or found.source != name:
+            return found
+        self.copies[name] += 1
+        return Constant(found.array, f"{name}:{self.copies[name]}")
+
+    def weights(
+        self, node: Any, inputs: list[Operand | None], folded: list[Constant]
+    ) -> list[Constant]:
+        """A part or another shape of a weight is still a weight, which training must reach."""
+        first = inputs[0] if inputs else None
+        if not isinstance(first, Constant) or not self.writer.is_weight(first):
+            return folded
+        if node.op_type in RESHAPES and not first.again and first.source not in self.writer.shared:
+            if self.uses[node.output[0]] > 1:
+                self.writer.shared.add(first.source)
+            return [Constant(folded[0].array, first.source)]
+        if node.op_type in (*RESHAPES, *PARTS) or (first.again and node.op_type == "Transpose"):
+            return [Constant(folded[0].array, again=lambda: self.rule_of(node, inputs))]
+        return folded
+
+    def rule_of(self, node: Any, inputs: list[Operand | None]) -> Operand:
+        types = output_types(self.environment, node, inputs)
+        found = RULES["", node.op_type](self.op(node, inputs, types))
+        assert isinstance(found, Value | Constant)
+        return found
 
     def empty(self, node: Any, inputs: list[Operand | None]) -> list[Constant] | None:
         """Outputs without any element, whatever the operands are."""
@@ -188,9 +223,12 @@ def trace(
     graph = model.graph
     constants = initialisers(graph)
     uses = count_uses(graph.node, [port.name for port in graph.output])
-    shared = {name for name in constants if uses[name] > 1}
-    writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm)
-    tracer = Tracer(Environment(model), writer, uses, scopes=scopes_of(graph.node))
+    untied = repeated_vectors(model, constants)
+    shared = {name for name in constants if uses[name] > 1} - untied
+    kinds = stored(graph, constants)
+    writer = Writer(traced, shared, keeps_batch_norm=keeps_batch_norm, stored=kinds)
+    scopes = scopes_of(graph.node)
+    tracer = Tracer(Environment(model), writer, uses, scopes=scopes, untied=untied)
     values: dict[str, Operand] = {name: Constant(held, name) for name, held in constants.items()}
     values |= {name: Constant(array) for name, array in fixed.items()}
     _note_wider_floats(traced, graph, constants)

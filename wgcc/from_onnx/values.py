@@ -6,7 +6,7 @@ when statements have been put into layers: a statement holds a template with pla
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,12 +41,14 @@ class Constant:
     """Numbers that the file holds or that follow from it.
 
     `source` names the initialiser that this is a view of, and `axes` the order of its axes in it:
-    a matrix that is used twice, once transposed, stays one parameter.
+    a matrix that is used twice, once transposed, stays one parameter. `again` computes it at run
+    time instead, from weights that can be trained.
     """
 
     array: Array
     source: str = ""
     axes: Shape | None = None
+    again: Callable[[], Operand] | None = None
 
     @property
     def shape(self) -> Shape:

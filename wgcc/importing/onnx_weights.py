@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from wgcc.importing.onnx_stored import stored
 from wgcc.importing.origin import Origin, Weights, before_product
 from wgcc.lazy_numpy import Array
 
@@ -24,9 +25,10 @@ def named_weights(graph: Any, arrays: Mapping[str, Array]) -> Weights:
     notes: list[str] = []
     layers: Counter[str] = Counter()
     matrices: set[str] = set()
+    titles = stored(graph, arrays).titles
     for node in graph.node:
         if node.op_type == "MatMul" or (node.op_type, _attribute(node, "transB", 0)) == ("Gemm", 0):
-            matrices.add(_matrix(node, found))
+            matrices.add(_matrix(node, found, titles))
         kind = GATES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if kind is None or any(name not in arrays for name in node.input[1:3]):
             continue
@@ -42,11 +44,14 @@ def named_weights(graph: Any, arrays: Mapping[str, Array]) -> Weights:
     return Weights(found, Origin(gates=gates, inputs_first=frozenset(matrices), notes=tuple(notes)))
 
 
-def _matrix(node: Any, found: dict[str, Array]) -> str:
-    """The name of its second operand: `onnx::MatMul_42` of `/fc/MatMul` becomes `fc.kernel`."""
+def _matrix(node: Any, found: dict[str, Array], titles: Mapping[str, str]) -> str:
+    """The name of its second operand: `onnx::MatMul_42` of `/fc/MatMul`, and what the newer
+    exporter says is made of `fc.weight`, become `fc.kernel`."""
     name = str(node.input[1]) if len(node.input) > 1 else ""
-    better = f"{_scope(node)}.kernel"
-    if name.startswith("onnx::") and name in found and better not in found:
+    module, _, own = titles.get(name, "").rpartition(".")
+    better = f"{module if own == 'weight' else _scope(node)}.kernel"
+    is_renamed = name.startswith("onnx::") or own == "weight"
+    if is_renamed and name in found and better not in found:
         found[better] = found.pop(name)
         return better
     return name

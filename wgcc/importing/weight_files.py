@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,10 @@ def _pickle(path: Path) -> dict[str, Array]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        # PyTorch's own advice for a whole model is to run the code in the file.
+        whole = isinstance(error, pickle.UnpicklingError)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = "it holds Python objects; save model.state_dict()" if whole else reason
         raise WgError(f"{path} is not a file of weights alone: {reason[:200]}") from None
     found = _tensors(held)
     if not found:

@@ -8,6 +8,7 @@ from wgcc.from_onnx import patterns
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.literals import LARGEST, float_text, number_text
 from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.rms_norm import rms_norm
 from wgcc.from_onnx.rules.rule import Rule, aligned
 from wgcc.from_onnx.values import Constant, Operand, Value
 from wgcc.lazy_numpy import np
@@ -104,7 +105,8 @@ def add(op: Op) -> Operand:
 def multiply(op: Op) -> Operand:
     a, b = op.operand(0), op.operand(1)
     if op.type.dtype == "f32":
-        found = patterns.gelu(op, _number_or(a), _number_or(b))
+        found = patterns.silu(op, a, b) or rms_norm(op, a, b)
+        found = found or patterns.gelu(op, _number_or(a), _number_or(b))
         if found is not None:
             return found
         a, b = _mask_factor(op, a), _mask_factor(op, b)

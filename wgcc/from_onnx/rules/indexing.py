@@ -120,8 +120,11 @@ def _known_rows(op: Op, x: Operand, ids: Constant, axis: int) -> Operand | None:
         return op.result(f"{{0}}[{lead}{int(ids.array)}]", op.tensor(x))
     flat = ids.array.reshape(-1)
     if ids.array.ndim == 1 and (flat == flat[0] + np.arange(flat.size)).all():
-        start, end = int(flat[0]), int(flat[0]) + flat.size
-        return op.result(f"{{0}}[{lead}{start} : {end}]", op.tensor(x))
+        if flat.size == x.shape[axis]:
+            return x
+        start, end = f"{flat[0]} " if flat[0] else "", flat[0] + flat.size
+        tail = f" {end}" if end < x.shape[axis] else ""
+        return op.result(f"{{0}}[{lead}{start}:{tail}]", op.tensor(x))
     return None
 
 

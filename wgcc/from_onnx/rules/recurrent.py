@@ -128,7 +128,7 @@ def _gates(array: Array, order: tuple[int, ...], hidden: int) -> Array:
 
 def _start(op: Op, place: int, batch: int, hidden: int, directions: int) -> Operand | str:
     """The first state, [directions, B, H]."""
-    if not op.has(place):
+    if not _has_start(op, place):
         return f"zeros(f32[{directions}, {batch}, {hidden}])"
     found = op.plain(place)
     return op.transposed(found, (1, 0, 2)) if op.attribute("layout", 0) else found
@@ -224,8 +224,16 @@ def _cell(op: Op, inputs: int, hidden: int, direction: int) -> Member:
     return op.layer(f"{name}[{inputs}, {hidden}]", own, **arrays)
 
 
-def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | str:
+def _has_start(op: Op, place: int) -> bool:
+    """Whether the first state is another than zeros."""
     if not op.has(place):
+        return False
+    found = op.operand(place)
+    return isinstance(found, Value) or bool(found.array.any())
+
+
+def _cell_start(op: Op, place: int, shape: Shape, direction: int) -> Operand | str:
+    if not _has_start(op, place):
         return f"zeros(f32[{shape[0]}, {shape[1]}])"
     found = _start(op, place, shape[0], shape[1], direction + 1)
     assert not isinstance(found, str)

@@ -52,8 +52,10 @@ def _is_changed(op: Op, x: Operand, axis: int) -> bool:
 
 def _own_mode(op: Op) -> tuple[str, str] | None:
     mode = op.attribute("mode", "nearest")
-    places = op.attribute("coordinate_transformation_mode", "half_pixel")
-    rounding = op.attribute("nearest_mode", "round_prefer_floor") if mode == "nearest" else ""
+    # Before opset 11 there was one way, and no word for it.
+    usual = ("half_pixel", "round_prefer_floor") if op.opset >= 11 else ("asymmetric", "floor")
+    places = op.attribute("coordinate_transformation_mode", usual[0])
+    rounding = op.attribute("nearest_mode", usual[1]) if mode == "nearest" else ""
     if op.attribute("antialias", 0) or op.attribute("exclude_outside", 0):
         return None
     if mode == "cubic" and abs(float(op.attribute("cubic_coeff_a", -0.75)) + 0.75) > 1e-9:

@@ -36,7 +36,7 @@ def aligned(op: Op, operands: Sequence[Operand]) -> tuple[list[Operand], Shape |
 
 def padded(op: Op, operand: Operand, rank: int) -> Operand:
     """The operand with axes of size 1 in front; single numbers stay as they are."""
-    if isinstance(operand, Constant) and operand.array.size == 1:
+    if isinstance(operand, Constant) and op.writer.is_number(operand):
         return Constant(operand.array.reshape(()))
     missing = rank - len(operand.shape)
     if not missing:

@@ -14,7 +14,7 @@ from wgcc.lazy_numpy import np
 
 def reshape(op: Op) -> Operand:
     """Also Flatten, Squeeze and Unsqueeze: the shape is known."""
-    return op.reshaped(op.operand(0), op.type.shape)
+    return op.viewed(op.operand(0), op.type.shape)
 
 
 def transpose(op: Op) -> Operand:

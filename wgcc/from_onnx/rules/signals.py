@@ -70,6 +70,8 @@ def transformed(op: Op, x: Operand, cosines: Array, sines: Array) -> Value:
 def stft(op: Op) -> Operand:
     """Windows of a signal, each transformed."""
     x, step = op.plain(0), int(op.constant(1, "step").reshape(()))
+    if len(x.shape) == 2:  # as PyTorch's older exporter writes real signals
+        x = op.reshaped(x, (*x.shape, 1))
     batch, size, parts = x.shape
     window = op.operand(2) if op.has(2) else None
     length = window.shape[0] if window is not None else int(op.constant(3, "length").reshape(()))

@@ -63,6 +63,13 @@ def make_blocks(traced: Traced) -> Block:
     return root
 
 
+def all_members(block: Block) -> Iterator[Member]:
+    yield from block.members
+    for item in block.body:
+        if isinstance(item, Block):
+            yield from all_members(item)
+
+
 def _needed(statements: Sequence[Statement], wanted: Sequence[Value]) -> list[Statement]:
     """Those that the outputs depend on."""
     alive = set(wanted)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from wgcc.from_onnx.values import Part, Value
+from wgcc.from_onnx.writing.blocks import Block
 
 LONGEST = 80
 _PLACE = re.compile(r"\{(\d+)\}")
@@ -20,6 +21,22 @@ class Line:
     outputs: tuple[Value, ...]
     nodes: tuple[str, ...]
     targets: str = ""
+
+
+def without_aliases(lines: list[Line | Block], kept: set[Value]) -> list[Line | Block]:
+    """`y = x` is left out: what reads y reads x."""
+    same: dict[Part, Part] = {}
+    found: list[Line | Block] = []
+    for line in lines:
+        if not isinstance(line, Line):
+            found.append(line)
+            continue
+        line.parts = tuple(same.get(part, part) for part in line.parts)
+        if line.text == "{0}" and line.outputs[0] not in kept:
+            same[line.outputs[0]] = line.parts[0]
+        else:
+            found.append(line)
+    return found
 
 
 def inlined(lines: list[Line | object], kept: set[Value], uses: dict[Value, int]) -> list[object]:

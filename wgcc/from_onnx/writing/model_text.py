@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from wgcc.from_onnx.literals import finite
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Constant, Member, Traced, Value, flat
-from wgcc.from_onnx.writing.blocks import make_blocks, members_of
+from wgcc.from_onnx.values import Constant, Member, Traced, Value
+from wgcc.from_onnx.writing.blocks import all_members, make_blocks
 from wgcc.from_onnx.writing.sizes import named_sizes
 from wgcc.from_onnx.writing.text import (
     BlockText,
@@ -52,7 +52,7 @@ def write_model(
     root = make_blocks(traced)
     constants = _constant_outputs(traced)
     root.members += constants.values()
-    members = [member for item in flat(traced.statements) for member in members_of(item)]
+    members = [*all_members(root)]
     sizes = named_sizes(heading.sizes, heading.dims, members)
     model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes}, sizes)
     body = BlockText(model, root)

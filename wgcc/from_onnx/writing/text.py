@@ -12,12 +12,14 @@ from wgcc.from_onnx.values import Constant, Member, Part, Statement, Value
 from wgcc.from_onnx.writing.blocks import Block
 from wgcc.from_onnx.writing.chains import Chain, chained, item_parts
 from wgcc.from_onnx.writing.equal import signature
-from wgcc.from_onnx.writing.inline import Line, inlined
+from wgcc.from_onnx.writing.inline import Line, inlined, without_aliases
 from wgcc.from_onnx.writing.loop_text import RoundText, call_text
 from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.lazy_numpy import Array
 
 WIDTH = 100
+# What entries that train call their own values.
+TRAINING_NAMES = frozenset({"y", "loss", "accuracy"})
 # `h.0` of PyTorch, `layer_0` of others, which are a list if there are several: `ln_1` and `ln_2`
 # are two modules.
 FEWEST_NUMBERED = 3
@@ -154,11 +156,25 @@ class BlockText:
 
     def _declare(self, member: Member) -> str:
         is_param = "param " in member.kind
-        hint = member.name.rpartition(".")[2] if is_param else member.name
-        name = self.scope.fresh(hint, "param" if is_param else "layer")
+        hint = self._parameter_name(member.name) if is_param else member.name
+        name = self._fresh_member(hint, "param" if is_param else "layer")
         self.names[member] = name
         self.declarations.append(member.kind.format(name=name))
         return name
+
+    def _fresh_member(self, hint: str, what: str) -> str:
+        """Entries that train have names of their own, which no member of the model may have."""
+        is_local = not self.block.scope and clean(hint) in TRAINING_NAMES
+        return self.scope.fresh(f"{hint}_{what}" if is_local else hint, what)
+
+    def _parameter_name(self, name: str) -> str:
+        """The `weight` of another module than this one is called after that."""
+        module, _, own = name.rpartition(".")
+        module = module.rpartition(".")[2]
+        around = self.block.scope[-1].rpartition(".")[2] if self.block.scope else ""
+        if own not in ("weight", "bias") or not module.isidentifier() or module == around:
+            return own
+        return module if own == "weight" else f"{module}_{own}"
 
     def _declare_blocks(self) -> tuple[str, ...]:
         """Blocks `h.0`, `h.1` … of one type are a list."""
@@ -173,7 +189,7 @@ class BlockText:
                 found[id(block)] = f"{name}.{place}"
         for block in blocks:
             if id(block) not in found:
-                name = self.scope.fresh(block.name, "layer")
+                name = self._fresh_member(block.name, "layer")
                 self.declarations.append(f"{name}: {self.model.type_of(block).name}")
                 found[id(block)] = name
         self.calls = found
@@ -182,11 +198,12 @@ class BlockText:
     def lines(self, results: Sequence[str] = ()) -> list[str]:
         """The statements and the `return`."""
         lines = [_line(item, self.model.sizes) for item in self.block.body]
+        across = {part for item in lines if isinstance(item, Block) for part in item_parts(item)}
+        kept = {part for part in across if isinstance(part, Value)} | set(self.block.returned)
+        lines = without_aliases(lines, kept)
         uses = Counter(
             part for item in lines for part in item_parts(item) if isinstance(part, Value)
         )
-        across = {part for item in lines if isinstance(item, Block) for part in item_parts(item)}
-        kept = {part for part in across if isinstance(part, Value)} | set(self.block.returned)
         text = [*self.rounds.unpacked] if self.rounds else []
         for item in chained(inlined(list(lines), kept, uses), self.calls):
             text += self._text(item)

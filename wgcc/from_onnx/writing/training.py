@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.context import axes_pattern
 from wgcc.from_onnx.literals import float_text
+from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Member, Shape, Statement, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
@@ -51,12 +51,12 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     """Which parameters are trained; None: all of them."""
     if training.lora:
         return ["*lora_*"]
+    trained = [place for place in found if is_trained(place.member)]
+    if training.train in ("all", "head") and not trained:
+        raise WgError(f"--train {training.train}: the model has no parameters")
     if training.train == "all":
         return None
-    trained = [place for place in found if is_trained(place.member)]
     if training.train == "head":
-        if not trained:
-            raise WgError("--train head: the model has no parameters")
         return [_pattern(place) for place in _head(trained)]
     pattern = str(training.train)
     names = [name for place in trained for name in _names(place)]
