@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,15 +73,16 @@ def run_node(script: str, *arguments: str, data: Any = None) -> Any:
     return json.loads(done.stdout) if done.stdout.strip() else None
 
 
-def verify(bundle: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """`wgcc verify`, in the folder where npm's webgpu is, with both drivers available."""
+def verify(
+    bundle: Path, *options: str, drivers: Sequence[str] = ("lavapipe", "swiftshader")
+) -> subprocess.CompletedProcess[str]:
+    """`wgcc verify`, in the folder where npm's webgpu is, with these drivers available."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "runtime_py")])
-    drivers = environment("lavapipe", "swiftshader")
     tools = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         [sys.executable, "-m", "wgcc", "verify", str(bundle), *options],
         cwd=NODE,
-        env={**os.environ, **drivers, "PYTHONPATH": path, "PATH": tools},
+        env={**os.environ, **environment(*drivers), "PYTHONPATH": path, "PATH": tools},
         capture_output=True,
         text=True,
         check=False,

@@ -5,6 +5,11 @@ import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
+// Workgroup memory is cleared by a loop instead of by the driver: SwiftShader would write a store for
+// each word, and take over a second to compile a matrix product.
+const DAWN_FLAGS = [
+  'disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension',
+];
 const [bundle, job, ...folders] = process.argv.slice(2);
 const given = JSON.parse(readFileSync(0, 'utf8'));
 // The twin needs no WebGPU.
@@ -25,7 +30,7 @@ async function openDawn() {
   if (!found) fail('no-webgpu', 'Node needs the npm package webgpu: npm install webgpu');
   const { create } = await import(found);
   // Kept for the life of the process: if it is garbage-collected, the device is lost.
-  globalThis.dawn = create([]);
+  globalThis.dawn = create(DAWN_FLAGS);
 }
 
 function locate(folder) {
