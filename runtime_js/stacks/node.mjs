@@ -7,9 +7,7 @@ import { pathToFileURL } from 'node:url';
 
 // Workgroup memory is cleared by a loop instead of by the driver: SwiftShader would write a store for
 // each word, and take over a second to compile a matrix product.
-const DAWN_FLAGS = [
-  'disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension',
-];
+const DAWN_FLAGS = ['disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension'];
 const [bundle, job, ...folders] = process.argv.slice(2);
 const given = JSON.parse(readFileSync(0, 'utf8'));
 // The twin needs no WebGPU.

@@ -21,7 +21,6 @@ from wgcc_runtime.plan import WORD, Entry, Tensor
 from wgcc_runtime.plan_exchange import Exchange
 from wgcc_runtime.runner import Batch, Runner
 
-
 # State that is read with the outputs, in whose names there is no colon.
 STATE = "state:"
 NOTHING = np.zeros(0, np.float32)
