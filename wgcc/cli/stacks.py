@@ -29,8 +29,8 @@ PROGRAMS = {
 }
 # A job includes compiling all kernels on a software adapter of a busy machine.
 SECONDS = 300
-# Dawn clears workgroup memory by a loop instead of by the driver: SwiftShader would write a store for
-# each word, and take over a second to compile a matrix product.
+# Dawn clears workgroup memory by a loop instead of by the driver: SwiftShader would write a store
+# for each word, and take over a second to compile a matrix product.
 DAWN_FLAG = "--disable-dawn-features=use_vulkan_zero_initialize_workgroup_memory_extension"
 CHROME_FLAGS = (
     "--headless=new", "--enable-unsafe-webgpu", "--disable-quic", "--no-first-run",
