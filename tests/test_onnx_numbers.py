@@ -177,3 +177,23 @@ def test_options_without_effect_are_refused(
     assert code == 2 and "--rank is for models" in error
     said, _ = imported(capsys, file, "--keep-batchnorm")
     assert "--keep-batchnorm has no effect" in said
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_resizing_before_opset_11(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There was one rule for places, which later opsets call asymmetric."""
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 1.5], np.float32), "scales")
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, *size])
+        for name, size in (("x", (4, 6)), ("y", (8, 9)))
+    ]
+    graph = helper.make_graph(
+        [node("Resize", ["x", "scales"], ["y"], mode=mode)], "g", ports[:1], ports[1:], [scales]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=5)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    said, _ = imported(capsys, tmp_path / "m.onnx")
+    # An import whose numbers are others is refused.
+    assert "from onnxruntime" in said
