@@ -192,5 +192,5 @@ def test_devices_have_their_published_peaks() -> None:
 
 
 def test_a_kernel_that_cannot_be_read_has_no_figures() -> None:
-    assert access_or_none("fn main() { switch x { default: {} } }", (1, 1, 1), 0, 0) is None
-    assert access_or_none(kernel("  y0[lane] = strange(lane)[3].q;"), (1, 1, 1), 0, 0) is None
+    assert access_or_none("fn main() { switch x { default: {} } }", (1, 1, 1)) is None
+    assert access_or_none(kernel("  y0[lane] = strange(lane)[3].q;"), (1, 1, 1)) is None

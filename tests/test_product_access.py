@@ -68,9 +68,9 @@ def labelled(path: Path, sizes: dict[str, int] | None = None) -> Iterator[tuple[
         launch = dispatch.launches["gpu"]
         if launch.kernel.template.startswith("matmul") and launch not in known:
             known.add(launch)
-            least = sum(region.bytes for region in dispatch.regions)
+            bound = [region.bytes for region in dispatch.regions]
             text = render(launch.kernel)
-            yield dispatch.label, access_of(text, launch.grid, dispatch.flops, least)
+            yield dispatch.label, access_of(text, launch.grid, dispatch.flops, bound)
 
 
 def check(found: list[Access]) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.bundle.owned import WEIGHTS
 from wgcc.cli.failures import failures
 from wgcc.cli.group import CHECK_FAILED, PROBLEM
 from wgcc.cli.options import device_option, json_option, sizes_option
@@ -117,6 +116,7 @@ def _large_selftest_or_none(bundle: Path, sizes: dict[str, int]) -> dict[str, An
 def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | None:
     """Made now, of a bundle that has its source and its values, but no self-test."""
     import wgcc_runtime
+    from wgcc.bundle.owned import WEIGHTS
 
     plan = wgcc_runtime.load_plan(bundle)
     is_drawn, file = "seed" in plan.weights, bundle / WEIGHTS
