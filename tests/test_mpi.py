@@ -48,7 +48,10 @@ def started(processes: int, *command: str, on: str = "wasm") -> subprocess.Popen
 
 def mpiexec(processes: int, *command: str, on: str = "wasm") -> tuple[int, str, str]:
     process = started(processes, *command, on=on)
-    out, err = process.communicate(timeout=TIMEOUT)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    finally:
+        process.terminate()  # with all its processes, which would wait for each other for ever
     return process.returncode, out, err
 
 

@@ -59,6 +59,8 @@ def test_text_streams(counting: Path, capsys: Capture) -> None:
 def test_other_inputs_are_given_by_name(counting: Path, capsys: Capture) -> None:
     given = ["-i", "temperature=1.5", "--prompt", "\n", "-n", "3"]
     assert run(capsys, "run", str(counting), "decode", *given)[:2] == (0, '\nb"\n\n')
+    given += ["--stop", "x", "--stop", '"']
+    assert run(capsys, "run", str(counting), "decode", *given)[:2] == (0, "\nb\n")
 
 
 def test_names_and_shapes_of_the_ids_are_free(counting: Path) -> None:
@@ -78,6 +80,8 @@ def test_names_and_shapes_of_the_ids_are_free(counting: Path) -> None:
         ("decode", ["--prompt", "a", "-o", "y.npy"], 2, "standard output"),
         ("decode", ["--prompt", "a", "-i", "heat=1"], 1, "heat"),
         ("decode", ["-n", "3"], 2, "-n needs --prompt"),
+        ("decode", ["--stop", "b"], 2, "--stop needs --prompt"),
+        ("decode", ["--prompt", "a", "--stop", ""], 2, "not empty"),
         ("wrote", ["--prompt", "a"], 1, "no entry `wrote`"),
     ],
 )

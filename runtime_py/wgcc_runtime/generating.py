@@ -18,7 +18,15 @@ from wgcc_runtime.errors import WgccError
 from wgcc_runtime.schedule import counted
 from wgcc_runtime.threefry import checked_seed
 from wgcc_runtime.tokens.letters import Alphabet
-from wgcc_runtime.writing import DEFAULTS, alphabet, is_id, one_text, prompt_ids, spelled
+from wgcc_runtime.writing import (
+    DEFAULTS,
+    alphabet,
+    is_id,
+    one_text,
+    other_entry,
+    prompt_ids,
+    spelled,
+)
 
 if TYPE_CHECKING:
     from wgcc_runtime.arrays import Array
@@ -106,7 +114,7 @@ class _Writer:
         self, model: Model, entry: Entry, options: Mapping[str, Any], inputs: dict[str, Any]
     ) -> None:
         self._model, self.entry = model, entry
-        self.taken, self._given, self._scores = _ports(entry, inputs)
+        self.taken, self._given, self._scores = _ports(model, entry, inputs)
         defaults = {name: value for name, value in DEFAULTS.items() if name in entry.inputs}
         own = {name: value for name, value in options.items() if name in entry.inputs}
         self._fixed = {**defaults, **own, **inputs}
@@ -149,7 +157,9 @@ def _no_effect(entry: Entry, option: str) -> str:
     )
 
 
-def _ports(entry: Entry, inputs: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def _ports(
+    model: Model, entry: Entry, inputs: Mapping[str, Any]
+) -> tuple[str, str | None, str | None]:
     """The input that takes an id, and the outputs that return the next, or the scores of all."""
     others = {*inputs, *CHOICES}
     taken = [name for name, tensor in entry.inputs.items() if is_id(tensor) and name not in others]
@@ -159,7 +169,7 @@ def _ports(entry: Entry, inputs: Mapping[str, Any]) -> tuple[str, str | None, st
     if len(taken) != 1 or (next_ is None and (given or len(scores) != 1)):
         text = f"`{entry.name}` cannot write text: it should take one integer, the id of a"
         text = f"{text} character, and return the next, or the scores of all ids"
-        raise WgccError("text", text, entry.name)
+        raise WgccError("text", text + other_entry(model), entry.name)
     return taken[0], next_, scores[0] if len(scores) == 1 else None
 
 

@@ -95,10 +95,14 @@ def _ports(model: Model, spec: Entry, inputs: Mapping[str, Any]) -> tuple[str, s
         given = taken
     if len(taken) == len(given) == 1:
         return taken[0], given[0]
-    fit = [name for name, other in model.plan.entries.items() if _writes(other)]
-    hint = f"; `{fit[0]}` is such an entry" if fit else "; this bundle has no such entry"
     text = f"`{spec.name}` cannot write text: it should take one integer, the id of a character,"
-    raise WgccError("text", f"{text} and return the next{hint}", spec.name)
+    raise WgccError("text", f"{text} and return the next{other_entry(model)}", spec.name)
+
+
+def other_entry(model: Model) -> str:
+    """The end of a message about an entry that cannot write: which one can."""
+    fit = [name for name, entry in model.plan.entries.items() if _writes(entry)]
+    return f"; `{fit[0]}` is such an entry" if fit else "; this bundle has no such entry"
 
 
 def _writes(spec: Entry) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import time
 import zipfile
 from dataclasses import replace
@@ -44,6 +43,13 @@ CHARACTERS = 200
     help="With --prompt: characters, or tokens, to write [200].",
 )
 @click.option(
+    "--stop",
+    "stops",
+    multiple=True,
+    metavar="TEXT",
+    help="With --prompt: end before this text or special token; may be repeated.",
+)
+@click.option(
     "--weights",
     type=click.Path(exists=True, path_type=Path),
     help="Use these weights, such as a checkpoint of `wgcc train`.",
@@ -61,6 +67,7 @@ def command(
     unknown: str | None,
     prompt: str | None,
     count: int | None,
+    stops: tuple[str, ...],
     weights: Path | None,
     seed: int | None,
     device: str | None,
@@ -76,11 +83,11 @@ def command(
 
     With --prompt, ENTRY must take the id of a character, or of a token, and return that of the
     next one, as `decode` in examples/chargpt does. It runs once for each; the prompt and the text
-    that the model adds are printed as they are produced.
+    that the model adds are printed as they are produced, up to a text or token of --stop.
     """
     import wgcc_runtime
 
-    _check_prompt(prompt, count, outputs)
+    _check_prompt(prompt, count, stops, outputs)
     reading = DataOptions(columns=columns, decimal=decimal, unknown=unknown)
     with failures():
         model = wgcc_runtime.load(
@@ -89,22 +96,32 @@ def command(
         given = read_inputs(inputs, model, model.entry(entry), reading)
         if prompt is not None:
             prompt = _known_letters(model, prompt) if unknown == "drop" else prompt
-            return _stream(model, entry, prompt, count or CHARACTERS, given, as_json)
+            options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given}
+            return _stream(model, entry, prompt, options, as_json)
         results = model.map(entry, **given)
     found = Outputs(model.entry(entry), results, model.classes)
     for target in outputs:
         _write(target, found)
     if as_json:
-        named = found.named()
-        lists = {name: array.tolist() for name, array in results.items()}
-        show_json({**({"classes": named} if named else {}), **lists})
+        _show_json(found)
     elif not outputs:
         found.show()
 
 
-def _check_prompt(prompt: str | None, count: int | None, outputs: tuple[str, ...]) -> None:
-    if prompt is None and count is not None:
-        raise click.UsageError("-n needs --prompt")
+def _show_json(found: Outputs) -> None:
+    named = found.named()
+    lists = {name: array.tolist() for name, array in found.arrays.items()}
+    show_json({**({"classes": named} if named else {}), **lists})
+
+
+def _check_prompt(
+    prompt: str | None, count: int | None, stops: tuple[str, ...], outputs: tuple[str, ...]
+) -> None:
+    for name, is_given in (("-n", count is not None), ("--stop", bool(stops))):
+        if prompt is None and is_given:
+            raise click.UsageError(f"{name} needs --prompt")
+    if "" in stops:
+        raise click.UsageError("--stop needs a text that is not empty")
     if prompt is not None and outputs:
         raise click.UsageError("--prompt prints its text on standard output; it cannot use -o")
 
@@ -119,23 +136,23 @@ def _known_letters(model: Model, prompt: str) -> str:
     return known
 
 
-def _stream(
-    model: Model, entry: str, prompt: str, count: int, inputs: dict[str, Any], as_json: bool
-) -> None:
-    """The prompt and `count` ids after it, each character printed as soon as it is known."""
+def _stream(model: Model, entry: str, prompt: str, options: dict[str, Any], as_json: bool) -> None:
+    """The prompt and the text after it, each character printed as soon as it is known."""
     import wgcc_runtime
 
-    start = time.perf_counter()
-    letters = wgcc_runtime.write(model, prompt, count, entry, **inputs)
+    start, written = time.perf_counter(), []
+    letters = wgcc_runtime.generate(model, prompt, entry=entry, **options)
     if as_json:
         show_json({"prompt": prompt, "text": "".join(letters)})
         return
-    for letter in itertools.chain(prompt, letters):
+    click.echo(prompt, nl=False)
+    for letter in letters:
         click.echo(letter, nl=False)
+        written.append(letter)
     click.echo()
-    is_tokens = model.plan.tokens is not None
-    read = len(model.tokens.encode(prompt)) if is_tokens else len(prompt)
-    rate = (read + count) / (time.perf_counter() - start)
+    text, is_tokens = prompt + "".join(written), model.plan.tokens is not None
+    length = len(model.tokens.encode(text) if is_tokens else text)
+    rate = length / (time.perf_counter() - start)
     what = "tokens" if is_tokens else "characters"
     say(f"({rate:.0f} {what} a second on {model.device_name})")
 
