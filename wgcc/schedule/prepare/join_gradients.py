@@ -10,29 +10,19 @@ from collections.abc import Mapping
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Pointwise, ReduceMany, Update
-from wgcc.passes.rewrite import Rewrite
 from wgcc.schedule.dataflow import Flow, behind_views, lowering
 from wgcc.schedule.kernel import MAX_BINDINGS
 from wgcc.schedule.prepare.join_products import (
     MOST,
     fill_vectors,
     is_plain_product,
-    joined_columns,
+    join_groups,
 )
 from wgcc.schedule.prepare.split_k import parts_of
 
 
 def join_gradients(graph: Graph) -> Graph:
-    rewrite, flow = Rewrite(graph), Flow.of(graph)
-    together = _together(flow)
-    for node in graph.nodes:
-        products = together.get(node.outputs[0].name)
-        if products is None:
-            rewrite.keep(node)
-        elif products[-1] is node:
-            for product, value in zip(products, joined_columns(rewrite, products), strict=True):
-                rewrite.put(product.output, value)
-    return rewrite.finish()
+    return join_groups(graph, _together(Flow.of(graph)), at=-1)
 
 
 def _together(flow: Flow) -> dict[str, list[Node]]:

@@ -7,7 +7,7 @@ and x @ c, where nothing follows that one kernel could do to the results of one,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
@@ -22,7 +22,7 @@ VECTOR = 4
 
 
 def join_products(graph: Graph) -> Graph:
-    return _sums_of_products(_products_of_one(graph))
+    return _sums_of_products(join_groups(graph, _together(Flow.of(graph)), at=0))
 
 
 def _sums_of_products(graph: Graph) -> Graph:
@@ -99,15 +99,15 @@ def _joined_sum(
     return total
 
 
-def _products_of_one(graph: Graph) -> Graph:
-    rewrite, flow = Rewrite(graph), Flow.of(graph)
-    together = _together(flow)
+def join_groups(graph: Graph, together: Mapping[str, list[Node]], at: int) -> Graph:
+    """Computes each group of products as one, where its first (`at` 0) or last (-1) product was."""
+    rewrite = Rewrite(graph)
     for node in graph.nodes:
         products = together.get(node.outputs[0].name)
         if products is None:
             rewrite.keep(node)
-        elif products[0] is node:
-            for product, value in zip(products, joined_columns(rewrite, products), strict=True):
+        elif products[at] is node:
+            for product, value in zip(products, _joined_columns(rewrite, products), strict=True):
                 rewrite.put(product.output, value)
     return rewrite.finish()
 
@@ -138,7 +138,7 @@ def _has_epilogue(flow: Flow, product: Node) -> bool:
     return value.name in flow.results or any(isinstance(lowering(n), Pointwise) for n in uses)
 
 
-def joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
+def _joined_columns(rewrite: Rewrite, products: list[Node]) -> list[Value]:
     """Products with the same left operand as parts of one."""
     b, first = rewrite.builder, products[0]
     with b.at(first.span, first.output.name):
