@@ -26,13 +26,15 @@ const until = step =>
     timeout: 120000,
   });
 const status = pattern =>
-  page.waitForFunction(
-    pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
-    pattern,
-    {
-      timeout: 60000,
-    },
-  );
+  page
+    .waitForFunction(
+      pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
+      pattern,
+      { timeout: 60000 },
+    )
+    .catch(async error => {
+      throw Error(`waited for ${pattern}, but found: ${await text('status')}`, { cause: error });
+    });
 
 await page.goto(url);
 await ready();
