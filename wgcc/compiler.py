@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wgcc import __version__
+from wgcc.bundle.content import Content
 from wgcc.bundle.emit import bundle_files, complete_plan
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
@@ -50,7 +51,7 @@ class Compiled:
 
     def files(
         self, weights: Mapping[str, Array] | None = None, data: bytes | None = None
-    ) -> dict[str, bytes]:
+    ) -> dict[str, Content]:
         """The bundle's files. `weights` replaces first values, by parameter name.
 
         `data` is what `wgcc.bundle.data_file.data_bytes` gives, for the page to train with.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from wgcc.bundle.content import Content, Pieces, digest_of
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.initial_weights import InitialValues, tensors_of
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TOKENIZER, TWIN, Plan, Planned, plan_text
-from wgcc.bundle.safetensors import safetensors_bytes
+from wgcc.bundle.safetensors import safetensors_content
 from wgcc.bundle.selftest import make_selftest
 from wgcc.bundle.twin_digests import with_twin_digests
 from wgcc.bundle.web import web_files
@@ -30,49 +30,52 @@ def bundle_files(
     text: str,
     given: Mapping[str, Array] | None = None,
     data: bytes | None = None,
-) -> dict[str, bytes]:
+) -> dict[str, Content]:
     """Every file of the bundle, in a fixed order. `given` replaces initial values, by name.
 
     `data` is the content of data.safetensors, if the bundle gets one.
     """
     plan, weights = complete_plan(planned, program, given)
-    plan_file, *others = _files_to_run(plan, planned, weights).items()
+    large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
+    inside = None if isinstance(weights, Pieces) else weights
+    plan_file, *others = _files_to_run(plan, planned, inside).items()
     kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
     files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
     if isinstance(program.vocab, TokenFile):
         files[TOKENIZER] = program.vocab.text.encode("utf-8")
     if data is not None:
         files[DATA] = data
-    return {**files, **web_files(plan, files)}
+    sizes = {name: len(content) for name, content in large.items()}
+    return {**files, **large, **web_files(plan, files, sizes)}
 
 
 def complete_plan(
     planned: Planned, program: Program, given: Mapping[str, Array] | None = None
-) -> tuple[Plan, bytes | None]:
+) -> tuple[Plan, Content | None]:
     """The plan with the parts that depend on initial values, and the weights file, if there is one.
 
     The plan records the digest of the file and the seed that its values were drawn from. Many
     values that anybody can draw again are not stored.
     """
-    drawn = InitialValues(program)
-    is_stored = bool(given) or drawn.bytes <= MOST_STORED
-    values = {**drawn, **(given or {})} if is_stored else drawn
-    weights = _weights_bytes(program, values) if is_stored else None
+    lazy = InitialValues(program, given or {})
+    is_stored = bool(given) or lazy.bytes <= MOST_STORED
+    values = dict(lazy) if is_stored else lazy
+    weights = _weights_content(program, values) if is_stored else None
     record: dict[str, Any] = {}
     if weights is not None:
-        record["sha256"] = hashlib.sha256(weights).hexdigest()
+        record["sha256"] = digest_of(weights)
     if not given:
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
     plan = {**planned.plan, "weights": record, "selftest": selftest}
-    return with_twin_digests(plan, _files_to_run(plan, planned, weights)), weights
+    return with_twin_digests(plan, lambda: _files_to_run(plan, planned, weights)), weights
 
 
-def _files_to_run(plan: Plan, planned: Planned, weights: bytes | None) -> dict[str, bytes]:
+def _files_to_run(plan: Plan, planned: Planned, weights: Content | None) -> dict[str, bytes]:
     """What a runtime needs of a bundle beside kernels: the plan first, then values and the twin."""
     files = {"plan.json": plan_text(plan).encode("utf-8")}
     if weights is not None:
-        files[WEIGHTS] = weights
+        files[WEIGHTS] = bytes(weights)
     if planned.constants:
         files["constants.safetensors"] = _constants_bytes(planned)
     if planned.twin:
@@ -80,9 +83,9 @@ def _files_to_run(plan: Plan, planned: Planned, weights: bytes | None) -> dict[s
     return files
 
 
-def _weights_bytes(program: Program, values: Mapping[str, Array]) -> bytes:
+def _weights_content(program: Program, values: Mapping[str, Array]) -> Content:
     tensors = tensors_of(program, values)
-    return safetensors_bytes(
+    return safetensors_content(
         {name: (tensors[name].type.dtype, array) for name, array in values.items()}
     )
 
@@ -93,4 +96,4 @@ def _constants_bytes(planned: Planned) -> bytes:
         dtype = constant.value.dtype
         array = np.frombuffer(constant.words, DTYPE_TABLE[dtype].memory)
         tensors[name] = (dtype, array.reshape(constant.value.shape))
-    return safetensors_bytes(tensors)
+    return bytes(safetensors_content(tensors))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from wgcc.bundle.content import Content, Files, is_content
 from wgcc.bundle.owned import OldPlan, is_plain, own_files, read_old_plan, written_since
 from wgcc.bundle.staging import recover, replace_files
 from wgcc.errors import WgError
-
-Files = Mapping[str, bytes]
 
 
 def write_files(files: Files, folder: Path, force: bool = False) -> dict[str, str]:
@@ -117,5 +116,5 @@ def _free_name(folder: Path, wanted: str, files: Files) -> str:
     return name
 
 
-def _holds(folder: Path, name: str, data: bytes) -> bool:
-    return is_plain(folder, name) and (folder / name).read_bytes() == data
+def _holds(folder: Path, name: str, content: Content) -> bool:
+    return is_plain(folder, name) and is_content(folder / name, content)

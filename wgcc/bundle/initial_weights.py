@@ -18,14 +18,14 @@ def initial_weights(program: Program) -> dict[str, Array]:
 
 
 class InitialValues(Mapping[str, Array]):
-    """Parameters and state by name, each drawn when it is asked for.
+    """Parameters and state by name: given, or drawn when they are asked for.
 
     Moments of optimizers start at zero and are not among them; an `external` tensor has no values
     until the caller gives them.
     """
 
-    def __init__(self, program: Program) -> None:
-        self._seed = program.seed
+    def __init__(self, program: Program, given: Mapping[str, Array] = {}) -> None:
+        self._seed, self._given = program.seed, given
         self._tensors = {
             name: tensor
             for name, tensor in {**program.params, **program.state}.items()
@@ -39,15 +39,17 @@ class InitialValues(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         from wgcc_runtime.initial import initial_values
 
+        if name in self._given:
+            return self._given[name]
         tensor = self._tensors[name]
         record = {"kind": tensor.init.kind, "args": tensor.init.args, "values": tensor.init.values}
         return initial_values(record, tensor.type.shape, self._seed, name, tensor.type.dtype)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
+        return iter(dict.fromkeys((*self._tensors, *self._given)))
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len({*self._tensors, *self._given})
 
 
 def read_weights(path: Path, program: Program) -> dict[str, Array]:

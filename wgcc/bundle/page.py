@@ -25,15 +25,17 @@ from wgcc.paths import data_dir
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
+Sizes = Mapping[str, int]
 # Bytes of weights, or of a file of tokens, up to which they are inside the page.
 MOST_INSIDE = 8_000_000
 _INLINE = re.compile(r"<!-- inline ([\w. ]+) -->")
 
 
-def page_html(plan: Plan, files: Files, seal: str) -> str:
+def page_html(plan: Plan, files: Files, large: Sizes, seal: str) -> str:
     """index.html of a bundle."""
     data = {DATA: files[DATA]} if DATA in files else {}
-    return build_page(data_dir("runtime_js") / "page" / "index.html", plan, files, data, seal)
+    html = data_dir("runtime_js") / "page" / "index.html"
+    return build_page(html, plan, files, data, seal, large)
 
 
 def served_files(plan: Plan, files: Files) -> dict[str, str]:
@@ -64,17 +66,20 @@ def _served_bundle(plan: Plan, files: Files) -> str:
     return _joined([bundle, strip_javascript(template("page/runtime_names.js"))])
 
 
-def build_page(html: Path, plan: Plan, files: Files, data: Files, seal: str = "") -> str:
+def build_page(
+    html: Path, plan: Plan, files: Files, data: Files, seal: str = "", large: Sizes = {}
+) -> str:
     """The page `html`, in which comments are replaced by what they name.
 
     `<!-- inline A.css -->` becomes a style. `<!-- inline runtime A.js B.js -->` becomes one module:
     the runtime, the bundle as `load(options)`, `data` as bytes by name in `files`, the scripts.
-    Files are looked up beside the page, then in the folder that all pages share.
+    Files are looked up beside the page, then in the folder that all pages share. `large`: sizes of
+    files of the bundle that stay beside the page.
     """
 
     def inlined(match: re.Match[str]) -> str:
         text = _joined(
-            _runtime(plan, files, data, seal) if name == "runtime" else _text_of(html, name)
+            _runtime(plan, files, data, seal, large) if name == "runtime" else _text_of(html, name)
             for name in match[1].split()
         )
         if match[1].endswith(".css"):
@@ -99,10 +104,10 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n".join(part.strip() for part in parts) + "\n"
 
 
-def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
+def _runtime(plan: Plan, files: Files, data: Files, seal: str, large: Sizes) -> str:
     source = files[plan["model"]["source"]].decode("utf-8")
     loaded = [f"{json.dumps(name)}:decoded({bytes_literal(d)})" for name, d in data.items()]
-    beside = [name for name in (WEIGHTS, TOKENIZER) if len(files.get(name, b"")) > MOST_INSIDE]
+    beside = {**large, **_too_large(files)}
     inside = {name: files[name] for name in files if name not in beside}
     bundle = fill(
         strip_javascript(template("page/bundle.js")),
@@ -110,7 +115,7 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
         KERNELS=kernels_literal(files),
         SOURCE=json.dumps(source, ensure_ascii=False),
         WEIGHTS=bytes_literal(inside.get(WEIGHTS)),
-        FILES_BESIDE=_files_beside({name: files[name] for name in beside}),
+        FILES_BESIDE=_files_beside(beside),
         TOKENS="async()=>tokens_js" if TOKENIZER in files else "undefined",
         TOKENIZER=bytes_literal(inside.get(TOKENIZER)),
         TWIN=bytes_literal(files.get("twin.wasm")),
@@ -123,9 +128,14 @@ def _runtime(plan: Plan, files: Files, data: Files, seal: str) -> str:
     return _joined([_runtime_objects(shipped_files(files)), bundle, names])
 
 
-def _files_beside(files: Files) -> str:
-    sizes = [{"name": name, "size": len(data)} for name, data in files.items()]
-    return json.dumps(sizes, separators=(",", ":"))
+def _too_large(files: Files) -> Sizes:
+    sizes = {name: len(files[name]) for name in (WEIGHTS, TOKENIZER) if name in files}
+    return {name: size for name, size in sizes.items() if size > MOST_INSIDE}
+
+
+def _files_beside(sizes: Sizes) -> str:
+    listed = [{"name": name, "size": size} for name, size in sizes.items()]
+    return json.dumps(listed, separators=(",", ":"))
 
 
 def _runtime_objects(files: Mapping[str, str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wgcc.bundle.content import Content, Pieces
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.lazy_numpy import Array, np
 
@@ -16,21 +16,20 @@ from wgcc.lazy_numpy import Array, np
 LARGE_BYTES = 8_000_000
 
 
-def safetensors_bytes(tensors: Mapping[str, tuple[str, Array]]) -> bytes:
+def safetensors_content(tensors: Mapping[str, tuple[str, Array]]) -> Content:
     """A JSON header, then the tensors in the same order: those of bytes last, so that words are
-    aligned."""
+    aligned. Large ones are not copied."""
     tensors = dict(sorted(tensors.items(), key=lambda item: -DTYPE_TABLE[item[1][0]].bytes))
     header = words_header({name: (dtype, a.shape) for name, (dtype, a) in tensors.items()})
-    if sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES:
+    is_large = sum(array.nbytes for _, array in tensors.values()) > LARGE_BYTES
+    if is_large:
         header = {"__metadata__": _checksum(tensors), **header}
     text = json.dumps(header, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
-    # A stream gives its content without another copy.
-    file = io.BytesIO()
-    file.write(struct.pack("<Q", len(text)) + text)
-    for _, array in tensors.values():
-        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return file.getvalue()
+    arrays = (np.ascontiguousarray(array) for _, array in tensors.values())
+    parts = (array.reshape(-1).view(np.uint8).data for array in arrays)
+    content = Pieces([struct.pack("<Q", len(text)) + text, *parts])
+    return content if is_large else bytes(content)
 
 
 def _checksum(tensors: Mapping[str, tuple[str, Array]]) -> dict[str, str]:

@@ -16,13 +16,13 @@ import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from wgcc.bundle.content import Content, Files, is_content, parts_of
 from wgcc.bundle.file_system import exchange, flush
 from wgcc.bundle.moves import NEW, Moves, undo_moves
 from wgcc.bundle.owned import is_plain
 from wgcc_runtime.interrupts import held
 from wgcc_runtime.replace_file import sync_folder
 
-Files = Mapping[str, bytes]
 Kept = Mapping[str, str]
 
 # Errors that mean "not possible with this folder or file system", rather than a failure.
@@ -88,11 +88,8 @@ def _is_done(files: Files, folder: Path, own: Collection[str]) -> bool:
     )
 
 
-def _holds(folder: Path, name: str, data: bytes) -> bool:
-    path = folder / name
-    if not is_plain(folder, name) or path.lstat().st_size != len(data):
-        return False
-    return path.read_bytes() == data
+def _holds(folder: Path, name: str, content: Content) -> bool:
+    return is_plain(folder, name) and is_content(folder / name, content)
 
 
 # ---- swapping the whole folder
@@ -143,7 +140,7 @@ def _cannot() -> Iterator[None]:
         raise
 
 
-def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
+def _put(stage: Path, name: str, data: Content, folder: Path) -> None:
     """Writes a file, or hard-links an old one with the same content."""
     target = stage / name
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +149,7 @@ def _put(stage: Path, name: str, data: bytes, folder: Path) -> None:
             os.link(folder / name, target)
             return
     with open(target, "xb") as stream:
-        stream.write(data)
+        stream.writelines(parts_of(data))
 
 
 def _link_others(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from wgcc.bundle.plan import Plan
 
-# A twin with more memory is not run during a build.
-MOST_BYTES = 1 << 30
+# A twin with more memory is not run during a build, which would hold its weights three times.
+MOST_BYTES = 1 << 27
 
 
-def with_twin_digests(plan: Plan, files: Mapping[str, bytes]) -> Plan:
-    """`files` has what the twin needs to run. Without wasmtime, or values, nothing is recorded."""
+def with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]) -> Plan:
+    """`make_files` gives what the twin needs. Without wasmtime, or values, nothing is recorded."""
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.loader import open_twin
     from wgcc_runtime.selftest import twin_digests
@@ -19,6 +19,7 @@ def with_twin_digests(plan: Plan, files: Mapping[str, bytes]) -> Plan:
     entries = plan["selftest"]["entries"]
     if "twin" not in plan or not entries or plan["twin"]["bytes"] > MOST_BYTES:
         return plan
+    files = make_files()
     try:
         with open_twin(lambda name, most: files.get(name)) as model:
             found = twin_digests(model)

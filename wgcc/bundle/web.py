@@ -6,7 +6,7 @@ Everything is derived from the plan and the bundle's other files, not from the s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
@@ -34,28 +34,31 @@ _NOT_PACKED = (
 )  # fmt: skip
 
 
-def web_files(plan: Plan, files: Files) -> dict[str, bytes]:
-    """`files`: the bundle so far: plan.json, kernels, weights, constants and the source."""
+def web_files(plan: Plan, files: Files, large: Mapping[str, int] = {}) -> dict[str, bytes]:
+    """`files`: the bundle so far: plan.json, kernels, weights, constants and the source.
+
+    `large`: sizes of the files that no other may contain.
+    """
     seal = seal_text(files)
     runtime = shipped_files(files)
     found = {
-        "index.js": _index(plan, files, seal),
+        "index.js": _index(plan, files, large, seal),
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime,
         SOURCE: readable_text(runtime),
-        "package.json": _package(plan, files),
+        "package.json": _package(plan, [*files, *large]),
         "README.md": readme(plan, files),
-        "index.html": page_html(plan, files, seal),
+        "index.html": page_html(plan, files, large, seal),
         **served_files(plan, files),
     }
     return {name: text.encode("utf-8") for name, text in found.items()}
 
 
-def _index(plan: Plan, files: Files, seal: str) -> str:
+def _index(plan: Plan, files: Files, large: Container[str], seal: str) -> str:
     # Written out, because web bundlers look for exactly this expression.
     urls = {
-        name: f"()=>new URL('./{name}',import.meta.url)" if name in files else "undefined"
+        name: f"()=>new URL('./{name}',import.meta.url)" if name in files or name in large else "undefined"
         for name in ("weights.safetensors", "twin.wasm", TOKENIZER)
     }
     return fill(
@@ -82,7 +85,7 @@ def _kernels(plan: Plan, files: Files) -> str:
     )
 
 
-def _package(plan: Plan, files: Files) -> str:
+def _package(plan: Plan, files: Collection[str]) -> str:
     model = plan["model"]["name"]
     others = [name for name in files if not name.startswith(_NOT_PACKED)]
     names = ["index.js", "kernels.js", "index.d.ts", *shipped_files(files), "served.html", *others]

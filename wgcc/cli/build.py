@@ -121,6 +121,7 @@ def _refuse_foreign_folder(folder: Path, force: bool) -> None:
 def _build(
     path: Path, output: Path, all_errors: bool, as_json: bool, options: Mapping[str, Any]
 ) -> None:
+    from wgcc.bundle.folder import write_files
     from wgcc.bundle.plan import TWIN
     from wgcc.cli.summary import facts, summary
     from wgcc.compiler import compile_file
@@ -139,7 +140,7 @@ def _build(
     )
     data = data_file(compiled, options, as_json)
     files = compiled.files(_weights(options["weights"], compiled), data)
-    kept = _write(files, output, options["force"])
+    kept = write_files(files, output, options["force"])
     found = facts(compiled, output, files, kept, time.perf_counter() - started)
     found["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
     if as_json:
@@ -177,12 +178,6 @@ def _try_build(
 
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _write(files: Mapping[str, bytes], output: Path, force: bool) -> dict[str, str]:
-    from wgcc.bundle.folder import write_files
-
-    return write_files(files, output, force)
 
 
 def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.content import Files
 from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import with_guard
 from wgcc.cli.printing import dispatches, plural, size, table, thousands
@@ -17,7 +18,7 @@ MAX_STORAGE_BUFFERS = 8
 def facts(
     compiled: Compiled,
     folder: Path,
-    files: Mapping[str, bytes],
+    files: Files,
     kept: Mapping[str, str],
     seconds: float,
 ) -> Any:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.content import Content
+from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
 from wgcc.from_onnx.compare import (
@@ -28,7 +30,7 @@ MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
 class Imported:
     """The files of a folder, and how far the bundle's outputs are from ONNX's."""
 
-    files: dict[str, bytes]
+    files: dict[str, Content]
     compiled: Compiled
     differences: list[Difference]
     compared_with: str
@@ -43,7 +45,7 @@ def build(path: Path, converted: Converted) -> Imported:
         compiled = _compiled(path, folder / MODEL)
         files = compiled.files(converted.written.weights)
         (folder / BUNDLE).mkdir()
-        compiled.write(folder / BUNDLE, converted.written.weights)
+        write_files(files, folder / BUNDLE)
         own = own_inputs(path, converted)
         inputs = own or random_inputs(converted, _limits(converted, compiled))
         wanted, runner = run_onnx(converted.model, inputs)
