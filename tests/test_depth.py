@@ -50,6 +50,24 @@ model Dropping {{
   }}
 }}
 """
+GROUPED = """
+model Grouped {{
+  {setting}
+  seed = 4
+  l[{depth}]: Linear[6, 6]
+  optimizer opt: adamw {{
+    lr = 0.1
+    {groups}
+  }}
+  entry train(x: f32[5, 6]) -> (loss: f32) {{
+    y = x
+    for part in l {{ y = tanh(part(y)) }}
+    loss = {scale} * mean(y ** 2)
+    minimize loss with opt
+    return loss
+  }}
+}}
+"""
 # Work may grow as layers to this power.
 MOST_GROWTH = 1.3
 
@@ -115,6 +133,29 @@ def test_draws_with_call_sites_in_memory_are_the_same_numbers(
 ) -> None:
     """As the reference draws them, on both adapters."""
     judge(write(tmp_path, DROPPING, depth=5), devices, tmp_path / "bundle")
+
+
+def _grouped(depth: int) -> str:
+    numbers = [f"lr_scale = {0.5 + i / 64}; weight_decay = {i / 128}" for i in range(depth)]
+    groups = [f'group "l.{i}.*" {{{{ {text} }}}}' for i, text in enumerate(numbers)]
+    return GROUPED.replace("{groups}", "\n    ".join(groups))
+
+
+def test_many_parameter_groups_share_the_kernel_of_their_updates(tmp_path: Path) -> None:
+    """All but the first, which has no weight decay: the others read their numbers from memory."""
+    few, many = (compile_file(write(tmp_path, _grouped(n), depth=n)) for n in (4, 12))
+    kernels = [
+        [kernel.name for kernel in compiled.planned.kernels if kernel.name.startswith("adam")]
+        for compiled in (few, many)
+    ]
+    assert [len(names) for names in kernels] == [4, 2]
+
+
+def test_updates_with_numbers_in_memory_are_the_same_numbers(
+    tmp_path: Path, devices: dict[str, Any]
+) -> None:
+    """As the reference computes them, on both adapters."""
+    judge(write(tmp_path, _grouped(12), depth=12), devices, tmp_path / "bundle")
 
 
 def test_a_deep_model_is_the_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:

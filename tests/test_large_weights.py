@@ -16,10 +16,12 @@ import wgcc.bundle.page as pages
 import wgcc.bundle.safetensors as files
 import wgcc.bundle.selftest as selftest
 import wgcc_runtime
+import wgcc_runtime.initial
 import wgcc_runtime.weights as weights
 from building import TWIN
 from web_stacks import build_web, run_node
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.folder import write_files
+from wgcc.bundle.initial_weights import InitialValues, initial_weights, read_weights
 from wgcc.cli import main
 from wgcc.cli.progress import Loading
 from wgcc.compiler import compile_file
@@ -64,6 +66,56 @@ def beside(model: Path) -> Path:
         patch.setattr(pages, "MOST_INSIDE", 1000)
         patch.setattr(files, "LARGE_BYTES", 1000)
         return build_web(model, model.parent / "beside")
+
+
+def test_values_that_weights_replace_are_not_drawn(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_file({"w": np.ones((300, 500), np.float32)}, tmp_path / "w.safetensors")
+    drawn: list[str] = []
+    draw = wgcc_runtime.initial.initial_values
+
+    def counted(init: Any, shape: Any, seed: int, name: str, dtype: str) -> Any:
+        drawn.append(name)
+        return draw(init, shape, seed, name, dtype)
+
+    monkeypatch.setattr(wgcc_runtime.initial, "initial_values", counted)
+    program = compile_file(model).program
+    values = InitialValues(program, read_weights(tmp_path / "w.safetensors", program))
+    assert list(values) == ["w"]
+    assert (values["w"] == 1).all()
+    assert not drawn
+
+
+def test_a_build_holds_given_weights_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of the bundle is written from the arrays that were read."""
+    monkeypatch.setattr(selftest, "MOST_WORK", 0)
+    (tmp_path / "model.wg").write_text(MODEL.replace("300", "3000").replace("500", "1500"))
+    given = tmp_path / "w.safetensors"
+    save_file({"w": np.full((3000, 1500), 0.5, np.float32)}, given)
+    compiled = compile_file(tmp_path / "model.wg", twin=False)
+    tracemalloc.start()
+    files = compiled.files(read_weights(given, compiled.program))
+    compiled_bytes = sum(len(data) for name, data in files.items() if name != emit.WEIGHTS)
+    write_files(files, tmp_path / "bundle")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(files[emit.WEIGHTS]) > 18_000_000
+    assert peak < 1.3 * len(files[emit.WEIGHTS]) + 5 * compiled_bytes
+    assert (load_file(tmp_path / "bundle" / "weights.safetensors")["w"] == 0.5).all()
+    written = (tmp_path / "bundle" / "weights.safetensors").stat().st_ino
+    write_files(files, tmp_path / "bundle")
+    assert (tmp_path / "bundle" / "weights.safetensors").stat().st_ino == written
+
+
+def test_a_model_that_overflows_in_f32_is_built_without_a_self_test(tmp_path: Path) -> None:
+    """float64 holds its numbers, so that only a run shows it."""
+    text = MODEL.replace("(x @ w) ** 2", "(x @ w * 1e25) ** 2")
+    (tmp_path / "model.wg").write_text(text, encoding="utf-8")
+    entries = compile_file(tmp_path / "model.wg").plan()["selftest"]["entries"]
+    assert list(entries) == ["predict"]
 
 
 def test_drawn_values_are_not_stored(model: Path, drawn: Path) -> None:

@@ -19,7 +19,6 @@ from read_ir import program_of, read_graphs
 from test_repeat_kernels import compiled
 from web_stacks import run_job, verify
 from wgcc.bundle.folder import write_files
-from wgcc.bundle.web import web_files
 from wgcc.cli.drawing import plan_drawing
 from wgcc.cli.fused import fused_text
 from wgcc.cli.kernel_facts import kernel_facts
@@ -66,7 +65,7 @@ entry train {
 
 def write_web(found: Compiled, folder: Path) -> Path:
     files = found.files()
-    write_files({**files, **web_files(found.planned.plan, files)}, folder)
+    write_files(files, folder)
     return folder
 
 

@@ -31,9 +31,7 @@ ADAPTERS = {
 
 def build_web(source: Path, folder: Path, twin: bool = True, **sizes: int) -> Path:
     """Compile a model into a complete bundle."""
-    compiled = compile_file(source, sizes=sizes or None, twin=twin)
-    files = compiled.files()
-    write_files({**files, **web_files(compiled.planned.plan, files)}, folder)
+    compile_file(source, sizes=sizes or None, twin=twin).write(folder)
     return folder
 
 

@@ -7,7 +7,8 @@ the same form, so one kernel can loop over all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Update, UpdateForm
@@ -24,7 +25,13 @@ def is_update(node: Node) -> bool:
 def form_of(node: Node) -> UpdateForm:
     lower = lowering(node)
     assert isinstance(lower, Update)
-    return lower.form(node.attrs)
+    return _form(lower, tuple(node.attrs.items()))
+
+
+@lru_cache(maxsize=256)
+def _form(lower: Update, attrs: tuple[tuple[str, Any], ...]) -> UpdateForm:
+    """Remembered, because every step of the back end asks for it, for each update."""
+    return lower.form(dict(attrs))
 
 
 def lists_of(node: Node) -> dict[str, tuple[Value, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context, Replacement
@@ -23,7 +23,8 @@ def select(context: Context, selector: ast.String) -> frozenset[str]:
     if not is_short(context, selector):
         return frozenset()
     context.budget.step(selector, context.generic, len(names) // NAMES_PER_STEP)
-    found = frozenset(name for name in names if fnmatchcase(name, selector.value))
+    matches = re.compile(translate(selector.value)).match
+    found = frozenset(filter(matches, names))
     if not found:
         raise Stop(_no_parameter(context, selector, names))
     return found

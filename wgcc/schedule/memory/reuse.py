@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from heapq import merge
+from itertools import chain
 
 from wgcc.schedule.kernel import ALIGNMENT, Place
 from wgcc.schedule.layout import GRADS
@@ -54,11 +54,13 @@ class Arena:
         """The first boundary from where on enough words are free for long enough."""
         if life.end >= self._length:
             return None
-        at = 0
-        for start, end in merge(self._never, *self._taken.taken(life.start, life.end + 1)):
-            if at + life.words <= start:
+        words, at = life.words, 0
+        taken = self._taken.taken(life.start, life.end + 1)
+        for start, end in sorted(chain(self._never, *taken)):
+            if at + words <= start:
                 return at
-            at = max(at, _aligned(end))
+            if end > at:
+                at = _aligned(end)
         return None
 
 

@@ -36,6 +36,7 @@ from wgcc.schedule.prepare.random_sites import sites_in_memory
 from wgcc.schedule.prepare.split_columns import split_columns
 from wgcc.schedule.prepare.split_k import split_k
 from wgcc.schedule.prepare.turn_products import turn_products
+from wgcc.schedule.prepare.update_numbers import update_numbers_in_memory
 from wgcc.schedule.updates import lists_of, partners, runs, scalars_of
 
 # One thread or workgroup reduces at most about this many elements alone.
@@ -66,7 +67,8 @@ def _prepared(graph: Graph, layout: Layout) -> Graph:
         # Gradients get places when they have their final form, which nothing changes any more.
         graph = own_gradients(graph)
         graph = simplify(_once_more(_rewritten(graph, _arena_rules(graph, layout))))
-    return _placed(place_results(pack_results(sites_in_memory(graph))))
+    graph = update_numbers_in_memory(sites_in_memory(graph))
+    return _placed(place_results(pack_results(graph)))
 
 
 def _with_rules(graph: Graph) -> Graph:
