@@ -87,11 +87,10 @@ def test_values_that_weights_replace_are_not_drawn(
     assert not drawn
 
 
-def test_a_build_holds_given_weights_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_holds_given_weights_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of the bundle is written from the arrays that were read."""
     monkeypatch.setattr(selftest, "MOST_WORK", 0)
+    monkeypatch.setattr(weights, "LARGE_BYTES", 1 << 20)
     (tmp_path / "model.wg").write_text(MODEL.replace("300", "3000").replace("500", "1500"))
     given = tmp_path / "w.safetensors"
     save_file({"w": np.full((3000, 1500), 0.5, np.float32)}, given)

@@ -67,7 +67,7 @@ def _served_bundle(plan: Plan, files: Files) -> str:
 
 
 def build_page(
-    html: Path, plan: Plan, files: Files, data: Files, seal: str = "", large: Sizes = {}
+    html: Path, plan: Plan, files: Files, data: Files, seal: str = "", large: Sizes | None = None
 ) -> str:
     """The page `html`, in which comments are replaced by what they name.
 
@@ -79,7 +79,9 @@ def build_page(
 
     def inlined(match: re.Match[str]) -> str:
         text = _joined(
-            _runtime(plan, files, data, seal, large) if name == "runtime" else _text_of(html, name)
+            _runtime(plan, files, data, seal, large or {})
+            if name == "runtime"
+            else _text_of(html, name)
             for name in match[1].split()
         )
         if match[1].endswith(".css"):

@@ -6,7 +6,7 @@ Everything is derived from the plan and the bundle's other files, not from the s
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
@@ -34,20 +34,21 @@ _NOT_PACKED = (
 )  # fmt: skip
 
 
-def web_files(plan: Plan, files: Files, large: Mapping[str, int] = {}) -> dict[str, bytes]:
+def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) -> dict[str, bytes]:
     """`files`: the bundle so far: plan.json, kernels, weights, constants and the source.
 
     `large`: sizes of the files that no other may contain.
     """
+    large = large or {}
     seal = seal_text(files)
-    runtime = shipped_files(files)
+    names, runtime = [*files, *large], shipped_files(files)
     found = {
-        "index.js": _index(plan, files, large, seal),
+        "index.js": _index(plan, files, names, seal),
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime,
         SOURCE: readable_text(runtime),
-        "package.json": _package(plan, [*files, *large]),
+        "package.json": _package(plan, names),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, large, seal),
         **served_files(plan, files),
@@ -55,10 +56,11 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] = {}) -> dict[s
     return {name: text.encode("utf-8") for name, text in found.items()}
 
 
-def _index(plan: Plan, files: Files, large: Container[str], seal: str) -> str:
+def _index(plan: Plan, files: Files, names: Collection[str], seal: str) -> str:
+    """`names`: every file, also those that are too large to be given."""
     # Written out, because web bundlers look for exactly this expression.
     urls = {
-        name: f"()=>new URL('./{name}',import.meta.url)" if name in files or name in large else "undefined"
+        name: f"()=>new URL('./{name}',import.meta.url)" if name in names else "undefined"
         for name in ("weights.safetensors", "twin.wasm", TOKENIZER)
     }
     return fill(
