@@ -36,7 +36,11 @@ class TestBuild:
         folder = tmp_path / "out"
         code, out, err = run(capsys, "build", model, "-o", str(folder))
         assert (code, out) == (0, "")
-        for words in ("13 parameters", "GPU memory", "dispatches", "storage buffers", "built in"):
+        for words in ("13 parameters", "GPU memory", "dispatches", "try it", "built in"):
+            assert words in err
+        assert len(err.splitlines()) <= 8
+        *_, err = run(capsys, "build", model, "-o", str(folder), "-v")
+        for words in ("plan.json", "kernels/ (", "storage buffers", "built in"):
             assert words in err
         assert json.loads((folder / "plan.json").read_text())["model"]["name"] == "Net"
 
@@ -54,6 +58,32 @@ class TestBuild:
         facts = json.loads(out)
         assert (code, err) == (0, "") and facts["parameters"] == 13
         assert facts["entries"]["train"]["dispatches"] < facts["entries"]["train"]["ops"]
+
+    def test_many_entries_are_summarised(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        entries = "".join(f"entry e{i}(x: f32) -> (y: f32) = x + {i}.0\n" for i in range(12))
+        (tmp_path / "many.wg").write_text(f"model Many {{\n{entries}}}\n")
+        command = ("build", str(tmp_path / "many.wg"), "-o", str(tmp_path / "out"))
+        err = run(capsys, *command)[2]
+        assert "and 8 more entries (-v lists them)" in err and len(err.splitlines()) <= 8
+        assert "e11: " in run(capsys, *command, "-v")[2]
+
+    def test_errors_show_the_path_as_it_was_given(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So that an editor or a terminal can open it, from whatever folder."""
+        (tmp_path / "models").mkdir()
+        (tmp_path / "models" / "part.wg").write_text("fn f(x: f32) -> f32 = y\n")
+        text = 'import "part.wg" as part\nmodel M { entry e(x: f32) -> (y: f32) = part.f(x) + z }\n'
+        (tmp_path / "models" / "model.wg").write_text(text)
+        monkeypatch.chdir(tmp_path)
+        for command in (["check"], ["build", "-o", "out"], ["show"]):
+            _, _, err = run(capsys, *command, "models/model.wg")
+            assert "--> models/model.wg:2:" in err and "models/part.wg:1:" in err
+        _, out, _ = run(capsys, "check", "models/model.wg", "--json")
+        files = {item["file"] for item in json.loads(out)}
+        assert "models/model.wg" in files
 
     def test_errors(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         folder = tmp_path / "out"

@@ -20,10 +20,13 @@ _INDENT = re.compile("[ \t\f\v]*")
 
 
 class Source:
-    """One source file: its display name and text, and where its lines begin."""
+    """One source file: its name in the program, its text, and where its lines begin.
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name = name
+    `path` is what messages call it: the path as the user gave it. No bundle holds it.
+    """
+
+    def __init__(self, name: str, text: str, path: str = "") -> None:
+        self.name, self.path = name, path or name
         self.text = text
         # An array takes a tenth of the memory of a list.
         self._starts = array("L", [0])
@@ -110,7 +113,7 @@ class Diagnostic:
             "severity": self.severity,
             "message": self.message,
             "label": self.label,
-            "file": source.name,
+            "file": source.path,
             "range": [source.line_column(self.span.start), source.line_column(self.span.end)],
             "related": [
                 {"place": span.place, "text": text, "range": [span.start, span.end]}

@@ -48,7 +48,7 @@ def render(diagnostic: Diagnostic) -> str:
     marks = [_mark(diagnostic.span, diagnostic.label, "^")]
     marks += [_mark(span, text, "-") for span, text in diagnostic.others]
     margin = " " * max(len(str(mark.line)) for mark in marks)
-    place = f"{diagnostic.span.source.name}:{marks[0].line}:{marks[0].column + 1}"
+    place = f"{diagnostic.span.source.path}:{marks[0].line}:{marks[0].column + 1}"
     lines = [
         f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}",
         f"{margin}--> {place}",
@@ -56,7 +56,7 @@ def render(diagnostic: Diagnostic) -> str:
     for source in dict.fromkeys(mark.source for mark in marks):
         here = [mark for mark in marks if mark.source is source]
         if source is not diagnostic.span.source:
-            lines.append(f"{margin}::: {source.name}:{here[0].line}:{here[0].column + 1}")
+            lines.append(f"{margin}::: {source.path}:{here[0].line}:{here[0].column + 1}")
         lines += [f"{margin} |", *_frame(source, here, margin)]
     lines += _advice(diagnostic, margin)
     return _printable("\n".join(line.rstrip() for line in lines))

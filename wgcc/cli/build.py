@@ -75,6 +75,7 @@ POLL_SECONDS = 0.3
     is_flag=True,
     help="Build into a folder that holds other files; files with a bundle's names are replaced.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="List the files and all entries.")
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
 @json_option
@@ -147,7 +148,7 @@ def _build(
         show_json(found)
     else:
         say_diagnostics(compiled.diagnostics, all_errors)
-        say(summary(found))
+        say(summary(found, options["verbose"]))
 
 
 def _try_build(

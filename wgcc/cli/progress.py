@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 24
+BAR_WIDTH = 16
+GAP = "  "
+STYLES = {"bar": "magenta", "curve": "cyan", "pace": "dim", "eta": "dim"}
+# Parts of the line as they are shown, and those that may be left out, the least important last.
+SHOWN = ("bar", "step", "numbers", "eval", "curve", "pace", "eta")
+OPTIONAL = ("numbers", "pace", "curve", "bar")
 # About how many lines a run prints where there is no terminal.
 PLAIN_LINES = 20
 # Fewer bytes are loaded in a moment.
@@ -76,43 +82,62 @@ class Lines:
 
 
 class Bar:
-    """One line that changes: bar, loss, its curve so far, speed, time left."""
+    """One line that changes: bar, step, loss, its curve so far, speed, time left."""
 
     def __init__(self, steps: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-        from rich.progress import Progress as RichProgress
+        from rich.live import Live
 
-        columns = (
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            TextColumn("[cyan]{task.fields[curve]}"),
-            TextColumn("[dim]{task.fields[pace]}"),
-        )
         self._steps = steps
         self._losses: list[float] = []
         self._pace = Pace()
-        self._progress: Any = RichProgress(*columns, console=Console(stderr=True))
-        self._task: Any = self._progress.add_task("", total=steps, numbers="", curve="", pace="")
+        self._console = Console(stderr=True)
+        self._live: Any = Live(console=self._console)
 
     def __enter__(self) -> Bar:
-        self._progress.start()
+        self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._live.stop()
 
     def show(self, report: Report) -> None:
+        from rich.text import Text
+
         self._losses.append(report.loss)
         self._pace.add(report)
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            numbers=describe(report),
-            curve=sparkline(self._losses),
-            pace=self._pace.text(self._steps),
-        )
+        parts = line_parts(report, self._steps, self._losses, self._pace, self._console.width)
+        self._live.update(Text(GAP).join(Text(text, STYLES.get(kind, "")) for kind, text in parts))
+
+
+def line_parts(
+    report: Report, steps: int, losses: Sequence[float], pace: Pace, width: int
+) -> list[tuple[str, str]]:
+    """What fits into `width` columns, by kind; step, loss, evaluation and time left always stay."""
+    main = "loss" if "loss" in report.outputs else next(iter(report.outputs), "loss")
+    others = {name: value for name, value in report.outputs.items() if name != main}
+    evaluated = {f"eval {name}": value for name, value in report.eval.items()}
+    parts = {
+        "step": f"{report.step}/{steps}{GAP}{main} {report.loss:.4g}",
+        "eval": _numbers(evaluated),
+        "eta": pace.eta(steps),
+    }
+    optional = {
+        "numbers": _numbers(others),
+        "pace": pace.speed(),
+        "curve": sparkline(losses),
+        "bar": _bar(report.step / steps),
+    }
+    for kind in OPTIONAL:
+        wider = {**parts, kind: optional[kind]}
+        if len(GAP.join(filter(None, wider.values()))) <= width:
+            parts = wider
+    return [(kind, parts[kind]) for kind in SHOWN if parts.get(kind)]
+
+
+def _bar(share: float) -> str:
+    done = round(BAR_WIDTH * min(1.0, share))
+    return "━" * done + "╌" * (BAR_WIDTH - done)
 
 
 class Pace:
@@ -134,16 +159,25 @@ class Pace:
 
     def text(self, last_step: int) -> str:
         """`2.31 ms/step  eta 00:17`"""
+        return f"{self.speed()}{GAP}{self.eta(last_step)}"
+
+    def speed(self) -> str:
+        assert self._last is not None
+        return f"{self._last.ms:.2f} ms/step"
+
+    def eta(self, last_step: int) -> str:
         assert self._last is not None
         mean = self._ms / self._steps if self._steps else self._last.ms
-        eta = clock((last_step - self._last.step) * mean / 1000)
-        return f"{self._last.ms:.2f} ms/step  eta {eta}"
+        return f"eta {clock((last_step - self._last.step) * mean / 1000)}"
 
 
 def describe(report: Report) -> str:
     """`loss 0.1234  acc 0.98  eval loss 0.2`."""
-    numbers = {**report.outputs, **{f"eval {k}": v for k, v in report.eval.items()}}
-    return "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
+    return _numbers({**report.outputs, **{f"eval {k}": v for k, v in report.eval.items()}})
+
+
+def _numbers(numbers: Mapping[str, float]) -> str:
+    return GAP.join(f"{name} {value:.4g}" for name, value in numbers.items())
 
 
 def sparkline(values: Sequence[float], width: int = SPARK_WIDTH) -> str:

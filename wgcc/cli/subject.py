@@ -106,7 +106,7 @@ class ModelFile(Subject):
         from wgcc.syntax.tree_text import tree_text
 
         diagnostics = Diagnostics()
-        tree = parse(Source(self._path.name, read_text(self._path)), diagnostics)
+        tree = parse(Source(self._path.name, read_text(self._path), str(self._path)), diagnostics)
         if diagnostics.errors:
             raise WgError("the file does not parse", diagnostics)
         return tree_text(tree)

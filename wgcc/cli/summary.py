@@ -13,6 +13,7 @@ from wgcc.cli.printing import dispatches, plural, size, table, thousands
 from wgcc.compiler import Compiled
 
 MAX_STORAGE_BUFFERS = 8
+MOST_LINES = 8
 
 
 def facts(
@@ -52,27 +53,45 @@ def facts(
 TOO_LARGE = "no twin.wasm: WebAssembly has 4 GiB of memory, so this model runs on GPUs only"
 
 
-def summary(found: Mapping[str, Any]) -> str:
-    """The lines that `wgcc build` ends with."""
-    files = _by_folder(found["files"])
-    listing = table([(f"  {name}", size(count)) for name, count in files.items()], right=(1,))
+def summary(found: Mapping[str, Any], verbose: bool = False) -> str:
+    """The lines that `wgcc build` ends with: at most eight, more only with `verbose`."""
+    count, total = len(found["files"]), size(sum(found["files"].values()))
     frozen = found["parameters"] - found["trainable"]
     parameters = plural(found["parameters"], "parameter") + (
         f" ({thousands(frozen)} of them frozen)" if frozen else ""
     )
-    memory = found["memory"]
-    lines = [
-        f"{found['folder']}: {found['model']}",
-        listing,
-        f"{parameters}; {size(with_guard(memory))} of GPU memory ({_parts(memory)})",
+    memory, kept = found["memory"], _kept(found["folder"], found["kept"])
+    notes = [
         *_rematerialised(found["segments"]),
         *([TOO_LARGE] if found["tooLargeForTwin"] else []),
-        *_dispatches(found["entries"]),
-        f"storage buffers per kernel: {found['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
+    ]
+    entries = _dispatches(found["entries"])
+    most = len(entries) if verbose else max(1, MOST_LINES - 3 - len(notes) - len(kept))
+    lines = [
+        *(_details(found) if verbose else []),
+        f"{parameters}; {size(with_guard(memory))} of GPU memory ({_parts(memory)})",
+        *notes,
+        *_first(entries, most),
+        f"{found['folder']}: {found['model']}, {plural(count, 'file')}, {total}, "
         f"built in {found['seconds']:.2f} s",
-        *_kept(found["folder"], found["kept"]),
+        f"{' ' * 2}try it: open {Path(found['folder']) / 'index.html'} in a browser",
+        *kept,
     ]
     return "\n".join(lines)
+
+
+def _details(found: Mapping[str, Any]) -> list[str]:
+    files = _by_folder(found["files"])
+    return [
+        table([(f"  {name}", size(count)) for name, count in files.items()], right=(1,)),
+        f"storage buffers per kernel: {found['storageBuffers']} (limit {MAX_STORAGE_BUFFERS})",
+    ]
+
+
+def _first(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"and {len(lines) - most + 1} more entries (-v lists them)"]
 
 
 def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:

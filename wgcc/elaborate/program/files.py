@@ -45,18 +45,18 @@ class Loader:
         self._files: dict[Path, LoadedFile] = {}
         self._loading: list[Path] = []
         self._prelude: LoadedFile | None = None
-        self._root = Path()
+        self._root = self._shown_folder = Path()
         self._length = 0
         self._read = 0
 
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
         path = Path(root.name) if isinstance(root, Source) else root
-        self._root = _resolved(path.parent)
+        self._root, self._shown_folder = _resolved(path.parent), path.parent
         library = data_dir("grammar") / "std" / PRELUDE
         if _resolved(path) != _resolved(library):
             self._prelude = self._load_library(library)
-        source = root if isinstance(root, Source) else Source(path.name, read_text(path))
+        source = root if isinstance(root, Source) else Source(path.name, read_text(path), str(path))
         self._counted(path, source.text)
         self._load_used(source.text)
         self.context.report.root = source
@@ -206,7 +206,8 @@ class Loader:
             raise Stop(report.error("WG0702", text, at))
         name = path.relative_to(self._root).as_posix()
         try:
-            source = Source(name, self._counted(path, read_text(path)))
+            text = self._counted(path, read_text(path))
+            source = Source(name, text, str(self._shown_folder / name))
             self._load_used(source.text)
         except Unreadable as error:
             found = report.error("WG0701", f"cannot read `{name}`", at, error.reason)
