@@ -166,9 +166,8 @@ def need_environment(kind: str) -> None:
     what = ".[dev]" if kind == "dev" else "."
     quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
     pip = [str(BIN / "python"), "-m", "pip", "install", *quiet]
-    run_hidden([*pip, "--editable", what])
-    # wgcc depends on it and has just installed a copy; from here on this checkout's files count.
-    run_hidden([*pip, "--no-deps", "--editable", "runtime_py"])
+    # Both at once: wgcc depends on its runtime, which is the one of this checkout.
+    run_hidden([*pip, "--editable", "runtime_py", "--editable", what])
     stamp.write_text(wanted[kind])
 
 
