@@ -16,7 +16,8 @@ from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS
 PAGE = ROOT / "examples" / "README.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 FILE = re.compile(r"<!-- file (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
-COMMANDS = re.compile(r"```sh\n(.*?)```", re.DOTALL)
+# The commands of a lesson, and what they print: a line with … stands for any text there.
+COMMANDS = re.compile(r"```sh\n(.*?)```(?:\n\nIt prints[^\n]*:\n\n```text\n(.*?)```)?", re.DOTALL)
 # Enough to see that the loss falls; a reader waits for more.
 STEPS = {"gpt": 3}
 
@@ -27,8 +28,11 @@ def test_lessons_work_as_written(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(content, encoding="utf-8")
     lessons = COMMANDS.findall(TEXT)
-    outputs = [run(commands, tmp_path) for commands in lessons]
+    outputs = [run(commands, tmp_path) for commands, _ in lessons]
     assert len(lessons) == 7
+    for output, (_, shown) in zip(outputs, lessons, strict=True):
+        assert shown, "a lesson says what its commands print"
+        check_shown(output, shown)
     slope, offset = (
         float(re.search(rf"{name} .*\n(\S+)", outputs[0])[1])  # type: ignore[index]
         for name in ("slope", "offset")
@@ -40,6 +44,14 @@ def test_lessons_work_as_written(tmp_path: Path) -> None:
     assert re.findall(r"(setosa|versicolor|virginica)$", outputs[6], re.MULTILINE) == [
         "setosa", "versicolor", "virginica",
     ]  # fmt: skip
+
+
+def check_shown(output: str, shown: str) -> None:
+    """The lines stand in the output in this order, perhaps with others in between."""
+    lines = iter(output.splitlines())
+    for line in shown.splitlines():
+        pattern = re.compile(".*".join(map(re.escape, line.split("…"))))
+        assert any(pattern.fullmatch(printed.rstrip()) for printed in lines), f"{line}\n{output}"
 
 
 def run(commands: str, folder: Path) -> str:
