@@ -216,6 +216,8 @@ def test_insisting_ends_the_steps_of_the_twin(bundle: Path) -> None:
             calls.append(export)
             run(export, alone)
             ctrl_c()
+            while interrupts._signals.waiting.count(signal.SIGINT) < len(calls):
+                time.sleep(0.001)
 
         model._machine._team.run = pressing  # type: ignore[attr-defined]
         with pytest.raises(KeyboardInterrupt):

@@ -161,7 +161,7 @@ def damaged(folder: Path, name: str) -> Path:
 DAMAGES = {
     "missing": r"bundle: `file:.*twin\.wasm` cannot be read .*: copy it beside the scripts",
     "cut": r"bundle: `twin\.wasm` was changed after the bundle was built: build it again",
-    "other": r"bundle: `twin\.wasm` is not the WebAssembly module that the plan describes",
+    "other": r"bundle: `twin\.wasm` is not a module that wgcc writes",
 }
 
 

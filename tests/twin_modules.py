@@ -25,7 +25,28 @@ def assemble(body: str) -> tuple[bytes, int]:
     flag = code.index(_IMPORT) + len(_IMPORT)
     assert code[flag] == 3
     code[flag] = 1
-    return bytes(code), flag
+    return without_names(bytes(code)), flag
+
+
+def without_names(code: bytes) -> bytes:
+    """The module without its last section, if that has names for debuggers: twins have none."""
+    at = 8
+    while at < len(code):
+        start, (size, at) = at, _number(code, at + 1)
+        at += size
+        if code[start] == 0:
+            return code[:start]
+    return code
+
+
+def _number(code: bytes, at: int) -> tuple[int, int]:
+    """An unsigned LEB128 number, and the place behind it."""
+    value = shift = 0
+    while True:
+        value |= (code[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if code[at - 1] < 0x80:
+            return value, at
 
 
 def layout(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:

@@ -185,8 +185,15 @@ class Writer {
   }
 
   /** @param {number} id */
-  #call(id) {
-    return this.session.call(this.entryName, { ...this.fixed, [this.ports.taken]: [id] });
+  async #call(id) {
+    const { machine } = this.session;
+    machine.signal = this.options.signal;
+    try {
+      const inputs = { ...this.fixed, [this.ports.taken]: [id] };
+      return await this.session.call(this.entryName, inputs);
+    } finally {
+      machine.signal = undefined;
+    }
   }
 
   /** @param {Record<string, any>} outputs @param {number} step */

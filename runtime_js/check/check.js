@@ -16,3 +16,4 @@ export {
   refuseValue,
 } from './callers.js';
 export { sha256 } from './sha256.js';
+export { checkTwinForm } from './twin_form.js';

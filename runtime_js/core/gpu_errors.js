@@ -21,17 +21,17 @@ export class Waiter {
   }
 
   /**
-   * @template T @param {Promise<T>} promise @param {boolean} [mayHang] whether it may never be settled
+   * @template T @param {Promise<T>} promise which may never be settled
    * @returns {Promise<T>}
    */
-  async wait(promise, mayHang = true) {
+  async wait(promise) {
     let timer;
     try {
       return await new Promise((resolve, reject) => {
         // No race with `device.lost`: that promise lives on and would keep all others alive.
         this.#giveUp = reject;
         const refuse = () => reject(new WgccError('time-out', 'the GPU hangs'));
-        if (mayHang) timer = setTimeout(refuse, WAIT_MS);
+        timer = setTimeout(refuse, WAIT_MS);
         if (this.failure) reject(this.failure);
         promise.then(resolve, reject);
       });

@@ -18,6 +18,7 @@ import { StartValues } from './values.js';
  * @property {string} [constants] a safetensors file in base 64
  * @property {any} [preparation] of the data it was built with
  * @property {{bundle: string, kernels: string, weights?: string}} [seal]
+ * @property {boolean} [isSealed] set by `open`: whether plan and constants match the seal
  * @typedef {(done: number, total: number) => void} OnBytes
  * @typedef {{stage: string, done: number, total: number}} LoadProgress
  * @typedef {object} LoadOptions see index.d.ts of a bundle
@@ -73,7 +74,7 @@ export async function open(given, options = {}) {
   const values = await StartValues.load(bundle, isSealed, { ...options, onBytes });
   onBytes(read.total, read.total);
   signal?.throwIfAborted();
-  const session = new Session(bundle, options, values);
+  const session = new Session({ ...bundle, isSealed }, options, values);
   try {
     await session.connect(options.device);
     await session.machine.compile(entries);
@@ -82,7 +83,9 @@ export async function open(given, options = {}) {
     values.onBytes = (done, total) => options.onProgress?.({ stage: 'values', done, total });
     await model.reset();
     values.onBytes = undefined;
+    session.machine.signal = signal;
     if (options.verify) await (await loadInspect()).verify(model);
+    session.machine.signal = undefined;
     return model;
   } catch (error) {
     session.dispose();

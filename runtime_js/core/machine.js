@@ -39,6 +39,8 @@ export class Machine {
   commands = {};
   /** @type {Record<string, Command[]>} */
   guardCommands = {};
+  /** Of the job that runs; only a twin can end its calls. @type {AbortSignal | undefined} */
+  signal;
   /** Whether weights were written, so that their f16 copies are to be made before other work. */
   isStale = true;
   /** What makes these copies. @type {Command[]} */

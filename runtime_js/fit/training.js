@@ -80,7 +80,9 @@ export class Training {
       for (;;) {
         const batches = await this.#nextBatches;
         if (!batches.length) break;
-        this.options.signal?.throwIfAborted();
+        const { signal } = this.options;
+        signal?.throwIfAborted();
+        this.session.machine.signal = signal;
         const report = await this.#submitSafely(batches);
         if (report) yield report;
       }
@@ -88,7 +90,10 @@ export class Training {
       await this.#source?.close();
     } finally {
       this.#isOver = true;
-      if (this.session.training === this) this.session.training = undefined;
+      if (this.session.training === this) {
+        this.session.training = undefined;
+        this.session.machine.signal = undefined;
+      }
       this.#leaveSource();
     }
   }

@@ -56,8 +56,6 @@ export class Threads {
   #control;
   /** Whether it runs where the page does, because workers are forbidden. */
   isInline = false;
-  /** Whether the end of each is noticed at once. */
-  isWatched = false;
   count = 1;
 
   /** @param {(text: string) => void} onLost is called once they can no longer be used */
@@ -96,8 +94,6 @@ export class Threads {
     });
     const started = await Promise.all(starting);
     this.#isStarted = true;
-    // In Node, that is an event.
-    this.isWatched = !globalThis.Worker || started.every(({ isHeld }) => isHeld);
     for (const { lock, isHeld } of started) if (lock && isHeld) this.#watch(lock);
   }
 

@@ -2,17 +2,17 @@
 // memory where threads need that.
 
 import { fail } from '../core/errors.js';
-import { loadFiles } from '../core/parts.js';
+import { loadCheck, loadFiles } from '../core/parts.js';
 import { sha256Hex } from '../core/seal.js';
 
 /** @import { Bundle, LoadOptions } from '../core/loader.js' */
 /** @import { Twin } from '../core/plan.js' */
 
+/** How a WebAssembly module starts. */
+const MAGIC = '0,97,115,109,1,0,0,0';
 /** The limits of a memory in WebAssembly's binary format: least and most; the same, shared. */
 const LIMITS = 0x01;
 const SHARED_LIMITS = 0x03;
-/** How a WebAssembly module starts. */
-const MAGIC = '0,97,115,109,1,0,0,0';
 const MOST_BYTES = 2 ** 24;
 
 /**
@@ -27,11 +27,9 @@ export async function compileTwin(bundle, { signal }, isShared) {
   if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
     fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
   if (`${code.subarray(0, 8)}` !== MAGIC || code[twin.memory_flag] !== LIMITS)
-    fail(
-      'bundle',
-      twin.file,
-      'is not the WebAssembly module that the plan describes: build it again',
-    );
+    fail('bundle', twin.file, 'is not a module that wgcc writes: build it again');
+  // The plan of a sealed bundle has the digest of the compiler's own module.
+  if (!bundle.isSealed) (await loadCheck()).checkTwinForm(code, bundle.plan);
   // In a copy, because the bytes belong to the bundle.
   const bytes = code.slice();
   if (isShared) bytes[twin.memory_flag] = SHARED_LIMITS;

@@ -30,6 +30,8 @@ const FIRST_COPY = 3;
 const COPIED_BYTES = 4096;
 /** Each kernel is called until this much time has passed, because browsers' clocks are coarse. */
 const MEASURED_MS = 2;
+/** So long a call may go on after its signal was aborted. */
+const GRACE_MS = 5000;
 
 /**
  * The bundle on its twin.
@@ -75,6 +77,8 @@ class TwinMachine {
   commands = {};
   /** @type {Record<string, string[]>} */
   guardCommands = {};
+  /** Of the job that runs. @type {AbortSignal | undefined} */
+  signal;
   /** Resolves when the threads are gone. @type {Promise<{reason: string, message: string}>} */
   lost;
   #threads;
@@ -126,8 +130,34 @@ class TwinMachine {
     this.#tellLoss({ reason: 'destroyed', message: 'the model was disposed' });
   }
 
+  /**
+   * The answer of the threads. A call that goes on for long after its signal was aborted is left,
+   * and its threads end; in the page's own thread nothing can end it.
+   * @param {Promise<any>} asked
+   */
+  async #answer(asked) {
+    const { signal } = this;
+    let timer;
+    const abort = () => {
+      timer = setTimeout(() => this.#lose('a call was not waited for any longer'), GRACE_MS);
+    };
+    signal?.addEventListener('abort', abort);
+    try {
+      return await this.waiter.wait(asked);
+    } catch (/** @type {any} */ error) {
+      // The threads would go on for ever.
+      if (error.code === 'time-out') this.#lose('a call did not end');
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
   /** @param {string} text */
   #lose(text) {
+    this.#threads.end();
     const message = `the WebAssembly twin failed: ${text}`;
     if (this.waiter.failure === undefined)
       this.waiter.stop(new WgccError('device-lost', `${message}: call recover() to continue`));
@@ -207,7 +237,7 @@ class TwinMachine {
     this.#staged = new Uint8Array();
     const run = { operations: JSON.stringify(encoder.operations), staging, size };
     const asked = this.#threads.ask({ run }, staging.byteLength > COPIED_BYTES ? [staging] : []);
-    const answer = await this.waiter.wait(asked, !this.#threads.isWatched);
+    const answer = await this.#answer(asked);
     // A message that copied the data has left them here.
     const used = answer.staging ?? staging;
     if (used.byteLength) this.#spare = used;

@@ -15,8 +15,6 @@ from wgcc_runtime.wgsl_code import code_digest
 
 MAX_KERNEL_BYTES = 1 << 20
 MAX_TWIN_BYTES = 16 << 20
-# How a WebAssembly module starts, and the flag of a memory that has a limit and is not shared.
-WASM, UNSHARED = b"\0asm\1\0\0\0", b"\1"
 
 # RuntimeError stands for an encrypted member, NotImplementedError for an unknown compression.
 _ZIP_ERRORS = (
@@ -58,9 +56,6 @@ def read_twin(read: Read, twin: Twin) -> bytes:
     """The WebAssembly module, refused when it is not what the plan was written with."""
     data = _read(read, twin.file, MAX_TWIN_BYTES)
     _check_digest(twin.file, hashlib.sha256(data).hexdigest(), twin.sha256)
-    if data[: len(WASM)] != WASM or data[twin.memory_flag :][:1] != UNSHARED:
-        text = f"{twin.file} is not the WebAssembly module that plan.json describes"
-        raise WgccError("bundle", f"{text}: build the model again", twin.file)
     return data
 
 

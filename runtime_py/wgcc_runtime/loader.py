@@ -18,6 +18,7 @@ from wgcc_runtime.model import Model
 from wgcc_runtime.plan import MAX_PLAN_BYTES, Plan, read_plan
 from wgcc_runtime.thread_count import choose_threads
 from wgcc_runtime.threefry import checked_seed
+from wgcc_runtime.twin_form import check_twin_form
 from wgcc_runtime.values import OnBytes, StartValues
 from wgcc_runtime.wasm_machine import MOST_BYTES, WasmMachine
 from wgcc_runtime.wgsl_guard import guard_wgsl
@@ -102,6 +103,7 @@ def _gpu_machine(
 def _twin_machine(read: Read, plan: Plan, max_bytes: int, threads: int | None) -> WasmMachine:
     assert plan.twin is not None
     code = read_twin(read, plan.twin)
+    check_twin_form(code, plan)
     chosen = choose_threads(threads, plan, plan.twin)
     total = plan.twin.memory_bytes(chosen.count)
     _check_bytes(total, max_bytes, "")

@@ -143,13 +143,6 @@ class Instance:
         memory: Any = (ctypes.c_uint8 * self._bytes).from_address(address)
         return np.frombuffer(memory, np.uint8)
 
-    def check_export(self, name: str) -> None:
-        """Checks that the module has such a function, of two i32 and without results."""
-        found = wasmtime()
-        kind = found.Func._from_raw(self._function(name)).type(self._store)
-        if list(map(str, kind.params)) != ["i32", "i32"] or kind.results:
-            raise WgccError("bundle", f"twin.wasm: `{name}` is of another type", "twin.wasm")
-
     def call(self, name: str, alone: bool = False) -> None:
         """Runs an export, as one of the threads or as the only one; raises wasmtime's errors."""
         ffi, trap = self._ffi, ctypes.POINTER(self._ffi.wasm_trap_t)()

@@ -1,13 +1,13 @@
 """A bundle as WebAssembly: its buffers are ranges of one linear memory, its entries are exports.
 
-Submitted work runs at once, in the caller's thread and those of its team. Its errors are kept until
-results are read, as on a GPU.
+Submitted work runs at once, in the threads of its team, while the caller waits. Its errors are kept
+until results are read, as on a GPU.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,8 +18,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array, as_bytes
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.interrupts import has_insisted
-from wgcc_runtime.machine import GRADIENTS, UPDATE
-from wgcc_runtime.plan import PAGE, Entry, Plan, Tensor, Twin
+from wgcc_runtime.plan import PAGE, Plan, Tensor, Twin
 from wgcc_runtime.thread_count import Threads
 from wgcc_runtime.wasm_engine import SHARED, wasm_errors
 from wgcc_runtime.wasm_threads import Team
@@ -56,12 +55,6 @@ class WasmMachine:
         with wasm_errors(f"{size:,} bytes of linear memory"):
             module = _shared(code, plan.twin, threads.count)
             self._team = Team(module, size // PAGE, threads.count)
-            for name, entry in plan.entries.items():
-                self._team.check_export(name)
-                if entry.guard:
-                    self._team.check_export(f"{name}/guard")
-                for half in _halves(entry):
-                    self._team.check_export(f"{name}/{half}")
         self.compile_ms = 1000 * (time.perf_counter() - started)
         self.buffers = _buffers(plan, plan.twin, self._team.data)
         self._failure: WgccError | None = None
@@ -103,8 +96,7 @@ class WasmMachine:
     def submit(self, encoder: WasmEncoder) -> None:
         self.check_usable()
         try:
-            for step in encoder.steps:
-                step()
+            self._perform(partial(_take, encoder.steps))
         except WgccError as error:
             self._failure = _again(error)
 
@@ -123,12 +115,15 @@ class WasmMachine:
     def dispatch_times(self, entry: str, repeat: int) -> tuple[str, list[float]]:
         from wgcc_runtime.timing import median_ms
 
-        own = self.on_new_device()
+        own, times = self.on_new_device(), list[float]()
+
+        def measure() -> None:
+            for number in range(len(self.plan.entries[entry].dispatches)):
+                call = partial(own._call, entry, f"{entry}/{number}")
+                times.append(median_ms(call, repeat))
+
         try:
-            times = [
-                median_ms(partial(own._call, entry, f"{entry}/{number}"), repeat)
-                for number in range(len(self.plan.entries[entry].dispatches))
-            ]
+            own._perform(measure)
         finally:
             own.close()
         return METHOD, times
@@ -163,8 +158,14 @@ class WasmMachine:
         self.buffers = []
         self._team.close()
 
+    def _perform(self, job: Callable[[], None]) -> None:
+        with wasm_errors("running the twin"):
+            self._team.perform(job)
+
     def _call(self, entry: str, export: str) -> None:
-        if has_insisted():
+        """In the thread that performs a job."""
+        # The caller may have given up while another call ran.
+        if has_insisted() or self._team.is_broken:
             text = f"Ctrl-C was pressed so often that `{export}` was not run any more"
             raise WgccError("interrupted", text)
         with wasm_errors(f"running `{export}`"):
@@ -208,6 +209,11 @@ class WasmResults:
         """The memory is freed with the last reference."""
 
 
+def _take(steps: Iterable[Callable[[], Any]]) -> None:
+    for step in steps:
+        step()
+
+
 def _again(error: WgccError) -> WgccError:
     """The error without its frames, which would keep the machine and its memory alive."""
     return WgccError(error.code, error.message, error.field)
@@ -226,10 +232,6 @@ def _buffers(plan: Plan, twin: Twin, data: Array) -> list[Array]:
     after = dict(pairwise(starts))
     places = [twin.buffers[buffer.name] for buffer in plan.buffers]
     return [data[start : after[start]] for start in places]
-
-
-def _halves(entry: Entry) -> tuple[str, ...]:
-    return (GRADIENTS, UPDATE) if entry.exchange and not entry.exchange.why else ()
 
 
 def _zeros(size: int) -> Array:

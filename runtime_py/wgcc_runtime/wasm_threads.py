@@ -1,7 +1,9 @@
-"""Threads that run the twin together: the caller is number 0, the others wait for work.
+"""Threads that run the twin together: number 0, which does what is submitted, and those it wakes.
 
-A call that may take long runs in another thread than the caller's, which would not see signals:
-the first call of each export, and all calls of those that are not quick.
+None of them is the caller's, which sees signals and the time meanwhile: a module that somebody else
+wrote may never return from a call, or keep the engine busy while it is compiled. Handing work over
+takes about 25 µs for a submit; wasmtime's own interruption (epochs) would make all loops slower,
+by 27 to 57 % of the CPU time of a step.
 
 Within a call they synchronise at barriers. If one of them fails, the others would wait for it for
 ever, so it releases them by changing the barriers; the contents of the memory are then unusable.
@@ -34,11 +36,8 @@ RELEASE = """
 """
 # The pause between two attempts to release the threads.
 PAUSE_SECONDS = 0.001
-# A call that takes less need not see signals; handing it to another thread takes 0.05 ms.
-QUICK_SECONDS = 0.05
 
-
-Job = Callable[[Instance], None]
+Job = Callable[[], None]
 
 
 class Team:
@@ -48,75 +47,82 @@ class Team:
     """
 
     def __init__(self, code: bytes, pages: int, threads: int) -> None:
-        self._pages = pages
+        self._pages, self._threads = pages, threads
         self._memory = shared_memory(pages) if threads > 1 else None
-        module = compiled(code)
-        self._instances = [
-            Instance(module, pages, number, threads, self._memory) for number in range(threads)
-        ]
-        self.data = self._instances[0].data()
+        self._instances: list[Instance] = []
         self.is_broken = False
         self._front: _Member | None = None
         self._members: list[_Member] = []
-        self._quick: set[str] = set()
         self._lock = threading.Lock()
         self._at_work = 0
+        # What ended the job, and what its threads raised.
+        self._error: BaseException | None = None
         self._failures: list[BaseException] = []
+        self._doing, self._since = "loading twin.wasm", 0.0
+        self.perform(partial(self._open, code))
+        self.data = self._instances[0].data()
 
-    def check_export(self, name: str) -> None:
-        self._instances[0].check_export(name)
+    def perform(self, job: Job) -> None:
+        """Does it in thread 0, while the caller sees signals; raises what it raises.
+
+        The job may call `run`. It is left alone if the user insists, or if a call takes too long.
+        """
+        self._error, self._failures, self._since = None, [], time.monotonic()
+        self._front = self._front or self._start()
+        self._front.begin(partial(self._keep_error, job))
+        while not self._front.has_ended(LOOK_SECONDS):
+            seconds, insists = time.monotonic() - self._since, has_insisted()
+            # A job whose calls are short ends by itself when the user insists.
+            if insists and self._front.has_ended(LOOK_SECONDS):
+                break
+            if insists or seconds > WAIT_SECONDS:
+                self.is_broken = True
+                raise _left(self._doing, seconds)
+        error, self._error = self._error, None
+        if error:
+            raise error
 
     def run(self, name: str, alone: bool = False) -> None:
-        """Runs an export in all threads; returns when all are done, or raises an error.
-
-        `alone`: in the caller's thread only.
-        """
-        self._failures = []
+        """Runs an export in all threads, as a part of a job; `alone`: in thread 0 only."""
+        self._doing, self._since = f"`{name}`", time.monotonic()
         self._instances[0].keep_traps()
-        job = partial(self._run, name, alone or len(self._instances) == 1)
-        if name in self._quick:
-            job(self._instances[0])
+        if alone or self._threads == 1:
+            self._instances[0].call(name, alone=True)
         else:
-            self._run_in_front(name, job)
-        if self._failures:
-            raise self._failures[0]
+            self._run_together(name)
 
     def close(self) -> None:
         _end([*self._members, *([self._front] if self._front else [])])
         self._front, self._members, self._instances = None, [], []
 
-    def _run_in_front(self, name: str, job: Job) -> None:
-        """In a thread of its own, while this one sees signals."""
-        self._front = self._front or self._start(self._instances[0])
-        started = time.monotonic()
-        self._front.begin(job)
-        while not self._front.has_ended(LOOK_SECONDS):
-            seconds = time.monotonic() - started
-            if has_insisted() or seconds > WAIT_SECONDS:
-                self.is_broken = True
-                raise _left(name, seconds)
-        if time.monotonic() - started < QUICK_SECONDS:
-            self._quick.add(name)
+    def _open(self, code: bytes) -> None:
+        module = compiled(code)
+        for number in range(self._threads):
+            self._instances.append(
+                Instance(module, self._pages, number, self._threads, self._memory)
+            )
 
-    def _run(self, name: str, alone: bool, first: Instance) -> None:
-        if alone:
-            try:
-                first.call(name, alone=True)
-            except BaseException as error:
-                self._failures.append(error)
-            return
+    def _keep_error(self, job: Job) -> None:
+        try:
+            job()
+        except BaseException as error:
+            self._error = error
+
+    def _run_together(self, name: str) -> None:
         if not self._members:
-            self._members = [self._start(instance) for instance in self._instances[1:]]
-        self._at_work = len(self._instances)
-        for member in self._members:
-            member.begin(partial(self._take_part, name))
-        self._take_part(name, first)
+            self._members = [self._start() for _ in self._instances[1:]]
+        self._at_work = self._threads
+        for member, instance in zip(self._members, self._instances[1:], strict=True):
+            member.begin(partial(self._take_part, name, instance))
+        self._take_part(name, self._instances[0])
         for member in self._members:
             member.wait()
+        if self._failures:
+            raise self._failures[0]
 
-    def _start(self, instance: Instance) -> _Member:
-        """Not before the first call: a caller that only reads parameters needs no threads."""
-        member = _Member(instance)
+    def _start(self) -> _Member:
+        """Others than thread 0 not before the first call: whoever reads parameters needs none."""
+        member = _Member()
         # At the end of the program it may be at work, and ends with it.
         weakref.finalize(self, _end, (member,)).atexit = False
         return member
@@ -144,8 +150,7 @@ class Team:
 class _Member:
     """A thread that runs one job after the other. While it waits, it keeps no team alive."""
 
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+    def __init__(self) -> None:
         self._job: Job | None = None
         self._has_ended = False
         # Locks as signals, because they wake a thread fastest.
@@ -177,16 +182,16 @@ class _Member:
             job, self._job = self._job, None
             if job is None:
                 return
-            job(self._instance)
+            job()
             del job
             self._ended.release()
 
 
-def _left(name: str, seconds: float) -> WgccError:
+def _left(doing: str, seconds: float) -> WgccError:
     if has_insisted():
-        text = f"Ctrl-C was pressed so often that `{name}` was not waited for"
+        text = f"Ctrl-C was pressed so often that {doing} was not waited for"
         return WgccError("interrupted", text)
-    return WgccError("time-out", f"the twin did not finish `{name}` within {seconds:.0f} s")
+    return WgccError("time-out", f"the twin did not finish {doing} within {seconds:.0f} s")
 
 
 def _end(members: Sequence[_Member]) -> None:

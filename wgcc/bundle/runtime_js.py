@@ -59,10 +59,10 @@ def readable_files() -> dict[str, str]:
     """The same files with comments, types and blanks."""
     # Only here, because it takes time to import.
     from wgcc_runtime.schema import SCHEMA_FILE
+    from wgcc_runtime.twin_form import FORM_FILE
 
-    return join_modules(
-        runtime_modules(), FILES, {SCHEMA_FILE.name: SCHEMA_FILE.read_text(encoding="utf-8")}
-    )
+    data = {file.name: file.read_text(encoding="utf-8") for file in (SCHEMA_FILE, FORM_FILE)}
+    return join_modules(runtime_modules(), FILES, data)
 
 
 def runtime_modules() -> dict[str, str]:
