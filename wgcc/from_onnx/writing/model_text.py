@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wgcc.from_onnx.literals import finite
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Constant, Member, Traced, Value
 from wgcc.from_onnx.writing.blocks import all_members, make_blocks
@@ -113,7 +112,7 @@ def _constant_outputs(traced: Traced) -> dict[str, Member]:
     for key, value in traced.outputs.items():
         if isinstance(value, Constant):
             kind = f"frozen param {{name}}: {held_type(value.dtype, value.shape)} ~ external"
-            found[key] = Member(kind, {"": finite(value.array)}, key)
+            found[key] = Member(kind, {"": value.array}, key)
     return found
 
 
