@@ -20,7 +20,7 @@ Axes = tuple[int, ...]
 
 
 def row_max(x: Term, axes: Axes) -> Term:
-    return x.apply("max", axes=axes)
+    return x.apply("peak", axes=axes)
 
 
 def shifted(x: Term, axes: Axes) -> Term:
@@ -68,7 +68,10 @@ def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequ
 
 def expand_logsumexp(b: Builder, node: Node) -> Sequence[Value]:
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
-    return [(exp_sum(x, axes).apply("log") + row_max(x, axes)).value]
+    # Of a row with infinity, x minus its maximum is not a number.
+    top = row_max(x, axes)
+    total = exp_sum(x, axes).apply("log") + top
+    return [top.apply("is_finite").choose(total, top).value]
 
 
 def grad_logsumexp(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -107,6 +110,7 @@ def log_softmax_array(x: Array, axis: int) -> Array:
 
 def logsumexp_array(x: Array, axes: Axes) -> Array:
     top = x.max(axes, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.exp(x - top).sum(axes, keepdims=True)) + top
     return np.reshape(total, without_axes(x.shape, axes))
 

@@ -12,7 +12,7 @@ from functools import partial, reduce
 from math import prod
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.loops import map_bodies
 from wgcc.ir.program import Program
 from wgcc.ops.formula import Term
@@ -168,14 +168,16 @@ def _short_concat(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def _first_extreme(reduction: str, b: Builder, node: Node) -> Sequence[Value]:
-    """The first position whose element equals the extreme one."""
+    """The first position whose element equals the extreme one, which is NaN where there is one."""
     x, axis = Term(b, node.inputs[0]), int(node.attrs["axis"])
     size = x.shape[axis]
     extreme = x.apply(reduction, axes=(axis,)).spread((axis,), x.shape)
     shape = tuple(size if k == axis else 1 for k in range(len(x.shape)))
     positions = Term(b, b.apply("iota", n=size, dtype="i32")).reshape(shape).broadcast(x.shape)
-    found = x.equals(extreme).choose(positions, size - 1)
-    return [found.apply("min", axes=(axis,)).value]
+    is_extreme = x.equals(extreme)
+    if x.dtype in FLOATS:
+        is_extreme = is_extreme.apply("logical_or", x.apply("is_nan"))
+    return [is_extreme.choose(positions, size - 1).apply("min", axes=(axis,)).value]
 
 
 _RULES: dict[str, Rule] = {
