@@ -32,7 +32,10 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named region of a buffer: whole words, one for each element or for each four `BYTES`."""
+    """A named region of a buffer: whole words, one for each element or for each four `BYTES`.
+
+    `any_float`: an input that may hold NaN and infinity.
+    """
 
     name: str
     dtype: str
@@ -42,6 +45,7 @@ class Tensor:
     role: str
     trainable: bool
     init: Mapping[str, Any]
+    any_float: bool = False
     size: int = field(init=False, repr=False)
     bytes: int = field(init=False, repr=False)
 
@@ -311,6 +315,7 @@ def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
         role=spec["role"],
         trainable=spec.get("trainable", False),
         init=spec.get("init", {"kind": "zeros"}),
+        any_float=spec.get("any_float", False),
     )
 
 

@@ -1,6 +1,6 @@
 """sum max min prod any all over attribute `axes` (ascending; they are removed from the shape).
 
-`peak` is a faster max that may ignore NaN: for softmax, where NaN stays in what it is subtracted from.
+`peak` is a faster max that may ignore NaN: for softmax, which subtracts it from the same numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def reduction(
 
 
 def _extreme(name: str, first: str, reference: Callable[[Array, tuple[int, ...]], Any]) -> Op:
-    """max or min. Floats keep NaN and start at the infinity `first`; whole numbers at their ends."""
+    """max or min. Floats keep NaN and start at an infinity, `first`; integers at their ends."""
 
     def start(dtype: str) -> str:
         if dtype in FLOATS:

@@ -1,7 +1,7 @@
 """scan(a, b; axis, reverse): the recurrence h[t] = a[t] h[t-1] + b[t] along an axis, from zero.
 
-`reverse` runs from the end: h[t] = a[t] h[t+1] + b[t]. cumsum(x; axis) is the scan with a = 1; a long
-one is summed in blocks, because a rounding error for each of a million elements adds up to 1 %.
+`reverse` runs from the end: h[t] = a[t] h[t+1] + b[t]. cumsum(x; axis) is the scan with a = 1; a
+long one is summed in blocks, because the rounding errors of a million elements add up to 1 %.
 """
 
 from __future__ import annotations

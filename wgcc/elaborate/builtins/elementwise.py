@@ -148,7 +148,7 @@ def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at
 
 
 def _bits(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
-    """Whether elements are NaN or infinite: by their bits, because adapters may compare otherwise."""
+    """Whether elements are NaN or infinite, by their bits: adapters may compare otherwise."""
 
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))).tensor
