@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.from_onnx.any_floats import any_floats
 from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.model_file import fix_sizes, read_model
 from wgcc.from_onnx.names import word
@@ -36,6 +37,7 @@ class Wishes:
     """What a user asks of an import.
 
     `fixed`: inputs whose numbers are known. `classes`: other ones than those of the file.
+    `any_floats`: inputs that may hold NaN and infinity, beside those that need it by what they do.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +45,7 @@ class Wishes:
     keeps_batch_norm: bool = False
     fixed: Mapping[str, Array] = field(default_factory=dict)
     classes: Classes | None = None
+    any_floats: Collection[str] = ()
 
 
 def convert_file(path: Path, wishes: Wishes) -> Converted:
@@ -58,6 +61,7 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
     if problems:
         raise NotImportable(file, problems)
+    traced.any_floats |= {*wishes.any_floats, *any_floats(model.graph)}
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
     ports = {clean_name(word(port.name)) for port in model.graph.input}

@@ -28,6 +28,7 @@ from wgcc.from_onnx.writing.training import (
     selectors,
     training_text,
 )
+from wgcc.ir.dtypes import FLOATS
 
 # What the model itself declares.
 OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
@@ -63,7 +64,7 @@ def write_model(
     ]
     outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
     ports = ", ".join(
-        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}))}"
+        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}), key in traced.any_floats)}"
         for key, value in traced.inputs.items()
     )
     types = [held_type(value.dtype, sizes.of(value.shape)) for value in traced.outputs.values()]
@@ -82,7 +83,9 @@ def write_model(
         replaced = ", ".join(f'"{path}"' for path in corrected(training, found))
         text += [f"  replace {replaced} with Lora(rank = {training.rank})"] if replaced else []
         result = types[0] if len(types) == 1 else f"({', '.join(types)})"
-        text += ["", f"  fn forward({ports}) -> {result} {{", *indent(indent(statements))]
+        # Only entries say which inputs may hold NaN.
+        plain = ports.replace("?", "")
+        text += ["", f"  fn forward({plain}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
         own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
@@ -127,5 +130,6 @@ def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
     return found
 
 
-def _input_type(value: Value, names: Mapping[int, str]) -> str:
-    return held_type(value.dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])
+def _input_type(value: Value, names: Mapping[int, str], any_float: bool) -> str:
+    dtype = value.dtype + "?" * (any_float and value.dtype in FLOATS)
+    return held_type(dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])
