@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import wgcc_runtime
 from wgcc.compiler import compile_file
+from wgcc.errors import WgError
 from wgcc.from_onnx.convert import Converted, Wishes, convert_model
 from wgcc.from_onnx.problems import NotImportable
 from wgcc.from_onnx.training_options import Training
@@ -155,3 +156,8 @@ def test_tests_for_nan_get_it(tmp_path: Path) -> None:
     outputs = {"y": FLOAT, "i": TensorProto.BOOL}
     x = np.float32([[np.nan, 1, -np.inf], [np.inf, 0, 3]])
     both(model_of(nodes, {"x": (FLOAT, [2, 3])}, outputs, held), tmp_path, {"x": x})
+
+
+def test_unknown_input_of_any_floats_is_refused() -> None:
+    with pytest.raises(WgError, match="--any-float p: no input of floats .* there are: q, k, mask"):
+        convert_model(attention(), "m.onnx", Wishes(any_floats=["p"]))

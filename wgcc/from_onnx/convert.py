@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.errors import WgError
 from wgcc.from_onnx.any_floats import any_floats
 from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.model_file import fix_sizes, read_model
@@ -20,7 +21,7 @@ from wgcc.from_onnx.values import Traced
 from wgcc.from_onnx.writing.model_text import Heading, write_model
 from wgcc.from_onnx.writing.text import Written
 from wgcc.from_onnx.writing.text import clean as clean_name
-from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array
 from wgcc.paths import data_dir
 
@@ -61,6 +62,7 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
     if problems:
         raise NotImportable(file, problems)
+    _check_any_floats(traced, wishes.any_floats)
     traced.any_floats |= {*wishes.any_floats, *any_floats(model.graph)}
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
@@ -77,6 +79,16 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     )
     written = write_model(traced, heading, standard_names(), wishes.training)
     return Converted(written, traced, model)
+
+
+def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
+    floats = [name for name, value in traced.inputs.items() if value.dtype in FLOATS]
+    for name in names:
+        if name not in floats:
+            listed = ", ".join(floats) or "none"
+            raise WgError(
+                f"--any-float {name}: no input of floats is called so; there are: {listed}"
+            )
 
 
 def _size_names(model: Any) -> dict[str, dict[int, str]]:
