@@ -32,10 +32,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named region of a buffer: whole words, one for each element or for each four `BYTES`.
-
-    `any_float`: an input that may hold NaN and infinity.
-    """
+    """A named region of a buffer: whole words, one for each element or for each four `BYTES`."""
 
     name: str
     dtype: str

@@ -24,6 +24,12 @@ ONNX_ONLY = (
     "classes", "more_classes", "any_float",
 )  # fmt: skip
 COUNT = click.IntRange(1, MOST_CLASSES)
+_ANY_FLOAT = click.option(
+    "--any-float",
+    metavar="NAME",
+    multiple=True,
+    help="An input that may hold NaN and infinity; masks of attention may anyway.",
+)
 
 
 def onnx_options(command: Command) -> Command:
@@ -61,12 +67,7 @@ def onnx_options(command: Command) -> Command:
             type=click.FloatRange(0, 1e3, min_open=True),
             help=f"Learning rate of --train and --lora; {LEARNING_RATE} without it.",
         ),
-        click.option(
-            "--any-float",
-            metavar="NAME",
-            multiple=True,
-            help="An input that may hold NaN and infinity; masks of attention may anyway.",
-        ),
+        _ANY_FLOAT,
         click.option("--loss-output", metavar="NAME", help="The output that the loss is of."),
         click.option(
             "--loss",

@@ -19,10 +19,6 @@ from wgcc.ops.registry import Expand, Op, Sample
 Axes = tuple[int, ...]
 
 
-def row_max(x: Term, axes: Axes) -> Term:
-    return x.apply("peak", axes=axes)
-
-
 def shifted(x: Term, axes: Axes, by: str = "peak") -> Term:
     """x minus its maximum over `axes`: at most 0, and exact where x is near the maximum."""
     top = x.apply(by, axes=axes).apply("stop_grad")  # any number would do

@@ -83,9 +83,7 @@ def write_model(
         replaced = ", ".join(f'"{path}"' for path in corrected(training, found))
         text += [f"  replace {replaced} with Lora(rank = {training.rank})"] if replaced else []
         result = types[0] if len(types) == 1 else f"({', '.join(types)})"
-        # Only entries say which inputs may hold NaN.
-        plain = ports.replace("?", "")
-        text += ["", f"  fn forward({plain}) -> {result} {{", *indent(indent(statements))]
+        text += ["", f"  fn forward({_plain(ports)}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
         own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
@@ -95,6 +93,11 @@ def write_model(
         text += indent(_predict_text(own, given, trained, len(types)))
     weights = collect_weights(root, kind, "", model)
     return Written("\n".join([*text, "}", ""]), weights, inputs, outputs)
+
+
+def _plain(ports: str) -> str:
+    """Only entries say which inputs may hold NaN."""
+    return ports.replace("?", "")
 
 
 def _predict_text(ports: Ports, given: str, trained: Trained, count: int) -> list[str]:
