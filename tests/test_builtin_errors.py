@@ -225,6 +225,7 @@ kl_div(m, m, reduction = 1) | 1 | WG0209 | `reduction` must be one of "mean", "b
 nll(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
 nll(x, i) | nll(x, i) | WG0419 | nll: `labels` must have the shape of `log_probs` without the last axis
 triplet(m, m, v) | triplet(m, m, v) | WG0419 | `triplet` compares tensors of one shape, but these are f32[B, C] and f32[C]
+triplet(m, m, m, margin = -1.0) | -1.0 | WG0503 | `margin` must be positive, but it is -1
 hinge(i, i) | i | WG0501 | `prediction` must be floats, but this is i32[B] | convert it: `f32(i)`
 cosine_similarity(m, r) | cosine_similarity(m, r) | WG0411 | `cosine_similarity`: the shapes cannot be broadcast | to align it with the axes [B] write `r[:, new]`
 resize(m, 4) | m | WG0415 | `x` must be [N, size …, C] with 1 to 3 axes in between, but this is f32[B, C]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
+from building import build
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
 from wgcc.evaluate import Session
@@ -136,3 +137,16 @@ def test_what_cannot_be_computed_correctly_is_refused(tmp_path: Path) -> None:
         compile_file(path)
     (found,) = caught.value.diagnostics.errors
     assert found.code == "WG1001" and "software adapters end loops after 65,535" in found.message
+
+
+@pytest.mark.parametrize("size", [33, 999_983, 1_000_000])
+def test_long_cumulative_sums_keep_their_digits(size: int, tmp_path: Path, machine: Any) -> None:
+    """Blocks: summed one by one, a million tenths end 1 % off."""
+    text = f"wg 1\nmodel M {{ entry predict(x: f32[{size}]) -> (y: f32[{size}]) = cumsum(x) }}\n"
+    (tmp_path / "m.wg").write_text(text)
+    build(tmp_path / "m.wg", tmp_path / "bundle")
+    x = np.full(size, 0.1, np.float32)
+    with wgcc_runtime.load(tmp_path / "bundle", device=machine) as model:
+        got = model.predict(x=x)["y"]
+    want = np.cumsum(x.astype(np.float64))
+    assert np.max(np.abs(got - want) / want) < 1e-6

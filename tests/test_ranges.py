@@ -362,3 +362,19 @@ class RandomGraph:
 
     def spread(self, value: Value) -> Value:
         return self.b.apply("broadcast", value, shape=(4,))
+
+
+def test_an_unrolled_loop_has_one_error() -> None:
+    """Not one for each round, nor for each entry that calls the function."""
+    text = """
+    model M {
+      fn f(x: f32[4]) -> f32[4] {
+        h = x
+        for i in 0..5 { h = h + one_hot(i + 10, 4) }
+        return h
+      }
+      entry predict(x: f32[4]) -> (y: f32[4]) = f(x)
+      entry other(x: f32[4]) -> (y: f32[4]) = 2.0 * f(x)
+    }
+    """
+    assert problems(text) == ["WG0413 5 an id must be 0 to 3, but here it is 10"]

@@ -114,6 +114,19 @@ CASES = [
         (-3, 3),
         (0, 9),
     ),
+    Case("pow 2.5", "wg_pow(x, 2.5)", ("log", "pow"), lambda x: x**2.5, (1e-6, 1e6), relative=1e-6),
+    *(
+        Case(
+            f"tan near {pole}",
+            "wg_tan(x)",
+            ("turn", "tan"),
+            np.tan,
+            (pole - 1, pole + 1),
+            None,
+            1e-6,
+        )
+        for pole in (1.5707, 4.7123, 7.8539, 1e6)
+    ),
     Case("sin", "wg_sin(x)", ("turn", "sin"), np.sin, (-10.0, 10.0)),
     Case("sin near 0", "wg_sin(x)", ("turn", "sin"), np.sin, (-1e-3, 1e-3), relative=1e-6),
     Case("sin far", "wg_sin(x)", ("turn", "sin"), np.sin, (-1e6, 1e6)),

@@ -85,7 +85,7 @@ function isAllowed({ entries, tensors }, entryName, port, value) {
   const { inputs, ranges } = entries[entryName];
   const tensor = tensors[inputs[port]];
   const list = listOf(value, tensor);
-  return list && convertInSlices(list, tensor.dtype, ownOf(ranges, port));
+  return list && convertInSlices(list, tensor, ownOf(ranges, port));
 }
 
 /** The calls that all rows take. */

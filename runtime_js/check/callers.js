@@ -7,7 +7,7 @@ import { elementCount, isFloat } from '../core/plan.js';
 import { ownOf } from '../core/records.js';
 import { didYouMean } from './spelling.js';
 
-/** @import { Dtype, Plan, Range, Rows, Tensor } from '../core/plan.js' */
+/** @import { Plan, Range, Rows, Tensor } from '../core/plan.js' */
 /** @typedef {{port: string, size?: number, rows: number}} Column of a data set */
 
 /**
@@ -217,11 +217,13 @@ function checkType(value, tensor, field) {
 function checkNumbers(value, tensor, field, allowed) {
   const { dtype } = tensor;
   const list = checkType(value, tensor, field);
-  for (let i = firstWrongSlice(list, dtype, allowed); i < list.length; i++) {
-    if (convert([list[i]], dtype, allowed)) continue;
+  for (let i = firstWrongSlice(list, tensor, allowed); i < list.length; i++) {
+    if (convert([list[i]], tensor, allowed)) continue;
     const number = Number(list[i]);
     const found = `holds ${number} at ${i}, `;
-    if (isFloat(tensor)) fail('not-finite', field, `${found}not a finite ${dtype}`);
+    const remedy =
+      tensor.role === 'input' ? `; where that is meant, declare the input as \`${dtype}?\`` : '';
+    if (isFloat(tensor)) fail('not-finite', field, `${found}not a finite ${dtype}${remedy}`);
     if (!Number.isInteger(number)) fail('dtype', field, `${found}no ${dtype}`);
     fail('range', field, `${found}not within ${allowed ? within(list, rangeOf(allowed)) : dtype}`);
   }
@@ -229,12 +231,12 @@ function checkNumbers(value, tensor, field, allowed) {
 
 /**
  * Where a part of a list starts that has a wrong number: single numbers are slow to convert.
- * @param {any} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
+ * @param {any} list @param {Tensor} tensor @param {Range | [number, number]} [allowed]
  */
-function firstWrongSlice(list, dtype, allowed) {
+function firstWrongSlice(list, tensor, allowed) {
   for (let from = 0; from < list.length; from += SLICE) {
     const part = list.subarray ? list.subarray(from, from + SLICE) : list.slice(from, from + SLICE);
-    if (!convert(part, dtype, allowed)) return from;
+    if (!convert(part, tensor, allowed)) return from;
   }
   return list.length;
 }

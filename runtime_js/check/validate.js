@@ -96,6 +96,8 @@ function checkTensors(plan) {
     const roles = ownOf(STORED_IN, tensor.role) ?? [buffer.role];
     if (!roles.includes(buffer.role)) refuse(`tensors.${name}.buffer`, buffer.role);
     if (tensor.offset + bytesOf(tensor) > buffer.bytes) refuse(`tensors.${name}`, tensor);
+    if (tensor.any_float && !(tensor.role === 'input' && isFloat(tensor)))
+      refuse(`tensors.${name}.any_float`, tensor.any_float);
     checkCopy(plan, name);
   }
   checkDisjoint(plan, lastingNames(plan));

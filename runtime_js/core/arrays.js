@@ -4,7 +4,7 @@
 import { elementCount, isFloat, WORD_BYTES, wordCount } from './plan.js';
 import { takeWords } from './spare_words.js';
 
-/** @import { Dtype, Range, Tensor } from './plan.js' */
+/** @import { Dtype, Elements, Range, Tensor } from './plan.js' */
 /**
  * @typedef {Uint32Array<ArrayBuffer>} Words one per element, or one per four elements of a byte
  * @typedef {Record<string, Words>} NamedWords
@@ -41,7 +41,7 @@ const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
 export function toWords(value, tensor, allowed) {
   const list = listOf(value, tensor);
   if (list && hasShape(value, list, tensor))
-    return convert(list, tensor.dtype, allowed, takeWords(wordCount(tensor)));
+    return convert(list, tensor, allowed, takeWords(wordCount(tensor)));
 }
 
 /** @param {any} value @param {ArrayLike<any>} list its elements @param {Tensor} tensor */
@@ -63,17 +63,20 @@ export function listOf(value, tensor) {
 
 /**
  * The words of a list of numbers; undefined if a value would be lost.
- * @param {ArrayLike<any>} list @param {Dtype} dtype @param {Range | [number, number]} [allowed]
+ * @param {ArrayLike<any>} list @param {Elements} elements @param {Range | [number, number]} [allowed]
  * @param {Words} [words] to be overwritten
  * @returns {Words | undefined}
  */
-export function convert(list, dtype, allowed, words = newWords(list, dtype)) {
+export function convert(list, { dtype, any_float }, allowed, words = newWords(list, dtype)) {
   // Behind the elements of one byte, the last word has zeros.
   words[words.length - 1] = 0;
   const elements = new CALLER_TYPES[dtype](words.buffer, words.byteOffset, list.length);
   copy(list, dtype, elements);
   const limits = INTEGER_RANGES[dtype];
-  if (limits ? areIntegers(list, rangeOf(allowed ?? limits)) : areFinite(elements)) return words;
+  const isFine = limits
+    ? areIntegers(list, rangeOf(allowed ?? limits))
+    : any_float || areFinite(elements);
+  if (isFine) return words;
 }
 
 /** @param {ArrayLike<any>} list @param {Dtype} dtype @returns {Words} */

@@ -5,7 +5,8 @@ import { ownOf } from './records.js';
 /**
  * @typedef {'f32' | 'f16' | 'i32' | 'u32' | 'i8' | 'u8' | 'bool'} Dtype
  * @typedef {{kind: string, args?: Record<string, number>, values?: number[], of?: string}} Init
- * @typedef {{dtype: Dtype, shape: number[], buffer: number, offset: number, role: string,
+ * @typedef {{dtype: Dtype, any_float?: boolean}} Elements `any_float`: NaN and infinity, too
+ * @typedef {Elements & {shape: number[], buffer: number, offset: number, role: string,
  *   init?: Init}} Tensor
  * @typedef {Record<string, Tensor>} Tensors
  * @typedef {{low: number, high: number, ignore?: number}} Range of integers that an input may hold

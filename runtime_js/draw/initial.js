@@ -42,7 +42,7 @@ export async function initialValues({ init = { kind: 'zeros' }, shape, dtype }, 
     const first = (from * elementBytes(dtype)) / WORD_BYTES;
     const count = wordCount({ dtype, shape: [to - from] });
     const place = words.subarray(first, first + count);
-    return convert(valuesOf(from, to), dtype, undefined, place) !== undefined;
+    return convert(valuesOf(from, to), { dtype }, undefined, place) !== undefined;
   });
   return isFine ? words : fail('plan', name, `starts with no ${dtype}`);
 }

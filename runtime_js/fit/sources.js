@@ -131,7 +131,7 @@ async function wordsOf({ entries, tensors }, entryName, columns) {
   /** @type {NamedWords} */
   const found = {};
   for (const [port, { list }] of Object.entries(columns)) {
-    const words = await convertInSlices(list, tensors[inputs[port]].dtype, ownOf(ranges, port));
+    const words = await convertInSlices(list, tensors[inputs[port]], ownOf(ranges, port));
     if (!words) return;
     found[port] = words;
   }

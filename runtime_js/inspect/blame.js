@@ -108,7 +108,8 @@ async function badBefore(machine, entryName) {
   const { tensors, entries } = machine.plan;
   const persistent = Object.keys(tensors).filter(id => isPersistent(tensors[id]));
   const read = [...persistent, ...Object.values(entries[entryName].inputs)];
-  for (const id of read.filter(id => isFloat(tensors[id]))) {
+  const finite = read.filter(id => isFloat(tensors[id]) && !tensors[id].any_float);
+  for (const id of finite) {
     const { buffer, offset } = tensors[id];
     const words = await machine.read(buffer, offset, bytesOf(tensors[id]));
     if (words.some(word => (~word & EXPONENT) === 0)) return id;

@@ -36,7 +36,7 @@ def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None
     if array.shape != tensor.shape:
         given = list(array.shape)
         raise WgccError("shape", f"{what} has shape {given}, not {list(tensor.shape)}", what)
-    return convert(array, tensor.dtype, what, allowed)
+    return convert_input(array, tensor, what, allowed)
 
 
 def from_words(words: bytes | memoryview, tensor: Tensor, copy: bool = True) -> Array:
@@ -72,10 +72,20 @@ def as_array(value: Any, what: str) -> Array:
     return array
 
 
+def convert_input(array: Array, tensor: Tensor, what: str, allowed: Range | None) -> Array:
+    """As `convert`, for an input, which may be one that takes NaN and infinity."""
+    if tensor.any_float:
+        return _floats(array, tensor.dtype)
+    if tensor.is_float:
+        remedy = f"; where that is meant, declare the input as `{tensor.dtype}?`"
+        return _finite(array, tensor.dtype, what, remedy)
+    return convert(array, tensor.dtype, what, allowed)
+
+
 def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -> Array:
     """Elements as in memory, of the same shape; refuses values that are lost or out of range."""
     if dtype in FLOATS:
-        return _floats(array, dtype, what)
+        return _finite(array, dtype, what)
     if array.dtype.kind == "f":
         text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
         raise WgccError("dtype", text, what)
@@ -87,15 +97,20 @@ def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -
     return np.asarray(array, MEMORY_TYPES[dtype], order="C")
 
 
-def _floats(array: Array, dtype: str, what: str) -> Array:
+def _floats(array: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         words = np.asarray(array, "<f4", order="C")
         if dtype == "f16":
             words = words.astype(np.float16).astype("<f4")
+    return words
+
+
+def _finite(array: Array, dtype: str, what: str, remedy: str = "") -> Array:
+    words = _floats(array, dtype)
     if not np.isfinite(words).all():
         where = [int(i) for i in np.argwhere(~np.isfinite(words))[0]]
-        bad = array[tuple(where)]
-        raise WgccError("not-finite", f"{what} holds {bad} at {where}, not a finite {dtype}", what)
+        text = f"{what} holds {array[tuple(where)]} at {where}, not a finite {dtype}"
+        raise WgccError("not-finite", text + remedy, what)
     return words
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wgcc_runtime.arrays import Array, as_array, convert, to_words
+from wgcc_runtime.arrays import Array, as_array, convert_input, to_words
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.plan import Entry
 from wgcc_runtime.threefry import random_words
@@ -153,7 +153,7 @@ class ArraySource(Source):
 
     def _words(self, name: str, array: Array) -> Array:
         what, allowed = f"{self.entry.name}: `{name}`", self.entry.ranges.get(name)
-        return convert(array, self.entry.inputs[name].dtype, what, allowed)
+        return convert_input(array, self.entry.inputs[name], what, allowed)
 
     def _sizes(self) -> tuple[int, int]:
         rows = {name: len(words) for name, words in self._rows.items()}

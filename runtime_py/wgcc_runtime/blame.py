@@ -40,10 +40,10 @@ def blame(machine: Machine, entry: str) -> str:
 
 
 def _bad_before(machine: Machine, entry: str) -> str:
-    """The first parameter, state or input that is already not finite, or ""."""
+    """The first parameter, state or input that is already not finite and must be, or ""."""
     plan = machine.plan
     for tensor in (*plan.persistent().values(), *plan.entries[entry].inputs.values()):
-        if tensor.is_float:
+        if tensor.is_float and not tensor.any_float:
             data = machine.read(tensor.buffer, tensor.offset, tensor.bytes)
             if not np.isfinite(np.frombuffer(data, "<f4")).all():
                 return tensor.name

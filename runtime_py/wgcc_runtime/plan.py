@@ -42,6 +42,7 @@ class Tensor:
     role: str
     trainable: bool
     init: Mapping[str, Any]
+    any_float: bool = False
     size: int = field(init=False, repr=False)
     bytes: int = field(init=False, repr=False)
 
@@ -311,6 +312,7 @@ def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
         role=spec["role"],
         trainable=spec.get("trainable", False),
         init=spec.get("init", {"kind": "zeros"}),
+        any_float=spec.get("any_float", False),
     )
 
 

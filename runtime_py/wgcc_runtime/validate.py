@@ -109,6 +109,8 @@ def _check_tensors(plan: Plan) -> None:
         if tensor.offset + tensor.bytes > room:
             end = tensor.offset + tensor.bytes
             _refuse(field, f"ends at byte {end} of a buffer of {room}")
+        if tensor.any_float and not (tensor.role == "input" and tensor.is_float):
+            _refuse(f"{field}.any_float", "is for inputs of floats")
         _check_copy(plan, tensor)
     _check_disjoint(_lasting(plan))
 

@@ -40,7 +40,7 @@ process.stdout.write(
       orders.map(async ({ seed, count, epoch }) => Array.from(await shuffled(seed, count, epoch))),
     ),
     texts: texts.map(text => JSON.stringify(JSON.parse(text))),
-    halves: hex(convert(halves, 'f16') ?? new Uint32Array(0)),
+    halves: hex(convert(halves, { dtype: 'f16' }) ?? new Uint32Array(0)),
     words: hex(namedWords(0xffffffff, 'a', 3, 0xffffffff)),
     files: files.map(data =>
       attempt(() =>

@@ -178,7 +178,9 @@ def _tensors(
         graph, keys = program.entries[name], ports[name]
         for value in graph.inputs:
             place = entry.inputs[value.name]
-            found[keys.inputs[value.name]] = _tensor(value.type, place, "input", buffers)
+            record = _tensor(value.type, place, "input", buffers)
+            any_float = {"any_float": True} if value.name in graph.any_floats else {}
+            found[keys.inputs[value.name]] = {**record, **any_float}
         for output, value in graph.outputs.items():
             place = entry.outputs[output]
             found[keys.outputs[output]] = _tensor(value.type, place, "output", buffers)

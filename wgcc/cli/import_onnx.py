@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 
 ONNX_ONLY = (
     "train", "loss", "loss_output", "lr", "lora", "rank", "keep_batchnorm",
-    "classes", "more_classes",
+    "classes", "more_classes", "any_float",
 )  # fmt: skip
 COUNT = click.IntRange(1, MOST_CLASSES)
+_ANY_FLOAT = click.option(
+    "--any-float",
+    metavar="NAME",
+    multiple=True,
+    help="An input that may hold NaN and infinity; masks of attention may anyway.",
+)
 
 
 def onnx_options(command: Command) -> Command:
@@ -61,6 +67,7 @@ def onnx_options(command: Command) -> Command:
             type=click.FloatRange(0, 1e3, min_open=True),
             help=f"Learning rate of --train and --lora; {LEARNING_RATE} without it.",
         ),
+        _ANY_FLOAT,
         click.option("--loss-output", metavar="NAME", help="The output that the loss is of."),
         click.option(
             "--loss",
@@ -106,7 +113,13 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
         options["lr"] or LEARNING_RATE,
     )
     batch_norm = options["keep_batchnorm"]
-    return Wishes(options["sizes"], training, batch_norm, classes=_classes(options))
+    return Wishes(
+        options["sizes"],
+        training,
+        batch_norm,
+        classes=_classes(options),
+        any_floats=options["any_float"],
+    )
 
 
 def _refuse_without_effect(options: Mapping[str, Any]) -> None:

@@ -122,7 +122,6 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     amax = max(x, axis = -1)
     amin = min(x, axis = -1)
     nansum = sum(where(x == x, x, 0.0))
-    isnan = x != x
     frac = x - floor(x)
     fmod = x % 2.0 ; `%` takes the sign of the divisor
     remainder = x % 2.0

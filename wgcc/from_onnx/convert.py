@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.errors import WgError
+from wgcc.from_onnx.any_floats import any_floats
 from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.model_file import fix_sizes, read_model
 from wgcc.from_onnx.names import word
@@ -19,7 +21,7 @@ from wgcc.from_onnx.values import Traced
 from wgcc.from_onnx.writing.model_text import Heading, write_model
 from wgcc.from_onnx.writing.text import Written
 from wgcc.from_onnx.writing.text import clean as clean_name
-from wgcc.ir.dtypes import DTYPE_TABLE
+from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
 from wgcc.lazy_numpy import Array
 from wgcc.paths import data_dir
 
@@ -36,6 +38,7 @@ class Wishes:
     """What a user asks of an import.
 
     `fixed`: inputs whose numbers are known. `classes`: other ones than those of the file.
+    `any_floats`: inputs that may hold NaN and infinity, beside those that need it by what they do.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -43,6 +46,7 @@ class Wishes:
     keeps_batch_norm: bool = False
     fixed: Mapping[str, Array] = field(default_factory=dict)
     classes: Classes | None = None
+    any_floats: Collection[str] = ()
 
 
 def convert_file(path: Path, wishes: Wishes) -> Converted:
@@ -58,6 +62,8 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
     if problems:
         raise NotImportable(file, problems)
+    _check_any_floats(traced, wishes.any_floats)
+    traced.any_floats |= {*wishes.any_floats, *any_floats(model.graph)}
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
     ports = {clean_name(word(port.name)) for port in model.graph.input}
@@ -73,6 +79,16 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     )
     written = write_model(traced, heading, standard_names(), wishes.training)
     return Converted(written, traced, model)
+
+
+def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
+    floats = [name for name, value in traced.inputs.items() if value.dtype in FLOATS]
+    for name in names:
+        if name not in floats:
+            listed = ", ".join(floats) or "none"
+            raise WgError(
+                f"--any-float {name}: no input of floats is called so; there are: {listed}"
+            )
 
 
 def _size_names(model: Any) -> dict[str, dict[int, str]]:

@@ -251,7 +251,10 @@ def trace(
         if found_output is not None and 0 in found_output.shape:
             tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
         elif found_output is not None:
-            traced.outputs[port.name] = _plain(tracer, found_output)
+            try:
+                traced.outputs[port.name] = _plain(tracer, found_output)
+            except CannotImport as error:
+                tracer.problems.append(Problem(port.name, "output", 0, error.reason))
     return traced, tracer.problems
 
 
@@ -274,5 +277,7 @@ def _note_wider_floats(traced: Traced, graph: Any, constants: Mapping[str, Array
 
 
 def _plain(tracer: Tracer, operand: Operand) -> Operand:
+    """An output in ONNX's order of axes, and with numbers of the language's element types."""
     op = Op("", 0, {}, [operand], [], (), "", "y", tracer.writer)
-    return op.plain(0)
+    result = op.plain(0)
+    return Constant(op.narrowed(result.array)) if isinstance(result, Constant) else result

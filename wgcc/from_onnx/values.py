@@ -152,6 +152,8 @@ class Traced:
     # Floats of fewer bits that the file computes with.
     narrow: set[str] = field(default_factory=set)
     layers: dict[str, str] = field(default_factory=dict)
+    # Inputs that may hold NaN and infinity.
+    any_floats: set[str] = field(default_factory=set)
 
     def remark(self, text: str, name: str) -> None:
         self.remarks.setdefault(text, {})[name] = None

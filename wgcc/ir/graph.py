@@ -138,6 +138,7 @@ class Graph:
 
     `ranges` says which numbers (low, high, one more or None) an integer input may hold, if the
     program uses it as an index; `range_guard` checks the indices that this does not cover.
+    `any_floats` are the inputs that may hold NaN and infinity.
     `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
     are all stored before an update uses one, if something does. `rows` are what may be its rows;
     after `mark_rows`, at most one of them.
@@ -152,6 +153,7 @@ class Graph:
     writes: Mapping[str, Value] = field(default_factory=dict)
     constants: tuple[Constant, ...] = ()
     ranges: Mapping[str, tuple[int, int, int | None]] = field(default_factory=dict)
+    any_floats: frozenset[str] = frozenset()
     trains: bool = False
     range_guard: RangeGuard | None = None
     rows: tuple[Rows, ...] = ()

@@ -80,6 +80,8 @@ def _node(node: Node) -> Iterator[str]:
 
 def _range(graph: Graph, value: Value) -> str:
     """` in 0..9`, if the entry uses this input as an index; ` or -1` is ignored."""
+    if value.name in graph.any_floats:
+        return " of any floats"
     if value.name not in graph.ranges:
         return ""
     low, high, ignored = graph.ranges[value.name]

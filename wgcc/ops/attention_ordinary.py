@@ -82,7 +82,7 @@ def _probabilities(b: Builder, node: Node, score: Term, extras: Sequence[Value])
         score = score + shown.choose(Term(b, mask), 0)
     if visible is not None:
         score = visible.choose(score, HIDDEN)
-    peak = score.apply("max", axes=(3,)).apply("stop_grad").spread((3,), score.shape)
+    peak = score.apply("peak", axes=(3,)).apply("stop_grad").spread((3,), score.shape)
     weights = (score - peak).exp()
     if visible is None:
         return weights / weights.sum((3,)).spread((3,), score.shape)

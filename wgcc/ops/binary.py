@@ -57,6 +57,15 @@ def division_functions(name: str) -> Callable[[Node], tuple[str, ...]]:
     return functions
 
 
+def extreme_wgsl(name: str) -> Callable[[Node], str]:
+    """The larger or smaller one; of floats, NaN if one of them is."""
+    return lambda node: f"{'wg_' * (node.output.dtype in FLOATS)}{name}({{0}}, {{1}})"
+
+
+def extreme_functions(name: str) -> Callable[[Node], tuple[str, ...]]:
+    return lambda node: (name,) if node.output.dtype in FLOATS else ()
+
+
 def mod_derivative(g: Term, x: Term, z: Term, y: Term) -> tuple[Term, Term]:
     # y = x - z floor(x/z): dx = g, dz = -g floor(x/z)
     return g, -(g * (x / z).apply("floor"))
@@ -158,17 +167,19 @@ OPS = (
     ),
     binary(
         "maximum",
-        "max({0}, {1})",
+        extreme_wgsl("max"),
         lambda x, z: np.maximum(x, z),
         maximum_derivative,
+        functions=extreme_functions("max"),
         dtypes=NUMBERS,
         commutative=True,
     ),
     binary(
         "minimum",
-        "min({0}, {1})",
+        extreme_wgsl("min"),
         lambda x, z: np.minimum(x, z),
         minimum_derivative,
+        functions=extreme_functions("min"),
         dtypes=NUMBERS,
         commutative=True,
     ),

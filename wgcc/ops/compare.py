@@ -65,5 +65,6 @@ OPS = (
         "logical_or", "({0} || {1})", lambda x, z: np.logical_or(x, z), ("bool",), commutative=True
     ),
     _op("is_finite", "wg_finite({0})", lambda x: np.isfinite(x), FLOATS, 1, ("finite",)),
+    _op("is_nan", "wg_nan({0})", lambda x: np.isnan(x), FLOATS, 1, ("nan",)),
     _op("logical_not", "(!{0})", lambda x: np.logical_not(x), ("bool",), 1),
 )

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.dtypes import DTYPE_TABLE, LARGEST_FLOAT
 from wgcc.ir.graph import FLOATS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
@@ -59,10 +58,11 @@ def _largest(x: Array, layout: Windows) -> tuple[Array, Array]:
     """The largest pixel of each window, and where it is in the flattened image."""
     batch, *size, channels = x.shape
     shape = (batch, *layout.out, channels)
-    y, at = np.full(shape, -LARGEST_FLOAT, x.dtype), np.zeros(shape, np.int32)
+    y, at = np.full(shape, -inf, x.dtype), np.full(shape, -1, np.int32)
     numbers = np.broadcast_to(np.arange(prod(size)).reshape(1, *size, 1), x.shape)
     for windows, pixels in _places(layout, x):
-        larger = x[pixels] > y[windows]
+        is_first_nan = np.isnan(x[pixels]) & ~np.isnan(y[windows])
+        larger = (x[pixels] > y[windows]) | is_first_nan | (at[windows] < 0)
         at[windows] = np.where(larger, numbers[pixels], at[windows])
         y[windows] = np.maximum(y[windows], x[pixels])
     return y, at
@@ -121,7 +121,7 @@ def expand_avg(b: Builder, node: Node) -> Sequence[Value]:
 def expand_index(b: Builder, node: Node) -> Sequence[Value]:
     x, windows = Term(b, node.inputs[0]), _windows(node)
     largest = _pixels(windows, x).apply("max", axes=windows.places)
-    _, place = _first_largest(windows, x, largest)
+    _, place = _first_largest(windows, x, largest, finds_nan=True)
     at = place.like(0)
     inner, size = prod(windows.kernel), x.shape[1:-1]
     for axis in range(windows.rank):
@@ -147,7 +147,9 @@ def grad_max(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Val
     return [windows.sum_into_image(moved, x.shape[1:-1]).value]
 
 
-def _first_largest(windows: Windows, x: Term, largest: Term) -> tuple[Term, Term]:
+def _first_largest(
+    windows: Windows, x: Term, largest: Term, finds_nan: bool = False
+) -> tuple[Term, Term]:
     """The number of each position in the kernel, and that of the first largest pixel.
 
     Pixels are views of the image: with the padding filled in they would be stored, because here
@@ -158,6 +160,8 @@ def _first_largest(windows: Windows, x: Term, largest: Term) -> tuple[Term, Term
     shape = (*(1,) * (1 + windows.rank), *windows.kernel, 1)
     number = numbers.reshape(shape).broadcast(pixels.shape)
     is_largest = pixels.equals(largest.spread(windows.places, pixels.shape))
+    if finds_nan:
+        is_largest = is_largest.apply("logical_or", pixels.apply("is_nan"))
     if not windows.fit_in(x.shape[1:-1]):
         is_largest = is_largest.apply("logical_and", _exist(windows, x))
     return number, is_largest.choose(number, count).apply("min", axes=windows.places)
@@ -190,11 +194,12 @@ def _windows(node: Node) -> Windows:
 
 
 def _pixels(windows: Windows, x: Term) -> Term:
-    """The pixels of each window; beyond the image the lowest number."""
+    """The pixels of each window; beyond the image minus infinity."""
     pixels = windows.pixels(x)
     if windows.fit_in(x.shape[1:-1]):
         return pixels
-    return _exist(windows, x).choose(pixels, DTYPE_TABLE[x.dtype].low)
+    lowest = Term(x.b, x.b.apply("not_finite", value=-inf, dtype=x.dtype))
+    return _exist(windows, x).choose(pixels, lowest.broadcast(pixels.shape))
 
 
 def _exist(windows: Windows, x: Term) -> Term:

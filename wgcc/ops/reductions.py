@@ -1,4 +1,7 @@
-"""sum max min prod any all over attribute `axes` (ascending; they are removed from the shape)."""
+"""sum max min prod any all over attribute `axes` (ascending; they are removed from the shape).
+
+`peak` is a faster max that may ignore NaN: for softmax, which subtracts it from the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,11 @@ from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_axes, check_dtype, without_axes
 from wgcc.ops.dtypes import literal
 from wgcc.ops.formula import Term
+from wgcc.ops.not_finite import INFINITY, MINUS_INFINITY
 from wgcc.ops.registry import Op, Reduce, Sample
 
 # A byte would soon overflow; the user has to choose the dtype of the sum.
 WIDE_NUMBERS = tuple(dtype for dtype in NUMBERS if dtype not in NARROW_INTEGERS)
-# f16 is reduced as f32.
-LARGEST_FLOATS = (-LARGEST_FLOAT, LARGEST_FLOAT)
 
 # (g broadcast along the axes, x, y broadcast along the axes, axes) to dx
 Derivative = Callable[[Term, Term, Term, tuple[int, ...]], Term]
@@ -30,6 +32,33 @@ def reduction(
     reference: Callable[[Array, tuple[int, ...]], Any],
     derivative: Derivative | None,
     dtypes: tuple[str, ...] = WIDE_NUMBERS,
+) -> Op:
+    lower = Reduce(start, lambda dtype: combine)
+    return _reduction(name, lower, reference, derivative, dtypes)
+
+
+def _extreme(name: str, first: str, reference: Callable[[Array, tuple[int, ...]], Any]) -> Op:
+    """max or min. Floats keep NaN and start at an infinity, `first`; integers at their ends."""
+
+    def start(dtype: str) -> str:
+        if dtype in FLOATS:
+            return f"wg_not_finite({first})"
+        return literal(INTEGER_RANGES[dtype][0 if name == "max" else 1], dtype)
+
+    lower = Reduce(
+        start,
+        lambda dtype: f"{'wg_' * (dtype in FLOATS)}{name}({{0}}, {{1}})",
+        lambda dtype: (name, "not_finite") if dtype in FLOATS else (),
+    )
+    return _reduction(name, lower, reference, equal_derivative, NUMBERS)
+
+
+def _reduction(
+    name: str,
+    lower: Reduce,
+    reference: Callable[[Array, tuple[int, ...]], Any],
+    derivative: Derivative | None,
+    dtypes: tuple[str, ...],
 ) -> Op:
     def infer(x: TensorType, axes: tuple[int, ...]) -> TensorType:
         check_axes(name, x, axes)
@@ -47,7 +76,7 @@ def reduction(
     def in_numpy(x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(reference(x, tuple(axes))).astype(x.dtype)
 
-    return Op(name, infer, in_numpy, Reduce(start, combine), grad, _samples(dtypes))
+    return Op(name, infer, in_numpy, lower, grad, _samples(dtypes))
 
 
 def equal_derivative(g: Term, x: Term, y: Term, axes: tuple[int, ...]) -> Term:
@@ -104,21 +133,15 @@ OPS = (
         ),
         lambda g, x, y, axes: g,
     ),
+    _extreme("max", MINUS_INFINITY, lambda x, axes: x.max(axes)),
+    _extreme("min", INFINITY, lambda x, axes: x.min(axes)),
     reduction(
-        "max",
-        lambda dtype: literal(INTEGER_RANGES.get(dtype, LARGEST_FLOATS)[0], dtype),
+        "peak",
+        lambda dtype: literal(-LARGEST_FLOAT, dtype),
         "max({0}, {1})",
         lambda x, axes: x.max(axes),
         equal_derivative,
-        NUMBERS,
-    ),
-    reduction(
-        "min",
-        lambda dtype: literal(INTEGER_RANGES.get(dtype, LARGEST_FLOATS)[1], dtype),
-        "min({0}, {1})",
-        lambda x, axes: x.min(axes),
-        equal_derivative,
-        NUMBERS,
+        FLOATS,
     ),
     reduction(
         "prod",

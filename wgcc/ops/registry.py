@@ -99,11 +99,12 @@ class Reduce:
     """Combines elements along attribute `axes` (sorted tuple; those axes disappear from the shape).
 
     `start` and `combine` (WGSL with `{0}` the accumulator, `{1}` the element) form an associative
-    pair.
+    pair; `functions` are the WGSL helper functions that they call. All depend on the dtype.
     """
 
     start: Callable[[str], str]
-    combine: str
+    combine: Callable[[str], str]
+    functions: Callable[[str], tuple[str, ...]] = lambda dtype: ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """scan(a, b; axis, reverse): the recurrence h[t] = a[t] h[t-1] + b[t] along an axis, from zero.
 
-`reverse` runs from the end: h[t] = a[t] h[t+1] + b[t]. cumsum(x; axis) is the scan with a = 1.
+`reverse` runs from the end: h[t] = a[t] h[t+1] + b[t]. cumsum(x; axis) is the scan with a = 1; a
+long one is summed in blocks, because the rounding errors of a million elements add up to 1 %.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ from wgcc.ops.checks import check_axis, check_dtype, check_same
 from wgcc.ops.formula import Term
 from wgcc.ops.registry import Expand, Op, Sample, Special
 from wgcc.ops.separate import other_axes
+
+# Elements of a block of a cumulative sum: the relative error of a million equal numbers is 4e-7,
+# and 1e-6 in blocks of 32.
+BLOCK = 16
+# Shorter rows are summed from one end to the other.
+MOST_DIRECT = 32
 
 
 def infer(a: TensorType, b: TensorType, axis: int, reverse: bool) -> TensorType:
@@ -79,7 +86,42 @@ def grad_cumsum(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[
 
 
 def running_sum(x: Term, axis: int, reverse: bool) -> Term:
-    return x.like(1).apply("scan", x, axis=axis, reverse=reverse)
+    size = x.shape[axis]
+    if size <= MOST_DIRECT:
+        return x.like(1).apply("scan", x, axis=axis, reverse=reverse)
+    # In f32: f16 would round the sum of each block.
+    return _sum_blocks(x.cast("f32"), axis, reverse).cast(x.dtype)
+
+
+def _sum_blocks(x: Term, axis: int, reverse: bool) -> Term:
+    """The running sum inside each block, plus that of all blocks before it."""
+    blocks = -(-x.shape[axis] // BLOCK)
+    whole = tuple(blocks * BLOCK if k == axis else n for k, n in enumerate(x.shape))
+    split = (*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1 :])
+    # Zeros fill up the last block, or the first one of those that are summed from the end.
+    starts = tuple(n - m for n, m in zip(whole, x.shape, strict=True))
+    starts = starts if reverse else (0,) * len(whole)
+    steps = (1,) * len(whole)
+    filled = x if whole == x.shape else x.apply("unslice", shape=whole, starts=starts, steps=steps)
+    inside = running_sum(filled.reshape(split), axis + 1, reverse)
+    totals = _element(inside, axis + 1, 0 if reverse else BLOCK - 1)
+    before = shifted(running_sum(totals, axis, reverse), axis, -1 if reverse else 1)
+    sums = (inside + before.spread((axis + 1,), split)).reshape(whole)
+    if whole == x.shape:
+        return sums
+    return sums.apply("slice", starts=starts, sizes=x.shape, steps=steps)
+
+
+def _element(x: Term, axis: int, place: int) -> Term:
+    """One element along an axis, which disappears."""
+    starts = tuple(place if k == axis else 0 for k in range(len(x.shape)))
+    sizes = tuple(1 if k == axis else n for k, n in enumerate(x.shape))
+    part = x.apply("slice", starts=starts, sizes=sizes, steps=(1,) * len(sizes))
+    return part.reshape((*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def cumsum_array(x: Array, axis: int) -> Array:
+    return np.cumsum(x, axis, dtype=np.float64).astype(x.dtype)
 
 
 _CASES: tuple[tuple[tuple[int, ...], int], ...] = (
@@ -111,7 +153,7 @@ OPS = (
     Op(
         "cumsum",
         infer_cumsum,
-        lambda x, axis: np.cumsum(x, axis, dtype=x.dtype),
+        cumsum_array,
         Expand(expand_cumsum),
         grad_cumsum,
         [Sample([shape], {"axis": axis}) for shape, axis in _CASES],

@@ -19,23 +19,19 @@ from wgcc.ops.registry import Expand, Op, Sample
 Axes = tuple[int, ...]
 
 
-def row_max(x: Term, axes: Axes) -> Term:
-    return x.apply("max", axes=axes)
-
-
-def shifted(x: Term, axes: Axes) -> Term:
+def shifted(x: Term, axes: Axes, by: str = "peak") -> Term:
     """x minus its maximum over `axes`: at most 0, and exact where x is near the maximum."""
-    top = row_max(x, axes).apply("stop_grad")  # any number would do
+    top = x.apply(by, axes=axes).apply("stop_grad")  # any number would do
     return x - top.spread(axes, x.shape)
 
 
-def exp_sum(x: Term, axes: Axes) -> Term:
+def exp_sum(x: Term, axes: Axes, by: str = "peak") -> Term:
     """The sum of exp(shifted x) over `axes`, which are removed: at least 1."""
-    return shifted(x, axes).exp().sum(axes)
+    return shifted(x, axes, by).exp().sum(axes)
 
 
-def softmax(x: Term, axes: Axes) -> Term:
-    return shifted(x, axes).exp() / exp_sum(x, axes).spread(axes, x.shape)
+def softmax(x: Term, axes: Axes, by: str = "peak") -> Term:
+    return shifted(x, axes, by).exp() / exp_sum(x, axes, by).spread(axes, x.shape)
 
 
 def expand_softmax(b: Builder, node: Node) -> Sequence[Value]:
@@ -68,7 +64,10 @@ def grad_log_softmax(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequ
 
 def expand_logsumexp(b: Builder, node: Node) -> Sequence[Value]:
     x, axes = Term(b, node.inputs[0]), node.attrs["axes"]
-    return [(exp_sum(x, axes).apply("log") + row_max(x, axes)).value]
+    # A row with infinity or NaN has its maximum as the result: x minus that is not a number.
+    top = x.apply("max", axes=axes)
+    total = exp_sum(x, axes, "max").apply("log") + top
+    return [top.apply("is_finite").choose(total, top).value]
 
 
 def grad_logsumexp(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value | None]:
@@ -77,7 +76,7 @@ def grad_logsumexp(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequen
     if g is None:
         return [None]
     x = Term(b, node.inputs[0])
-    return [(Term(b, g).spread(axes, x.shape) * softmax(x, axes)).value]
+    return [(Term(b, g).spread(axes, x.shape) * softmax(x, axes, "max")).value]
 
 
 def _infer_along(name: str) -> Callable[..., TensorType]:
@@ -107,6 +106,7 @@ def log_softmax_array(x: Array, axis: int) -> Array:
 
 def logsumexp_array(x: Array, axes: Axes) -> Array:
     top = x.max(axes, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.exp(x - top).sum(axes, keepdims=True)) + top
     return np.reshape(total, without_axes(x.shape, axes))
 

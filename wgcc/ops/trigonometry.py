@@ -24,10 +24,10 @@ OPS = (
     # dx = g (1 + y²)
     unary(
         "tan",
-        "(wg_sin({0}) / wg_cos({0}))",
+        "wg_tan({0})",
         lambda x: np.tan(x),
         lambda g, x, y: g * (y.square() + 1),
-        functions=("turn", "sin", "cos"),
+        functions=("turn", "tan"),
         low=-1.2,
         high=1.2,
         cheap=False,

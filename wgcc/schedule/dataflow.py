@@ -129,7 +129,7 @@ def compared_with_extreme(flow: Flow) -> set[str]:
     for node in flow.graph.nodes:
         if isinstance(lowering(node), Pointwise):
             readers = {reader.op for reader in flow.readers(node.output)}
-            if "eq" in readers and readers & {"max", "min"}:
+            if "eq" in readers and readers & {"max", "min", "peak"}:
                 found.add(node.output.name)
     return found
 

@@ -166,7 +166,11 @@ IndexItem = Expr | Slice | Window | Rest | NewAxis
 
 @dataclass(slots=True, eq=False)
 class TypeExpr(Syntax):
-    """`f32[B, .., D]`: `name` is a dtype or an alias, `dims` is empty for a scalar."""
+    """`f32[B, .., D]`: `name` is a dtype or an alias, `dims` is empty for a scalar.
+
+    `any_float` is the `?` of `f32?[B]`: the numbers may be NaN or infinite.
+    """
 
     name: Identifier
     dims: tuple[Expr | Rest, ...]
+    any_float: Identifier | None = None

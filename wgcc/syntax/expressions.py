@@ -37,12 +37,16 @@ def expressions(reading: Reading, nodes: list[Node | None]) -> tuple[ast.Expr, .
 
 
 def type_expression(reading: Reading, node: Node) -> ast.TypeExpr:
-    name, *dims = node.children
-    return ast.TypeExpr(
+    name, mark, *dims = node.children
+    written = ast.TypeExpr(
         reading.span(node),
         reading.identifier(name),
         tuple(_rest_or_expression(reading, dim) for dim in dims),
+        None if mark is None else reading.identifier(mark),
     )
+    if mark is not None:
+        reading.any_floats.append(written)
+    return written
 
 
 def string(reading: Reading, token: Token) -> ast.String:

@@ -44,12 +44,15 @@ def function(reading: Reading, node: Node) -> ast.Function:
     name, sizes, values, result, *rest = node.children
     is_entry = node.rule == "entry"
     averages, body, gradient = (*rest, None) if is_entry else (None, *rest)
+    others, inputs = len(reading.any_floats), value_params(reading, values)
+    if is_entry:
+        del reading.any_floats[others:]
     return ast.Function(
         reading.span(node),
         is_entry,
         reading.identifier(name),
         size_params(reading, sizes),
-        value_params(reading, values),
+        inputs,
         _type(reading, result),
         _body(reading, body),
         reading.doc(node),

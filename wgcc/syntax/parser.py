@@ -33,6 +33,7 @@ def parse(source: Source, diagnostics: Diagnostics) -> ast.File:
     docs = find_docs(raw)
     reading = Reading(source, diagnostics, docs.by_line, doubtful)
     items = tuple(item(reading, node) for node in tree.children if node is not None)
+    reading.refuse_any_floats()
     one_error_per_line(diagnostics, source)
     return ast.File(Span(source, 0, len(source.text)), items, docs.file)
 

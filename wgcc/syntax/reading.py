@@ -21,6 +21,8 @@ class Reading:
     docs: Mapping[int, str] = field(default_factory=dict)
     doubtful: list[int] = field(default_factory=list)
     depth: int = 0
+    # Types with a `?` that are not yet known to be those of inputs.
+    any_floats: list[ast.TypeExpr] = field(default_factory=list)
 
     def span(self, piece: Node | Token) -> Span:
         return Span(self.source, max(piece.start, 0), max(piece.end, 0))
@@ -52,6 +54,13 @@ class Reading:
             elif piece is not None and piece.type == "NAME":
                 names.append(piece.text)
         return ast.Broken(self.span(node), tuple(dict.fromkeys(names)))
+
+    def refuse_any_floats(self) -> None:
+        for written in self.any_floats:
+            assert written.any_float is not None
+            text = "only an input of an entry says whether it may hold NaN and infinity"
+            mark = written.any_float.span
+            self.diagnostics.error("WG0611", text, mark).help("leave out the `?`", (mark, ""))
 
     def too_deep(self, node: Node) -> ast.Broken:
         self.diagnostics.error(

@@ -24,11 +24,11 @@ SAME = {
     "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "neg": "Neg",
     "abs": "Abs", "sign": "Sign", "floor": "Floor", "ceil": "Ceil", "round": "Round",
     "reciprocal": "Reciprocal", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
-    "cos": "Cos", "matmul": "MatMul", "pow": "Pow",
+    "cos": "Cos", "matmul": "MatMul", "pow": "Pow", "is_nan": "IsNaN",
 }  # fmt: skip
 REDUCED = {
-    "sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin",
-    "logsumexp": "ReduceLogSumExp",
+    "sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "peak": "ReduceMax",
+    "min": "ReduceMin", "logsumexp": "ReduceLogSumExp",
 }  # fmt: skip
 
 

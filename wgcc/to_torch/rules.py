@@ -270,6 +270,7 @@ RULES: dict[str, Rule] = {
     **{name: (lambda node, text=text: text) for name, text in TEXTS.items()},  # type: ignore[misc]
     "sum": reduction("torch.sum"),
     "max": reduction("torch.amax"),
+    "peak": reduction("torch.amax"),
     "min": reduction("torch.amin"),
     "logsumexp": reduction("torch.logsumexp"),
     "prod": product,
@@ -308,6 +309,7 @@ RULES: dict[str, Rule] = {
     "rms_norm": rms_norm,
     "attention": attention,
     "is_finite": lambda node: "torch.isfinite({0})",
+    "is_nan": lambda node: "torch.isnan({0})",
     "patches": moved,
     "unpatches": moved,
     "gather_grad": gather_grad,

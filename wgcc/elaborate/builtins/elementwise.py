@@ -147,6 +147,20 @@ def _choose(tracer: Tracer, op: str, condition: Given, yes: Given, no: Given, at
     return tracer.emit("where", *tensors, dims=dims, dtype=a.dtype)
 
 
+def _bits(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
+    """Whether elements are NaN or infinite, by their bits: adapters may compare otherwise."""
+
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        return rule(TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))).tensor
+
+    return BuiltinFunction(name, "x", call)
+
+
+def _is_infinite(x: TensorExpr) -> TensorExpr:
+    usual = x.apply("is_finite", dtype="bool") | x.apply("is_nan", dtype="bool")
+    return usual.apply("logical_not")
+
+
 FUNCTIONS = (
     *(_unary(op.name, op.number) for op in OPS.values() if op.number is not None),
     BuiltinFunction("gelu", "x, approximate=false", gelu),
@@ -155,4 +169,7 @@ FUNCTIONS = (
     BuiltinFunction("atan2", "y, x", atan2),
     BuiltinFunction("clamp", "x, low, high", clamp),
     BuiltinFunction("where", "condition, a, b", where),
+    _bits("isnan", lambda x: x.apply("is_nan", dtype="bool")),
+    _bits("isinf", _is_infinite),
+    _bits("isfinite", lambda x: x.apply("is_finite", dtype="bool")),
 )

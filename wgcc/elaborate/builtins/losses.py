@@ -78,6 +78,9 @@ def triplet(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         text = "`anchor` needs an axis of features, but this is a single number"
         raise Stop(tracer.report.error("WG0415", text, args.span("anchor")))
     margin, eps = (expect.number(tracer, args, name) for name in ("margin", "eps"))
+    if margin <= 0:
+        text = f"`margin` must be positive, but it is {margin:g}"
+        raise Stop(tracer.report.error("WG0503", text, args.span("margin")))
     near, far = (_distance(anchor - other, eps) for other in (positive, negative))
     return (near - far + margin).apply("relu").mean().cast(anchor.dtype).tensor
 

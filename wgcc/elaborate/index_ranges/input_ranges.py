@@ -7,7 +7,7 @@ what depends on several inputs, on state or on floats is checked by the entry's 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wgcc.elaborate.index_ranges.interval import Interval, overlap, within
@@ -71,8 +71,7 @@ def check_ranges(graph: Graph, lookups: Sequence[Lookup], report: Report) -> Gra
         if lookup.value.name in live
     ]
     analysis = _Analysis(graph, _with_padding(graph, found), same)
-    for lookup, text in analysis.impossible():
-        report.error("WG0413", text, lookup.span)
+    _report_once(analysis.impossible(), report)
     ranges = {name: (x.low, x.high, x.ignore) for name, x in analysis.ranges.items()}
     unproven = analysis.unproven()
     checks = [(lookup.value, lookup.check) for lookup in unproven]
@@ -115,6 +114,15 @@ STEPS, STEPS_PER_NODE = 100_000, 20
 
 # Numbers that lookups ignore; more are not examined one by one, but widen the range.
 MOST_EXCEPTIONS = 16
+
+
+def _report_once(problems: Iterable[tuple[Lookup, str]], report: Report) -> None:
+    """One error for each place: unrolled loops look up in every round, and entries share code."""
+    known = {item.span for item in report.diagnostics if item.code == "WG0413"}
+    for lookup, text in problems:
+        if lookup.span not in known:
+            known.add(lookup.span)
+            report.error("WG0413", text, lookup.span)
 
 
 class _Analysis:

@@ -21,7 +21,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.elaborate.work_limits import ENTRY
 from wgcc.errors import Diagnostic
-from wgcc.ir.graph import Graph, Value
+from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.state_names import DRAWS_STATE
 from wgcc.syntax import ast
 from wgcc.syntax.walk import walk
@@ -111,7 +111,11 @@ def _input(context: Context, parameter: ast.ValueParam) -> Tensor:
         found = report.error("WG0606", text, name).also(stored.span, "declared here")
         raise Stop(found.help("give the input another name"))
     dtype, dims = type_of(context, kind)
-    return context.trace.input(name.text, dtype, dims)
+    if kind.any_float and dtype not in FLOATS:
+        text = f"`?` is for floats: {dtype} has neither NaN nor infinity"
+        mark = kind.any_float.span
+        raise Stop(report.error("WG0611", text, mark).help("leave it out", (mark, "")))
+    return context.trace.input(name.text, dtype, dims, kind.any_float is not None)
 
 
 def _run(context: Context, entry: ast.Function) -> Returned | None:

@@ -26,6 +26,7 @@ class TracedGraph:
         self.dry = dry
         self.builder = Builder(infer_types, taken)
         self.inputs: list[Value] = []
+        self.any_floats: set[str] = set()
         self.rows: list[tuple[Dim, list[str]]] = []
         self.params: dict[str, Value] = {}
         self.state: dict[str, Value] = {}
@@ -39,9 +40,13 @@ class TracedGraph:
         self._names: dict[Value, str] = {}
         self._producers: dict[Value, Node] = {}
 
-    def input(self, name: str, dtype: str, dims: tuple[Dim, ...]) -> Tensor:
+    def input(
+        self, name: str, dtype: str, dims: tuple[Dim, ...], any_float: bool = False
+    ) -> Tensor:
         value = Value(self.builder.fresh(name), TensorType(sizes_of(dims), dtype))
         self.inputs.append(value)
+        if any_float:
+            self.any_floats.add(value.name)
         if dims:
             self._add_rows(value.name, dims[0])
         return Tensor(value, dims)
@@ -143,6 +148,7 @@ class TracedGraph:
             nodes,
             {key: renamed.get(value, value) for key, value in outputs.items()},
             {key: renamed.get(value, value) for key, value in self.writes.items()},
+            any_floats=frozenset(self.any_floats),
             trains=self.trains(),
             rows=tuple(Rows(dim.size, tuple(names), dim.name) for dim, names in self.rows),
         )

@@ -6,6 +6,7 @@ from wgcc.from_onnx.rules import (
     elementwise,
     images,
     indexing,
+    ngrams,
     norms,
     positions,
     products,
@@ -22,7 +23,7 @@ from wgcc.from_onnx.rules.rule import Rule
 
 _FAMILIES = (
     elementwise, shapes, products, reductions, norms, images, indexing,
-    recurrent, resizing, scatter, signals, positions, quantised,
+    recurrent, resizing, scatter, signals, positions, quantised, ngrams,
 )  # fmt: skip
 
 # By domain ("" is ONNX's own) and operator.

@@ -27,7 +27,7 @@ FLOAT_FUNCTIONS = {
     "Acosh": "log({0} + sqrt({0} * {0} - 1.0))",
     "Asinh": "sign({0}) * log(abs({0}) + sqrt({0} * {0} + 1.0))",
     "Atanh": "0.5 * log((1.0 + {0}) / (1.0 - {0}))",
-    "IsNaN": "{0} != {0}",
+    "IsNaN": "isnan({0})",
 }  # fmt: skip
 
 
@@ -240,11 +240,10 @@ def swish(op: Op) -> Operand:
 
 def is_infinite(op: Op) -> Operand:
     positive, negative = op.attribute("detect_positive", 1), op.attribute("detect_negative", 1)
-    texts = (("{0} > 3.4028234e38", positive), ("{0} < -3.4028234e38", negative))
-    sides = [text for text, wanted in texts if wanted]
-    if not sides:
+    if not positive and not negative:
         raise CannotImport("it looks for no infinity at all")
-    return unary(" or ".join(sides))(op)
+    side = "" if positive and negative else " and {0} > 0.0" if positive else " and {0} < 0.0"
+    return unary(f"isinf({{0}}){side}")(op)
 
 
 def negative(op: Op) -> Operand:

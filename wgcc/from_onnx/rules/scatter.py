@@ -6,6 +6,7 @@ from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import from_the_front
 from wgcc.from_onnx.rules.rule import Rule, axis_of
+from wgcc.from_onnx.rules.scatter_reduce import REDUCTIONS, combined
 from wgcc.from_onnx.values import Constant, Member, Operand
 from wgcc.lazy_numpy import np
 
@@ -42,11 +43,11 @@ def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count
     kind = op.attribute("reduction", "none")
     if x.dtype != "f32":
         raise CannotImport(f"it places {x.dtype}, not f32")
-    if kind in ("mul", "max", "min"):
-        raise CannotImport(f"its reduction is {kind}")
     total = int(np.prod(x.shape))
     flat = op.reshaped(x, (total,))
     values = op.reshaped(updates, (count,))
+    if kind in REDUCTIONS:
+        return op.reshaped(combined(op, flat, places, values, kind), x.shape)
     added = op.emit(
         f"scatter_add({'{0}' if kind == 'add' else f'zeros(f32[{total}])'}, {{1}}, {{2}})",
         op.tensor(flat), places, op.tensor(values), shape=(total,), dtype="f32",

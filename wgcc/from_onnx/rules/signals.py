@@ -24,9 +24,9 @@ def dft(op: Op) -> Operand:
     x = op.plain(0)
     rank = len(x.shape)
     axis = _axis(op, rank)
-    length = int(op.constant(1, "length").reshape(())) if op.has(1) else x.shape[axis]
     if op.attribute("onesided", 0) and op.attribute("inverse", 0):
-        raise CannotImport("the inverse of a onesided transform")
+        return _real_signal(op, x, axis)
+    length = int(op.constant(1, "length").reshape(())) if op.has(1) else x.shape[axis]
     if length != x.shape[axis]:
         missing = length - x.shape[axis]
         x = padded(op, x, {axis: (0, missing)}, "constant", "0.0")
@@ -36,6 +36,33 @@ def dft(op: Op) -> Operand:
     whole = transformed(op, op.transposed(x, [*moved, rank - 1]), cosines, sines)
     back = [moved.index(a) for a in range(rank - 1)]
     return op.transposed(whole, [*back, rank - 1])
+
+
+def _real_signal(op: Op, x: Operand, axis: int) -> Operand:
+    """The inverse of a onesided transform: the other frequencies are conjugates of those here."""
+    rank, given = len(x.shape), x.shape[axis]
+    if x.shape[-1] != 2:
+        raise CannotImport("the inverse of a onesided transform of real numbers")
+    length = int(op.constant(1, "length").reshape(())) if op.has(1) else 2 * (given - 1)
+    known = length // 2 + 1
+    if known > given:
+        x = padded(op, x, {axis: (0, known - given)}, "constant", "0.0")
+    count = max(known, given)
+    angles = 2 * np.pi * np.outer(np.arange(count), np.arange(length)) / length
+    # Both of a pair of conjugates count, but the first frequency, and the middle one, is alone.
+    alone = (np.arange(count) * 2 % length == 0) | (np.arange(count) >= known)
+    weights = np.where(np.arange(count) < known, np.where(alone, 1, 2), 0)[:, None] / length
+    cosines, sines = (weights * wave(angles) for wave in (np.cos, np.sin))
+    moved = [a for a in range(rank - 1) if a != axis] + [axis]
+    parts = op.transposed(x, [*moved, rank - 1])
+    shape = (*parts.shape[:-2], length)
+    real = op.emit(
+        "{0}[.., 0] @ {1} - {0}[.., 1] @ {2}", op.tensor(parts),
+        op.parameter_of(cosines.astype(np.float32), "cosines"),
+        op.parameter_of(sines.astype(np.float32), "sines"), shape=shape, dtype="f32",
+    )  # fmt: skip
+    back = [moved.index(a) for a in range(rank - 1)]
+    return op.transposed(op.reshaped(real, (*shape, 1)), [*back, rank - 1])
 
 
 def _axis(op: Op, rank: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wgcc.from_onnx.literals import finite
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Constant, Member, Traced, Value
 from wgcc.from_onnx.writing.blocks import all_members, make_blocks
@@ -29,6 +28,7 @@ from wgcc.from_onnx.writing.training import (
     selectors,
     training_text,
 )
+from wgcc.ir.dtypes import FLOATS
 
 # What the model itself declares.
 OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
@@ -64,7 +64,7 @@ def write_model(
     ]
     outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
     ports = ", ".join(
-        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}))}"
+        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}), key in traced.any_floats)}"
         for key, value in traced.inputs.items()
     )
     types = [held_type(value.dtype, sizes.of(value.shape)) for value in traced.outputs.values()]
@@ -83,7 +83,7 @@ def write_model(
         replaced = ", ".join(f'"{path}"' for path in corrected(training, found))
         text += [f"  replace {replaced} with Lora(rank = {training.rank})"] if replaced else []
         result = types[0] if len(types) == 1 else f"({', '.join(types)})"
-        text += ["", f"  fn forward({ports}) -> {result} {{", *indent(indent(statements))]
+        text += ["", f"  fn forward({_plain(ports)}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
         own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
@@ -93,6 +93,11 @@ def write_model(
         text += indent(_predict_text(own, given, trained, len(types)))
     weights = collect_weights(root, kind, "", model)
     return Written("\n".join([*text, "}", ""]), weights, inputs, outputs)
+
+
+def _plain(ports: str) -> str:
+    """Only entries say which inputs may hold NaN."""
+    return ports.replace("?", "")
 
 
 def _predict_text(ports: Ports, given: str, trained: Trained, count: int) -> list[str]:
@@ -113,7 +118,7 @@ def _constant_outputs(traced: Traced) -> dict[str, Member]:
     for key, value in traced.outputs.items():
         if isinstance(value, Constant):
             kind = f"frozen param {{name}}: {held_type(value.dtype, value.shape)} ~ external"
-            found[key] = Member(kind, {"": finite(value.array)}, key)
+            found[key] = Member(kind, {"": value.array}, key)
     return found
 
 
@@ -128,5 +133,6 @@ def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
     return found
 
 
-def _input_type(value: Value, names: Mapping[int, str]) -> str:
-    return held_type(value.dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])
+def _input_type(value: Value, names: Mapping[int, str], any_float: bool) -> str:
+    dtype = value.dtype + "?" * (any_float and value.dtype in FLOATS)
+    return held_type(dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])

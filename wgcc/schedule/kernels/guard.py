@@ -1,7 +1,7 @@
 """The test for NaN that runs after training steps: a kernel that looks at every float they write.
 
-It looks at parameters and state because kernels with `max` or `min` hide NaN from the loss while
-the parameters are already lost.
+It looks at parameters and state because comparisons hide NaN from the loss while the parameters are
+already lost.
 """
 
 from __future__ import annotations

@@ -186,10 +186,11 @@ class _Writer:
         lower = lowering(node)
         assert isinstance(lower, Reduce)
         name = self.emitter.fresh(node.op)
-        start = lower.start(node.output.dtype)
-        kind = wgsl_type(node.output.dtype)
-        self.emitter.outer.lines.append(f"var {name}: {kind} = {start};")
-        return _Reduction(node, name, lower.combine)
+        dtype = node.output.dtype
+        self.emitter.functions.update(dict.fromkeys(lower.functions(dtype)))
+        start = f"var {name}: {wgsl_type(dtype)} = {lower.start(dtype)};"
+        self.emitter.outer.lines.append(start)
+        return _Reduction(node, name, lower.combine(dtype))
 
     def _update(self, reduction: _Reduction) -> str:
         operand = reduction.node.inputs[0]

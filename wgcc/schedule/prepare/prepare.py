@@ -12,7 +12,7 @@ from functools import partial, reduce
 from math import prod
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.loops import map_bodies
 from wgcc.ir.program import Program
 from wgcc.ops.formula import Term
@@ -168,20 +168,26 @@ def _short_concat(b: Builder, node: Node) -> Sequence[Value] | None:
 
 
 def _first_extreme(reduction: str, b: Builder, node: Node) -> Sequence[Value]:
-    """The first position whose element equals the extreme one."""
+    """The first position whose element equals the extreme one; that of the first NaN, if any."""
     x, axis = Term(b, node.inputs[0]), int(node.attrs["axis"])
     size = x.shape[axis]
+    reduction = "max" if reduction == "peak" and x.dtype not in FLOATS else reduction
     extreme = x.apply(reduction, axes=(axis,)).spread((axis,), x.shape)
     shape = tuple(size if k == axis else 1 for k in range(len(x.shape)))
     positions = Term(b, b.apply("iota", n=size, dtype="i32")).reshape(shape).broadcast(x.shape)
-    found = x.equals(extreme).choose(positions, size - 1)
-    return [found.apply("min", axes=(axis,)).value]
+    equal = x.equals(extreme).choose(positions, size)
+    if x.dtype not in FLOATS:
+        return [equal.apply("min", axes=(axis,)).value]
+    # A NaN counts before all others. Where nothing is equal, all elements are minus infinity.
+    first = x.apply("is_nan").choose(positions - size, equal).apply("min", axes=(axis,))
+    return [(first + size).apply("mod", first.like(size)).value]
 
 
 _RULES: dict[str, Rule] = {
     "matmul": lambda b, node: _thin_product(b, node) or split_k(b, node),
     "concat": _short_concat,
-    "argmax": partial(_first_extreme, "max"),
+    # Softmax of the same scores needs `peak`, too.
+    "argmax": partial(_first_extreme, "peak"),
     "argmin": partial(_first_extreme, "min"),
     "gather_grad": group_ids,
 }

@@ -16,6 +16,19 @@ const OUTER = 2u;
 const INNER = 5u;
 const WORKGROUP = 64u;
 
+// max(x, y), but NaN where one of them is NaN, by their bits: that of WGSL may be the other one.
+fn wg_max(x: f32, y: f32) -> f32 {
+  let larger = bitcast<u32>(max(x, y));
+  let bits = max(bitcast<u32>(x) & 0x7fffffffu, bitcast<u32>(y) & 0x7fffffffu);
+  return bitcast<f32>(select(larger, bits, bits > 0x7f800000u));
+}
+
+// Infinity or NaN, by its bits, which are a variable because no constant may be either.
+fn wg_not_finite(word: u32) -> f32 {
+  var bits = word;
+  return bitcast<f32>(bits);
+}
+
 // 1 / (1 + exp(-x)) without overflow: exp only of numbers up to 0.
 fn wg_sigmoid(x: f32) -> f32 {
   let e = exp(-abs(x));
@@ -49,7 +62,7 @@ fn wg_tanh(x: f32) -> f32 {
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  var max_0: f32 = (-3.4028234663852886e+38f);
+  var max_0: f32 = wg_not_finite(0xff800000u);
   for (var r = 0u; r < INNER; r++) {
     let x_0 = x0[o * 20u + r + 15u];
     let sigmoid_0 = wg_sigmoid(x_0);
@@ -65,7 +78,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let add_0 = (mul_0 + mul_1);
     let tanh_1 = wg_tanh(add_0);
     let mul_2 = (sigmoid_0 * tanh_1);
-    max_0 = max(max_0, mul_2);
+    max_0 = wg_max(max_0, mul_2);
     x1[o * 5u + r] = add_0;
     y0[o * 5u + r] = mul_2;
   }

@@ -15,6 +15,13 @@
 const SIZE = 40u;
 const WORKGROUP = 256u;
 
+// min(x, y), but NaN where one of them is NaN, by their bits: that of WGSL may be the other one.
+fn wg_min(x: f32, y: f32) -> f32 {
+  let smaller = bitcast<u32>(min(x, y));
+  let bits = max(bitcast<u32>(x) & 0x7fffffffu, bitcast<u32>(y) & 0x7fffffffu);
+  return bitcast<f32>(select(smaller, bits, bits > 0x7f800000u));
+}
+
 // Element by element, whatever tensor it belongs to; a thread makes four of them.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
@@ -25,7 +32,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   let x_2 = bitcast<f32>(scalars[3u]);
   let add_0 = (x_2 + 1e-06f);
   let reciprocal_0 = (1.0f / add_0);
-  let minimum_0 = min(reciprocal_0, 1.0f);
+  let minimum_0 = wg_min(reciprocal_0, 1.0f);
   let x_3 = bitcast<f32>(scalars[5u]);
   let mul_0 = (x_3 * 0.1f);
   let step_size = x_0;

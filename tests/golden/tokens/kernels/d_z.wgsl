@@ -2,7 +2,7 @@
 // from tokens.wg:27
 // 2 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: matmul f32[10, 7], then d.z f32[2, 5, 7]
-//   x1: loss.max f32[2, 5]
+//   x1: loss.peak f32[2, 5]
 //   x2: loss.log f32[2, 5]
 //   x3: labels i32[2, 5]
 //   x4: d.loss.where f32[2, 5]

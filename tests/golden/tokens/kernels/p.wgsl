@@ -15,21 +15,21 @@ const WORKGROUP = 64u;
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  var max_0: f32 = (-3.4028234663852886e+38f);
+  var peak_0: f32 = (-3.4028234663852886e+38f);
   for (var r = 0u; r < INNER; r++) {
     let x_0 = x0[o * 7u + r];
-    max_0 = max(max_0, x_0);
+    peak_0 = max(peak_0, x_0);
   }
   var sum_0: f32 = 0.0f;
   for (var r = 0u; r < INNER; r++) {
     let x_1 = x0[o * 7u + r];
-    let sub_0 = (x_1 - max_0);
+    let sub_0 = (x_1 - peak_0);
     let exp_0 = exp(sub_0);
     sum_0 = (sum_0 + exp_0);
   }
   for (var r = 0u; r < INNER; r++) {
     let x_2 = x0[o * 7u + r];
-    let sub_1 = (x_2 - max_0);
+    let sub_1 = (x_2 - peak_0);
     let exp_1 = exp(sub_1);
     let div_0 = (exp_1 / sum_0);
     y0[o * 7u + r] = div_0;

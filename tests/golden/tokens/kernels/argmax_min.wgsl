@@ -1,13 +1,13 @@
-// argmax
+// argmax.min
 // from tokens.wg:29
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: matmul f32[10, 7]
 //   x1: labels i32[2, 5]
-//   y0: loss.max f32[2, 5]
+//   y0: loss.peak f32[2, 5]
 //   y1: loss.sum f32[2, 5]
 //   y2: loss.sum_2 f32[2, 5]
 //   y3: loss.log f32[2, 5]
-//   y4: argmax i32[2, 5]
+//   y4: argmax.min i32[2, 5]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 70>;
 @group(0) @binding(1) var<storage, read> x1: array<i32, 10>;
 @group(0) @binding(2) var<storage, read_write> y0: array<f32, 10>;
@@ -31,15 +31,20 @@ fn wg_log(x: f32) -> f32 {
   return bitcast<f32>(bits);
 }
 
+// Whether x is NaN, by its bits: adapters compute as if there were none.
+fn wg_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
 // One thread per result.
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let o = id.x;
   if (o >= OUTER) { return; }
-  var max_0: f32 = (-3.4028234663852886e+38f);
+  var peak_0: f32 = (-3.4028234663852886e+38f);
   for (var r = 0u; r < INNER; r++) {
     let x_0 = x0[o * 7u + r];
-    max_0 = max(max_0, x_0);
+    peak_0 = max(peak_0, x_0);
   }
   var sum_0: f32 = 0.0f;
   var sum_1: f32 = 0.0f;
@@ -50,18 +55,21 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     let iota_0 = i32((r));
     let eq_0 = (iota_0 == x_1);
     let x_2 = x0[o * 7u + r];
-    let sub_0 = (x_2 - max_0);
+    let sub_0 = (x_2 - peak_0);
     let where_0 = select(0.0f, sub_0, eq_0);
     let exp_0 = exp(sub_0);
-    let eq_1 = (x_2 == max_0);
-    let where_1 = select(6i, iota_0, eq_1);
+    let is_nan_0 = wg_nan(x_2);
+    let sub_1 = (iota_0 - 7i);
+    let eq_1 = (x_2 == peak_0);
+    let where_1 = select(7i, iota_0, eq_1);
+    let where_2 = select(where_1, sub_1, is_nan_0);
     sum_0 = (sum_0 + where_0);
     sum_1 = (sum_1 + sub_0);
     sum_2 = (sum_2 + exp_0);
-    min_0 = min(min_0, where_1);
+    min_0 = min(min_0, where_2);
   }
   let log_0 = wg_log(sum_2);
-  y0[o] = max_0;
+  y0[o] = peak_0;
   y1[o] = sum_0;
   y2[o] = sum_1;
   y3[o] = log_0;
