@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.inner_graphs import Values, check_body, run_inner, sees_values
+from wgcc.from_onnx.inner_graphs import Values, check_body, own_weights, run_inner, sees_values
 from wgcc.from_onnx.loops import Rounds, as_scan
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
@@ -34,7 +34,9 @@ def branch(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     if not isinstance(condition, Constant):
         return _both(tracer, op, values, condition)
     chosen = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
-    return run_inner(tracer, op.attributes[chosen], values, ())
+    graph = op.attributes[chosen]
+    tracer.writer.shared -= own_weights(tracer, graph)
+    return run_inner(tracer, graph, values, ())
 
 
 def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Operand]:

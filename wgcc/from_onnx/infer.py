@@ -38,6 +38,11 @@ class Environment:
             reason = "ONNX has no operator of this name in this set"
             raise CannotImport(reason) from None
 
+    def own_function(self, node: Any) -> str:
+        """The name of a function that the file defines, or ""."""
+        own = {(function.domain, function.name) for function in self.model.functions}
+        return node.op_type if (node.domain, node.op_type) in own else ""
+
     def function_of(self, node: Any, inputs: Sequence[Operand | None]) -> Any:
         """The operators that define this one: a function of the model or of ONNX itself."""
         for function in self.model.functions:

@@ -8,6 +8,7 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
+from wgcc.from_onnx.stored_tensors import gather_weights
 from wgcc.lazy_numpy import Array
 
 # What protobuf itself can hold, and what weights beside it may take.
@@ -45,6 +46,7 @@ def read_model(path: Path) -> Any:
         onnx.checker.check_model(model)
     except Exception as error:
         raise WgError(f"{path} is not a valid ONNX model: {_first_line(error)}") from None
+    gather_weights(model)
     return model
 
 

@@ -27,6 +27,8 @@ MOST_STEPS = 100_000
 # Operators that leave a weight as it is, and those that take a part of it or repeat it.
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PARTS = ("Expand", "Gather", "Slice")
+# Single numbers are parts of formulas.
+FEWEST_WEIGHTS = 2
 OTHER_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
@@ -44,6 +46,8 @@ class Tracer:
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     # The scope of a function, for the nodes that define it.
     inherited: Scope | None = None
+    # The function of the model whose nodes are looked at.
+    function: str = ""
     # Vectors that each node which reads them has for itself, and how many have theirs.
     untied: set[str] = field(default_factory=set)
     copies: Counter[str] = field(default_factory=Counter)
@@ -104,6 +108,8 @@ class Tracer:
         self, node: Any, inputs: list[Operand | None], folded: list[Constant]
     ) -> list[Constant]:
         """A part or another shape of a weight is still a weight, which training must reach."""
+        if node.op_type == "Constant" and self.function:
+            return [self.own_weight(node, folded[0])]
         first = inputs[0] if inputs else None
         if not isinstance(first, Constant) or not self.writer.is_weight(first):
             return folded
@@ -114,6 +120,14 @@ class Tracer:
         if node.op_type in (*RESHAPES, *PARTS) or (first.again and node.op_type == "Transpose"):
             return [Constant(folded[0].array, again=lambda: self.rule_of(node, inputs))]
         return folded
+
+    def own_weight(self, node: Any, constant: Constant) -> Constant:
+        """A tensor stored in a function of the model: all its calls share it."""
+        if constant.dtype != "f32" or constant.array.size < FEWEST_WEIGHTS:
+            return constant
+        source = f"{self.function}.{node.output[0]}"
+        self.writer.shared.add(source)
+        return Constant(constant.array, source)
 
     def rule_of(self, node: Any, inputs: list[Operand | None]) -> Operand:
         types = output_types(self.environment, node, inputs)
@@ -173,6 +187,7 @@ class Tracer:
         known = zip(body.input, inputs, strict=False)
         values = {name: operand for name, operand in known if operand is not None}
         outer, self.inherited = self.inherited, self.scope(node)
+        caller, self.function = self.function, self.environment.own_function(node)
         try:
             with self.names_of(body.node, body.output, values):
                 for inner in body.node:
@@ -183,7 +198,7 @@ class Tracer:
                 output_types(self.environment, node, inputs)  # whose reason says more
             raise
         finally:
-            self.inherited = outer
+            self.inherited, self.function = outer, caller
         return [values.get(name) for name in body.output]
 
     @contextmanager

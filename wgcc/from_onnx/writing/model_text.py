@@ -25,6 +25,7 @@ from wgcc.from_onnx.writing.training import (
     Loss,
     Ports,
     corrected,
+    frozen_names,
     places,
     selectors,
     training_text,
@@ -88,6 +89,8 @@ def write_model(
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
         own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
         over = selectors(training, found)
+        for name in frozen_names(training, found):
+            traced.remark("--train all leaves these as they are, as they are no weights", name)
         of_loss = Loss(trained.loss, trained.output.shape, trained.axis)
         text += indent(training_text(training, own, of_loss, over))
         text += indent(_predict_text(own, given, trained, len(types)))

@@ -67,6 +67,18 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     return [pattern]
 
 
+def frozen_names(training: Training, found: Sequence[Place]) -> list[str]:
+    """Floats that `--train all` does not reach."""
+    if training.train != "all":
+        return []
+    return [
+        place.path
+        for place in found
+        if not is_trained(place.member)
+        and any(array.dtype.kind == "f" for array in place.member.arrays.values())
+    ]
+
+
 def _head(trained: Sequence[Place]) -> list[Place]:
     """The last product with a matrix, and what comes after it."""
     products = [place.statement for place in trained if _is_matrix_product(place)]
