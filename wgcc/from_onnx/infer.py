@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wgcc.from_onnx.context import TensorType
-from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.problems import CannotImport, TooLarge
 from wgcc.from_onnx.values import Constant, Operand, Value
 
 # Operators whose output is like their first operand, which ONNX's rules do not say.
 LIKE_FIRST = ("GroupNormalization", "MeanVarianceNormalization")
+# A tensor of 1 GiB: a small file could ask for any amount of memory.
+MOST_ELEMENTS = 1 << 28
 # Constants of more elements cannot tell an output's shape.
 LARGEST_SHAPE_DATA = 4096
 
@@ -126,7 +129,38 @@ def output_types(
     first = next((item for item in inputs if item is not None), None)
     if node.op_type in LIKE_FIRST and isinstance(first, Value):
         return [TensorType(first.dtype, first.shape, first.element)]
-    return [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    held = [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    for item in held:
+        if item.shape and min(item.shape) < 0:
+            raise CannotImport(
+                f"its operands are too small: its result would be {list(item.shape)}"
+            )
+        if (elements := math.prod(item.shape)) > MOST_ELEMENTS:
+            raise TooLarge(
+                f"its result has {elements:,} elements; at most {MOST_ELEMENTS:,} are imported"
+            )
+    return held
+
+
+def without_unread(environment: Environment, node: Any, uses: Mapping[str, int]) -> Any:
+    """The node without optional outputs that nothing reads, whose shapes need not be known."""
+    if len(node.output) < 2 or all(uses.get(name) for name in node.output[1:]):
+        return node
+    try:
+        ports = environment.schema(node).outputs
+    except CannotImport:
+        return node
+    optional = [str(port.option).endswith("Optional") for port in ports]
+    optional += [False] * (len(node.output) - len(optional))
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.output[:] = [
+        "" if may_miss and not uses.get(name) else name
+        for name, may_miss in zip(node.output, optional, strict=False)
+    ]
+    while len(copy.output) > 1 and not copy.output[-1]:
+        copy.output.pop()
+    return copy
 
 
 def type_of(proto: Any, what: str) -> TensorType:

@@ -12,10 +12,11 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.context import Op, TensorType, Writer
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
-from wgcc.from_onnx.infer import Environment, output_types, type_of
+from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
 from wgcc.from_onnx.inner_graphs import count_uses
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
+from wgcc.from_onnx.noise import RANDOM
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
@@ -51,6 +52,8 @@ class Tracer:
     # Vectors that each node which reads them has for itself, and how many have theirs.
     untied: set[str] = field(default_factory=set)
     copies: Counter[str] = field(default_factory=Counter)
+    # Random numbers are drawn in an inner graph.
+    hidden_noise: bool = False
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -84,6 +87,7 @@ class Tracer:
         missing = [name for name in node.input if name and name not in values]
         if missing:
             return  # the node that makes it is a problem that is already known
+        node = without_unread(self.environment, node, self.uses)
         inputs = [self.read(name, values) if name else None for name in node.input]
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
@@ -96,6 +100,9 @@ class Tracer:
                 values[name] = result
                 if isinstance(result, Value) and self.uses[name] == 1:
                     self.writer.used_once.add(result)
+                if isinstance(result, Value) and node.op_type in RANDOM and not self.depth:
+                    self.writer.traced.noise[name] = result
+        self.hidden_noise |= node.op_type in RANDOM and bool(self.depth)
 
     def read(self, name: str, values: Mapping[str, Operand]) -> Operand:
         found = values[name]
@@ -267,6 +274,7 @@ def trace(
             tracer.problems.append(Problem(port.name, "output", 0, "it is empty"))
         elif found_output is not None:
             traced.outputs[port.name] = _plain(tracer, found_output)
+    traced.hidden_noise = tracer.hidden_noise
     return traced, tracer.problems
 
 

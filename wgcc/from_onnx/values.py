@@ -152,6 +152,9 @@ class Traced:
     # Floats of fewer bits that the file computes with.
     narrow: set[str] = field(default_factory=set)
     layers: dict[str, str] = field(default_factory=dict)
+    # Random numbers by their names in the file; those of inner graphs have none.
+    noise: dict[str, Value] = field(default_factory=dict)
+    hidden_noise: bool = False
 
     def remark(self, text: str, name: str) -> None:
         self.remarks.setdefault(text, {})[name] = None

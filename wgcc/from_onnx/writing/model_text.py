@@ -25,8 +25,8 @@ from wgcc.from_onnx.writing.training import (
     Loss,
     Ports,
     corrected,
-    frozen_names,
     places,
+    remark_frozen,
     selectors,
     training_text,
 )
@@ -89,8 +89,7 @@ def write_model(
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
         own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
         over = selectors(training, found)
-        for name in frozen_names(training, found):
-            traced.remark("--train all leaves these as they are, as they are no weights", name)
+        remark_frozen(traced, training, found)
         of_loss = Loss(trained.loss, trained.output.shape, trained.axis)
         text += indent(training_text(training, own, of_loss, over))
         text += indent(_predict_text(own, given, trained, len(types)))

@@ -44,16 +44,19 @@ class Names:
 
     taken: set[str] = field(default_factory=set)
     reserved: frozenset[str] = frozenset()
+    # The last number behind each name.
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, wanted: str, kind: str = "out") -> str:
         """What has the name of a function gets `kind` behind it: `softmax_out`, `norm_layer`."""
         base = clean(wanted)
         if base in self.reserved:
             base = SHORTER.get(base, f"{base}_{kind}")
-        name, number = base, 1
+        name, number = base, self.numbers.get(base, 1)
         while name in self.taken:
             number += 1
             name = f"{base}_{number}"
+        self.numbers[base] = number
         self.taken.add(name)
         return name
 

@@ -11,7 +11,7 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Member, Shape, Statement, plain_order
+from wgcc.from_onnx.values import Member, Shape, Statement, Traced, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
 from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
@@ -67,16 +67,13 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
     return [pattern]
 
 
-def frozen_names(training: Training, found: Sequence[Place]) -> list[str]:
-    """Floats that `--train all` does not reach."""
-    if training.train != "all":
-        return []
-    return [
-        place.path
-        for place in found
-        if not is_trained(place.member)
-        and any(array.dtype.kind == "f" for array in place.member.arrays.values())
-    ]
+def remark_frozen(traced: Traced, training: Training, found: Sequence[Place]) -> None:
+    """Floats that `--train all` does not reach are named."""
+    for place in found if training.train == "all" else ():
+        has_floats = any(array.dtype.kind == "f" for array in place.member.arrays.values())
+        if has_floats and not is_trained(place.member):
+            text = "--train all leaves these as they are, as they are no weights"
+            traced.remark(text, place.path)
 
 
 def _head(trained: Sequence[Place]) -> list[Place]:
