@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.elaborate.builtins import BUILTINS
+from wgcc.errors import WgError
 from wgcc.from_onnx.classes import Classes, change_classes
 from wgcc.from_onnx.fixed_inputs import fixed_arrays
-from wgcc.from_onnx.input_sizes import SizeNames, fix_sizes, size_names
+from wgcc.from_onnx.input_sizes import fix_sizes, open_sizes, resized
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
 from wgcc.from_onnx.noise import HIDDEN_NOISE, feed_noise
-from wgcc.from_onnx.problems import NotImportable
+from wgcc.from_onnx.problems import CannotImport, NotImportable
+from wgcc.from_onnx.symbolic import open_text
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Traced
@@ -98,7 +100,7 @@ def _with_noise_fed(converted: Converted, file: str, wishes: Wishes) -> Converte
         statements=[item for item in traced.statements if not drawn.intersection(item.outputs)],
         noise={},
     )
-    heading = _heading(file, fed, model, {}, {})
+    heading = _heading(file, fed, frozenset())
     note = "the random numbers that it draws were given to both as inputs"
     return replace(
         converted,
@@ -114,35 +116,46 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
     classes = wishes.classes
     changed = change_classes(model, classes, wishes.training.output, drawn) if classes else None
     fixed = {**wishes.fixed, **fixed_arrays(model, file, wishes.numbers, wishes.sizes)}
-    names = size_names(model)
+    open_axes = open_sizes(model)
     given = fix_sizes(model, file, wishes.sizes, fixed)
-    traced, problems = trace(model, fixed, wishes.keeps_batch_norm)
-    if problems:
-        raise NotImportable(file, problems)
+    traced = _traced(model, file, wishes, fixed)
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
     for name, numbers in wishes.numbers.items():
         values = ", ".join(map(str, numbers))
         traced.notes.append(f"the input `{one_line(name)}` is fixed: {values}")
-    heading = _heading(file, traced, model, names, given)
+    titles = _size_titles(model, given)
+    heading = _heading(file, traced, frozenset(titles.values()))
     written = write_model(traced, heading, standard_names(), wishes.training)
-    return Converted(written, traced, model, fixed)
+
+    def draft(sizes: Mapping[str, int]) -> Written | None:
+        """The text for other sizes."""
+        try:
+            with resized(open_axes, {name: sizes[title] for name, title in titles.items()}):
+                other = _traced(model, file, wishes, fixed)
+            return write_model(other, heading, standard_names(), wishes.training)
+        except (WgError, CannotImport):
+            return None
+
+    opened = open_text(draft, {titles[name]: size for name, size in given.items()})
+    return Converted(opened or written, traced, model, fixed)
 
 
-def _heading(
-    file: str, traced: Traced, model: Any, names: SizeNames, given: Mapping[str, int]
-) -> Heading:
+def _traced(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> Traced:
+    traced, problems = trace(model, fixed, wishes.keeps_batch_norm)
+    if problems:
+        raise NotImportable(file, problems)
+    return traced
+
+
+def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:
+    """What sizes are called in the text: no input has that name."""
     ports = {clean_name(word(port.name)) for port in model.graph.input}
-    clean = {key: f"{key}_size" if key in ports else key for key in given}
-    return Heading(
-        name=_model_name(file, set(traced.layers)),
-        title=f"Imported from {file}.",
-        dims={
-            port: {axis: clean[dim] for axis, dim in axes.items() if dim in clean}
-            for port, axes in names.items()
-        },
-        sizes={clean[key]: size for key, size in given.items()},
-    )
+    return {name: f"{name}_size" if name in ports else name for name in given}
+
+
+def _heading(file: str, traced: Traced, sizes: frozenset[str]) -> Heading:
+    return Heading(_model_name(file, set(traced.layers)), f"Imported from {file}.", sizes)
 
 
 def _model_name(file: str, taken: set[str]) -> str:

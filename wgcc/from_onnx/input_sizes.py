@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
@@ -16,8 +16,6 @@ from wgcc.from_onnx.trace import trace
 from wgcc.lazy_numpy import Array
 from wgcc.spelling import did_you_mean
 
-# By input and axis.
-SizeNames: TypeAlias = dict[str, dict[int, str]]
 # Numbers that are tried for sizes that are not given, in models of at most so many nodes.
 LIKELY = (1, 2, 4, 8, 16, 32, 64, 100, 128, 224, 256, 320, 512, 640, 1024)
 MOST_TRIED_NODES = 2000
@@ -56,13 +54,6 @@ def open_sizes(model: Any) -> list[OpenSize]:
 def _unique(name: str, taken: set[str]) -> str:
     numbered = (f"{name}_{number}" for number in count(2))
     return name if name not in taken else next(new for new in numbered if new not in taken)
-
-
-def size_names(model: Any) -> SizeNames:
-    names: SizeNames = {port.name: {} for port in model.graph.input}
-    for size in open_sizes(model):
-        names[size.port][size.axis] = size.name
-    return names
 
 
 def fix_sizes(
@@ -125,7 +116,7 @@ def _working_number(model: Any, missing: list[OpenSize], fixed: Mapping[str, Arr
         return None
     has_others = len(set(_numbers(missing, 2).values())) > 1 or min(s.axis for s in missing)
     for number in LIKELY if has_others else LIKELY[:1]:
-        with _filled(missing, _numbers(missing, number)):
+        with resized(missing, _numbers(missing, number)):
             try:
                 if not trace(model, fixed)[1]:
                     return number
@@ -135,14 +126,14 @@ def _working_number(model: Any, missing: list[OpenSize], fixed: Mapping[str, Arr
 
 
 @contextmanager
-def _filled(missing: list[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
-    names = [size.dim.dim_param for size in missing]
-    for size in missing:
-        size.dim.dim_value = numbers[size.name]
+def resized(axes: Sequence[OpenSize], numbers: Mapping[str, int]) -> Iterator[None]:
+    """With other numbers for open sizes."""
+    before = [(size, type(size.dim).FromString(size.dim.SerializeToString())) for size in axes]
+    for size in axes:
+        if size.name in numbers:
+            size.dim.dim_value = numbers[size.name]
     try:
         yield
     finally:
-        for size, name in zip(missing, names, strict=True):
-            size.dim.Clear()
-            if name:
-                size.dim.dim_param = name
+        for size, dim in before:
+            size.dim.CopyFrom(dim)

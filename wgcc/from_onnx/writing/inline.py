@@ -9,6 +9,7 @@ from wgcc.from_onnx.values import Part, Value
 from wgcc.from_onnx.writing.blocks import Block
 
 LONGEST = 80
+_NUMBER = re.compile(r"\d+")
 _PLACE = re.compile(r"\{(\d+)\}")
 
 
@@ -68,7 +69,12 @@ def _may_wait(line: Line, kept: set[Value], uses: dict[Value, int]) -> bool:
 
 
 def _length(line: Line) -> int:
-    return len(line.text) + sum(6 for _ in line.parts)
+    return width(line.text) + sum(6 for _ in line.parts)
+
+
+def width(text: str) -> int:
+    """Whole numbers count as two letters, so that the form of a text depends on no size."""
+    return len(_NUMBER.sub("00", text))
 
 
 def _merged(line: Line, waiting: dict[Value, Line]) -> Line:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wgcc.from_onnx.literals import finite
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Constant, Member, Traced, Value
-from wgcc.from_onnx.writing.blocks import all_members, make_blocks
-from wgcc.from_onnx.writing.sizes import named_sizes
+from wgcc.from_onnx.values import Constant, Member, Traced
+from wgcc.from_onnx.writing.blocks import make_blocks
 from wgcc.from_onnx.writing.text import (
     BlockText,
     LayerType,
@@ -37,12 +35,11 @@ OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a file begins with. `dims`: the axes of inputs whose sizes have names."""
+    """What a file begins with. `sizes` are names that its values must not have."""
 
     name: str
     title: str
-    dims: Mapping[str, Mapping[int, str]]
-    sizes: Mapping[str, int]
+    sizes: frozenset[str] = frozenset()
 
 
 def write_model(
@@ -53,9 +50,7 @@ def write_model(
     root = make_blocks(traced)
     constants = _constant_outputs(traced)
     root.members += constants.values()
-    members = [*all_members(root)]
-    sizes = named_sizes(heading.sizes, heading.dims, members)
-    model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes}, sizes)
+    model = ModelText(reserved | OWN_NAMES | {heading.name} | heading.sizes)
     body = BlockText(model, root)
     inputs = {key: body.names[value] for key, value in traced.inputs.items()}
     statements = body.lines()[:-1]
@@ -65,16 +60,20 @@ def write_model(
     ]
     outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
     ports = ", ".join(
-        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}))}"
+        f"{inputs[key]}: {held_type(value.dtype, value.shape)}"
         for key, value in traced.inputs.items()
     )
-    types = [held_type(value.dtype, sizes.of(value.shape)) for value in traced.outputs.values()]
+    types = [held_type(value.dtype, value.shape) for value in traced.outputs.values()]
     given = ", ".join(f"{outputs[key]}: {held}" for key, held in zip(outputs, types, strict=True))
     kind = LayerType(heading.name, "", body.member_names, body.block_names)
-    text = [f"/// {heading.title}", "wg 1"]
-    if heading.sizes:
-        text.append("dim " + ", ".join(f"{key} = {n}" for key, n in heading.sizes.items()))
-    text += ["", *traced.layers.values(), *model.layers, f"model {heading.name} {{"]
+    text = [
+        f"/// {heading.title}",
+        "wg 1",
+        "",
+        *traced.layers.values(),
+        *model.layers,
+        f"model {heading.name} {{",
+    ]
     text += indent(body.declarations)
     if trained is None:
         text += ["", f"  entry predict({ports}) -> ({given}) {{", *indent(indent(statements))]
@@ -87,7 +86,7 @@ def write_model(
         text += ["", f"  fn forward({ports}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
-        own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
+        own = Ports(ports, ", ".join(inputs.values()), chosen)
         over = selectors(training, found)
         remark_frozen(traced, training, found)
         of_loss = Loss(trained.loss, trained.output.shape, trained.axis)
@@ -128,7 +127,3 @@ def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
             name = f"{clean(key)}_{number}"
         found[key] = name
     return found
-
-
-def _input_type(value: Value, names: Mapping[int, str]) -> str:
-    return held_type(value.dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])

@@ -1,0 +1,178 @@
+"""Keeps sizes open in the text of a model, so that `wgcc build --set batch=5` builds it for others.
+
+The text is written for several sizes. Each number in it that changes must be an expression of the
+sizes, and each table that changes a formula; the result is checked at sizes that were not used to
+find it. A size for which this fails stays a number.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from wgcc.compiler import read_program
+from wgcc.errors import WgError
+from wgcc.from_onnx.size_forms import Form, form_of
+from wgcc.from_onnx.size_tokens import Expression, Sizes, explain, fill, tokens
+from wgcc.from_onnx.writing.text import Written
+from wgcc.lazy_numpy import Array, np
+
+# The text at given sizes; None where the model does not allow them.
+Draft: TypeAlias = Callable[[Sizes], Written | None]
+# Sizes are changed by so much, until the model allows it.
+STEPS = (1, 2, -1, 3, 4, 8, 16, 32)
+MOST_SIZES = 6
+MOST_BYTES = 1 << 30
+
+
+def open_text(draft: Draft, sizes: Sizes) -> Written | None:
+    """The text with `dim` for as many sizes as can stay open; None if none can."""
+    names = tuple(sizes)
+    if not names or len(names) > MOST_SIZES:
+        return None
+    found = _attempt(draft, sizes, names)
+    if found is not None or len(names) == 1:
+        return found
+    alone = {name: _attempt(draft, sizes, (name,)) for name in names}
+    kept = tuple(name for name in names if alone[name] is not None)
+    together = _attempt(draft, sizes, kept) if 1 < len(kept) < len(names) else None
+    return together or (alone[kept[0]] if kept else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    sizes: Sizes
+    written: Written
+
+
+def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None:
+    samples = _samples(draft, sizes, names)
+    if samples is None:
+        return None
+    opened = _opened(samples, names)
+    if opened is None:
+        return None
+    listed = ", ".join(f"{name} = {sizes[name]}" for name in names)
+    opened = replace(opened, text=opened.text.replace("\nwg 1\n", f"\nwg 1\ndim {listed}\n", 1))
+    last = {name: samples[-1].sizes[name] for name in names}
+    return opened if all(_is_accepted(opened.text, at) for at in ({}, last)) else None
+
+
+def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] | None:
+    """At sizes that differ from each other and from 1, each changed alone, then all together."""
+    start = dict(sizes)
+    for name in names:
+        others = {start[other] for other in names if other != name}
+        start[name] = next(
+            n for n in range(max(2, sizes[name]), sizes[name] + 9) if n not in others
+        )
+    base = draft(start)
+    if base is None or sum(array.nbytes for array in base.weights.values()) > MOST_BYTES:
+        return None
+    samples = [Sample(start, base)]
+    changed = []
+    for name in names:
+        sample = _stepped(draft, start, {name: 1}, base)
+        if sample is None:
+            return None
+        samples.append(sample)
+        changed.append(sample.sizes[name] - start[name])
+    steps = {name: 2 * step + place for place, (name, step) in
+             enumerate(zip(names, changed, strict=True))}  # fmt: skip
+    last = _stepped(draft, start, steps, base)
+    return [*samples, last] if last is not None else None
+
+
+def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written) -> Sample | None:
+    """The first sample whose text is like the base's but for numbers."""
+    for factor in STEPS:
+        at = {name: size + factor * steps.get(name, 0) for name, size in start.items()}
+        if min(at.values()) < 2:
+            continue
+        written = draft(at)
+        if written is None:
+            continue
+        same_text = tokens(written.text)[0] == tokens(base.text)[0]
+        if same_text and written.weights.keys() == base.weights.keys():
+            return Sample(at, written)
+    return None
+
+
+def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
+    sizes = [{name: sample.sizes[name] for name in names} for sample in samples]
+    rows = zip(*(tokens(sample.written.text)[1] for sample in samples), strict=True)
+    meanings: list[Expression | int] = []
+    for numbers in rows:
+        meaning = explain(numbers, sizes)
+        if meaning is None:
+            return None
+        meanings.append(meaning)
+    forms = _forms(samples)
+    if forms is None:
+        return None
+    base = samples[0].written
+    text = _with_formulas(fill(base.text, meanings), _by_last_name(forms))
+    weights = {key: array for key, array in base.weights.items() if key not in forms}
+    return replace(base, text=text, weights=weights) if text is not None else None
+
+
+def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
+    """Formulas of the tables that change with the sizes; None if one has none."""
+    forms: dict[str, Form] = {}
+    base = samples[0].written.weights
+    for key, first in base.items():
+        arrays = [sample.written.weights[key] for sample in samples]
+        if all(_is_same(first, array) for array in arrays[1:]):
+            continue
+        found = {form_of(array) for array in arrays}
+        form = found.pop() if len(found) == 1 else None
+        if form is None:
+            return None
+        forms[key] = form
+    return forms
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and np.array_equal(a, b)
+
+
+def _by_last_name(forms: Mapping[str, Form]) -> dict[str, set[Form]]:
+    found: dict[str, set[Form]] = {}
+    for key, form in forms.items():
+        found.setdefault(key.rpartition(".")[2], set()).add(form)
+    return found
+
+
+def _with_formulas(text: str, forms: Mapping[str, set[Form]]) -> str | None:
+    """Declarations of tables become the first statements of what uses them."""
+    waiting: list[str] = []
+    lines: list[str] = []
+    for line in text.split("\n"):
+        declared = re.fullmatch(r"\s*frozen param (\w+): \w+\[(.*)\] ~ external", line)
+        if declared and declared[1] in forms:
+            if len(forms[declared[1]]) > 1:
+                return None
+            (form,) = forms[declared[1]]
+            waiting.append(f"{declared[1]} = {form.text(declared[2].split(', '))}")
+            continue
+        lines.append(line)
+        if waiting and re.match(r"\s*(fn forward|entry predict)\(.*\{$", line):
+            indent = " " * (len(line) - len(line.lstrip()) + 2)
+            lines += [f"{indent}{statement}" for statement in waiting]
+            waiting = []
+    return None if waiting else "\n".join(lines)
+
+
+def _is_accepted(text: str, sizes: Sizes) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.wg"
+        path.write_text(text, encoding="utf-8")
+        try:
+            read_program(path, sizes=dict(sizes))
+        except WgError:
+            return False
+    return True
