@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from wgcc.from_onnx.convert import Converted
@@ -72,11 +73,24 @@ def readme(file: str, converted: Converted, comparison: Comparison) -> str:
             "```bash",
             f"wgcc build {MODEL} --weights {WEIGHTS} -o {BUNDLE}/",
             f"wgcc verify {BUNDLE}/",
+            *_size_commands(converted),
             *_training_commands(converted),
             "```",
             "",
         ]
     )
+
+
+def _size_commands(converted: Converted) -> list[str]:
+    """How to build the model for other sizes, if its text leaves any open."""
+    declared = re.search(r"^dim (\w+) = (\d+)", converted.written.text, re.MULTILINE)
+    if declared is None:
+        return []
+    size = int(declared[2]) + 1
+    return [
+        f"# the sizes after `dim` can be others, such as {declared[1]} = {size}",
+        f"wgcc build {MODEL} --weights {WEIGHTS} --set {declared[1]}={size} -o other/",
+    ]
 
 
 def _training_commands(converted: Converted) -> list[str]:

@@ -14,8 +14,9 @@ from wgcc.lazy_numpy import Array, np
 class Form:
     """The elements of a table by their places.
 
-    `fill`: `first` everywhere. `range`: `first + step * i` along `axis`. `triangle`: `step` where
-    the column is more than `first` behind the row, else `other`.
+    `fill`: `first` everywhere. `range`: `first + step * i` along `axis`; `count`: the same along
+    all axes, row by row. `triangle`: `step` where the column is more than `first` behind the row,
+    else `other`.
     """
 
     kind: str
@@ -30,7 +31,10 @@ class Form:
         if self.kind == "fill":
             return self._filled(f"[{', '.join(sizes)}]")
         if self.kind == "range":
-            return self._range(sizes)
+            return self._spread(self._scaled(_positions(sizes, self.axis)), sizes)
+        if self.kind == "count":
+            count = " * ".join(f"({size})" if " " in size else size for size in sizes)
+            return f"reshape({self._scaled(f'arange({count})')}, [{', '.join(sizes)}])"
         rank = len(sizes)
         rows, columns = (_positions(sizes, axis) for axis in (rank - 2, rank - 1))
         shift = f" + {int(self.first)}" if self.first else ""
@@ -47,11 +51,12 @@ class Form:
             return f"{simple}({self.dtype}{shape})"
         return f"ones({self.dtype}{shape}) * {self._number(self.first)}"
 
-    def _range(self, sizes: Sequence[str]) -> str:
-        text = _positions(sizes, self.axis)
+    def _scaled(self, text: str) -> str:
         text = f"f32({text})" if self.dtype == "f32" else text
         text = text if self.step == 1 else f"{text} * {self._number(self.step)}"
-        text = f"{text} + {self._number(self.first)}" if self.first else text
+        return f"{text} + {self._number(self.first)}" if self.first else text
+
+    def _spread(self, text: str, sizes: Sequence[str]) -> str:
         if all(size == "1" for axis, size in enumerate(sizes) if axis != self.axis):
             return text
         return f"expand({text}, [{', '.join(sizes)}])"
@@ -85,6 +90,11 @@ def _range_form(array: Array, dtype: str) -> Form | None:
         first, step = float(line[0, 0]), float(line[1, 0] - line[0, 0])
         if (line == (first + step * np.arange(size))[:, None]).all() and step == int(step):
             return Form("range", dtype, first, step, axis)
+    flat = array.reshape(-1)
+    if dtype != "bool":
+        first, step = float(flat[0]), float(flat[1] - flat[0])
+        if (flat == first + step * np.arange(flat.size)).all() and step == int(step):
+            return Form("count", dtype, first, step)
     return None
 
 

@@ -15,6 +15,8 @@ from typing import TypeAlias
 Sizes: TypeAlias = Mapping[str, int]
 # Whole numbers that are no part of a name, a float or a place of a template.
 NUMBER = re.compile(r"(?<![\w{])(?<!\d\.)(?<!e[-+])\d+(?![\w}]|\.\d)")
+LIST = re.compile(r"\b(?:f32|i32|u32|bool)\(\[[^\[\]]*\]\)")
+LIST_NAME = re.compile(r"list_(\d{4})_")
 COMMENT = re.compile(r"  // .*$", re.MULTILINE)
 
 
@@ -41,6 +43,27 @@ def tokens(text: str) -> tuple[str, list[int]]:
     """The text with its numbers taken out, without comments, and the numbers."""
     plain = COMMENT.sub("", text)
     return NUMBER.sub("0", plain), [int(number) for number in NUMBER.findall(plain)]
+
+
+def without_lists(text: str) -> tuple[str, list[str]]:
+    """The text with a name in place of each written list, and the lists."""
+    lists: list[str] = []
+
+    def name(match: re.Match[str]) -> str:
+        lists.append(match[0])
+        return f"list_{len(lists) - 1:04}_"
+
+    return LIST.sub(name, text), lists
+
+
+def with_lists(text: str, lists: Sequence[str]) -> str:
+    return LIST_NAME.sub(lambda match: lists[int(match[1])], text)
+
+
+def numbers_of(text: str) -> list[str]:
+    """Of a written list: the type, and the numbers."""
+    dtype, _, inner = text.partition("([")
+    return [dtype, *inner.removesuffix("])").split(", ")]
 
 
 def explain(numbers: Sequence[int], sizes: Sequence[Sizes]) -> Expression | int | None:

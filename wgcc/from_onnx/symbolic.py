@@ -17,7 +17,16 @@ from typing import TypeAlias
 from wgcc.compiler import read_program
 from wgcc.errors import WgError
 from wgcc.from_onnx.size_forms import Form, form_of
-from wgcc.from_onnx.size_tokens import Expression, Sizes, explain, fill, tokens
+from wgcc.from_onnx.size_tokens import (
+    Expression,
+    Sizes,
+    explain,
+    fill,
+    numbers_of,
+    tokens,
+    with_lists,
+    without_lists,
+)
 from wgcc.from_onnx.writing.text import Written
 from wgcc.lazy_numpy import Array, np
 
@@ -25,6 +34,7 @@ from wgcc.lazy_numpy import Array, np
 Draft: TypeAlias = Callable[[Sizes], Written | None]
 # Sizes are changed by so much, until the model allows it.
 STEPS = (1, 2, -1, 3, 4, 8, 16, 32)
+DECLARED = re.compile(r"\s*frozen param (\w+): \w+\[(.*)\] ~ external")
 MOST_SIZES = 6
 MOST_BYTES = 1 << 30
 
@@ -45,8 +55,11 @@ def open_text(draft: Draft, sizes: Sizes) -> Written | None:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
+    """A text without its lists, which are kept as arrays that may follow the sizes."""
+
     sizes: Sizes
     written: Written
+    lists: Sequence[str]
 
 
 def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None:
@@ -70,10 +83,13 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
         start[name] = next(
             n for n in range(max(2, sizes[name]), sizes[name] + 9) if n not in others
         )
-    base = draft(start)
-    if base is None or sum(array.nbytes for array in base.weights.values()) > MOST_BYTES:
+    first = draft(start)
+    if first is None:
         return None
-    samples = [Sample(start, base)]
+    base, lists = _without_lists(first)
+    if sum(array.nbytes for array in base.weights.values()) > MOST_BYTES:
+        return None
+    samples = [Sample(start, base, lists)]
     changed = []
     for name in names:
         sample = _stepped(draft, start, {name: 1}, base)
@@ -96,10 +112,16 @@ def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written
         written = draft(at)
         if written is None:
             continue
+        written, lists = _without_lists(written)
         same_text = tokens(written.text)[0] == tokens(base.text)[0]
         if same_text and written.weights.keys() == base.weights.keys():
-            return Sample(at, written)
+            return Sample(at, written, lists)
     return None
+
+
+def _without_lists(written: Written) -> tuple[Written, list[str]]:
+    text, lists = without_lists(written.text)
+    return replace(written, text=text), lists
 
 
 def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
@@ -111,11 +133,12 @@ def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
         if meaning is None:
             return None
         meanings.append(meaning)
-    forms = _forms(samples)
-    if forms is None:
+    forms, lists = _forms(samples), _lists(samples, sizes)
+    if forms is None or lists is None:
         return None
     base = samples[0].written
-    text = _with_formulas(fill(base.text, meanings), _by_last_name(forms))
+    text = _with_formulas(base, fill(base.text, meanings), forms)
+    text = with_lists(text, lists) if text is not None else None
     weights = {key: array for key, array in base.weights.items() if key not in forms}
     return replace(base, text=text, weights=weights) if text is not None else None
 
@@ -136,27 +159,47 @@ def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
     return forms
 
 
+def _lists(samples: Sequence[Sample], sizes: Sequence[Sizes]) -> list[str] | None:
+    """Written lists; those that change as formulas."""
+    texts = []
+    for same in zip(*(sample.lists for sample in samples), strict=True):
+        if len(set(same)) == 1:
+            texts.append(same[0])
+            continue
+        arrays = [_array(text) for text in same]
+        length = explain([array.size for array in arrays], sizes)
+        forms = {form_of(array) for array in arrays}
+        form = forms.pop() if len(forms) == 1 else None
+        if form is None or length is None:
+            return None
+        texts.append(f"({form.text([str(length) if isinstance(length, int) else length.text])})")
+    return texts
+
+
+def _array(text: str) -> Array:
+    dtype, *numbers = numbers_of(text)
+    kinds = {"f32": np.float32, "i32": np.int32, "u32": np.uint32}
+    if dtype == "bool":
+        return np.array([number == "true" for number in numbers])
+    return np.array([float(number) for number in numbers]).astype(kinds[dtype])
+
+
 def _is_same(a: Array, b: Array) -> bool:
     return a.shape == b.shape and np.array_equal(a, b)
 
 
-def _by_last_name(forms: Mapping[str, Form]) -> dict[str, set[Form]]:
-    found: dict[str, set[Form]] = {}
-    for key, form in forms.items():
-        found.setdefault(key.rpartition(".")[2], set()).add(form)
-    return found
-
-
-def _with_formulas(text: str, forms: Mapping[str, set[Form]]) -> str | None:
+def _with_formulas(base: Written, text: str, forms: Mapping[str, Form]) -> str | None:
     """Declarations of tables become the first statements of what uses them."""
     waiting: list[str] = []
     lines: list[str] = []
-    for line in text.split("\n"):
-        declared = re.fullmatch(r"\s*frozen param (\w+): \w+\[(.*)\] ~ external", line)
-        if declared and declared[1] in forms:
-            if len(forms[declared[1]]) > 1:
+    for before, line in zip(base.text.split("\n"), text.split("\n"), strict=True):
+        declared = DECLARED.fullmatch(line)
+        named = _declared_forms(base, before, forms) if declared else set()
+        if declared and named:
+            if len(named) > 1:
                 return None
-            (form,) = forms[declared[1]]
+            form = named.pop()
+            assert form is not None
             waiting.append(f"{declared[1]} = {form.text(declared[2].split(', '))}")
             continue
         lines.append(line)
@@ -165,6 +208,19 @@ def _with_formulas(text: str, forms: Mapping[str, set[Form]]) -> str | None:
             lines += [f"{indent}{statement}" for statement in waiting]
             waiting = []
     return None if waiting else "\n".join(lines)
+
+
+def _declared_forms(base: Written, line: str, forms: Mapping[str, Form]) -> set[Form | None]:
+    """The formulas of all tables that a declaration may stand for."""
+    declared = DECLARED.fullmatch(line)
+    assert declared is not None
+    shape = tuple(map(int, declared[2].split(", ")))
+    keys = [
+        key
+        for key, array in base.weights.items()
+        if key.rpartition(".")[2] == declared[1] and array.shape == shape
+    ]
+    return {forms.get(key) for key in keys} if any(key in forms for key in keys) else set()
 
 
 def _is_accepted(text: str, sizes: Sizes) -> bool:
