@@ -143,6 +143,12 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
 
 def _traced(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> Traced:
     traced, problems = trace(model, fixed, wishes.keeps_batch_norm)
+    fixed_shape = next((item for item in problems if "it reshapes" in item.reason), None)
+    if wishes.classes and fixed_shape:
+        raise WgError(
+            f"{wishes.classes.option}: `{fixed_shape.node}` fixes the old number of classes: "
+            f"{fixed_shape.reason}"
+        )
     if problems:
         raise NotImportable(file, problems)
     return traced

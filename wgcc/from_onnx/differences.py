@@ -11,8 +11,8 @@ from wgcc.from_onnx.literals import LARGEST
 from wgcc.from_onnx.values import Constant
 from wgcc.lazy_numpy import Array, np
 
-# Ten roundings of a float with so few bits.
-ROUNDING = {"f16": 5e-3, "bf16": 4e-2}
+# Ten roundings of a float with so few bits; of bytes that onnxruntime chooses at run time.
+ROUNDING = {"f16": 5e-3, "bf16": 4e-2, "bytes": 5e-2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def _single_node(environment: Environment, node: Any, held: dict[str, Array]) ->
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     return make_model(
         make_graph([node], "one", ports, outputs),
-        opset_imports=environment.model.opset_import,
+        opset_imports=environment.opset_imports(),
         functions=environment.model.functions,
         ir_version=environment.model.ir_version or IR_VERSION,
     )

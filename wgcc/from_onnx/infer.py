@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wgcc.from_onnx.context import TensorType
+from wgcc.from_onnx.microsoft import function_body
 from wgcc.from_onnx.problems import CannotImport, TooLarge
 from wgcc.from_onnx.values import Constant, Operand, Value
 
@@ -21,11 +22,27 @@ LARGEST_SHAPE_DATA = 4096
 
 @dataclass(slots=True)
 class Environment:
-    """The operator sets and functions of a model."""
+    """The operator sets and functions of a model; a function may have its own `standard` set."""
 
     model: Any
+    standard: int = 0
+
+    def opset_imports(self) -> list[Any]:
+        from onnx.helper import make_opsetid
+
+        if not self.standard:
+            return list(self.model.opset_import)
+        others = [item for item in self.model.opset_import if item.domain not in ("", "ai.onnx")]
+        return [make_opsetid("", self.standard), *others]
+
+    def inside(self, function: Any) -> Environment:
+        """For the nodes of a function, which says what version of operators it is written in."""
+        own = [item.version for item in function.opset_import if item.domain in ("", "ai.onnx")]
+        return Environment(self.model, own[0]) if own else self
 
     def opset(self, domain: str) -> int:
+        if self.standard and domain in ("", "ai.onnx"):
+            return self.standard
         for item in self.model.opset_import:
             if item.domain in _same_domain(domain):
                 return int(item.version)
@@ -51,6 +68,9 @@ class Environment:
         for function in self.model.functions:
             if (function.domain, function.name) == (node.domain, node.op_type):
                 return _bound(function, node)
+        known = function_body(node, inputs)
+        if known is not None:
+            return known
         schema = self.schema(node)
         body = _standard_function(schema, node, inputs)
         if body is None:
@@ -117,7 +137,7 @@ def output_types(
     try:
         found = infer_node_outputs(
             environment.schema(node), node, types, data,
-            opset_imports=list(environment.model.opset_import),
+            opset_imports=environment.opset_imports(),
             ir_version=environment.model.ir_version or onnx.IR_VERSION,
         )  # fmt: skip
     except CannotImport:

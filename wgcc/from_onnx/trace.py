@@ -14,6 +14,7 @@ from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
 from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
 from wgcc.from_onnx.inner_graphs import count_uses
+from wgcc.from_onnx.microsoft import DOMAIN
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
 from wgcc.from_onnx.noise import RANDOM
@@ -195,6 +196,9 @@ class Tracer:
         values = {name: operand for name, operand in known if operand is not None}
         outer, self.inherited = self.inherited, self.scope(node)
         caller, self.function = self.function, self.environment.own_function(node)
+        around, self.environment = self.environment, self.environment.inside(body)
+        if (node.domain, node.op_type) == (DOMAIN, "DynamicQuantizeLSTM"):
+            self.round_dynamically(node)
         try:
             with self.names_of(body.node, body.output, values):
                 for inner in body.node:
@@ -202,11 +206,19 @@ class Tracer:
                     self.step(inner, values)
         except CannotImport:
             if node.domain in ("", "ai.onnx"):
-                output_types(self.environment, node, inputs)  # whose reason says more
+                output_types(around, node, inputs)  # whose reason says more
             raise
         finally:
             self.inherited, self.function = outer, caller
+            self.environment = around
         return [values.get(name) for name in body.output]
+
+    def round_dynamically(self, node: Any) -> None:
+        """onnxruntime rounds what it reads to bytes, anew in every step."""
+        self.writer.traced.remark(
+            "computed in f32, where onnxruntime rounds to bytes", f"{node.op_type} {node.name}"
+        )
+        self.writer.traced.narrow.add("bytes")
 
     @contextmanager
     def names_of(

@@ -66,15 +66,8 @@ def write_model(
     types = [held_type(value.dtype, value.shape) for value in traced.outputs.values()]
     given = ", ".join(f"{outputs[key]}: {held}" for key, held in zip(outputs, types, strict=True))
     kind = LayerType(heading.name, "", body.member_names, body.block_names)
-    text = [
-        f"/// {heading.title}",
-        "wg 1",
-        "",
-        *traced.layers.values(),
-        *model.layers,
-        f"model {heading.name} {{",
-    ]
-    text += indent(body.declarations)
+    text = ["", *traced.layers.values(), *model.layers, f"model {heading.name} {{"]
+    text = [f"/// {heading.title}", "wg 1", *text, *indent(body.declarations)]
     if trained is None:
         text += ["", f"  entry predict({ports}) -> ({given}) {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }"]
