@@ -17,10 +17,10 @@ from wgcc.from_onnx.compare import (
     given_inputs,
     own_inputs,
     random_inputs,
-    run_onnx,
 )
 from wgcc.from_onnx.convert import Converted
 from wgcc.from_onnx.differences import Difference, differences
+from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.readme import BUNDLE, MODEL, WEIGHTS, Comparison, readme
 from wgcc.lazy_numpy import Array, np
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
+from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.trace import trace
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 from wgcc.spelling import did_you_mean
 
 # Numbers that are tried for sizes that are not given, in models of at most so many nodes.
@@ -30,6 +31,7 @@ class OpenSize:
     name: str
     title: str
     dim: Any
+    is_last: bool
 
 
 def open_sizes(model: Any) -> list[OpenSize]:
@@ -40,14 +42,15 @@ def open_sizes(model: Any) -> list[OpenSize]:
     for port in model.graph.input:
         if port.name in stored or not port.type.HasField("tensor_type"):
             continue
-        for axis, dim in enumerate(port.type.tensor_type.shape.dim):
+        dims = port.type.tensor_type.shape.dim
+        for axis, dim in enumerate(dims):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
             title = dim.dim_param if re.search("[A-Za-z]", dim.dim_param) else ""
             key = title or f"{port.name}_{axis}"
             if key not in names:
                 names[key] = _unique(word(key), set(names.values()))
-            found.append(OpenSize(port.name, axis, names[key], title, dim))
+            found.append(OpenSize(port.name, axis, names[key], title, dim, axis == len(dims) - 1))
     return found
 
 
@@ -92,11 +95,11 @@ def _request(model: Any, missing: list[OpenSize], fixed: Mapping[str, Array]) ->
     wanted = ", ".join(
         f"{name} (of `{first[name].port}`{_as_titled(first[name])})" for name in names
     )
-    number = _working_number(model, missing, fixed)
-    if number is None:
+    numbers = _working_numbers(model, missing, fixed)
+    if numbers is None:
         give = " ".join(f"--set {name}=N" for name in names)
         return f"these sizes are not fixed: {wanted}; give them numbers that fit the model: {give}"
-    give = " ".join(f"--set {size}={n}" for size, n in _numbers(missing, number).items())
+    give = " ".join(f"--set {size}={n}" for size, n in numbers.items())
     return f"these sizes are not fixed: {wanted}; give them numbers: {give}"
 
 
@@ -104,25 +107,48 @@ def _as_titled(size: OpenSize) -> str:
     return f", there `{size.title}`" if size.title not in ("", size.name) else ""
 
 
-def _numbers(missing: list[OpenSize], number: int) -> dict[str, int]:
-    """One for a batch, the first axis of an input."""
-    batches = {size.name for size in missing if size.axis == 0}
-    return {size.name: 1 if size.name in batches else number for size in missing}
-
-
-def _working_number(model: Any, missing: list[OpenSize], fixed: Mapping[str, Array]) -> int | None:
-    """A suggestion must work: the first number with which all nodes can be imported."""
+def _working_numbers(
+    model: Any, missing: list[OpenSize], fixed: Mapping[str, Array]
+) -> dict[str, int] | None:
+    """A suggestion must work: the first with which all nodes can be imported, and can be run."""
     if len(model.graph.node) > MOST_TRIED_NODES:
         return None
-    has_others = len(set(_numbers(missing, 2).values())) > 1 or min(s.axis for s in missing)
-    for number in LIKELY if has_others else LIKELY[:1]:
-        with resized(missing, _numbers(missing, number)):
-            try:
-                if not trace(model, fixed)[1]:
-                    return number
-            except (CannotImport, WgError):
-                continue
+    tried = []
+    for numbers in _suggestions(missing):
+        if numbers not in tried:
+            tried.append(numbers)
+            with resized(missing, numbers):
+                if _works(model, fixed):
+                    return numbers
     return None
+
+
+def _suggestions(missing: list[OpenSize]) -> Iterator[dict[str, int]]:
+    """A batch, the first axis, is 1; the other sizes are equal, or only those of last axes."""
+    names = {size.name for size in missing}
+    batches = {size.name for size in missing if size.axis == 0}
+    last = {size.name for size in missing if size.is_last}
+    for number in LIKELY:
+        for large in (last - batches, names - batches):
+            yield {size.name: number if size.name in large else 1 for size in missing}
+
+
+def _works(model: Any, fixed: Mapping[str, Array]) -> bool:
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    try:
+        traced, problems = trace(model, fixed)
+        if problems:
+            return False
+        kinds = {port.name: port.type.tensor_type.elem_type for port in model.graph.input}
+        inputs = {
+            name: np.zeros(value.shape, tensor_dtype_to_np_dtype(kinds[name]))
+            for name, value in traced.inputs.items()
+        }
+        run_onnx(model, {**inputs, **fixed})
+    except (CannotImport, WgError):
+        return False
+    return True
 
 
 @contextmanager
