@@ -329,3 +329,32 @@ def test_tensors_that_are_too_large_are_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "m.onnx", nodes, {"x": (1, [1])}, {"n": np.array([10**9])})
     with pytest.raises(WgError, match="its result has 1,000,000,000 elements"):
         convert_file(path, Wishes())
+
+
+def test_the_work_of_an_import_grows_with_its_nodes(tmp_path: Path) -> None:
+    """Calls of functions are counted: four times the nodes take at most five times the calls."""
+    import sys
+
+    def calls(count: int) -> int:
+        kinds = ["Relu", "Sigmoid", "Tanh"]
+        nodes = [
+            node(kinds[place % 3], [f"h{place}" if place else "x"],
+                 [f"h{place + 1}" if place < count - 1 else "y"])
+            for place in range(count)
+        ]  # fmt: skip
+        path = saved(tmp_path / f"{count}.onnx", nodes, {"x": (1, [4])})
+        total = 0
+
+        def counted(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal total
+            total += event in ("call", "c_call")
+
+        sys.setprofile(counted)
+        try:
+            convert_file(path, Wishes())
+        finally:
+            sys.setprofile(None)
+        return total
+
+    calls(10)
+    assert calls(1600) < 5 * calls(400)

@@ -246,6 +246,17 @@ def test_one_size_may_stay_open_beside_a_fixed_one(tmp_path: Path) -> None:
     assert "dim batch = 1\n" in text and "f32[batch, 6, 4]" in text
 
 
+def test_an_axis_that_goes_at_size_1_keeps_a_size_a_number(tmp_path: Path) -> None:
+    """`Squeeze` without axes drops a batch of 1, and no other."""
+    nodes = [node("ReduceMean", ["x"], ["m"], axes=[1]), node("Squeeze", ["m"], ["y"])]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (1, ["batch", 4])}, {}, ["y"])
+    model = onnx.load(path)
+    model.graph.output[0].type.tensor_type.shape.dim.add(dim_param="batch")
+    onnx.save(model, path)
+    assert "dim " not in convert_file(path, Wishes({"batch": 1})).written.text
+    assert "dim batch = 3\n" in convert_file(path, Wishes({"batch": 3})).written.text
+
+
 def test_halved_sizes_are_no_sums(tmp_path: Path) -> None:
     """A stride of 2 halves and rounds: a text that says n - 4 for n = 8 would be wrong for 12."""
     nodes = [

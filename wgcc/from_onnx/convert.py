@@ -16,8 +16,9 @@ from wgcc.from_onnx.input_sizes import fix_sizes, open_sizes, resized
 from wgcc.from_onnx.model_file import read_model
 from wgcc.from_onnx.names import one_line, word
 from wgcc.from_onnx.noise import HIDDEN_NOISE, feed_noise
+from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.problems import CannotImport, NotImportable
-from wgcc.from_onnx.symbolic import open_text
+from wgcc.from_onnx.symbolic import is_accepted, open_text
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Traced
@@ -117,7 +118,7 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
     changed = change_classes(model, classes, wishes.training.output, drawn) if classes else None
     fixed = {**wishes.fixed, **fixed_arrays(model, file, wishes.numbers, wishes.sizes)}
     open_axes = open_sizes(model)
-    given = fix_sizes(model, file, wishes.sizes, fixed)
+    given = fix_sizes(model, file, wishes.sizes, fixed, lambda: _works(model, file, wishes, fixed))
     traced = _traced(model, file, wishes, fixed)
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
@@ -152,6 +153,27 @@ def _traced(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -
     if problems:
         raise NotImportable(file, problems)
     return traced
+
+
+def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> bool:
+    """Whether it can be imported at its present sizes, and gives the shapes of the original."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    try:
+        traced = _traced(model, file, wishes, fixed)
+        heading = _heading(file, traced, frozenset())
+        text = write_model(traced, heading, standard_names(), wishes.training).text
+        kinds = {port.name: port.type.tensor_type.elem_type for port in model.graph.input}
+        inputs = {
+            name: np.zeros(value.shape, tensor_dtype_to_np_dtype(kinds[name]))
+            for name, value in traced.inputs.items()
+        }
+        outputs, _ = run_onnx(model, {**inputs, **fixed})
+    except (WgError, CannotImport):
+        return False
+    shapes = {name: np.shape(array) for name, array in outputs.items()}
+    has_shapes = all(value.shape == shapes[name] for name, value in traced.outputs.items())
+    return has_shapes and is_accepted(text, {})
 
 
 def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -11,10 +11,7 @@ from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.from_onnx.names import word
-from wgcc.from_onnx.original import run_onnx
-from wgcc.from_onnx.problems import CannotImport
-from wgcc.from_onnx.trace import trace
-from wgcc.lazy_numpy import Array, np
+from wgcc.lazy_numpy import Array
 from wgcc.spelling import did_you_mean
 
 # Numbers that are tried for sizes that are not given, in models of at most so many nodes.
@@ -60,12 +57,17 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def fix_sizes(
-    model: Any, path: str, sizes: Mapping[str, int], fixed: Mapping[str, Array]
+    model: Any,
+    path: str,
+    sizes: Mapping[str, int],
+    fixed: Mapping[str, Array],
+    works: Callable[[], bool],
 ) -> dict[str, int]:
     """Gives every open size of the inputs its number; the sizes by name, in order.
 
     `sizes` are named as the file does, or as the language can; `fixed` are inputs whose numbers are
-    known, and with them their sizes.
+    known, and with them their sizes. `works` tells whether the model can be imported as it is now,
+    so that what is suggested does.
     """
     used: dict[str, int] = {}
     missing: list[OpenSize] = []
@@ -85,17 +87,17 @@ def fix_sizes(
             hint = "".join(f"; did you mean {near}?" for near in did_you_mean(name, known)[:1])
             raise WgError(f"{path}: --set {name}: no input has a size of this name{hint}")
     if missing:
-        raise WgError(f"{path}: {_request(model, missing, fixed)}")
+        raise WgError(f"{path}: {_request(model, missing, works)}")
     return used
 
 
-def _request(model: Any, missing: list[OpenSize], fixed: Mapping[str, Array]) -> str:
+def _request(model: Any, missing: list[OpenSize], works: Callable[[], bool]) -> str:
     first = {size.name: size for size in reversed(missing)}
     names = list(dict.fromkeys(size.name for size in missing))
     wanted = ", ".join(
         f"{name} (of `{first[name].port}`{_as_titled(first[name])})" for name in names
     )
-    numbers = _working_numbers(model, missing, fixed)
+    numbers = _working_numbers(model, missing, works)
     if numbers is None:
         give = " ".join(f"--set {name}=N" for name in names)
         return f"these sizes are not fixed: {wanted}; give them numbers that fit the model: {give}"
@@ -108,7 +110,7 @@ def _as_titled(size: OpenSize) -> str:
 
 
 def _working_numbers(
-    model: Any, missing: list[OpenSize], fixed: Mapping[str, Array]
+    model: Any, missing: list[OpenSize], works: Callable[[], bool]
 ) -> dict[str, int] | None:
     """A suggestion must work: the first with which all nodes can be imported, and can be run."""
     if len(model.graph.node) > MOST_TRIED_NODES:
@@ -118,7 +120,7 @@ def _working_numbers(
         if numbers not in tried:
             tried.append(numbers)
             with resized(missing, numbers):
-                if _works(model, fixed):
+                if works():
                     return numbers
     return None
 
@@ -131,24 +133,6 @@ def _suggestions(missing: list[OpenSize]) -> Iterator[dict[str, int]]:
     for number in LIKELY:
         for large in (last - batches, names - batches):
             yield {size.name: number if size.name in large else 1 for size in missing}
-
-
-def _works(model: Any, fixed: Mapping[str, Array]) -> bool:
-    from onnx.helper import tensor_dtype_to_np_dtype
-
-    try:
-        traced, problems = trace(model, fixed)
-        if problems:
-            return False
-        kinds = {port.name: port.type.tensor_type.elem_type for port in model.graph.input}
-        inputs = {
-            name: np.zeros(value.shape, tensor_dtype_to_np_dtype(kinds[name]))
-            for name, value in traced.inputs.items()
-        }
-        run_onnx(model, {**inputs, **fixed})
-    except (CannotImport, WgError):
-        return False
-    return True
 
 
 @contextmanager

@@ -7,6 +7,7 @@ find it. A size for which this fails stays a number.
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ Draft: TypeAlias = Callable[[Sizes], Written | None]
 # Sizes are changed by so much, until the model allows it.
 STEPS = (1, 2, -1, 3, 4, 8, 16, 32)
 DECLARED = re.compile(r"\s*frozen param (\w+): \w+\[(.*)\] ~ external")
+PREDICT = re.compile(r"^ *entry predict\(.*", re.MULTILINE)
+SHAPE = re.compile(r"\[([^\]]*)\]")
 MOST_SIZES = 6
 MOST_BYTES = 1 << 30
 
@@ -63,16 +66,16 @@ class Sample:
 
 
 def _attempt(draft: Draft, sizes: Sizes, names: Sequence[str]) -> Written | None:
-    samples = _samples(draft, sizes, names)
-    if samples is None:
+    plain, samples = draft(sizes), _samples(draft, sizes, names)
+    if samples is None or plain is None:
         return None
     opened = _opened(samples, names)
-    if opened is None:
+    if opened is None or not _has_ports(opened.text, plain.text, sizes):
         return None
     listed = ", ".join(f"{name} = {sizes[name]}" for name in names)
     opened = replace(opened, text=opened.text.replace("\nwg 1\n", f"\nwg 1\ndim {listed}\n", 1))
     last = {name: samples[-1].sizes[name] for name in names}
-    return opened if all(_is_accepted(opened.text, at) for at in ({}, last)) else None
+    return opened if all(is_accepted(opened.text, at) for at in ({}, last)) else None
 
 
 def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] | None:
@@ -141,6 +144,25 @@ def _opened(samples: Sequence[Sample], names: Sequence[str]) -> Written | None:
     text = with_lists(text, lists) if text is not None else None
     weights = {key: array for key, array in base.weights.items() if key not in forms}
     return replace(base, text=text, weights=weights) if text is not None else None
+
+
+def _has_ports(text: str, plain: str, sizes: Sizes) -> bool:
+    """Whether inputs and outputs have the shapes of the text for just these sizes.
+
+    ONNX may drop an axis of size 1, which others than 1 keep.
+    """
+    shapes = [
+        [[_value(size, sizes) for size in shape.split(", ")] for shape in SHAPE.findall(line[0])]
+        for line in map(PREDICT.findall, (text, plain))
+    ]
+    return shapes[0] == shapes[1]
+
+
+def _value(size: str, sizes: Sizes) -> int:
+    """`2 * seq + 1` at given sizes, as `Expression` writes it."""
+    product, sign, offset = re.fullmatch(r"(.*?)(?: ([+-]) (\d+))?", size).groups()  # type: ignore[union-attr]
+    value = math.prod(sizes[part] if part in sizes else int(part) for part in product.split(" * "))
+    return value + int(f"{sign}{offset}") if sign else value
 
 
 def _forms(samples: Sequence[Sample]) -> dict[str, Form] | None:
@@ -223,7 +245,8 @@ def _declared_forms(base: Written, line: str, forms: Mapping[str, Form]) -> set[
     return {forms.get(key) for key in keys} if any(key in forms for key in keys) else set()
 
 
-def _is_accepted(text: str, sizes: Sizes) -> bool:
+def is_accepted(text: str, sizes: Sizes) -> bool:
+    """Whether a text has no errors with these sizes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.wg"
         path.write_text(text, encoding="utf-8")
