@@ -271,6 +271,19 @@ def test_halved_sizes_are_no_sums(tmp_path: Path) -> None:
     assert "dim " not in text
 
 
+def test_a_part_that_changes_only_at_far_sizes(tmp_path: Path) -> None:
+    """The first n // 16 columns: 3 of them from 48 to 63, and other numbers elsewhere."""
+    nodes = [
+        node("Shape", ["x"], ["s"], start=1, end=2),
+        node("Div", ["s", "part"], ["end"]),
+        node("Slice", ["x", "zero", "end", "one"], ["y"]),
+    ]
+    held = {"part": np.array([16]), "zero": np.array([0]), "one": np.array([1])}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (1, ["batch", "n"])}, held, ["y"])
+    text = convert_file(path, Wishes({"batch": 1, "n": 48})).written.text
+    assert "dim batch = 1\n" in text and "f32[batch, 48]" in text and ": 3]" in text
+
+
 def test_numbers_are_explained_by_sizes() -> None:
     sizes = [{"a": 2, "b": 5}, {"a": 3, "b": 5}, {"a": 2, "b": 6}, {"a": 4, "b": 8}]
     cases = {

@@ -103,7 +103,22 @@ def _samples(draft: Draft, sizes: Sizes, names: Sequence[str]) -> list[Sample] |
     steps = {name: 2 * step + place for place, (name, step) in
              enumerate(zip(names, changed, strict=True))}  # fmt: skip
     last = _stepped(draft, start, steps, base)
-    return [*samples, last] if last is not None else None
+    far = _far(draft, start, names, base)
+    return [*samples, *far, last] if last is not None and far else None
+
+
+def _far(draft: Draft, start: Sizes, names: Sequence[str], base: Written) -> list[Sample]:
+    """At much larger sizes, or smaller ones: a size divided by 32 changes only there."""
+    for factors in ((2, 3.2), (1.5,), (0.5,)):
+        samples = []
+        for factor in factors:
+            other = {name: max(2, int(start[name] * factor)) for name in names}
+            sample = _sample(draft, {**start, **other}, base)
+            is_other = any(other[name] != start[name] for name in names)
+            samples += [sample] if sample is not None and is_other else []
+        if samples:
+            return samples
+    return []
 
 
 def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written) -> Sample | None:
@@ -112,14 +127,21 @@ def _stepped(draft: Draft, start: Sizes, steps: Mapping[str, int], base: Written
         at = {name: size + factor * steps.get(name, 0) for name, size in start.items()}
         if min(at.values()) < 2:
             continue
-        written = draft(at)
-        if written is None:
-            continue
-        written, lists = _without_lists(written)
-        same_text = tokens(written.text)[0] == tokens(base.text)[0]
-        if same_text and written.weights.keys() == base.weights.keys():
-            return Sample(at, written, lists)
+        sample = _sample(draft, at, base)
+        if sample is not None:
+            return sample
     return None
+
+
+def _sample(draft: Draft, at: Sizes, base: Written) -> Sample | None:
+    """The text at some sizes, if it is like the base's but for numbers."""
+    written = draft(at)
+    if written is None:
+        return None
+    written, lists = _without_lists(written)
+    same_text = tokens(written.text)[0] == tokens(base.text)[0]
+    same_weights = written.weights.keys() == base.weights.keys()
+    return Sample(at, written, lists) if same_text and same_weights else None
 
 
 def _without_lists(written: Written) -> tuple[Written, list[str]]:
