@@ -226,7 +226,7 @@ def test_classes_after_a_label_and_before_a_fixed_shape(tmp_path: Path) -> None:
             assert found.traced.outputs["scores"].shape == (2, 5)
         else:
             text = refused(path, Classes(2, keeps_old=True))
-            assert "--more-classes 2: `scores` must have 5 numbers for each row" in text
+            assert "--more-classes 2: `scores` fixes the old number of classes: it reshapes" in text
 
 
 def test_options_of_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,8 +93,8 @@ def model_of(
     return bytes(helper.make_model(graph, opset_imports=sets, ir_version=10).SerializeToString())
 
 
-def test_named_sizes_are_used_in_layers(tmp_path: Path) -> None:
-    """A batch is one on first axes alone; a size that parameters have, too, stays a number."""
+def test_sizes_that_the_file_states_elsewhere_are_numbers(tmp_path: Path) -> None:
+    """Inputs have names for their sizes, but reshapes inside have the numbers of the export."""
     model = onnx.load(MODELS / "bert.onnx")
     for port in model.graph.input:
         for dim, name in zip(port.type.tensor_type.shape.dim, ("batch", "sequence"), strict=True):
@@ -102,22 +102,19 @@ def test_named_sizes_are_used_in_layers(tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     wishes = Wishes(sizes={"batch": 2, "sequence": 16}, training=Training("head"))
-    found = convert_file(path, wishes)
-    text = found.written.text
-    assert "fn forward(add_1: f32[batch, 16, 32], mul: f32[batch, 1, 1, 16])" in text
-    assert "[batch, 16, 2, 16])" in text and "target: i32[batch])" in text
-    assert "-> (logits: f32[batch, 3])" in text and "batch, batch" not in text
-    assert build(path, found).differences[0].is_small
+    text = convert_file(path, wishes).written.text
+    assert "dim " not in text and "batch" not in text and "target: i32[2])" in text
 
 
-def test_sizes_that_two_names_have_stay_numbers() -> None:
+def test_two_names_of_one_size() -> None:
     nodes = [
         node("Tanh", ["x"], ["a"], name="/m/Tanh"),
         node("Sin", ["a"], ["b"], name="/m/Sin"),
         node("Add", ["a", "b"], ["y"], name="/m/Add"),
     ]
     data = model_of(nodes, {"x": ["rows", "columns"]}, {"y": ["rows", "columns"]}, {})
-    for columns, wanted in ((5, "f32[rows, columns]"), (4, "f32[4, 4]")):
+    wanted = "f32[rows, columns]"
+    for columns in (5, 4):
         sizes = {"rows": 4, "columns": columns}
         text = convert_model(
             onnx.load_from_string(data), "m.onnx", Wishes(sizes=sizes)

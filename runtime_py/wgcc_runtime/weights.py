@@ -153,7 +153,7 @@ def _deserialized(data: bytes, what: str) -> Entries:
     try:
         found: Entries = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise _no_file(what, error) from None
+        raise _no_file(what, "it is a GGUF file" if data[:4] == b"GGUF" else error) from None
     return found
 
 

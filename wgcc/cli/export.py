@@ -124,7 +124,8 @@ def _compare(
 ) -> dict[str, float]:
     """The largest difference of each output, on random inputs."""
     import wgcc_runtime
-    from wgcc.from_onnx.compare import draw, run_onnx
+    from wgcc.from_onnx.compare import draw
+    from wgcc.from_onnx.original import run_onnx
     from wgcc.to_onnx.emitter import NUMPY
 
     generator = np.random.default_rng(0)

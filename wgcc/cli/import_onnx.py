@@ -16,13 +16,14 @@ from wgcc.from_onnx.training_options import LEARNING_RATE, LOSSES, RANK, Trainin
 
 if TYPE_CHECKING:
     from wgcc.from_onnx.convert import Wishes
-    from wgcc.from_onnx.folder import Imported
+    from wgcc.from_onnx.folder import Comparing, Imported
 
 
 ONNX_ONLY = (
     "train", "loss", "loss_output", "lr", "lora", "rank", "keep_batchnorm",
-    "classes", "more_classes", "any_float",
+    "classes", "more_classes", "any_float", "numbers", "inputs", "no_compare",
 )  # fmt: skip
+NAMED = {"numbers": "input"}
 COUNT = click.IntRange(1, MOST_CLASSES)
 _ANY_FLOAT = click.option(
     "--any-float",
@@ -32,54 +33,100 @@ _ANY_FLOAT = click.option(
 )
 
 
+def _numbers(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, list[float]]:
+    """`("sr=16000",)` → `{"sr": [16000]}`"""
+    numbers: dict[str, list[float]] = {}
+    for value in values:
+        name, _, text = (part.strip() for part in value.partition("="))
+        try:
+            numbers[name] = [_number(part.strip()) for part in text.split(",")]
+        except ValueError:
+            form = f"'{value}' does not have the form NAME=NUMBER, such as sr=16000."
+            raise click.BadParameter(form, ctx, param) from None
+    return numbers
+
+
+def _number(text: str) -> float:
+    """Whole numbers stay so: an i64 may be larger than a float is exact."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+_COMPARING = (
+    click.option(
+        "--no-compare",
+        is_flag=True,
+        help="Import without running the original, and say so in the README.",
+    ),
+    click.option(
+        "--inputs",
+        metavar="FILE.npz",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Arrays for the inputs to compare with, instead of random ones.",
+    ),
+    click.option(
+        "--input",
+        "numbers",
+        metavar="NAME=NUMBER",
+        multiple=True,
+        callback=_numbers,
+        help="Make an input a constant: --input sr=16000; several numbers by commas.",
+    ),
+)
+_TRAINING = (
+    click.option("--keep-batchnorm", is_flag=True, help="Keep batch norm as layers, for training."),
+    click.option(
+        "--rank",
+        type=click.IntRange(1, 4096),
+        help=f"Rank of --lora; {RANK} without it.",
+    ),
+    click.option(
+        "--lora",
+        metavar="PATTERN",
+        multiple=True,
+        help='Train low-rank corrections of these linear layers: --lora "*.attn.*".',
+    ),
+    click.option(
+        "--more-classes",
+        metavar="N",
+        type=COUNT,
+        help="Add N classes to those that the last layer knows.",
+    ),
+    click.option(
+        "--classes",
+        metavar="N",
+        type=COUNT,
+        help="Replace the last layer by a new one for N classes.",
+    ),
+    click.option(
+        "--lr",
+        metavar="RATE",
+        type=click.FloatRange(0, 1e3, min_open=True),
+        help=f"Learning rate of --train and --lora; {LEARNING_RATE} without it.",
+    ),
+    click.option("--loss-output", metavar="NAME", help="The output that the loss is of."),
+    click.option(
+        "--loss",
+        type=click.Choice(LOSSES),
+        help=f"The loss of --train; {LOSSES[0]} without it.",
+    ),
+    click.option(
+        "--train",
+        metavar="all|head|PATTERN",
+        help="Add an entry that trains all parameters, the last layer, or those named so.",
+    ),
+)
+
+
 def onnx_options(command: Command) -> Command:
     """Those that only models have."""
-    for option in (
-        click.option(
-            "--keep-batchnorm", is_flag=True, help="Keep batch norm as layers, for training."
-        ),
-        click.option(
-            "--rank",
-            type=click.IntRange(1, 4096),
-            help=f"Rank of --lora; {RANK} without it.",
-        ),
-        click.option(
-            "--lora",
-            metavar="PATTERN",
-            multiple=True,
-            help='Train low-rank corrections of these linear layers: --lora "*.attn.*".',
-        ),
-        click.option(
-            "--more-classes",
-            metavar="N",
-            type=COUNT,
-            help="Add N classes to those that the last layer knows.",
-        ),
-        click.option(
-            "--classes",
-            metavar="N",
-            type=COUNT,
-            help="Replace the last layer by a new one for N classes.",
-        ),
-        click.option(
-            "--lr",
-            metavar="RATE",
-            type=click.FloatRange(0, 1e3, min_open=True),
-            help=f"Learning rate of --train and --lora; {LEARNING_RATE} without it.",
-        ),
-        _ANY_FLOAT,
-        click.option("--loss-output", metavar="NAME", help="The output that the loss is of."),
-        click.option(
-            "--loss",
-            type=click.Choice(LOSSES),
-            help=f"The loss of --train; {LOSSES[0]} without it.",
-        ),
-        click.option(
-            "--train",
-            metavar="all|head|PATTERN",
-            help="Add an entry that trains all parameters, the last layer, or those named so.",
-        ),
-    ):
+    for option in (*_COMPARING, _ANY_FLOAT, *_TRAINING):
         command = option(command)
     return command
 
@@ -87,9 +134,9 @@ def onnx_options(command: Command) -> Command:
 def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of `MODEL.wg`, where those of an ONNX model have no effect."""
     for name in ONNX_ONLY:
-        if options[name] not in (None, (), False):
+        if options[name] not in (None, (), False, {}):
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is for models: wgcc import MODEL.onnx"
+                f"--{NAMED.get(name, name).replace('_', '-')} is for models: wgcc import MODEL.onnx"
             )
     return {name: value for name, value in options.items() if name not in ONNX_ONLY}
 
@@ -117,9 +164,18 @@ def wishes(options: Mapping[str, Any]) -> Wishes:
         options["sizes"],
         training,
         batch_norm,
+        numbers=options["numbers"],
         classes=_classes(options),
         any_floats=options["any_float"],
     )
+
+
+def comparing(options: Mapping[str, Any]) -> Comparing:
+    from wgcc.from_onnx.folder import Comparing
+
+    if options["no_compare"] and options["inputs"] is not None:
+        raise click.UsageError("give --inputs or --no-compare: nothing is run without a comparison")
+    return Comparing(not options["no_compare"], options["inputs"])
 
 
 def _refuse_without_effect(options: Mapping[str, Any]) -> None:
@@ -147,7 +203,12 @@ def _classes(options: Mapping[str, Any]) -> Classes | None:
     return wanted
 
 
-def import_model(path: Path, output: Path | None, wishes: Wishes, as_json: bool) -> None:
+def import_model(
+    path: Path, output: Path | None, wishes: Wishes, comparing: Comparing, as_json: bool
+) -> None:
+    from wgcc.importing.weight_files import refuse_gguf
+
+    refuse_gguf(path)
     if path.suffix.lower() != ".onnx":
         raise click.UsageError(f"{path} is no .onnx file: give a MODEL.wg for these weights, too")
     if output is None:
@@ -161,7 +222,7 @@ def import_model(path: Path, output: Path | None, wishes: Wishes, as_json: bool)
     converted = convert_file(path, wishes)
     if wishes.keeps_batch_norm and "BatchNorm[" not in converted.written.text:
         converted.traced.notes.append("--keep-batchnorm has no effect: there is no batch norm")
-    imported = build(path, converted)
+    imported = build(path, converted, comparing)
     _refuse_differences(path, imported)
     write_new(imported.files, output)
     if as_json:
@@ -183,22 +244,21 @@ def _refuse_differences(path: Path, imported: Imported) -> None:
 
 
 def _say_result(output: Path, imported: Imported) -> None:
-    inputs = "its own inputs" if imported.has_own_inputs else "random inputs"
-    for item in imported.differences:
-        if not item.finite:
-            say(f"{item.output}: no finite number to compare, in {imported.compared_with} either")
-            continue
-        say(
-            f"{item.output}: differs by at most {item.largest:.3g} from {imported.compared_with} "
-            f"on {inputs} (largest number {item.scale:.3g})"
-        )
+    for sentence in imported.comparison.sentences():
+        say(sentence)
     count = sum(tensor.type.size for tensor in imported.compiled.program.params.values())
     say(f"{output}: {plural(count, 'parameter')}; open {output / 'bundle' / 'index.html'}")
 
 
 def _record(output: Path, imported: Imported) -> dict[str, object]:
+    """`differences` has null for an output without a number that could be compared."""
+    comparison = imported.comparison
     return {
         "folder": str(output),
-        "comparedWith": imported.compared_with,
-        "differences": {item.output: item.largest for item in imported.differences},
+        "comparedWith": comparison.runner or None,
+        "comparedOn": comparison.inputs or None,
+        "notes": [note for note in (comparison.note, comparison.why_not) if note],
+        "differences": {
+            item.output: item.largest if item.finite else None for item in comparison.differences
+        },
     }

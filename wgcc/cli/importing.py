@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.import_onnx import import_model, model_settings, onnx_options, wishes
+from wgcc.cli.import_onnx import (
+    comparing,
+    import_model,
+    model_settings,
+    onnx_options,
+    wishes,
+)
 from wgcc.cli.options import json_option, model_options
 from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
@@ -24,8 +30,9 @@ _HELP = """\
 Import an ONNX model, or PyTorch weights for a model of yours.
 
 wgcc import MODEL.onnx -o FOLDER writes a model file, its weights, a README and a bundle, after
-comparing the bundle with the original on the same inputs. Sizes that the file leaves open are given
-with --set. What cannot be imported is listed, and nothing is written.
+comparing the bundle with the original on the same inputs, unless --no-compare is given. Sizes that
+the file leaves open are given with --set, inputs that are to be constants with --input. What cannot
+be imported is listed, and nothing is written.
 
 wgcc import WEIGHTS MODEL.wg converts weights of a .safetensors, .npz or .onnx file, of a .pt file
 where PyTorch is installed, which reads them without running code, of a .weights.h5 or .keras file
@@ -130,7 +137,7 @@ def command(
     """`_HELP` is what users read."""
     if model_file is None:
         given = {**options, "map_file": map_file, "propose": propose, "partial": partial}
-        import_model(weights, output, wishes(given), as_json)
+        import_model(weights, output, wishes(given), comparing(given), as_json)
         return
     if output is not None and output.is_dir():
         raise click.BadParameter(f"{output} is a folder", param_hint="-o")

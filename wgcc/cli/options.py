@@ -13,6 +13,9 @@ LONGEST_SIZE = 18
 SEED = click.IntRange(0, 2**32 - 1)
 _MEMORY = re.compile(r"(\d{1,12}(?:\.\d{1,12})?)\s*(?:([kmg])(i?))?b", re.IGNORECASE)
 
+# Sizes of ONNX files may have dots and the like in their names.
+_SIZE_NAME = re.compile(r"[^\W\d][\w.:/-]*")
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -22,7 +25,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     for value in values:
         name, _, number = (part.strip() for part in value.partition("="))
         digits = number.replace("_", "")
-        if not (name.isidentifier() and digits.isascii() and digits.isdigit()):
+        if not (_SIZE_NAME.fullmatch(name) and digits.isascii() and digits.isdigit()):
             text = f"'{value}' does not have the form NAME=NUMBER, such as B=32."
             raise click.BadParameter(text, ctx, param)
         if len(digits) > LONGEST_SIZE:

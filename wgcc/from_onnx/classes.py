@@ -14,6 +14,8 @@ from wgcc.lazy_numpy import Array, np
 # A layer between the classes and the output that mixes or filters them is no classifier's.
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "LSTM", "GRU", "RNN", "Gather")
 MOST_CLASSES = 100_000
+# How far random numbers are from zero where the old ones are all equal.
+SPREAD = 0.1
 # Operators that change scores by one number for each class, and the number that changes nothing.
 NEUTRAL = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0}
 
@@ -59,8 +61,13 @@ class Changed:
             )
 
 
-def change_classes(model: Any, wanted: Classes, output: str | None) -> Changed | None:
-    """`output`: the one that the loss is of; the first one of floats without it."""
+def change_classes(
+    model: Any, wanted: Classes, output: str | None, drawn: Any = None
+) -> Changed | None:
+    """`output`: the one that the loss is of; the first one of floats without it.
+
+    `drawn`: a generator, if the new layer is to have random numbers.
+    """
     graph = model.graph
     ports = [port for port in graph.output if output in (None, port.name) and _has_floats(port)]
     port = ports[0] if ports else None
@@ -69,7 +76,7 @@ def change_classes(model: Any, wanted: Classes, output: str | None) -> Changed |
     weights, beside = _last_layer(graph, port.name, wanted)
     before = weights.classes
     for stored in (weights, *beside):
-        _replace(stored, wanted)
+        _replace(stored, wanted, drawn)
     sizes = port.type.tensor_type.shape.dim
     if sizes and sizes[-1].dim_value == before:
         sizes[-1].dim_value = weights.classes
@@ -154,7 +161,7 @@ def _refuse_shared(graph: Any, layer: list[Stored], wanted: Classes) -> None:
             )
 
 
-def _replace(stored: Stored, wanted: Classes) -> None:
+def _replace(stored: Stored, wanted: Classes, drawn: Any) -> None:
     """New classes beside old ones start as their mean, others all equally likely."""
     from onnx.numpy_helper import from_array, to_array
 
@@ -162,6 +169,9 @@ def _replace(stored: Stored, wanted: Classes) -> None:
     shape = list(old.shape)
     shape[stored.axis] = wanted.count
     new: Array = np.full(shape, stored.neutral, old.dtype)
+    if drawn is not None:
+        spread = float(old.std()) or SPREAD
+        new = (new + spread * drawn.standard_normal(shape)).astype(old.dtype)
     if wanted.keeps_old:
         mean = old.mean(axis=stored.axis, keepdims=True, dtype=np.float64)
         added = np.broadcast_to(mean.astype(old.dtype), shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -307,6 +308,7 @@ class Op:
     def reshaped(self, operand: Operand, shape: Shape) -> Operand:
         if operand.shape == shape:
             return self.ordered(operand, None)
+        check_elements(operand.shape, shape)
         if isinstance(operand, Constant):
             operand = self.computed(operand)
         if isinstance(operand, Constant):
@@ -367,6 +369,15 @@ class Op:
     def note(self, text: str) -> None:
         if text not in self.writer.traced.notes:
             self.writer.traced.notes.append(text)
+
+
+def check_elements(before: Shape, after: Shape) -> None:
+    """ONNX's own rules let some reshapes pass that no runtime can do."""
+    count, wanted = math.prod(before), math.prod(after)
+    if count != wanted:
+        raise CannotImport(
+            f"it reshapes {list(before)}, {count:,} elements, to {list(after)}, {wanted:,}"
+        )
 
 
 def reordered(constant: Constant, order: Shape) -> Constant:

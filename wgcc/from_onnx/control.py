@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.inner_graphs import Values, check_body, run_inner, sees_values
+from wgcc.from_onnx.inner_graphs import Values, check_body, own_weights, run_inner, sees_values
 from wgcc.from_onnx.loops import Rounds, as_scan
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
@@ -34,15 +34,20 @@ def branch(tracer: Tracer, op: Op, values: Values) -> list[Operand]:
     if not isinstance(condition, Constant):
         return _both(tracer, op, values, condition)
     chosen = "then_branch" if bool(condition.array.reshape(-1)[0]) else "else_branch"
-    return run_inner(tracer, op.attributes[chosen], values, ())
+    graph = op.attributes[chosen]
+    tracer.writer.shared -= own_weights(tracer, graph)
+    return run_inner(tracer, graph, values, ())
 
 
 def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Operand]:
     """Both branches are computed, and one is chosen, if their results are alike."""
-    sides = [
-        run_inner(tracer, op.attributes[name], values, ())
-        for name in ("then_branch", "else_branch")
-    ]
+    try:
+        sides = [
+            run_inner(tracer, op.attributes[name], values, ())
+            for name in ("then_branch", "else_branch")
+        ]
+    except CannotImport as error:
+        raise CannotImport(f"{error.reason}{_remedy(op, condition)}") from None
     found: list[Operand] = []
     chosen = op.reshaped(condition, ())
     for a, b in zip(*sides, strict=True):
@@ -50,11 +55,33 @@ def _both(tracer: Tracer, op: Op, values: Values, condition: Value) -> list[Oper
             text = f"is computed at run time (`{condition.name}`), and its branches give"
             raise CannotImport(
                 f"its condition {text} {a.dtype}{list(a.shape)} and {b.dtype}{list(b.shape)}"
+                f"{_remedy(op, condition)}"
             )
         parts = [op.tensor(op.ordered(item, None)) if item.shape else item for item in (a, b)]
         found.append(op.emit("where({0}, {1}, {2})", chosen, *parts, shape=a.shape, dtype=a.dtype))
     op.remark("both branches are computed, and one is chosen")
     return found
+
+
+def _remedy(op: Op, condition: Value) -> str:
+    """A condition that depends on single numbers alone is known if these are."""
+    inputs = {value: name for name, value in op.writer.traced.inputs.items()}
+    names: dict[str, None] = {}
+    waiting, seen = [condition], {condition}
+    while waiting:
+        value = waiting.pop()
+        made = op.writer.made_by.get(value)
+        if value in inputs:
+            names[inputs[value]] = None
+        elif made is None:
+            return ""
+        new = {part for part in (made.parts if made else ()) if isinstance(part, Value)} - seen
+        waiting += new
+        seen |= new
+    if not names or any(op.writer.traced.inputs[name].shape not in ((), (1,)) for name in names):
+        return ""
+    given = " ".join(f"--input {name}=NUMBER" for name in names)
+    return f"; only the branch that is taken is imported if its condition is known: {given}"
 
 
 def loop(tracer: Tracer, op: Op, values: Values) -> list[Operand]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,14 @@ from wgcc.elaborate.builtins import BUILTINS
 from wgcc.errors import WgError
 from wgcc.from_onnx.any_floats import any_floats
 from wgcc.from_onnx.classes import Classes, change_classes
-from wgcc.from_onnx.model_file import fix_sizes, read_model
-from wgcc.from_onnx.names import word
-from wgcc.from_onnx.problems import NotImportable
+from wgcc.from_onnx.fixed_inputs import fixed_arrays
+from wgcc.from_onnx.input_sizes import fix_sizes, open_sizes, resized
+from wgcc.from_onnx.model_file import read_model
+from wgcc.from_onnx.names import one_line, word
+from wgcc.from_onnx.noise import HIDDEN_NOISE, feed_noise
+from wgcc.from_onnx.original import run_onnx
+from wgcc.from_onnx.problems import CannotImport, NotImportable
+from wgcc.from_onnx.symbolic import is_accepted, open_text
 from wgcc.from_onnx.trace import trace
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Traced
@@ -22,29 +27,42 @@ from wgcc.from_onnx.writing.model_text import Heading, write_model
 from wgcc.from_onnx.writing.text import Written
 from wgcc.from_onnx.writing.text import clean as clean_name
 from wgcc.ir.dtypes import DTYPE_TABLE, FLOATS
-from wgcc.lazy_numpy import Array
+from wgcc.lazy_numpy import Array, np
 from wgcc.paths import data_dir
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
+    """A model as text with weights, and the ONNX model that it is of.
+
+    `fixed` are the inputs that it does not have, as their numbers are known. `trial` is compared
+    with the original in its place, and has a `note` that says how it differs; `incomparable` is why
+    nothing can be compared.
+    """
+
     written: Written
     traced: Traced
     model: Any
+    fixed: Mapping[str, Array] = field(default_factory=dict)
+    trial: Converted | None = None
+    note: str = ""
+    incomparable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
     """What a user asks of an import.
 
-    `fixed`: inputs whose numbers are known. `classes`: other ones than those of the file.
-    `any_floats`: inputs that may hold NaN and infinity, beside those that need it by what they do.
+    `fixed`: inputs whose numbers are known, as arrays; `numbers`: the same as written. `classes`:
+    other ones than those of the file. `any_floats`: inputs that may hold NaN and infinity, beside
+    those that need it by what they do.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     training: Training = field(default_factory=Training)
     keeps_batch_norm: bool = False
     fixed: Mapping[str, Array] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     classes: Classes | None = None
     any_floats: Collection[str] = ()
 
@@ -55,30 +73,76 @@ def convert_file(path: Path, wishes: Wishes) -> Converted:
 
 def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
     """Raises `NotImportable` with all nodes that cannot be expressed."""
+    trial = None
+    if wishes.classes and not wishes.classes.keeps_old:
+        trial = _with_random_head(model, file, wishes)
+    converted = _converted(model, file, wishes)
+    if converted.traced.hidden_noise:
+        return replace(converted, incomparable=HIDDEN_NOISE)
+    return replace(converted, trial=_with_noise_fed(trial or converted, file, wishes))
+
+
+def _with_random_head(model: Any, file: str, wishes: Wishes) -> Converted:
+    """A new last layer begins at zero, where all that comes before it has no effect."""
+    copy = type(model)()
+    copy.CopyFrom(model)
+    drawn = _converted(copy, file, wishes, np.random.default_rng(0))
+    note = "the new last layer begins at zero: it was compared with random numbers in it"
+    return replace(drawn, note=note)
+
+
+def _with_noise_fed(converted: Converted, file: str, wishes: Wishes) -> Converted | None:
+    """Random numbers become inputs, so that both draw the same."""
+    traced = converted.traced
+    if not traced.noise:
+        return converted if converted.note else None
+    model = feed_noise(converted.model, traced.noise)
+    drawn = set(traced.noise.values())
+    fed = replace(
+        traced,
+        inputs=traced.inputs | traced.noise,
+        statements=[item for item in traced.statements if not drawn.intersection(item.outputs)],
+        noise={},
+    )
+    heading = _heading(file, fed, frozenset())
+    note = "the random numbers that it draws were given to both as inputs"
+    return replace(
+        converted,
+        written=write_model(fed, heading, standard_names(), wishes.training),
+        traced=fed,
+        model=model,
+        note="; ".join(filter(None, (converted.note, note))),
+    )
+
+
+def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Converted:
+    """`drawn`: a generator of numbers for a new last layer."""
     classes = wishes.classes
-    changed = change_classes(model, classes, wishes.training.output) if classes else None
-    names = _size_names(model)
-    given = fix_sizes(model, file, wishes.sizes)
-    traced, problems = trace(model, wishes.fixed, wishes.keeps_batch_norm)
-    if problems:
-        raise NotImportable(file, problems)
-    _check_any_floats(traced, wishes.any_floats)
-    traced.any_floats |= {*wishes.any_floats, *any_floats(model.graph)}
+    changed = change_classes(model, classes, wishes.training.output, drawn) if classes else None
+    fixed = {**wishes.fixed, **fixed_arrays(model, file, wishes.numbers, wishes.sizes)}
+    open_axes = open_sizes(model)
+    given = fix_sizes(model, file, wishes.sizes, fixed, lambda: _works(model, file, wishes, fixed))
+    traced = _traced(model, file, wishes, fixed)
     if classes and changed:
         changed.check(traced.outputs[changed.output].shape, classes)
-    ports = {clean_name(word(port.name)) for port in model.graph.input}
-    clean = {key: f"{key}_size" if key in ports else key for key in given}
-    heading = Heading(
-        name=_model_name(file, set(traced.layers)),
-        title=f"Imported from {file}.",
-        dims={
-            port: {axis: clean[dim] for axis, dim in axes.items() if dim in clean}
-            for port, axes in names.items()
-        },
-        sizes={clean[key]: size for key, size in given.items()},
-    )
+    for name, numbers in wishes.numbers.items():
+        values = ", ".join(map(str, numbers))
+        traced.notes.append(f"the input `{one_line(name)}` is fixed: {values}")
+    titles = _size_titles(model, given)
+    heading = _heading(file, traced, frozenset(titles.values()))
     written = write_model(traced, heading, standard_names(), wishes.training)
-    return Converted(written, traced, model)
+
+    def draft(sizes: Mapping[str, int]) -> Written | None:
+        """The text for other sizes."""
+        try:
+            with resized(open_axes, {name: sizes[title] for name, title in titles.items()}):
+                other = _traced(model, file, wishes, fixed)
+            return write_model(other, heading, standard_names(), wishes.training)
+        except (WgError, CannotImport):
+            return None
+
+    opened = open_text(draft, {titles[name]: size for name, size in given.items()})
+    return Converted(opened or written, traced, model, fixed)
 
 
 def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
@@ -91,17 +155,50 @@ def _check_any_floats(traced: Traced, names: Collection[str]) -> None:
             )
 
 
-def _size_names(model: Any) -> dict[str, dict[int, str]]:
-    """The names of symbolic sizes, by input and axis."""
-    found: dict[str, dict[int, str]] = {}
-    for port in model.graph.input:
-        dims = port.type.tensor_type.shape.dim
-        found[port.name] = {
-            axis: word(dim.dim_param or f"{port.name}_{axis}")
-            for axis, dim in enumerate(dims)
-            if not dim.dim_value
+def _traced(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> Traced:
+    traced, problems = trace(model, fixed, wishes.keeps_batch_norm)
+    fixed_shape = next((item for item in problems if "it reshapes" in item.reason), None)
+    if wishes.classes and fixed_shape:
+        raise WgError(
+            f"{wishes.classes.option}: `{fixed_shape.node}` fixes the old number of classes: "
+            f"{fixed_shape.reason}"
+        )
+    if problems:
+        raise NotImportable(file, problems)
+    _check_any_floats(traced, wishes.any_floats)
+    traced.any_floats |= {*wishes.any_floats, *any_floats(model.graph)}
+    return traced
+
+
+def _works(model: Any, file: str, wishes: Wishes, fixed: Mapping[str, Array]) -> bool:
+    """Whether it can be imported at its present sizes, and gives the shapes of the original."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    try:
+        traced = _traced(model, file, wishes, fixed)
+        heading = _heading(file, traced, frozenset())
+        text = write_model(traced, heading, standard_names(), wishes.training).text
+        kinds = {port.name: port.type.tensor_type.elem_type for port in model.graph.input}
+        inputs = {
+            name: np.zeros(value.shape, tensor_dtype_to_np_dtype(kinds[name]))
+            for name, value in traced.inputs.items()
         }
-    return found
+        outputs, _ = run_onnx(model, {**inputs, **fixed})
+    except (WgError, CannotImport):
+        return False
+    shapes = {name: np.shape(array) for name, array in outputs.items()}
+    has_shapes = all(value.shape == shapes[name] for name, value in traced.outputs.items())
+    return has_shapes and is_accepted(text, {})
+
+
+def _size_titles(model: Any, given: Mapping[str, int]) -> dict[str, str]:
+    """What sizes are called in the text: no input has that name."""
+    ports = {clean_name(word(port.name)) for port in model.graph.input}
+    return {name: f"{name}_size" if name in ports else name for name in given}
+
+
+def _heading(file: str, traced: Traced, sizes: frozenset[str]) -> Heading:
+    return Heading(_model_name(file, set(traced.layers)), f"Imported from {file}.", sizes)
 
 
 def _model_name(file: str, taken: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""Builds what was imported, compares it with the original, and describes it."""
+"""Builds what was imported, and compares it with the original."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
 from wgcc.from_onnx.compare import (
-    Difference,
     compared_numbers,
-    differences,
+    given_inputs,
     own_inputs,
     random_inputs,
-    run_onnx,
 )
 from wgcc.from_onnx.convert import Converted
+from wgcc.from_onnx.differences import Difference, differences
+from wgcc.from_onnx.original import run_onnx
+from wgcc.from_onnx.readme import BUNDLE, MODEL, WEIGHTS, Comparison, readme
 from wgcc.lazy_numpy import Array, np
-
-MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +31,53 @@ class Imported:
 
     files: dict[str, Content]
     compiled: Compiled
-    differences: list[Difference]
-    compared_with: str
-    has_own_inputs: bool
+    comparison: Comparison
+
+    @property
+    def differences(self) -> list[Difference]:
+        return self.comparison.differences
+
+    @property
+    def compared_with(self) -> str:
+        return self.comparison.runner
 
 
-def build(path: Path, converted: Converted) -> Imported:
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """What a user wants compared: `inputs` is a file of arrays."""
+
+    is_wanted: bool = True
+    inputs: Path | None = None
+
+
+def build(path: Path, converted: Converted, comparing: Comparing = Comparing()) -> Imported:
     """Nothing is written but to a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / MODEL).write_text(converted.written.text, encoding="utf-8")
-        compiled = _compiled(path, folder / MODEL)
+        compiled = _compiled(path, folder, converted.written.text)
         files = compiled.files(converted.written.weights)
-        (folder / BUNDLE).mkdir()
-        write_files(files, folder / BUNDLE)
-        own = own_inputs(path, converted)
-        inputs = own or random_inputs(converted, _limits(converted, compiled))
-        wanted, runner = run_onnx(converted.model, inputs)
-        found = _run(folder / BUNDLE, converted, inputs)
-    compared = differences(converted, found, wanted)
+        comparison = _compared(path, folder, converted, compiled, files, comparing)
     contents = {
         MODEL: converted.written.text.encode(),
         WEIGHTS: _saved(converted.written.weights),
-        "README.md": readme(path.name, converted, compared, runner).encode(),
+        "README.md": readme(path.name, converted, comparison).encode(),
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
-    return Imported(contents, compiled, compared, runner, own is not None)
+    return Imported(contents, compiled, comparison)
 
 
-def _compiled(path: Path, model: Path) -> Compiled:
+def _compiled(path: Path, folder: Path, text: str) -> Compiled:
     """The user has not seen the text yet: its errors are reported in one sentence."""
+    model = folder / MODEL
+    model.write_text(text, encoding="utf-8")
     try:
         return compile_file(model)
     except WgError as error:
-        found = [
+        reasons = [
             f"{item.message} (line {item.span.line if item.span else 1})"
             for item in error.diagnostics
         ]
-        reason = found[0] if found else str(error)
+        reason = reasons[0] if reasons else str(error)
         raise WgError(f"{path}: the text made of it cannot be compiled: {reason}") from None
 
 
@@ -77,6 +85,41 @@ def _saved(weights: Mapping[str, Array]) -> bytes:
     from safetensors.numpy import save
 
     return save({name: weights[name] for name in sorted(weights)})
+
+
+def _compared(
+    path: Path,
+    folder: Path,
+    converted: Converted,
+    compiled: Compiled,
+    files: Mapping[str, Content],
+    comparing: Comparing,
+) -> Comparison:
+    """What stands for the model in a comparison is run by the twin, and by onnxruntime."""
+    if not comparing.is_wanted:
+        return Comparison(why_not="--no-compare was given")
+    if converted.incomparable:
+        return Comparison(why_not=converted.incomparable)
+    tried = converted.trial or converted
+    if tried.written.text != converted.written.text:
+        compiled = _compiled(path, folder, tried.written.text)
+    files = files if tried is converted else compiled.files(tried.written.weights)
+    (folder / BUNDLE).mkdir()
+    write_files(files, folder / BUNDLE)
+    chosen, source = _inputs(path, converted, comparing)
+    inputs = {**random_inputs(tried, _limits(tried, compiled)), **chosen}
+    wanted, runner = run_onnx(tried.model, {**inputs, **tried.fixed})
+    results = _run(folder / BUNDLE, tried, inputs)
+    compared = differences(tried, results, wanted)
+    return Comparison(runner, source, tried.note, "", compared)
+
+
+def _inputs(path: Path, converted: Converted, comparing: Comparing) -> tuple[dict[str, Array], str]:
+    """Numbers for the inputs, and where they are from; others are random."""
+    if comparing.inputs is not None:
+        return given_inputs(comparing.inputs, converted), f"the inputs of {comparing.inputs.name}"
+    own = own_inputs(path, converted)
+    return (own, "its own inputs") if own else ({}, "random inputs")
 
 
 def _limits(converted: Converted, compiled: Compiled) -> dict[str, tuple[int, int]]:
@@ -95,61 +138,10 @@ def _run(folder: Path, converted: Converted, inputs: Mapping[str, Array]) -> Map
 
     given = {converted.written.inputs[name]: as_known(array) for name, array in inputs.items()}
     with wgcc_runtime.load(folder, device="wasm") as model:
-        found: Mapping[str, Any] = model.predict(**given)
-        return dict(found)
+        results: Mapping[str, Any] = model.predict(**given)
+        return dict(results)
 
 
 def as_known(array: Array) -> Array:
     """bf16, which numpy itself does not have, as f32."""
     return array if array.dtype.kind in "fiub" else array.astype(np.float32)
-
-
-def readme(file: str, converted: Converted, compared: list[Difference], runner: str) -> str:
-    """Inputs and outputs, how near they are, and what to do next."""
-    written, traced = converted.written, converted.traced
-    rows = [
-        f"| `{own}` | `{name}` | {value.dtype} {list(value.shape)} |"
-        for ports, held in ((written.inputs, traced.inputs), (written.outputs, traced.outputs))
-        for (name, own), value in zip(ports.items(), held.values(), strict=True)
-    ]
-    near = [f"| `{item.output}` | {item.largest:.3g} | {item.scale:.3g} |" for item in compared]
-    notes = [f"- {note}" for note in traced.all_notes()]
-    return "\n".join(
-        [
-            f"# {file}, imported",
-            "",
-            f"`{MODEL}` is the model, `{WEIGHTS}` its parameters, `{BUNDLE}/` what `wgcc build`",
-            "makes of both: open `bundle/index.html` in a browser.",
-            "",
-            "| input or output | name in the ONNX file | type |",
-            "|---|---|---|",
-            *rows,
-            "",
-            f"Compared with {runner} on the same inputs:",
-            "",
-            "| output | largest difference | largest number |",
-            "|---|---|---|",
-            *near,
-            "",
-            *([*notes, ""] if notes else []),
-            "```bash",
-            f"wgcc build {MODEL} --weights {WEIGHTS} -o {BUNDLE}/",
-            f"wgcc verify {BUNDLE}/",
-            *_training_commands(converted),
-            "```",
-            "",
-        ]
-    )
-
-
-def _training_commands(converted: Converted) -> list[str]:
-    """Of a model with `entry train`: which arrays it takes, and the command."""
-    if "entry train(" not in converted.written.text:
-        return []
-    names = ", ".join([*converted.written.inputs.values(), "target"])
-    return [
-        f"# data.npz has the arrays {names}, with a row for each example",
-        f"wgcc train {BUNDLE}/ data.npz --held-out 0.2 --steps 200 --out trained.safetensors",
-        f"wgcc run {BUNDLE}/ predict -i new.npz --weights trained.safetensors",
-        "wgcc build model.wg --weights trained.safetensors -o personal/",
-    ]

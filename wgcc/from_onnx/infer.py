@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wgcc.from_onnx.context import TensorType
-from wgcc.from_onnx.problems import CannotImport
+from wgcc.from_onnx.microsoft import function_body
+from wgcc.from_onnx.problems import CannotImport, TooLarge
 from wgcc.from_onnx.values import Constant, Operand, Value
 
 # Operators whose output is like their first operand, which ONNX's rules do not say.
 LIKE_FIRST = ("GroupNormalization", "MeanVarianceNormalization")
+# A tensor of 1 GiB: a small file could ask for any amount of memory.
+MOST_ELEMENTS = 1 << 28
 # Constants of more elements cannot tell an output's shape.
 LARGEST_SHAPE_DATA = 4096
 
 
 @dataclass(slots=True)
 class Environment:
-    """The operator sets and functions of a model."""
+    """The operator sets and functions of a model; a function may have its own `standard` set."""
 
     model: Any
+    standard: int = 0
+
+    def opset_imports(self) -> list[Any]:
+        from onnx.helper import make_opsetid
+
+        if not self.standard:
+            return list(self.model.opset_import)
+        others = [item for item in self.model.opset_import if item.domain not in ("", "ai.onnx")]
+        return [make_opsetid("", self.standard), *others]
+
+    def inside(self, function: Any) -> Environment:
+        """For the nodes of a function, which says what version of operators it is written in."""
+        own = [item.version for item in function.opset_import if item.domain in ("", "ai.onnx")]
+        return Environment(self.model, own[0]) if own else self
 
     def opset(self, domain: str) -> int:
+        if self.standard and domain in ("", "ai.onnx"):
+            return self.standard
         for item in self.model.opset_import:
             if item.domain in _same_domain(domain):
                 return int(item.version)
@@ -38,11 +58,19 @@ class Environment:
             reason = "ONNX has no operator of this name in this set"
             raise CannotImport(reason) from None
 
+    def own_function(self, node: Any) -> str:
+        """The name of a function that the file defines, or ""."""
+        own = {(function.domain, function.name) for function in self.model.functions}
+        return node.op_type if (node.domain, node.op_type) in own else ""
+
     def function_of(self, node: Any, inputs: Sequence[Operand | None]) -> Any:
         """The operators that define this one: a function of the model or of ONNX itself."""
         for function in self.model.functions:
             if (function.domain, function.name) == (node.domain, node.op_type):
                 return _bound(function, node)
+        known = function_body(node, inputs)
+        if known is not None:
+            return known
         schema = self.schema(node)
         body = _standard_function(schema, node, inputs)
         if body is None:
@@ -109,7 +137,7 @@ def output_types(
     try:
         found = infer_node_outputs(
             environment.schema(node), node, types, data,
-            opset_imports=list(environment.model.opset_import),
+            opset_imports=environment.opset_imports(),
             ir_version=environment.model.ir_version or onnx.IR_VERSION,
         )  # fmt: skip
     except CannotImport:
@@ -121,7 +149,38 @@ def output_types(
     first = next((item for item in inputs if item is not None), None)
     if node.op_type in LIKE_FIRST and isinstance(first, Value):
         return [TensorType(first.dtype, first.shape, first.element)]
-    return [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    held = [type_of(found[name], f"its output `{name}`") for name in node.output if name in found]
+    for item in held:
+        if item.shape and min(item.shape) < 0:
+            raise CannotImport(
+                f"its operands are too small: its result would be {list(item.shape)}"
+            )
+        if (elements := math.prod(item.shape)) > MOST_ELEMENTS:
+            raise TooLarge(
+                f"its result has {elements:,} elements; at most {MOST_ELEMENTS:,} are imported"
+            )
+    return held
+
+
+def without_unread(environment: Environment, node: Any, uses: Mapping[str, int]) -> Any:
+    """The node without optional outputs that nothing reads, whose shapes need not be known."""
+    if len(node.output) < 2 or all(uses.get(name) for name in node.output[1:]):
+        return node
+    try:
+        ports = environment.schema(node).outputs
+    except CannotImport:
+        return node
+    optional = [str(port.option).endswith("Optional") for port in ports]
+    optional += [False] * (len(node.output) - len(optional))
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.output[:] = [
+        "" if may_miss and not uses.get(name) else name
+        for name, may_miss in zip(node.output, optional, strict=False)
+    ]
+    while len(copy.output) > 1 and not copy.output[-1]:
+        copy.output.pop()
+    return copy
 
 
 def type_of(proto: Any, what: str) -> TensorType:

@@ -100,6 +100,14 @@ def reads(graph: Any) -> Counter[str]:
     return count_uses(graph.node, [port.name for port in graph.output])
 
 
+def own_weights(tracer: Tracer, graph: Any) -> set[str]:
+    """What is read at one place of an inner graph, and nowhere else; by none inside that."""
+    if tracer.depth:
+        return set()
+    once = {name for name, count in reads(graph).items() if count == 1}
+    return {name for name in once if tracer.uses[name] == 2}
+
+
 def sees_values(graph: Any, values: Values, given: Sequence[Operand]) -> bool:
     """Whether anything that an inner graph reads is computed at run time."""
     outside = [values.get(name) for name in reads(graph)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wgcc.from_onnx.context import Op, Writer
 from wgcc.from_onnx.infer import element_of
-from wgcc.from_onnx.inner_graphs import Values, apart, reads, run_inner
+from wgcc.from_onnx.inner_graphs import Values, apart, own_weights, run_inner
 from wgcc.from_onnx.literals import number_text
 from wgcc.from_onnx.names import word
 from wgcc.from_onnx.problems import CannotImport
@@ -86,7 +86,7 @@ def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[in
         states.append(item if place in known else _stand_in(item, port.name))
     lead, items = rounds.leading, list(rounds.items)
     given = [*items, *lead, *states] if rounds.ignored else [*lead, *states, *items]
-    with apart(tracer, _own_weights(tracer, rounds)) as writer:
+    with apart(tracer, own_weights(tracer, rounds.graph)) as writer:
         found = run_inner(tracer, rounds.graph, values, given)[rounds.ignored :]
         inner = replace(op, writer=writer, scope=(), node="")
         own = {value for item in flat(writer.traced.statements) for value in item.outputs}
@@ -97,14 +97,6 @@ def _trial(tracer: Tracer, op: Op, values: Values, rounds: Rounds, known: set[in
         ]
         results = [_own(inner, item, own) for item in found[len(states) :]]
     return Trial(writer, states, after, results)
-
-
-def _own_weights(tracer: Tracer, rounds: Rounds) -> set[str]:
-    """What is read at one place of the body, and nowhere else; what a loop inside reads is not."""
-    if tracer.depth:
-        return set()
-    once = {name for name, count in reads(rounds.graph).items() if count == 1}
-    return {name for name in once if tracer.uses[name] == 2}
 
 
 def _state_ports(rounds: Rounds) -> Sequence[Any]:

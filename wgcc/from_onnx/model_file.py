@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
-from wgcc.from_onnx.names import word
+from wgcc.from_onnx.stored_tensors import gather_weights
 from wgcc.lazy_numpy import Array
 
 # What protobuf itself can hold, and what weights beside it may take.
@@ -48,6 +47,7 @@ def read_model(path: Path) -> Any:
         onnx.checker.check_model(model)
     except Exception as error:
         raise WgError(f"{path} is not a valid ONNX model: {_first_line(error)}") from None
+    gather_weights(model)
     return model
 
 
@@ -118,33 +118,3 @@ def _dense(sparse: Any) -> Array:
     index = np.unravel_index(places, dense.shape) if places.ndim == 1 else tuple(places.transpose())
     dense[index] = values
     return dense
-
-
-def fix_sizes(model: Any, path: str, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Gives every symbolic size of the inputs its number; the sizes by name, in order."""
-    from wgcc.spelling import did_you_mean
-
-    used: dict[str, int] = {}
-    missing: dict[str, str] = {}
-    stored = {tensor.name for tensor in model.graph.initializer}
-    for port in model.graph.input:
-        if port.name in stored or not port.type.HasField("tensor_type"):
-            continue
-        for place, dim in enumerate(port.type.tensor_type.shape.dim):
-            if dim.HasField("dim_value") and dim.dim_value >= 0:
-                continue
-            name = word(dim.dim_param or f"{port.name}_{place}")
-            if name in sizes:
-                used[name] = dim.dim_value = sizes[name]
-            else:
-                missing.setdefault(name, port.name)
-    for name in sizes:
-        if name not in used:
-            known = [*used, *missing]
-            hint = "".join(f"; did you mean {word}?" for word in did_you_mean(name, known)[:1])
-            raise WgError(f"{path}: --set {name}: no input has a size of this name{hint}")
-    if missing:
-        wanted = ", ".join(f"{name} (of `{port}`)" for name, port in missing.items())
-        give = " ".join(f"--set {name}=1" for name in missing)
-        raise WgError(f"{path}: these sizes are not fixed: {wanted}; give them numbers: {give}")
-    return used

@@ -15,6 +15,10 @@ class CannotImport(Exception):
         self.reason = reason
 
 
+class TooLarge(CannotImport):
+    """A node asks for more memory than an import may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     node: str

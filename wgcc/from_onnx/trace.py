@@ -12,10 +12,12 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.context import Op, TensorType, Writer
 from wgcc.from_onnx.control import CONTROL
 from wgcc.from_onnx.fold import fold
-from wgcc.from_onnx.infer import Environment, output_types, type_of
+from wgcc.from_onnx.infer import Environment, output_types, type_of, without_unread
 from wgcc.from_onnx.inner_graphs import count_uses
+from wgcc.from_onnx.microsoft import DOMAIN
 from wgcc.from_onnx.model_file import initialisers
 from wgcc.from_onnx.names import one_line, scope_of, scopes_of, word
+from wgcc.from_onnx.noise import RANDOM
 from wgcc.from_onnx.problems import CannotImport, Problem
 from wgcc.from_onnx.rules import OWN_SHAPES, RULES
 from wgcc.from_onnx.values import Constant, Operand, Scope, Traced, Value, plain_order
@@ -27,6 +29,8 @@ MOST_STEPS = 100_000
 # Operators that leave a weight as it is, and those that take a part of it or repeat it.
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 PARTS = ("Expand", "Gather", "Slice")
+# Single numbers are parts of formulas.
+FEWEST_WEIGHTS = 2
 OTHER_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float64": "f64"}
 
 
@@ -44,9 +48,13 @@ class Tracer:
     scopes: Mapping[str, Scope] = field(default_factory=dict)
     # The scope of a function, for the nodes that define it.
     inherited: Scope | None = None
+    # The function of the model whose nodes are looked at.
+    function: str = ""
     # Vectors that each node which reads them has for itself, and how many have theirs.
     untied: set[str] = field(default_factory=set)
     copies: Counter[str] = field(default_factory=Counter)
+    # Random numbers are drawn in an inner graph.
+    hidden_noise: bool = False
 
     def walk(self, nodes: Any, values: dict[str, Operand]) -> None:
         for node in nodes:
@@ -80,6 +88,7 @@ class Tracer:
         missing = [name for name in node.input if name and name not in values]
         if missing:
             return  # the node that makes it is a problem that is already known
+        node = without_unread(self.environment, node, self.uses)
         inputs = [self.read(name, values) if name else None for name in node.input]
         folded = fold(self.environment, node, inputs)
         folded = folded if folded is not None else self.empty(node, inputs)
@@ -92,6 +101,9 @@ class Tracer:
                 values[name] = result
                 if isinstance(result, Value) and self.uses[name] == 1:
                     self.writer.used_once.add(result)
+                if isinstance(result, Value) and node.op_type in RANDOM and not self.depth:
+                    self.writer.traced.noise[name] = result
+        self.hidden_noise |= node.op_type in RANDOM and bool(self.depth)
 
     def read(self, name: str, values: Mapping[str, Operand]) -> Operand:
         found = values[name]
@@ -104,6 +116,8 @@ class Tracer:
         self, node: Any, inputs: list[Operand | None], folded: list[Constant]
     ) -> list[Constant]:
         """A part or another shape of a weight is still a weight, which training must reach."""
+        if node.op_type == "Constant" and self.function:
+            return [self.own_weight(node, folded[0])]
         first = inputs[0] if inputs else None
         if not isinstance(first, Constant) or not self.writer.is_weight(first):
             return folded
@@ -114,6 +128,14 @@ class Tracer:
         if node.op_type in (*RESHAPES, *PARTS) or (first.again and node.op_type == "Transpose"):
             return [Constant(folded[0].array, again=lambda: self.rule_of(node, inputs))]
         return folded
+
+    def own_weight(self, node: Any, constant: Constant) -> Constant:
+        """A tensor stored in a function of the model: all its calls share it."""
+        if constant.dtype != "f32" or constant.array.size < FEWEST_WEIGHTS:
+            return constant
+        source = f"{self.function}.{node.output[0]}"
+        self.writer.shared.add(source)
+        return Constant(constant.array, source)
 
     def rule_of(self, node: Any, inputs: list[Operand | None]) -> Operand:
         types = output_types(self.environment, node, inputs)
@@ -173,6 +195,10 @@ class Tracer:
         known = zip(body.input, inputs, strict=False)
         values = {name: operand for name, operand in known if operand is not None}
         outer, self.inherited = self.inherited, self.scope(node)
+        caller, self.function = self.function, self.environment.own_function(node)
+        around, self.environment = self.environment, self.environment.inside(body)
+        if (node.domain, node.op_type) == (DOMAIN, "DynamicQuantizeLSTM"):
+            self.round_dynamically(node)
         try:
             with self.names_of(body.node, body.output, values):
                 for inner in body.node:
@@ -180,11 +206,19 @@ class Tracer:
                     self.step(inner, values)
         except CannotImport:
             if node.domain in ("", "ai.onnx"):
-                output_types(self.environment, node, inputs)  # whose reason says more
+                output_types(around, node, inputs)  # whose reason says more
             raise
         finally:
-            self.inherited = outer
+            self.inherited, self.function = outer, caller
+            self.environment = around
         return [values.get(name) for name in body.output]
+
+    def round_dynamically(self, node: Any) -> None:
+        """onnxruntime rounds what it reads to bytes, anew in every step."""
+        self.writer.traced.remark(
+            "computed in f32, where onnxruntime rounds to bytes", f"{node.op_type} {node.name}"
+        )
+        self.writer.traced.narrow.add("bytes")
 
     @contextmanager
     def names_of(
@@ -255,6 +289,7 @@ def trace(
                 traced.outputs[port.name] = _plain(tracer, found_output)
             except CannotImport as error:
                 tracer.problems.append(Problem(port.name, "output", 0, error.reason))
+    traced.hidden_noise = tracer.hidden_noise
     return traced, tracer.problems
 
 

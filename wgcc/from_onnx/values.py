@@ -154,6 +154,9 @@ class Traced:
     layers: dict[str, str] = field(default_factory=dict)
     # Inputs that may hold NaN and infinity.
     any_floats: set[str] = field(default_factory=set)
+    # Random numbers by their names in the file; those of inner graphs have none.
+    noise: dict[str, Value] = field(default_factory=dict)
+    hidden_noise: bool = False
 
     def remark(self, text: str, name: str) -> None:
         self.remarks.setdefault(text, {})[name] = None

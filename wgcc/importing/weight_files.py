@@ -21,6 +21,7 @@ AS_META = (
     "the names are those of Meta's Llama, whose rotary positions turn neighbours: if the model "
     "uses `rope`, give queries and keys `rope HEADS` in a map (--map)"
 )
+GGUF = b"GGUF"
 # Where checkpoints of trainings keep the parameters.
 INNER = ("state_dict", "model_state_dict", "model")
 
@@ -29,6 +30,7 @@ def read_weights(path: Path) -> Weights:
     from wgcc_runtime.regular_files import check_regular
 
     check_regular(path)
+    refuse_gguf(path)
     kind = path.suffix.lower()
     if kind == ".npz":
         return _with_note(_npz(path))
@@ -44,6 +46,18 @@ def read_weights(path: Path) -> Weights:
 
     arrays, facts = load_weights(path)
     return Weights(arrays, Origin(own=True)) if facts else _with_note(arrays)
+
+
+def refuse_gguf(path: Path) -> None:
+    """Such files begin with their name, whatever they are called."""
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head[:4] == GGUF:
+        version = int.from_bytes(head[4:], "little")
+        raise WgError(
+            f"{path} is a GGUF file (version {version}), which wgcc cannot read; convert the "
+            "model's .safetensors file instead, which the same models are published as"
+        )
 
 
 def _with_note(arrays: dict[str, Array]) -> Weights:

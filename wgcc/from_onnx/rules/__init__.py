@@ -11,6 +11,7 @@ from wgcc.from_onnx.rules import (
     positions,
     products,
     quantised,
+    random,
     recurrent,
     reductions,
     resizing,
@@ -23,7 +24,7 @@ from wgcc.from_onnx.rules.rule import Rule
 
 _FAMILIES = (
     elementwise, shapes, products, reductions, norms, images, indexing,
-    recurrent, resizing, scatter, signals, positions, quantised, ngrams,
+    recurrent, resizing, scatter, signals, positions, quantised, random, ngrams,
 )  # fmt: skip
 
 # By domain ("" is ONNX's own) and operator.
@@ -36,5 +37,5 @@ RULES |= {("ai.onnx.ml", name): rule for name, rule in positions.CLASSIC_RULES.i
 OWN_SHAPES = {
     *(("ai.onnx.preview.training", name) for name in updates.RULES),
     *(("ai.onnx.ml", name) for name in positions.CLASSIC_RULES),
-    ("", "Compress"), ("", "OptionalGetElement"), ("", "MaxUnpool"), ("", "Slice"),
+    ("", "Compress"), ("", "OptionalGetElement"), ("", "MaxUnpool"), ("", "Slice"), ("", "Dropout"),
 }  # fmt: skip

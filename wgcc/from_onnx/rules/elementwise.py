@@ -268,8 +268,8 @@ def dropout(op: Op) -> list[Operand | None]:
     if op.has(2) and bool(op.constant(2, "training mode").reshape(())) and _ratio(op):
         raise CannotImport("it drops elements, as while training; export the model in eval mode")
     x = op.operand(0)
-    mask = Constant(np.ones(x.shape, np.bool_))
-    return [x, mask] if len(op.types) > 1 else [x]
+    mask = Constant(np.ones(x.shape, np.bool_ if op.opset >= 10 else np.float32))
+    return [x, mask] if len(op.names) > 1 else [x]
 
 
 def _ratio(op: Op) -> float:

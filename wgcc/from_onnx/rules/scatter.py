@@ -7,7 +7,7 @@ from wgcc.from_onnx.problems import CannotImport
 from wgcc.from_onnx.rules.indexing import from_the_front
 from wgcc.from_onnx.rules.rule import Rule, axis_of
 from wgcc.from_onnx.rules.scatter_reduce import REDUCTIONS, combined
-from wgcc.from_onnx.values import Constant, Member, Operand
+from wgcc.from_onnx.values import Constant, Member, Operand, Part
 from wgcc.lazy_numpy import np
 
 
@@ -41,26 +41,38 @@ def scatter_elements(op: Op) -> Operand:
 def placed(op: Op, x: Operand, places: Operand | Member, updates: Operand, count: int) -> Operand:
     """Elements of `updates` at places of the flattened x."""
     kind = op.attribute("reduction", "none")
-    if x.dtype != "f32":
-        raise CannotImport(f"it places {x.dtype}, not f32")
     total = int(np.prod(x.shape))
-    flat = op.reshaped(x, (total,))
-    values = op.reshaped(updates, (count,))
     if kind in REDUCTIONS:
-        return op.reshaped(combined(op, flat, places, values, kind), x.shape)
+        if x.dtype != "f32":
+            raise CannotImport(f"its reduction is {kind}, and it places {x.dtype}, not f32")
+        flat_x, flat_updates = op.reshaped(x, (total,)), op.reshaped(updates, (count,))
+        return op.reshaped(combined(op, flat_x, places, flat_updates, kind), x.shape)
+    held = x.dtype if x.dtype in ("f32", "i32", "u32") else "i32"
+    flat = _as_sum(op, op.reshaped(x, (total,)), held)
+    values = _as_sum(op, op.reshaped(updates, (count,)), held)
     added = op.emit(
-        f"scatter_add({'{0}' if kind == 'add' else f'zeros(f32[{total}])'}, {{1}}, {{2}})",
-        op.tensor(flat), places, op.tensor(values), shape=(total,), dtype="f32",
+        f"scatter_add({'{0}' if kind == 'add' else f'zeros({held}[{total}])'}, {{1}}, {{2}})",
+        flat, places, values, shape=(total,), dtype=held,
     )  # fmt: skip
     if kind == "none":
         hits = op.emit(
             f"scatter_add(zeros(f32[{total}]), {{0}}, ones(f32[{count}]))",
             places, shape=(total,), dtype="f32", name="hits",
         )  # fmt: skip
-        added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, op.tensor(flat),
-                        shape=(total,), dtype="f32")  # fmt: skip
+        added = op.emit("where({0} > 0.0, {1}, {2})", hits, added, flat,
+                        shape=(total,), dtype=held)  # fmt: skip
         _refuse_twice(op, places)
+    if held != x.dtype:
+        text = "{0} != 0" if x.dtype == "bool" else f"{x.dtype}({{0}})"
+        added = op.emit(text, added, shape=(total,), dtype=x.dtype)
     return op.reshaped(added, x.shape)
+
+
+def _as_sum(op: Op, operand: Operand, dtype: str) -> Operand | Part:
+    """Bytes and bools are placed as whole numbers of 32 bits."""
+    if operand.dtype == dtype:
+        return op.tensor(operand)
+    return op.emit(f"{dtype}({{0}})", op.tensor(operand), shape=operand.shape, dtype=dtype)
 
 
 def _refuse_twice(op: Op, places: Operand | Member) -> None:

@@ -9,6 +9,7 @@ from wgcc.from_onnx.values import Part, Value
 from wgcc.from_onnx.writing.blocks import Block
 
 LONGEST = 80
+_NUMBER = re.compile(r"\d+")
 _PLACE = re.compile(r"\{(\d+)\}")
 
 
@@ -42,19 +43,23 @@ def without_aliases(lines: list[Line | Block], kept: set[Value]) -> list[Line | 
 def inlined(lines: list[Line | object], kept: set[Value], uses: dict[Value, int]) -> list[object]:
     """`kept` are values that need a name; others are written into the line that uses them."""
     waiting: dict[Value, Line] = {}
-    found: list[object] = []
+    # By identity: lines are in order, and one that was written into another is taken out.
+    found: dict[int, object] = {}
     for line in lines:
+        found[id(line)] = line
         if not isinstance(line, Line):
-            found.append(line)
             continue
         merged = _merged(line, waiting)
         for part in line.parts:
-            waiting.pop(part, None)  # type: ignore[arg-type]
-        found = [item for item in found if not _is_used_up(item, line, merged)]
-        found.append(merged)
+            inner = waiting.pop(part, None)  # type: ignore[arg-type]
+            if inner is not None and merged is not line and part not in merged.parts:
+                del found[id(inner)]
+        if merged is not line:
+            del found[id(line)]
+            found[id(merged)] = merged
         if _may_wait(merged, kept, uses):
             waiting[merged.outputs[0]] = merged
-    return found
+    return list(found.values())
 
 
 def _may_wait(line: Line, kept: set[Value], uses: dict[Value, int]) -> bool:
@@ -64,14 +69,12 @@ def _may_wait(line: Line, kept: set[Value], uses: dict[Value, int]) -> bool:
 
 
 def _length(line: Line) -> int:
-    return len(line.text) + sum(6 for _ in line.parts)
+    return width(line.text) + sum(6 for _ in line.parts)
 
 
-def _is_used_up(item: object, line: Line, merged: Line) -> bool:
-    if not isinstance(item, Line) or merged is line:
-        return False
-    value = item.outputs[0]
-    return len(item.outputs) == 1 and value in line.parts and value not in merged.parts
+def width(text: str) -> int:
+    """Whole numbers count as two letters, so that the form of a text depends on no size."""
+    return len(_NUMBER.sub("00", text))
 
 
 def _merged(line: Line, waiting: dict[Value, Line]) -> Line:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Constant, Member, Traced, Value
-from wgcc.from_onnx.writing.blocks import all_members, make_blocks
-from wgcc.from_onnx.writing.sizes import named_sizes
+from wgcc.from_onnx.writing.blocks import make_blocks
 from wgcc.from_onnx.writing.text import (
     BlockText,
     LayerType,
@@ -25,6 +23,7 @@ from wgcc.from_onnx.writing.training import (
     Ports,
     corrected,
     places,
+    remark_frozen,
     selectors,
     training_text,
 )
@@ -36,12 +35,11 @@ OWN_NAMES = frozenset({"eval", "forward", "opt", "predict", "target", "train"})
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a file begins with. `dims`: the axes of inputs whose sizes have names."""
+    """What a file begins with. `sizes` are names that its values must not have."""
 
     name: str
     title: str
-    dims: Mapping[str, Mapping[int, str]]
-    sizes: Mapping[str, int]
+    sizes: frozenset[str] = frozenset()
 
 
 def write_model(
@@ -52,9 +50,7 @@ def write_model(
     root = make_blocks(traced)
     constants = _constant_outputs(traced)
     root.members += constants.values()
-    members = [*all_members(root)]
-    sizes = named_sizes(heading.sizes, heading.dims, members)
-    model = ModelText(reserved | OWN_NAMES | {heading.name, *heading.sizes}, sizes)
+    model = ModelText(reserved | OWN_NAMES | {heading.name} | heading.sizes)
     body = BlockText(model, root)
     inputs = {key: body.names[value] for key, value in traced.inputs.items()}
     statements = body.lines()[:-1]
@@ -64,17 +60,14 @@ def write_model(
     ]
     outputs = _output_names(traced, set(inputs.values()) | set(body.member_names))
     ports = ", ".join(
-        f"{inputs[key]}: {_input_type(value, heading.dims.get(key, {}), key in traced.any_floats)}"
+        f"{inputs[key]}: {_input_type(value, key in traced.any_floats)}"
         for key, value in traced.inputs.items()
     )
-    types = [held_type(value.dtype, sizes.of(value.shape)) for value in traced.outputs.values()]
+    types = [held_type(value.dtype, value.shape) for value in traced.outputs.values()]
     given = ", ".join(f"{outputs[key]}: {held}" for key, held in zip(outputs, types, strict=True))
     kind = LayerType(heading.name, "", body.member_names, body.block_names)
-    text = [f"/// {heading.title}", "wg 1"]
-    if heading.sizes:
-        text.append("dim " + ", ".join(f"{key} = {n}" for key, n in heading.sizes.items()))
-    text += ["", *traced.layers.values(), *model.layers, f"model {heading.name} {{"]
-    text += indent(body.declarations)
+    text = ["", *traced.layers.values(), *model.layers, f"model {heading.name} {{"]
+    text = [f"/// {heading.title}", "wg 1", *text, *indent(body.declarations)]
     if trained is None:
         text += ["", f"  entry predict({ports}) -> ({given}) {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }"]
@@ -86,8 +79,9 @@ def write_model(
         text += ["", f"  fn forward({_plain(ports)}) -> {result} {{", *indent(indent(statements))]
         text += [f"    return {', '.join(returned)}", "  }", ""]
         chosen = f"[{trained.place}]" if len(types) > 1 else ""
-        own = Ports(ports, ", ".join(inputs.values()), chosen, sizes)
+        own = Ports(ports, ", ".join(inputs.values()), chosen)
         over = selectors(training, found)
+        remark_frozen(traced, training, found)
         of_loss = Loss(trained.loss, trained.output.shape, trained.axis)
         text += indent(training_text(training, own, of_loss, over))
         text += indent(_predict_text(own, given, trained, len(types)))
@@ -133,6 +127,6 @@ def _output_names(traced: Traced, taken: set[str]) -> dict[str, str]:
     return found
 
 
-def _input_type(value: Value, names: Mapping[int, str], any_float: bool) -> str:
+def _input_type(value: Value, any_float: bool) -> str:
     dtype = value.dtype + "?" * (any_float and value.dtype in FLOATS)
-    return held_type(dtype, [names.get(axis, size) for axis, size in enumerate(value.shape)])
+    return held_type(dtype, value.shape)

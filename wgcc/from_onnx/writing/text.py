@@ -12,9 +12,8 @@ from wgcc.from_onnx.values import Constant, Member, Part, Statement, Value
 from wgcc.from_onnx.writing.blocks import Block
 from wgcc.from_onnx.writing.chains import Chain, chained, item_parts
 from wgcc.from_onnx.writing.equal import signature
-from wgcc.from_onnx.writing.inline import Line, inlined, without_aliases
+from wgcc.from_onnx.writing.inline import Line, inlined, width, without_aliases
 from wgcc.from_onnx.writing.loop_text import RoundText, call_text
-from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.lazy_numpy import Array
 
 WIDTH = 100
@@ -44,16 +43,19 @@ class Names:
 
     taken: set[str] = field(default_factory=set)
     reserved: frozenset[str] = frozenset()
+    # The last number behind each name.
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def fresh(self, wanted: str, kind: str = "out") -> str:
         """What has the name of a function gets `kind` behind it: `softmax_out`, `norm_layer`."""
         base = clean(wanted)
         if base in self.reserved:
             base = SHORTER.get(base, f"{base}_{kind}")
-        name, number = base, 1
+        name, number = base, self.numbers.get(base, 1)
         while name in self.taken:
             number += 1
             name = f"{base}_{number}"
+        self.numbers[base] = number
         self.taken.add(name)
         return name
 
@@ -73,7 +75,6 @@ class ModelText:
     """What the writer of one model knows."""
 
     reserved: frozenset[str]
-    sizes: NamedSizes = field(default_factory=NamedSizes)
     types: dict[Hashable, LayerType] = field(default_factory=dict)
     type_names: Names = field(default_factory=Names)
     layers: list[str] = field(default_factory=list)
@@ -105,7 +106,7 @@ class ModelText:
         if isinstance(part, Member):
             array = part.arrays[""]
             return held_type(Constant(array).dtype, tuple(array.shape))
-        return held_type(part.dtype, self.sizes.of(part.stored_shape))
+        return held_type(part.dtype, part.stored_shape)
 
     def _type_name(self, name: str) -> str:
         numbered = NUMBERED.fullmatch(name)
@@ -197,7 +198,7 @@ class BlockText:
 
     def lines(self, results: Sequence[str] = ()) -> list[str]:
         """The statements and the `return`."""
-        lines = [_line(item, self.model.sizes) for item in self.block.body]
+        lines = [_line(item) for item in self.block.body]
         across = {part for item in lines if isinstance(item, Block) for part in item_parts(item)}
         kept = {part for part in across if isinstance(part, Value)} | set(self.block.returned)
         lines = without_aliases(lines, kept)
@@ -265,18 +266,17 @@ def _lists(blocks: Sequence[Block], model: ModelText) -> dict[str, list[Block]]:
     }
 
 
-def _line(item: Statement | Block, sizes: NamedSizes) -> Line | Block:
+def _line(item: Statement | Block) -> Line | Block:
     if isinstance(item, Block):
         return item
     nodes = (item.node,) if item.node else ()
-    text = sizes.in_reshape(item.text)
-    return Line(text, item.parts, item.outputs, nodes, item.targets)
+    return Line(item.text, item.parts, item.outputs, nodes, item.targets)
 
 
 def _commented(text: str, nodes: Sequence[str]) -> str:
     """With the names that the nodes have in the ONNX file."""
     short = ", ".join(node.rpartition("/")[2] for node in nodes)
-    return f"{text}  // {short}" if short and len(text) + len(short) + 4 <= WIDTH else text
+    return f"{text}  // {short}" if short and width(text) + len(short) + 4 <= WIDTH else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,8 @@ from wgcc.errors import WgError
 from wgcc.from_onnx.literals import float_text
 from wgcc.from_onnx.orders import axes_pattern
 from wgcc.from_onnx.training_options import Training
-from wgcc.from_onnx.values import Member, Shape, Statement, plain_order
+from wgcc.from_onnx.values import Member, Shape, Statement, Traced, plain_order
 from wgcc.from_onnx.writing.blocks import Block, members_of
-from wgcc.from_onnx.writing.sizes import NamedSizes
 from wgcc.from_onnx.writing.text import LayerType, ModelText, held_type
 from wgcc.spelling import did_you_mean
 
@@ -65,6 +64,15 @@ def selectors(training: Training, found: Sequence[Place]) -> list[str] | None:
         hint = f"; did you mean {near[0]}?" if near else f": they are {', '.join(names[:8])}, …"
         raise WgError(f'--train "{pattern}": no parameter has a name like this{hint}')
     return [pattern]
+
+
+def remark_frozen(traced: Traced, training: Training, found: Sequence[Place]) -> None:
+    """Floats that `--train all` does not reach are named."""
+    for place in found if training.train == "all" else ():
+        has_floats = any(array.dtype.kind == "f" for array in place.member.arrays.values())
+        if has_floats and not is_trained(place.member):
+            text = "--train all leaves these as they are, as they are no weights"
+            traced.remark(text, place.path)
 
 
 def _head(trained: Sequence[Place]) -> list[Place]:
@@ -122,7 +130,6 @@ class Ports:
     declared: str
     passed: str
     place: str
-    sizes: NamedSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +144,10 @@ class Loss:
     def has_classes(self) -> bool:
         return self.name == "cross_entropy"
 
-    def target(self, sizes: NamedSizes) -> str:
+    def target(self) -> str:
         if not self.has_classes:
-            return held_type("f32", sizes.of(self.shape))
-        return held_type("i32", sizes.of(tuple(self.shape[axis] for axis in self._others)))
+            return held_type("f32", self.shape)
+        return held_type("i32", [self.shape[axis] for axis in self._others])
 
     @property
     def _others(self) -> list[int]:
@@ -157,7 +164,7 @@ def training_text(
     training: Training, ports: Ports, loss: Loss, over: Sequence[str] | None
 ) -> list[str]:
     """The optimizer, and the entries that train and evaluate."""
-    target, value = loss.target(ports.sizes), f"{loss.name}(y, target)"
+    target, value = loss.target(), f"{loss.name}(y, target)"
     results, measured = "loss: f32", ""
     if loss.has_classes:
         results, measured = "loss: f32, accuracy: f32", ", accuracy(y, target)"
