@@ -39,7 +39,7 @@ def test_training(seen: dict[str, Any]) -> None:
     assert (training["first"], training["second"]) == ("30", "46")
     assert training["numbers"] == ["step", "steps/s", "loss", "accuracy"]
     assert len(training["held"]) == 2 and training["held"][1].endswith(" %")
-    assert training["lossLabel"].startswith("loss over steps: from ")
+    assert training["lossLabel"].startswith("loss over steps, logarithmic: from ")
     assert training["legend"]
     undone = training["undone"]
     assert undone["step"] == 47 and undone["isTrained"] and undone["isSame"]
