@@ -96,6 +96,7 @@ function refuseFiles(error) {
       ['1.5 (decimal point)', () => readWith({ decimal: '.' })],
       ['1,5 (decimal comma)', () => readWith({ decimal: ',' })],
     ]);
+  page.announce('running');
   if (option === 'unknown')
     askAbout('What about characters that the model does not know?', [
       ['Leave them out', () => readWith({ unknown: 'drop' })],

@@ -53,6 +53,6 @@ function lossWords(reached, now) {
   const steps = count => `${count.toLocaleString('en')} step${count === 1 ? '' : 's'}`;
   const lost = reached - now;
   const left = now ? `The training of ${steps(now)} is all there.` : 'Nothing was lost.';
-  const back = `The model is at step ${now.toLocaleString('en')} again: ${steps(lost)} of its training were lost.`;
+  const back = `The model is at step ${now.toLocaleString('en')} again: ${steps(lost)} of its training ${lost === 1 ? 'was' : 'were'} lost.`;
   return `The GPU was lost and is back. ${lost > 0 ? back : left}`;
 }

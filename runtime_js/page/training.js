@@ -141,6 +141,7 @@ function showControls() {
 /** Why Train is off. */
 function missingData() {
   if (dataPanel.isAsking) return 'First answer the question about the new data, above.';
+  if (!$('data-problem').hidden) return 'The data was not read: see above.';
   return 'There is no data: choose some first.';
 }
 

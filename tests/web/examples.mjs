@@ -292,7 +292,7 @@ async function playground() {
   const acc = await number('acc');
   const speed = await page.textContent('#speed');
   const wide = await page.evaluate(() => {
-    document.getElementById('loss').textContent = (4.3e-6).toExponential(2);
+    document.getElementById('loss').textContent = '0.00000430';
     return document.documentElement.scrollWidth > innerWidth;
   });
   await page.click('#plane', { position: { x: 20, y: 20 } });
