@@ -18,6 +18,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("losses")
     # With a twin it would run as WebAssembly here, which has no device that can be destroyed.
     build_web(JOBS / "iris.wg", folder / "iris", twin=False)
+    build_web(JOBS / "iris.wg", folder / "twin")
     build_web(JOBS / "only_train.wg", folder / "only_train", twin=False)
     build_web(ROOT / "examples" / "chargpt" / "model.wg", folder / "chargpt")
     build_confusing(folder)
@@ -58,6 +59,11 @@ def test_a_gpu_lost_while_the_model_trains(seen: dict[str, Any]) -> None:
     for name, page in seen["underWay"].items():
         assert page["said"].startswith("The GPU was lost and is back. The "), name
         assert page["said"].endswith("It goes on from there.") and page["isOn"], name
+
+
+def test_a_worker_that_fails_after_the_training(seen: dict[str, Any]) -> None:
+    words = "The worker that computes was lost and is back. The training of 30 steps is all there."
+    assert seen["failedWorker"] == {"said": words, "isSame": True, "on": 35}
 
 
 def test_autosave_while_the_model_trains(seen: dict[str, Any]) -> None:

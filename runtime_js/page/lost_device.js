@@ -1,5 +1,5 @@
-// A lost GPU: drivers are updated, laptops sleep. The page opens one again, and says what is left of
-// the training.
+// A lost GPU, or a worker that failed: drivers are updated, laptops sleep. The page opens one again,
+// and says what is left of the training.
 
 /** How often a GPU is opened that is lost again at once. */
 const MOST_OPENED = 3;
@@ -11,6 +11,7 @@ const MOST_OPENED = 3;
 function survive(model, { step, stop, recovered, failed }) {
   const watch = () => model.lost.then(recover);
   async function recover() {
+    const what = model.adapter.kind === 'wasm' ? 'The worker that computes' : 'The GPU';
     const stopped = await stop();
     const reached = step();
     try {
@@ -19,7 +20,7 @@ function survive(model, { step, stop, recovered, failed }) {
       return failed(error, recover);
     }
     watch();
-    await recovered(lossWords(reached, step()), stopped);
+    await recovered(`${what} was lost and is back. ${lossWords(reached, step())}`, stopped);
   }
   watch();
 }
@@ -48,11 +49,11 @@ async function reopen(model) {
     }
 }
 
-/** What a visitor reads after a loss at step `reached`, if the values are those of step `now`. */
+/** What is left after a loss at step `reached`, if the values are those of step `now`. */
 function lossWords(reached, now) {
   const steps = count => `${count.toLocaleString('en')} step${count === 1 ? '' : 's'}`;
   const lost = reached - now;
   const left = now ? `The training of ${steps(now)} is all there.` : 'Nothing was lost.';
   const back = `The model is at step ${now.toLocaleString('en')} again: ${steps(lost)} of its training ${lost === 1 ? 'was' : 'were'} lost.`;
-  return `The GPU was lost and is back. ${lost > 0 ? back : left}`;
+  return lost > 0 ? back : left;
 }

@@ -2,7 +2,7 @@
 
 /** By code of the runtime's errors; others are said as the runtime says them, without their code. */
 const PROBLEMS = {
-  'device-lost': () => 'The GPU was lost. This page opens it again.',
+  'device-lost': () => 'The GPU, or the worker that computes, was lost. This page opens it again.',
   'time-out': () => 'The GPU does not answer. Close other pages that use it, and reload this one.',
   closed: () => 'The model was closed. Reload the page to go on.',
   bundle: reason =>

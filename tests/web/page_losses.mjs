@@ -62,6 +62,32 @@ async function finished() {
   return found;
 }
 
+/** The worker of a page that runs as WebAssembly fails. */
+async function failedWorker() {
+  const page = await open('twin');
+  await train(page, 30);
+  const before = await values(page);
+  await page.evaluate(() => {
+    for (const worker of globalThis.workers)
+      worker.dispatchEvent(new ErrorEvent('error', { message: 'no memory' }));
+  });
+  const found = { said: await words(page), isSame: (await values(page)) === before };
+  await train(page, 5);
+  found.on = await stepOf(page);
+  await page.close();
+  return found;
+}
+await context.addInitScript(() => {
+  globalThis.workers = [];
+  const Own = globalThis.Worker;
+  globalThis.Worker = class extends Own {
+    constructor(...given) {
+      super(...given);
+      globalThis.workers.push(this);
+    }
+  };
+});
+
 /** Lost while it trains: it goes on to its target; with a model that measures by undone steps, too. */
 async function underWay(name) {
   const page = await open(name);
@@ -205,6 +231,6 @@ async function writing() {
 
 seen.finished = await finished();
 seen.underWay = { iris: await underWay('iris'), only_train: await underWay('only_train') };
-for (const part of [autosaving, withoutStorage, exporting, unexportable, writing])
+for (const part of [failedWorker, autosaving, withoutStorage, exporting, unexportable, writing])
   seen[part.name] = await part();
 answer(seen);
