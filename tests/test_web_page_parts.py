@@ -53,6 +53,7 @@ def test_fields(seen: dict[str, Any]) -> None:
     assert fields["takes"] == "Takes 4 numbers."
     assert fields["cut"] == [], "numbers that their fields are too narrow for"
     assert fields["labels"] == ["sepal length", "sepal width", "petal length", "petal width"]
+    assert fields["tooltips"] == fields["labels"], "names may be too long for their places"
     assert float(fields["field"]) == pytest.approx(float(fields["slider"]))
     assert fields["bars"] == ["setosa", "versicolor", "virginica"]
     assert fields["answer"].split(" · ")[0] in fields["bars"]

@@ -116,7 +116,10 @@ $('reset').onclick = async () => {
   plot($('plot'), [history, tested]);
   await write();
 };
-$('write').onclick = write;
+$('write').onclick = () =>
+  write().catch(error => {
+    $('status').textContent = problemWords(error);
+  });
 $('temperature').oninput = () => {
   $('amount').textContent = $('temperature').value;
 };
