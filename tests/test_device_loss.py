@@ -115,6 +115,19 @@ def test_recovery_goes_back_to_the_start(
     assert_same(everything(model), undisturbed[3])
 
 
+def test_a_training_that_could_recover_ends_with_a_copy(
+    bundle: Path, target: str, undisturbed: list[dict[str, Any]]
+) -> None:
+    model = wgcc_runtime.load(bundle, device=target)
+    model.fit(data(), steps=4, every=3, seed=4, recover=True)
+    lose(model)
+    with refused("device-lost"):
+        model.params()
+    model.recover()
+    assert model.steps_done == 4
+    assert_same(everything(model), undisturbed[4])
+
+
 def test_iterators_cannot_be_recovered(bundle: Path, target: str) -> None:
     model = wgcc_runtime.load(bundle, device=target)
     with refused("device-lost"):

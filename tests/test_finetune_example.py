@@ -117,6 +117,8 @@ def test_page(folder: Path, tmp_path: Path) -> None:
     assert seen["forgotten"] == ["0 of 18", "16 of 16"]
     assert "8 × wg, 8 × wgsl, 4 × pgn" in seen["lesson"]
     assert seen["losses"][-1] < seen["losses"][0] / 20 and len(seen["losses"]) > 10
+    assert seen["said"][:2] == ["Learning…", "Learning: step 1, of 30."] and seen["asked"]
+    assert not any("Press Train" in text for text in seen["said"])
     before, after = seen["pasted"]
     assert re.fullmatch(r"wg\d+\s%", after) and not before.startswith("wg"), seen["pasted"]
     for longest in seen["longest"]:

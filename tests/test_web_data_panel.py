@@ -205,6 +205,7 @@ def test_columns_are_chosen_in_the_table(seen: Any) -> None:
 def test_new_data_asks_a_model_that_has_learned(seen: Any) -> None:
     assert "40 steps with other data" in seen["question"]["question"]
     assert not seen["question"]["canTrain"]
+    assert seen["question"]["why"] == "First answer the question about the new data, above."
     assert seen["continued"]["question"] is None
     assert seen["continued"]["step"] == 40 and seen["continued"]["canTrain"]
     # The classes of the first file stay, though the second has fewer.
@@ -214,10 +215,20 @@ def test_new_data_asks_a_model_that_has_learned(seen: Any) -> None:
     assert re.search(r"w[\d.]+ %", seen["reopened"]["classes"])
     assert "there is no column b" in seen["otherColumns"]["problem"]
     assert not seen["otherColumns"]["canTrain"]
+    assert "Start anew with this data" in seen["otherColumns"]["question"]
     assert seen["anew"]["step"] == 0 and seen["anew"]["canTrain"]
     assert seen["anew"]["problem"] is None
     assert seen["again"]["rows"].startswith("invented")
     assert seen["again"]["header"] == []
+
+
+def test_a_question_about_data_has_a_way_out(seen: dict[str, Any]) -> None:
+    restarted, left, forgotten = seen["restarted"], seen["left"], seen["forgotten"]
+    assert (restarted["step"], restarted["canTrain"], restarted["question"]) == (0, True, None)
+    assert restarted["rows"].startswith("other.csv: ")
+    assert (left["canTrain"], left["question"], left["isSame"]) == (True, None, True)
+    assert (forgotten["step"], forgotten["canTrain"]) == (0, True)
+    assert forgotten["rows"].startswith("invented")
 
 
 def test_a_large_file_does_not_block_the_page(seen: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert pages["main"](["-o", str(tmp_path)]) == 0
     assert capsys.readouterr().out.count(".html") == 6
     seen = run_node("examples.mjs", str(tmp_path))
+    check_lost(seen.pop("lost"))
     for name, page in seen.items():
         assert page["problems"] == [], name
         assert page["longest"]["ms"] < 50, f"{name}: the page is blocked: {page['longest']}"
@@ -47,9 +49,32 @@ def test_example_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     pictures = seen["pictures"]
     assert pictures["ready"] == [False, True], "trains once each kind has an example"
     assert pictures["right"] > 90 and pictures["examples"] == 10
+    check_next_visit(pictures["again"])
     inside = seen["inside"]
+    assert (inside["nameless"], inside["asked"]) == (0, True)
+    assert (sin["asked"], digits["asked"]) == ([False, True], [False, True, False])
+    assert playground["asked"] and chargpt["asked"]
     assert inside["text"].startswith("And Gd said") and len(inside["text"]) >= 60
     assert inside["bars"] == 8 and inside["shaded"] > 0 and inside["wide"] is False
+
+
+def check_lost(lost: dict[str, Any]) -> None:
+    """The GPU was lost after a training of some steps."""
+    said = re.fullmatch(
+        r"The GPU was lost and is back\. The training of (\d+) steps is all there\.", lost["said"]
+    )
+    # Some steps may have been made after the last report.
+    assert said and lost["step"] <= int(said[1])
+    assert (lost["adapter"], lost["problems"]) == (2, [])
+
+
+def check_next_visit(again: dict[str, Any]) -> None:
+    """Examples and model are there again, until they are forgotten."""
+    assert re.fullmatch(
+        r"The examples of your last visit are back, and what it learned from them in \d+ steps\.",
+        again["back"],
+    )
+    assert (again["count"], again["name"], again["forgotten"]) == (10, "Bar", 0)
 
 
 def test_unknown_page_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -170,6 +170,8 @@ def test_a_device_that_is_lost_in_a_worker(bundle: Path) -> None:
         "codes": ["device-lost", "device-lost"],
         "isRestored": True,
         "steps": [5],
+        "recovered": 3,
+        "lost": 1,
         "hearsAgain": True,
     }
 

@@ -39,7 +39,7 @@ def test_training(seen: dict[str, Any]) -> None:
     assert (training["first"], training["second"]) == ("30", "46")
     assert training["numbers"] == ["step", "steps/s", "loss", "accuracy"]
     assert len(training["held"]) == 2 and training["held"][1].endswith(" %")
-    assert training["lossLabel"].startswith("loss over steps: from ")
+    assert training["lossLabel"].startswith("loss over steps, logarithmic: from ")
     assert training["legend"]
     undone = training["undone"]
     assert undone["step"] == 47 and undone["isTrained"] and undone["isSame"]
@@ -53,6 +53,7 @@ def test_fields(seen: dict[str, Any]) -> None:
     assert fields["takes"] == "Takes 4 numbers."
     assert fields["cut"] == [], "numbers that their fields are too narrow for"
     assert fields["labels"] == ["sepal length", "sepal width", "petal length", "petal width"]
+    assert fields["tooltips"] == fields["labels"], "names may be too long for their places"
     assert float(fields["field"]) == pytest.approx(float(fields["slider"]))
     assert fields["bars"] == ["setosa", "versicolor", "virginica"]
     assert fields["answer"].split(" · ")[0] in fields["bars"]

@@ -72,7 +72,7 @@ EXPECTED: dict[str, Any] = {
         "write": "device-lost",
         "reason": "destroyed",
     },
-    "recovered": {"steps": 4, "same": True, "trains": "number"},
+    "recovered": {"steps": [4, 4, 3], "same": True, "trains": "number"},
     "closed": ["closed", "closed", "closed"],
     "error": [True, "closed"],
 }

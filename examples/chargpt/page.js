@@ -13,6 +13,8 @@ let model;
 let history = [];
 let tested = [];
 let running = null;
+/** Resolves when the last training has ended. */
+let ended = Promise.resolve();
 let writing = 0; // the sample that is being written; a newer one ends it
 
 load({
@@ -25,6 +27,7 @@ load({
     model = loaded;
     $('work').hidden = false;
     $('status').textContent = `On ${model.adapter.name}.`;
+    surviveWith(model, stop, write);
     await write();
   },
   error => {
@@ -74,8 +77,7 @@ async function show({ step, loss }) {
   if (step % SAMPLE === 0) await write();
 }
 
-$('start').onclick = async () => {
-  if (running) return running.abort();
+async function train() {
   running = new AbortController();
   const { signal } = running;
   $('start').textContent = 'Stop';
@@ -88,12 +90,23 @@ $('start').onclick = async () => {
     $('status').textContent =
       `Learned for ${$('step').textContent} steps on ${model.adapter.name}.`;
   } catch (error) {
-    if (error.name !== 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = problemWords(error);
   } finally {
     running = null;
     $('start').textContent = 'Train';
   }
+}
+/** Ends a training and a text. */
+async function stop() {
+  writing++;
+  running?.abort();
+  await ended;
+}
+$('start').onclick = () => {
+  if (running) return running.abort();
+  ended = train();
 };
+askBeforeLeaving(() => running || history.length);
 $('reset').onclick = async () => {
   running?.abort();
   await model.reset(Math.floor(Math.random() * 1e6));
@@ -103,7 +116,10 @@ $('reset').onclick = async () => {
   plot($('plot'), [history, tested]);
   await write();
 };
-$('write').onclick = write;
+$('write').onclick = () =>
+  write().catch(error => {
+    $('status').textContent = problemWords(error);
+  });
 $('temperature').oninput = () => {
   $('amount').textContent = $('temperature').value;
 };

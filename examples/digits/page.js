@@ -16,25 +16,35 @@ let corrections = [];
 let strokes = [];
 let image = new Uint8Array(64);
 let busy = false;
+/** Whether what was learned from the visitor's digits is saved. */
+let isSaved = true;
 
 for (let digit = 0; digit < 10; digit++)
-  make('button', digit, $('answers'), { onclick: () => correct(digit) });
+  make('button', digit, $('answers'), { onclick: () => correct(digit).catch(say) });
 
 load().then(
   async loaded => {
     model = loaded;
     $('work').hidden = $('train').hidden = false;
-    await learn();
+    surviveWith(model, async () => {}, read);
+    await learn().catch(say);
   },
   error => {
     $('status').textContent = reasonOf(error);
   },
 );
 
+/** A problem, for the visitor. */
+function say(error) {
+  busy = false;
+  $('status').textContent = problemWords(error);
+}
+
 /** Trains on the 1,437 images of the training set. */
 async function learn() {
   busy = true;
   corrections = [];
+  isSaved = true;
   history = [];
   await model.reset(Math.floor(Math.random() * 1e6));
   $('status').textContent = 'Learning from 1,437 digits…';
@@ -54,7 +64,7 @@ const percent = x => `${(100 * x).toFixed(1)} %`;
 async function show({ step, loss }) {
   history.push([step, loss]);
   $('step').textContent = step;
-  $('loss').textContent = loss.toPrecision(3);
+  $('loss').textContent = lossText(loss);
   plot($('plot'), [history], { log: true });
   if (step % 50 === 0 || step === STEPS) $('acc').textContent = percent(await accuracy());
 }
@@ -146,6 +156,7 @@ async function correct(digit) {
   $('status').textContent = `Learning that this is a ${digit}…`;
   const before = { probs: await read(), accuracy: await accuracy() };
   corrections.push({ image: image.slice(), label: digit });
+  isSaved = false;
   // The learning rate follows a schedule; this sets the step to where it is not yet zero.
   await model.loadParams({ 'opt/opt/step': 380 }, { strict: false });
   for await (const report of model.fit(lesson, { steps: LESSON, every: 10 })) await show(report);
@@ -218,18 +229,22 @@ $('clear').onclick = () => {
   if (!busy) read();
 };
 $('again').onclick = () => {
-  if (!busy) learn();
+  if (!busy) learn().catch(say);
 };
-$('save').onclick = async () => {
+async function save() {
   await model.store('digits-page');
+  isSaved = true;
   $('status').textContent = 'Saved in this browser.';
+}
+async function restore() {
+  const isThere = await model.recall('digits-page');
+  $('status').textContent = isThere ? 'Restored.' : 'Nothing is saved yet.';
+  if (isThere) isSaved = true;
+  $('acc').textContent = percent(await accuracy());
+  await read();
+}
+$('save').onclick = () => save().catch(say);
+$('restore').onclick = () => {
+  if (!busy) restore().catch(say);
 };
-$('restore').onclick = async () => {
-  if (!busy) {
-    $('status').textContent = (await model.recall('digits-page'))
-      ? 'Restored.'
-      : 'Nothing is saved yet.';
-    $('acc').textContent = percent(await accuracy());
-    await read();
-  }
-};
+askBeforeLeaving(() => !isSaved);

@@ -18,6 +18,12 @@ let model;
 let history = [];
 let running = null;
 let hasLearned = false;
+/** Whether what it learned is in a file. */
+let isSaved = true;
+/** The step at which the training ends. */
+let goal = 0;
+/** Resolves when the last training has ended. */
+let ended = Promise.resolve();
 /** The user's files: { path, features }. */
 let own = [];
 /** What is tried now: { path, features }; `isTyped`: it is the text that the page shows. */
@@ -43,10 +49,15 @@ async function start() {
   const onProgress = progress => say(loadingWords(progress));
   original = await load({ onProgress });
   model = await load({ onProgress });
+  // Training waits until there is something to compare it with.
+  $('start').disabled = true;
   $('work').hidden = false;
+  surviveWith(model, stop, showAfter);
+  surviveWith(original, async () => {}, showAfter);
   showLesson();
   say('Asking the model about files that it has never seen…');
   await judge('before', original);
+  $('start').disabled = false;
   say(`Ready, on ${model.adapter.name || 'your GPU'}. Press Train.`);
 }
 
@@ -97,6 +108,7 @@ function showLesson() {
 async function train() {
   running = new AbortController();
   showRunning();
+  goal = (model.progress.steps.train ?? 0) + STEPS;
   say('Learning…');
   try {
     const options = { steps: STEPS, every: 1, signal: running.signal };
@@ -121,9 +133,11 @@ function showRunning() {
 
 function showReport({ step, loss, outputs }) {
   hasLearned = true;
+  isSaved = false;
+  say(`Learning: step ${step}, of ${goal}.`);
   history.push([step, loss]);
   $('step').textContent = step;
-  $('loss').textContent = loss.toPrecision(3);
+  $('loss').textContent = lossText(loss);
   $('acc').textContent = percent(outputs.accuracy);
   showCurve();
 }
@@ -137,10 +151,22 @@ async function showAfter() {
   if (tried) await tryOut(tried);
 }
 
-$('start').onclick = guarded(() => (running ? running.abort() : train()));
+/** Ends a training that runs. */
+async function stop() {
+  running?.abort();
+  await ended;
+}
+$('start').onclick = guarded(() => {
+  if (running) return running.abort();
+  const run = train();
+  ended = run.catch(() => {});
+  return run;
+});
+askBeforeLeaving(() => running || !isSaved || own.length);
 $('reset').onclick = guarded(async () => {
   await model.reset();
   hasLearned = false;
+  isSaved = true;
   history = [];
   for (const file of testFiles()) file.after = null;
   for (const id of ['step', 'loss', 'acc']) $(id).textContent = id === 'step' ? 0 : '–';
@@ -259,15 +285,16 @@ acceptDrops($('drop-own'), addOwn);
 
 // ---- keeping it
 
-$('save').onclick = guarded(async () =>
-  download(await model.save({ optimizer: false }), 'personal.safetensors'),
-);
+$('save').onclick = guarded(async () => {
+  download(await model.save({ optimizer: false }), 'personal.safetensors');
+  isSaved = true;
+});
 $('open').onchange = guarded(async ({ target }) => {
   const [file] = target.files;
   target.value = '';
   if (!file) return;
   await model.restore(await file.arrayBuffer(), { weightsOnly: true });
-  hasLearned = true;
+  hasLearned = isSaved = true;
   await showAfter();
   say(`Opened ${file.name}: new kinds right ${$('new-score').textContent}.`);
 });

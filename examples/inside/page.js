@@ -8,6 +8,7 @@ const MOST = 400; // letters of a text
 const SHOWN = 8; // bars
 const make = (tag, text, parent, properties) =>
   parent.appendChild(Object.assign(document.createElement(tag), { textContent: text }, properties));
+const BLANKS = { '\n': 'new line', ' ': 'space' };
 const shownLetter = letter => ({ '\n': '⏎', ' ': '␣' })[letter] ?? letter;
 let model;
 /** One for each letter so far: {letter, attention, probs, isPrompt}. */
@@ -30,6 +31,7 @@ load({
     $('work').hidden = false;
     $('status').textContent = `On ${model.adapter.name || 'your GPU'}.`;
     showHeads();
+    surviveWith(model, stop, begin);
     await begin();
   },
   error => {
@@ -66,6 +68,8 @@ async function read(letter, isPrompt = false) {
   written.push({ letter, attention, probs, isPrompt });
   make('button', letter, $('text'), {
     className: isPrompt ? 'prompt' : '',
+    // A blank has no text that could be read aloud.
+    ariaLabel: BLANKS[letter] ?? letter,
     onclick: () => {
       chosen = chosen === place ? null : place;
       show();
@@ -182,16 +186,21 @@ $('start').onclick = async () => {
       await new Promise(requestAnimationFrame);
     }
   } catch (error) {
-    $('status').textContent = error.message;
+    $('status').textContent = problemWords(error);
   } finally {
     isRunning = false;
     $('start').textContent = 'Write';
   }
 };
+/** Ends a text. */
+async function stop() {
+  isRunning = false;
+}
 $('one').onclick = () => {
-  if (!isRunning) writeOne();
+  if (!isRunning) writeOne().catch(() => {});
 };
 $('prompt').onchange = begin;
+askBeforeLeaving(() => written.some(({ isPrompt }) => !isPrompt));
 $('temperature').oninput = () => {
   $('amount').textContent = $('temperature').value;
 };

@@ -18,6 +18,8 @@ const kinds = ['One', 'Two', 'Three'].map(name => ({ name, examples: [] }));
 let model;
 let history = [];
 let running = null;
+/** Resolves when the last training has ended. */
+let ended = Promise.resolve();
 let hasLearned = false;
 let isGuessing = false;
 let stream = null;
@@ -27,11 +29,13 @@ load({
     $('status').textContent = loadingWords(progress);
   },
 }).then(
-  loaded => {
+  async loaded => {
     model = loaded;
+    surviveWith(model, stop, guess);
     $('work').hidden = false;
-    $('status').textContent = `On ${model.adapter.name || 'your GPU'}. Draw something, and add it.`;
     clear();
+    $('status').textContent = `On ${model.adapter.name || 'your GPU'}. Draw something, and add it.`;
+    await bringBack();
   },
   error => {
     $('status').textContent = reasonOf(error);
@@ -42,12 +46,13 @@ load({
 
 for (const kind of kinds) {
   const row = make('div', '', $('kinds'), { className: 'kind' });
-  make('input', '', row, {
+  kind.field = make('input', '', row, {
     value: kind.name,
     ariaLabel: `name of kind ${kind.name}`,
     oninput: ({ target }) => {
       kind.name = target.value || '?';
     },
+    onchange: () => keep(model, kinds),
   });
   kind.button = make('button', 'Add', row, { ariaLabel: `add an example of ${kind.name}` });
   kind.list = make('div', '', $('kinds'), { className: 'examples' });
@@ -68,6 +73,13 @@ function holdToRepeat(button, act) {
 const shownPicture = () => (stream ? $('video') : $('ink'));
 
 function add(kind, pixels) {
+  put(kind, pixels);
+  if (!stream) clear();
+  showReady();
+  keep(model, kinds);
+}
+
+function put(kind, pixels) {
   kind.examples.push(pixels);
   const thumbnail = thumbnailOf(pixels);
   thumbnail.title = 'click to remove';
@@ -75,10 +87,25 @@ function add(kind, pixels) {
     kind.examples = kind.examples.filter(other => other !== pixels);
     thumbnail.remove();
     showReady();
+    keep(model, kinds);
   };
   kind.list.append(thumbnail);
-  if (!stream) clear();
+}
+
+/** Shows what was there when the page was left. */
+async function bringBack() {
+  const last = await lastVisit(model);
+  if (!last) return;
+  last.kinds.forEach(({ name, examples }, i) => {
+    kinds[i].name = kinds[i].field.value = name;
+    for (const pixels of examples) put(kinds[i], pixels);
+  });
   showReady();
+  hasLearned = last.hasLearned;
+  const step = stepOf(model);
+  $('step').textContent = step;
+  const learned = hasLearned ? `, and what it learned from them in ${step} steps` : '';
+  $('status').textContent = `The examples of your last visit are back${learned}.`;
 }
 
 /** Training needs an example of each kind. */
@@ -123,8 +150,7 @@ function sample() {
   return batch;
 }
 
-$('start').onclick = async () => {
-  if (running) return running.abort();
+async function train() {
   running = new AbortController();
   $('start').textContent = 'Stop';
   const started = performance.now();
@@ -134,25 +160,36 @@ $('start').onclick = async () => {
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     $('status').textContent = `Learned in ${seconds} seconds. Show it something.`;
   } catch (error) {
-    if (error.name !== 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = problemWords(error);
   } finally {
     running = null;
     $('start').textContent = 'Train';
+    keep(model, kinds);
   }
+}
+/** Ends a training that runs. */
+async function stop() {
+  running?.abort();
+  await ended;
+}
+$('start').onclick = () => {
+  if (running) return running.abort();
+  ended = train();
 };
+askBeforeLeaving(() => running || keeping.isUnsaved);
 
 async function show({ step, loss, outputs }) {
   hasLearned = true;
   history.push([step, loss]);
   $('step').textContent = step;
-  $('loss').textContent = loss.toPrecision(3);
+  $('loss').textContent = lossText(loss);
   $('acc').textContent = `${Math.round(100 * outputs.acc)} %`;
   plot($('plot'), [history], { log: true });
   await guess();
 }
 
 $('reset').onclick = async () => {
-  running?.abort();
+  await stop();
   await model.reset(Math.floor(Math.random() * 1e6));
   history = [];
   hasLearned = false;
@@ -164,6 +201,7 @@ $('reset').onclick = async () => {
   plot($('plot'), [history]);
   $('guess').replaceChildren();
   showReady();
+  await forgetVisit().catch(error => showProblem(problemWords(error)));
 };
 
 // ---- guessing
@@ -178,7 +216,7 @@ async function guess() {
   $('guess').replaceChildren();
   kinds.forEach(({ name }, i) => {
     const row = make('div', '', $('guess'), { className: i === best ? 'bar best' : 'bar' });
-    make('span', name, row);
+    make('span', name, row, { title: name });
     make('i', '', row).style.width = `${100 * probs[i]}%`;
     make('span', `${Math.round(100 * probs[i])} %`, row);
   });

@@ -46,9 +46,13 @@ const shapes = {
 };
 let model;
 let points = scatter('moons');
+/** Whether some of them were set by the visitor. */
+let isOwn = false;
 let colour = 0;
 let history = [];
 let running = null;
+/** Resolves when the last training has ended. */
+let ended = Promise.resolve();
 let surface = null;
 
 function scatter(shape) {
@@ -79,6 +83,7 @@ load().then(
     $('work').hidden = false;
     $('status').textContent = `On ${model.adapter.name}.`;
     await show();
+    surviveWith(model, stop, show);
   },
   error => {
     $('status').textContent = reasonOf(error);
@@ -145,8 +150,7 @@ function sample() {
   return { point, class: label };
 }
 
-$('start').onclick = async () => {
-  if (running) return running.abort();
+async function train() {
   running = new AbortController();
   $('start').textContent = 'Stop';
   try {
@@ -158,18 +162,27 @@ $('start').onclick = async () => {
       history.push([step, loss]);
       if (history.length > 400) history.splice(0, 100);
       $('step').textContent = step;
-      $('loss').textContent = loss.toPrecision(3);
+      $('loss').textContent = lossText(loss);
       $('acc').textContent = `${Math.round(100 * outputs.acc)} %`;
       $('speed').textContent = speedText(1000 / ms);
       plot($('plot'), [history], { log: true });
       await show();
     }
   } catch (error) {
-    if (error.name !== 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = problemWords(error);
   } finally {
     running = null;
     $('start').textContent = 'Train';
   }
+}
+/** Ends a training that runs. */
+async function stop() {
+  running?.abort();
+  await ended;
+}
+$('start').onclick = () => {
+  if (running) return running.abort();
+  ended = train();
 };
 $('reset').onclick = async () => {
   await model.reset(Math.floor(Math.random() * 1e6));
@@ -179,11 +192,13 @@ $('reset').onclick = async () => {
 for (const button of document.querySelectorAll('[data-points]'))
   button.onclick = () => {
     points = scatter(button.dataset.points);
+    isOwn = false;
     $('status').textContent = `${points.length} points.`;
     draw();
   };
 $('empty').onclick = () => {
   points = [];
+  isOwn = false;
   draw();
 };
 $('plane').onpointerdown = ({ offsetX, offsetY }) => {
@@ -194,8 +209,11 @@ $('plane').onpointerdown = ({ offsetX, offsetY }) => {
       REACH * (1 - (2 * offsetY) / size) + noise(),
       colour,
     ]);
+  isOwn = true;
   draw();
 };
+
+askBeforeLeaving(() => running || history.length || isOwn);
 
 /** Points of a table, moved and scaled to fit. */
 async function take(file) {
@@ -207,7 +225,7 @@ async function take(file) {
     $('status').textContent = [`${rows} points from ${file.name}.`, ...notes].join(' ');
     draw();
   } catch (error) {
-    $('status').textContent = error.message;
+    $('status').textContent = problemWords(error);
   }
 }
 

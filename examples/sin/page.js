@@ -18,8 +18,12 @@ let model;
 let target = grid.map(targets.sine);
 let guess = new Float32Array(count);
 let points = [];
+/** Whether the target is the visitor's own. */
+let isDrawn = false;
 let history = [];
 let running = null;
+/** Resolves when the last training has ended. */
+let ended = Promise.resolve();
 
 load().then(
   async loaded => {
@@ -27,6 +31,7 @@ load().then(
     $('work').hidden = false;
     $('status').textContent = `On ${model.adapter.name}.`;
     await show();
+    surviveWith(model, stop, show);
   },
   error => {
     $('status').textContent = reasonOf(error);
@@ -72,8 +77,7 @@ function draw() {
   context.globalAlpha = 1;
 }
 
-$('start').onclick = async () => {
-  if (running) return running.abort();
+async function train() {
   running = new AbortController();
   $('start').textContent = 'Stop';
   $('status').textContent = `On ${model.adapter.name}.`;
@@ -86,17 +90,26 @@ $('start').onclick = async () => {
       history.push([step, loss]);
       if (history.length > 400) history.splice(0, 100);
       $('step').textContent = step;
-      $('loss').textContent = loss.toPrecision(3);
+      $('loss').textContent = lossText(loss);
       $('speed').textContent = speedText(1000 / ms);
       plot($('plot'), [history], { log: true });
       await show();
     }
   } catch (error) {
-    if (error.name !== 'AbortError') $('status').textContent = error.message;
+    if (error.name !== 'AbortError') $('status').textContent = problemWords(error);
   } finally {
     running = null;
     $('start').textContent = 'Train';
   }
+}
+/** Ends a training that runs. */
+async function stop() {
+  running?.abort();
+  await ended;
+}
+$('start').onclick = () => {
+  if (running) return running.abort();
+  ended = train();
 };
 $('reset').onclick = async () => {
   await model.reset(Math.floor(Math.random() * 1e6));
@@ -112,12 +125,15 @@ async function learnAnew() {
   if (!running) $('status').textContent = 'Another curve: press Train, and it learns that one.';
 }
 
+askBeforeLeaving(() => running || history.length || isDrawn);
+
 $('noise').oninput = () => {
   $('amount').textContent = $('noise').value;
 };
 for (const button of document.querySelectorAll('[data-target]'))
   button.onclick = () => {
     target = grid.map(targets[button.dataset.target]);
+    isDrawn = false;
     return learnAnew();
   };
 
@@ -141,6 +157,7 @@ function move({ offsetX, offsetY }) {
     target[j] = i === from ? y : before + ((y - before) * (j - from)) / (i - from);
   last = [i, y];
   points = [];
+  isDrawn = true;
   draw();
 }
 window.onresize = () => {

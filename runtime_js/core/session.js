@@ -172,13 +172,18 @@ export class Session {
   /**
    * After a lost device: opens a new one and restores the last snapshot.
    * @param {any} [choice] a new one, where the first was not the browser's
+   * @returns {Promise<{steps: Record<string, number>, lost: Record<string, number>}>} by training
+   *   entry: those made now, and those made after the snapshot
    */
   async recover(choice) {
     const { device } = this.options;
     const canReopen = typeof device === 'string' || device?.requestAdapter;
     if (this.machine.waiter.failure) await this.connect(choice ?? (canReopen ? device : undefined));
     const { words, progress } = this.snapshot;
+    const { steps } = progress;
+    const lost = mapRecord(this.progress.steps, (made, name) => made - (ownOf(steps, name) ?? 0));
     await this.writeAll({ ...this.values.constants, ...words }, progress);
+    return { steps: { ...steps }, lost };
   }
 
   /** Frees the GPU memory, and ends all waits for the GPU. */

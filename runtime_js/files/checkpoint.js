@@ -11,7 +11,7 @@ import { wordsOf } from './stored_values.js';
 import { streamTensors } from './tensor_stream.js';
 import { joined, TensorWriter } from './tensor_writer.js';
 
-/** @import { Values } from '../core/arrays.js' */
+/** @import { NamedWords, Values } from '../core/arrays.js' */
 /** @import { Tensor, Tensors } from '../core/plan.js' */
 /** @import { Session } from '../core/session.js' */
 
@@ -47,7 +47,22 @@ export async function loadParams(session, given, { strict = true } = {}) {
   const missing = strict && Object.keys(tensors).find(isMissing);
   if (missing) fail('weights', missing, 'is missing');
   const known = Object.entries(given).filter(([name]) => strict || Object.hasOwn(tensors, name));
-  await session.writeAll(await wordsOf(Object.fromEntries(known), tensors, 'what was given'));
+  const words = await wordsOf(Object.fromEntries(known), tensors, 'what was given');
+  await session.writeAll(words);
+  await keepForRecovery(session, words);
+}
+
+/**
+ * What was written belongs to the snapshot; another one is read from the device only if the last one
+ * is of an earlier step.
+ * @param {Session} session @param {NamedWords} words
+ */
+async function keepForRecovery(session, words) {
+  const { snapshot, progress } = session;
+  const isCurrent = JSON.stringify(snapshot.progress.steps) === JSON.stringify(progress.steps);
+  if (!isCurrent) return session.takeSnapshot();
+  const copies = mapRecord(words, list => list.slice());
+  session.snapshot = { ...snapshot, words: { ...snapshot.words, ...copies } };
 }
 
 /**

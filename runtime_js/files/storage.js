@@ -1,6 +1,6 @@
 // The browser's storage (IndexedDB): checkpoints, and the profiles that tuning chose.
 
-import { fail } from '../core/errors.js';
+import { fail, WgccError } from '../core/errors.js';
 import { totalBytes } from '../core/plan.js';
 import { restore, save } from './checkpoint.js';
 
@@ -10,6 +10,8 @@ const DATABASE = 'wgcc';
 const STORE = 'checkpoints';
 /** What a page should not have in memory a second time. */
 const LARGE_BYTES = 2 ** 23;
+const NOT_HERE =
+  'the browser keeps nothing for this page: it is in a private window, or the settings forbid it';
 /** How long browsers take that decide by themselves, at most. */
 const ANSWER_MS = 200;
 
@@ -46,6 +48,8 @@ export async function recall(session, key = session.plan.model.name) {
  */
 export async function inStorage(mode, act) {
   try {
+    const { indexedDB } = globalThis;
+    if (!indexedDB) fail('storage', '', NOT_HERE);
     const opening = indexedDB.open(DATABASE, 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
     const database = await eventOf(opening, 'success');
@@ -55,9 +59,16 @@ export async function inStorage(mode, act) {
     database.close();
     await eventOf(transaction, 'complete');
     return request.result;
-  } catch (error) {
-    return fail('storage', '', `the browser's storage failed: ${error}`);
+  } catch (/** @type {any} */ error) {
+    throw error?.code === 'storage' ? error : new WgccError('storage', storageProblem(error));
   }
+}
+
+/** Why the storage failed, for whoever wanted to save. @param {any} error */
+function storageProblem(error) {
+  if (error?.name === 'QuotaExceededError') return 'the browser has no room left for this page';
+  if (error?.name === 'SecurityError' || error?.name === 'InvalidStateError') return NOT_HERE;
+  return `the browser's storage failed: ${error?.message || error}`;
 }
 
 /**

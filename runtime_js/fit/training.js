@@ -32,7 +32,7 @@ import { openSource } from './sources.js';
  * @property {string} [validationEntry]
  * @property {number} [validationEvery] steps
  * @property {AbortSignal} [signal]
- * @property {number} [snapshot] seconds between snapshots; 0: none
+ * @property {number} [snapshot] seconds between snapshots, of which the last is at the end; 0: none
  * @property {boolean} [recover] after a lost device, continue with a new one
  */
 
@@ -77,11 +77,10 @@ export class Training {
   async *reports() {
     try {
       await this.#begin();
-      for (;;) {
+      while (!this.#isOver) {
         const batches = await this.#nextBatches;
-        if (!batches.length) break;
         const { signal } = this.options;
-        signal?.throwIfAborted();
+        if (batches.length) signal?.throwIfAborted();
         this.session.machine.signal = signal;
         const report = await this.#submitSafely(batches);
         if (report) yield report;
@@ -90,12 +89,19 @@ export class Training {
       await this.#source?.close();
     } finally {
       this.#isOver = true;
-      if (this.session.training === this) {
-        this.session.training = undefined;
-        this.session.machine.signal = undefined;
-      }
+      if (this.session.training === this) this.session.machine.signal = undefined;
+      // Also if it was left or failed: then that is what the caller hears of.
+      await this.#keepResult().catch(() => {});
+      if (this.session.training === this) this.session.training = undefined;
       this.#leaveSource();
     }
+  }
+
+  /** A snapshot of what was learned, so that `recover` loses none of it. */
+  async #keepResult() {
+    const { session, entryName, options } = this;
+    const isKept = (ownOf(session.snapshot.progress.steps, entryName) ?? 0) === this.#step;
+    if (!isKept && options.snapshot !== 0) await session.locked(() => session.takeSnapshot());
   }
 
   /** Nobody waits for it: the data may be slow, and there is another error to report. */
@@ -209,6 +215,7 @@ export class Training {
   async #submitSafely(batches) {
     const { session, entryName } = this;
     try {
+      if (!batches.length) return await this.#end();
       // First, so that the times of steps have no compiling in them.
       await session.locked(() => session.machine.compile([entryName]));
       if (this.#isSnapshotDue()) await session.locked(() => session.takeSnapshot());
@@ -219,6 +226,15 @@ export class Training {
       await session.locked(() => session.recover());
       await this.#openData();
     }
+  }
+
+  /** @returns {Promise<undefined>} */
+  async #end() {
+    await this.#keepResult().catch(error => {
+      // Without memory for a copy, the one before stays: the steps were made.
+      if (error.code === 'device-lost') throw error;
+    });
+    this.#isOver = true;
   }
 
   /** @param {NamedWords[]} batches @returns {Promise<Report | undefined>} */

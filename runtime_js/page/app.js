@@ -103,19 +103,43 @@ async function begin(loaded) {
   const where = kind === 'wasm' ? 'your CPU (WebAssembly): no GPU was found' : name || 'your GPU';
   const learned = trained ? `, trained for ${countOf(page.step, 'step')}` : '';
   say(`${countOf(parameterCount(), 'parameter')}${learned}, on ${where}`);
-  watch();
+  survive(loaded, {
+    step: () => page.step,
+    stop: stopForLoss,
+    recovered: guardedRecovered,
+    failed,
+  });
   await page.announce('loaded');
   page.isReady = true;
 }
 
-/** After a lost device the training continues from the last snapshot; nothing else is lost. */
-function watch() {
-  page.model.lost.then(async () => {
-    await page.stop();
-    await page.model.recover().then(watch, explain);
-    await page.announce('values');
-  });
+/** Ends a training; returns the step that it was to reach, 0 if there was none. */
+async function stopForLoss() {
+  const isUnderWay = Boolean(page.running);
+  await page.stop();
+  await heldOut.running;
+  return isUnderWay || training.isCut ? training.until : 0;
 }
+const guardedRecovered = (...given) => guarded(() => recovered(...given))();
+/** The step that came back after the last loss. */
+let lastRecovered = -1;
+/** Goes on to `goal`, unless the training has lost the GPU without getting on: it always would. */
+async function recovered(words, goal) {
+  $('problem').hidden = true;
+  await page.announce('values');
+  const goesOn = goal > page.step && page.step > lastRecovered;
+  lastRecovered = page.step;
+  $('recovered').textContent = `${words}${goesOn ? ' It goes on from there.' : ''}`;
+  say($('recovered').textContent);
+  if (goesOn) await training.start(goal - page.step, $('recovered').textContent);
+}
+function failed(error, tryAgain) {
+  explain(error);
+  $('problem').lastChild.remove();
+  make('p', `The GPU was lost, and could not be opened again. ${STILL_THERE}`, $('problem'));
+  make('button', 'Try again', $('problem'), { onclick: tryAgain });
+}
+const STILL_THERE = 'What was learned is still in this page: do not close it.';
 
 const FROM_PYTHON = 'From Python it runs anywhere: install wgcc, then wgcc train on this folder.';
 
@@ -126,7 +150,7 @@ function explain(error) {
   say(isMissing ? 'This model runs by WebGPU.' : 'This did not work.');
   box.hidden = false;
   box.replaceChildren();
-  make('h2', isMissing ? 'There is no WebGPU here' : error.message, box);
+  make('h2', isMissing ? 'There is no WebGPU here' : problemWords(error), box);
   const advice = isMissing ? [reasonOf(error), FROM_PYTHON] : ['Reload the page to try again.'];
   for (const text of advice) make('p', text, box);
 }

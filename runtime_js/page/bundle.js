@@ -17,7 +17,7 @@ const twin = __TWIN__;
 const constants = __CONSTANTS__;
 const seal = __SEAL__;
 const files = __FILES__;
-const trained = undefined;
+const trained = document.querySelector('script#trained')?.textContent.trim() || undefined;
 // For `load({ worker: true })`: a page from a disk starts no worker from a file.
 const startWorker = () => {
   const text = `'use strict'; (${runtime})();`;

@@ -50,10 +50,11 @@ function showCurve(key) {
 
 function curveWords(key, line) {
   const name = titleOf(key);
-  if (line.length < 2) return `${name} over steps: nothing yet`;
+  const scale = key === lossKey ? ', logarithmic' : '';
+  if (line.length < 2) return `${name} over steps${scale}: nothing yet`;
   const [, first] = line[0];
   const [step, last] = line.at(-1);
-  return `${name} over steps: from ${numberText(key, first)} to ${numberText(key, last)} at step ${step}`;
+  return `${name} over steps${scale}: from ${numberText(key, first)} to ${numberText(key, last)} at step ${step}`;
 }
 
 const isShare = key => /^acc(uracy)?$/i.test(key);

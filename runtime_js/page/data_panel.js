@@ -30,6 +30,12 @@ const dataPanel = {
   built: null,
   /** Names of classes that it was built with, without data. */
   names: null,
+  /** Percent of the rows that are held out. */
+  share: '',
+  /** Whether there is a question about the data that was read. */
+  isAsking: false,
+  /** What to train with once the model starts again; null: what it trains with now. */
+  afterReset: null,
 };
 
 // ---- reading
@@ -45,6 +51,7 @@ async function takeFiles(chosen) {
 
 async function readFiles(use = offer) {
   const reading = ++dataPanel.readings;
+  dataPanel.afterReset = null;
   clearMessages();
   $('rows').textContent = `Reading ${dataPanel.label} …`;
   await page.use(null);
@@ -89,6 +96,7 @@ function refuseFiles(error) {
       ['1.5 (decimal point)', () => readWith({ decimal: '.' })],
       ['1,5 (decimal comma)', () => readWith({ decimal: ',' })],
     ]);
+  page.announce('running');
   if (option === 'unknown')
     askAbout('What about characters that the model does not know?', [
       ['Leave them out', () => readWith({ unknown: 'drop' })],
@@ -101,9 +109,9 @@ const useIn = (columns, name) =>
   Object.keys(columns ?? {}).find(input => columns[input].includes(name)) ?? '';
 
 /** Reads anew with other options, and no longer as a model knows its data. */
-function readWith(options) {
+function readWith(options, use) {
   dataPanel.options = { ...dataPanel.options, preparation: undefined, ...options };
-  return readFiles();
+  return readFiles(use);
 }
 
 /** A column feeds another input; of an input with one column, the former one changes places. */
@@ -160,7 +168,7 @@ function showNotes(notes) {
 
 function clearMessages() {
   $('data-problem').hidden = true;
-  $('data-question').hidden = true;
+  hideQuestion();
   $('preview').hidden = true;
   $('data-options').hidden = true;
   $('data-notes').hidden = true;
@@ -202,20 +210,31 @@ page.when('loaded', () => {
   return useFirst();
 });
 page.when('data', showData);
+page.when('reset', answerByReset);
 page.when('values', checkKnown);
 const showShare = () => {
   $('held-out-share').textContent = `${$('held-out').value} %`;
 };
 $('held-out').oninput = showShare;
 // Rows that the model has trained with must not become held-out ones.
-$('held-out').onchange = guarded(() => dataPanel.read && page.data && offer(useRead, null));
+$('held-out').onchange = guarded(
+  () =>
+    dataPanel.read &&
+    page.data &&
+    offer(useRead, null, [['Leave the rows as they are', leaveShare]]),
+);
+function leaveShare() {
+  dataPanel.afterReset = null;
+  $('held-out').value = dataPanel.share;
+  showShare();
+}
 $('scale').onchange = guarded(({ target }) => readWith({ scale: target.checked }));
 $('missing').onchange = guarded(({ target }) => readWith({ missing: target.value }));
 /** Data that is no file. */
 const take = (label, use) =>
   guarded(async () => {
     dataPanel.readings++;
-    dataPanel.read = dataPanel.source = null;
+    dataPanel.read = dataPanel.source = dataPanel.afterReset = null;
     clearMessages();
     $('rows').textContent = label;
     await page.use(null);

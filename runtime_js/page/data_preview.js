@@ -25,7 +25,8 @@ function showRows({ columns, rows, count }, uses, choose) {
   const body = make('tbody', '', table);
   for (const cells of rows) {
     const row = make('tr', '', body);
-    for (const i of shown) make('td', cells[i], row, { className: uses[i] ? '' : 'unused' });
+    for (const i of shown)
+      make('td', cells[i], row, { className: uses[i] ? '' : 'unused', title: cells[i] });
   }
   $('preview').hidden = false;
 }

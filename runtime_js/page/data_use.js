@@ -23,6 +23,7 @@ async function isOf(data, preparation) {
 /** A model that learned from other data, as one that was restored: Train is off. */
 async function waitForData() {
   clearMessages();
+  dataPanel.afterReset = dataPanel.built ? useBuilt : useInvented;
   await page.use(null);
   $('rows').textContent = 'The model has learned from other data: choose it again to go on.';
 }
@@ -52,21 +53,46 @@ function isSameJson(a, b) {
   return JSON.stringify(a, sorted) === JSON.stringify(b, sorted);
 }
 
-/** New data for a model that has learned from other data: starts anew, or asks. */
-function offer(use = useRead, goOn = continueWith) {
+/**
+ * New data for a model that has learned from other data: starts anew, or asks. `goOn` continues with
+ * it, if that is possible; `more` are other answers.
+ */
+function offer(use = useRead, goOn = continueWith, more = []) {
   if (!page.step) return use();
   const steps = countOf(page.step, 'step');
-  const answers = [['Start anew with this data', () => page.reset().then(use)]];
+  dataPanel.afterReset = use;
+  const answers = [[START_ANEW, () => page.reset()], ...more];
   if (goOn) answers.push(['Go on learning, with this data', goOn]);
   askAbout(`The model has made ${steps} with other data. How shall it go on?`, answers);
 }
+const START_ANEW = 'Start anew with this data';
+
+/** A model that starts again can learn from whatever there is: that answers the question. */
+async function answerByReset() {
+  const use = dataPanel.afterReset;
+  dataPanel.afterReset = null;
+  if (!use) return;
+  hideQuestion();
+  await use();
+}
 
 /** The new rows are prepared as the model knows them: same columns, classes and scaling. */
-function continueWith() {
+async function continueWith() {
   const known = page.model.preparation;
   if (!known || !dataPanel.read.preparation) return useRead();
   dataPanel.options = { ...dataPanel.options, preparation: known };
-  return readFiles(useRead);
+  const reading = dataPanel.readings + 1;
+  await readFiles(useRead);
+  const isRefused = reading === dataPanel.readings && !dataPanel.read;
+  if (isRefused && !dataPanel.isAsking) offerOnlyAnew();
+}
+/** The data does not fit what the model knows. */
+function offerOnlyAnew() {
+  const readAnew = () => readWith({}, useRead);
+  dataPanel.afterReset = readAnew;
+  askAbout('The model cannot go on with this data: choose other data, or', [
+    [START_ANEW, () => page.reset()],
+  ]);
 }
 
 /** The rows to train with, and those that are held out, or null. */
@@ -82,6 +108,8 @@ function partsOf(data) {
 
 async function useRead() {
   const { read, label, readings } = dataPanel;
+  dataPanel.afterReset = null;
+  dataPanel.share = $('held-out').value;
   const [train, held] = await partsOf(read);
   if (readings !== dataPanel.readings) return;
   page.model.preparation = train.preparation;
@@ -90,6 +118,7 @@ async function useRead() {
 }
 
 function useInvented() {
+  dataPanel.afterReset = null;
   const elements = Object.values(plan.entries[trainer].inputs).reduce(
     (sum, id) => sum + elementCount(plan.tensors[id].shape),
     0,
@@ -147,15 +176,21 @@ function showData() {
 /** A question in the page; `answers` are texts and what they do. */
 function askAbout(text, answers) {
   const box = $('data-question');
+  dataPanel.isAsking = true;
   box.replaceChildren();
   make('p', text, box);
   const row = make('div', '', box, { className: 'row' });
   for (const [answer, act] of answers)
     make('button', answer, row, {
       onclick: guarded(() => {
-        box.hidden = true;
+        hideQuestion();
         return act();
       }),
     });
   box.hidden = false;
+  page.announce('running');
+}
+function hideQuestion() {
+  dataPanel.isAsking = false;
+  $('data-question').hidden = true;
 }

@@ -15,7 +15,7 @@ const guarded = job => async event => {
   try {
     await job(event);
   } catch (error) {
-    if (error.name !== 'AbortError') say(error.message);
+    if (error.name !== 'AbortError') say(problemWords(error));
   }
 };
 /** Offers bytes or text as a file. */

@@ -1,9 +1,14 @@
-// The page with its trained weights, as one file: the page's own text, with a checkpoint in it.
+// The page with its trained weights, as one file: the page's own text, with a checkpoint in the
+// element that bundle.js reads it from.
 
 /** The document before any script changed it. */
 const untouched = document.documentElement.cloneNode(true);
-/** The line of bundle.js that holds a checkpoint. */
-const TRAINED_LINE = /const trained ?= ?[^;\n]*;/;
+/**
+ * The element. It stands before all scripts, and what people wrote (title, comments) stands in the
+ * scripts or is escaped, so that its first tag is its own.
+ */
+const SLOT = 'script#trained';
+const SLOT_TAG = '<script type="text/plain" id="trained">';
 
 /** The text of this page as one file; a page that is served has it beside it. */
 async function ownText() {
@@ -13,16 +18,27 @@ async function ownText() {
   return response.text();
 }
 
+/** The page with a checkpoint, which was read back from it as a browser reads it. */
+function withCheckpoint(text, checkpoint) {
+  const start = text.indexOf(SLOT_TAG) + SLOT_TAG.length;
+  const end = text.indexOf('</script>', start);
+  const whole = text.slice(0, start) + checkpoint + text.slice(end);
+  // Nothing in a template is run or applied.
+  const template = make('template', '', null, { innerHTML: whole });
+  const slots = template.content.querySelectorAll(SLOT);
+  if (!checkpoint || slots.length !== 1 || slots[0].textContent !== checkpoint)
+    throw Error('The weights could not be put into this page: download them instead.');
+  return whole;
+}
+
 async function exportPage() {
   await heldOut.running;
+  const { step } = page;
   const checkpoint = await base64Of(await page.model.save({ blob: true }));
-  const text = await ownText();
-  const line = text.match(TRAINED_LINE)?.[0];
-  if (!line) throw Error('This page cannot be exported.');
-  const [before, ...after] = text.split(line);
-  const whole = `${before}const trained='${checkpoint}';${after.join(line)}`;
-  download(whole, `${plan.model.name}-${page.step}.html`);
-  say(`Downloaded this page with the weights of step ${page.step}: it is one file.`);
+  const text = withCheckpoint(await ownText(), checkpoint);
+  download(text, `${plan.model.name}-${step}.html`);
+  saves.keep(step);
+  say(`Downloaded this page with the weights of step ${step}: it is one file.`);
 }
 
 const base64Of = blob =>

@@ -30,7 +30,7 @@ function fieldRange(entry, key, i) {
 function makeField(name, { low, high }, isFraction, parent, changed) {
   const step = isFraction ? roundStep((high - low) / SLIDER_STEPS) : 1;
   const line = make('div', '', parent, { className: 'slider' });
-  make('label', name, line, { htmlFor: `field-${name}` });
+  make('label', name, line, { htmlFor: `field-${name}`, title: name });
   const slider = make('input', '', line, { type: 'range', min: low, max: high, step });
   slider.setAttribute('aria-label', `${name}, slider`);
   const field = make('input', '', line, { type: 'number', step: 'any', id: `field-${name}` });
@@ -80,7 +80,7 @@ function makeOneHotList(entry, key, parent, changed) {
 /** A list of names, whose values are their numbers from `low`. */
 function makeList(label, names, low, parent, changed) {
   const line = make('div', '', parent, { className: 'slider' });
-  make('label', label, line, { htmlFor: `class-${label}` });
+  make('label', label, line, { htmlFor: `class-${label}`, title: label });
   const list = make('select', '', line, { id: `class-${label}`, onchange: changed });
   for (let value = low; value < names.length; value++)
     make('option', names[value], list, { value });

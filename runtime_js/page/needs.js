@@ -14,7 +14,7 @@ const lacksWebGpu = error => error.code === 'no-webgpu' || error.code === 'no-ad
 
 /** The runtime's advice for this browser; a page from http can also be saved. */
 function reasonOf(error) {
-  if (!lacksWebGpu(error)) return error.message;
+  if (!lacksWebGpu(error)) return problemWords(error);
   const advice = error.message.replace(/^[\w-]+: /, '').replace(/\. Or: .*/, '');
   const saving = isSecureContext ? '' : ': save it and open the file';
   return `This page needs WebGPU: ${advice}${saving}.`;

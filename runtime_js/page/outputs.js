@@ -62,7 +62,7 @@ function showBars(values, best, box, names, isShare) {
   const list = make('div', '', box, { className: 'bars' });
   for (const i of order) {
     const bar = make('div', '', list, { className: i === best ? 'bar best' : 'bar' });
-    make('span', names?.[i] ?? i, bar);
+    make('span', names?.[i] ?? i, bar, { title: names?.[i] ?? '' });
     const track = make('span', '', bar, { className: 'track' });
     make('i', '', track).style.width = `${(100 * Math.abs(values[i])) / most}%`;
     make('span', isShare ? `${(100 * values[i]).toFixed(1)} %` : shownNumber(values[i]), bar);

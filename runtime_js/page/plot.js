@@ -89,6 +89,7 @@ function drawAxes(area, { left, right, low, high }, log) {
   }
   context.fillText(shortNumber(left), MARGIN.left, height - 4);
   context.textAlign = 'right';
+  if (log) context.fillText('log scale', width - 2, MARGIN.top - 2);
   context.fillText(shortNumber(right), width - 2, height - 4);
   context.textAlign = 'left';
 }
@@ -128,6 +129,9 @@ function shortNumber(value) {
   const isLong = size >= 1e4 || (size > 0 && size < 1e-3);
   return isLong ? value.toExponential(0) : `${+value.toPrecision(2)}`;
 }
+
+/** A loss, for people: `0.123`, `4.30e-6`. */
+const lossText = loss => (Math.abs(loss) < 1e-3 ? loss.toExponential(2) : loss.toPrecision(3));
 
 /** Steps a second, for people: `1,190`, `23.4`. */
 const speedText = perSecond =>

@@ -21,9 +21,9 @@ async function saveAs(kind, name) {
 const savesNow = () => inStorage('readonly', all => all.getAll(keysFrom(`${PLACES}/about/`)));
 
 async function listSaves() {
-  const saves = await savesNow();
+  const all = await savesNow();
   $('saves').replaceChildren();
-  for (const save of saves.sort((a, b) => b.at - a.at)) addSave(save);
+  for (const save of all.sort((a, b) => b.at - a.at)) addSave(save);
 }
 function addSave({ kind, name, step, at }) {
   const item = make('li', '', $('saves'));
@@ -42,6 +42,7 @@ async function restoreSave(kind, name) {
   await page.stop();
   const notes = await page.model.recall(placeOfSave(kind, name));
   if (!notes) throw Error('This save is gone.');
+  saves.keep();
   say([`Restored step ${page.step}.`, ...notes].join(' '));
   await page.announce('values');
 }
@@ -57,34 +58,91 @@ async function saveByHand() {
   const isMeant =
     !isThere || (await ask(`There is a save named “${name}”.`, ['Replace it', 'Keep it']));
   if (!isMeant || isMeant === 'Keep it') return;
+  const { step } = page;
   const isKept = await saveAs(BY_HAND, name);
+  saves.keep(step);
+  showSaveProblem('');
   const until = isKept ? '' : ' (until it runs out of space)';
-  say(`Saved step ${page.step} in this browser${until}.`);
+  say(`Saved step ${step} in this browser${until}.`);
 }
 
-/** The step of the last autosave, or of the values that were restored or reset. */
-let savedStep = 0;
+/** Milliseconds between autosaves while the model trains; of the time, the share they may take. */
+const AUTOSAVE_EVERY = 30_000;
+const AUTOSAVE_SHARE = 0.05;
+
+const saves = {
+  /** The step whose values are kept somewhere: saved, restored, downloaded, or as built. */
+  keptStep: 0,
+  isSaving: false,
+  /** When the last autosave ended, or the training began; how long it took. */
+  savedAt: 0,
+  took: 0,
+  /** Changed by tests. */
+  every: AUTOSAVE_EVERY,
+
+  keep(step = page.step) {
+    saves.keptStep = step;
+  },
+  get isDue() {
+    const pause = Math.max(saves.every, saves.took / AUTOSAVE_SHARE);
+    return performance.now() - saves.savedAt > pause;
+  },
+  get hasUnsaved() {
+    return Boolean(page.model && trainer && (page.running || page.step !== saves.keptStep));
+  },
+};
+
+/** Errors are shown, and end nothing. */
 async function autosave() {
-  if (!page.model || page.step === savedStep) return;
-  savedStep = page.step;
+  if (!page.model || saves.isSaving || page.step === saves.keptStep) return;
+  saves.isSaving = true;
+  try {
+    // Steps that were made meanwhile, of a training that has ended, are saved, too.
+    do await autosaveOnce();
+    while (!page.running && page.step !== saves.keptStep);
+    showSaveProblem('');
+  } catch (error) {
+    // After a lost device, the page goes on with what came back.
+    if (error.code !== 'device-lost') showSaveProblem(error, 'The training is not saved. ');
+  } finally {
+    saves.isSaving = false;
+    saves.savedAt = performance.now();
+  }
+}
+async function autosaveOnce() {
+  const { step } = page;
+  const started = performance.now();
   await saveAs(AUTOSAVE, 'last');
+  saves.took = performance.now() - started;
+  // Unless the model was reset meanwhile.
+  if (page.step >= step) saves.keep(step);
 }
 
+function showSaveProblem(error, what = '') {
+  $('save-problem').textContent = error && `${what}${problemWords(error)} ${DOWNLOAD}`;
+}
+const DOWNLOAD = 'Download the page or the weights to keep what the model learns.';
+const listSavesSafely = () => listSaves().catch(error => showSaveProblem(error));
+
+page.saves = saves;
 page.when('loaded', () => {
   $('keep').hidden = !trainer;
-  savedStep = page.step;
-  if (trainer) return guarded(listSaves)();
+  saves.keep();
+  if (trainer) return listSavesSafely();
 });
-page.when('values', () => {
-  savedStep = page.step;
-});
+page.when('reset', () => saves.keep());
 page.when('running', () => {
-  if (!page.running) autosave().catch(() => {});
+  saves.savedAt = performance.now();
+  if (!page.running) autosave();
 });
+// The training waits for it, so that the values are those of the step that the save is called by.
+page.when('learned', () => saves.isDue && autosave());
 $('save').onclick = guarded(saveByHand);
 $('download').onclick = guarded(async () => {
   await heldOut.running;
-  download(await page.model.save({ blob: true }), `${plan.model.name}-${page.step}.safetensors`);
+  const { step } = page;
+  download(await page.model.save({ blob: true }), `${plan.model.name}-${step}.safetensors`);
+  saves.keep(step);
 });
 $('open').onchange = guarded(async ({ target }) => {
   const [file] = target.files;
@@ -92,14 +150,13 @@ $('open').onchange = guarded(async ({ target }) => {
   if (!file) return;
   await page.stop();
   const notes = await page.model.restore(file);
+  saves.keep();
   say([`Opened step ${page.step}.`, ...notes].join(' '));
   await page.announce('values');
 });
 document.addEventListener('visibilitychange', () => {
-  if (document.hidden && page.running) autosave().catch(() => {});
+  if (document.hidden && page.running) autosave();
   // Another tab may have saved.
-  else if (page.model && trainer) listSaves().catch(() => {});
+  else if (page.model && trainer) listSavesSafely();
 });
-window.addEventListener('beforeunload', event => {
-  if (page.running) event.preventDefault();
-});
+askBeforeLeaving(() => saves.hasUnsaved);

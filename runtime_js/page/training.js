@@ -19,11 +19,18 @@ const training = {
   ms: 1,
   from: 0,
   until: 0,
+  /** Whether the last one ended with the GPU. */
+  isCut: false,
 
-  async run() {
+  /** Trains, for the steps of the target by default; `words` are said while it does. */
+  start(steps = targetSteps(), words = 'Training…') {
+    const run = training.run(steps, words);
+    page.ended = run.catch(() => {});
+    return run;
+  },
+  async run(steps, words) {
     const { train } = page.data;
-    const steps = targetSteps();
-    const { signal } = beginRun();
+    const { signal } = beginRun(words);
     try {
       training.from = page.step;
       training.until = page.step + steps;
@@ -31,6 +38,9 @@ const training = {
       await runPart(train, training.until - page.step, reportEvery(steps), signal);
       await measure();
       say(`Trained to step ${page.step.toLocaleString('en')}.`);
+    } catch (error) {
+      training.isCut = error.code === 'device-lost';
+      throw error;
     } finally {
       page.running = null;
       await page.announce('running');
@@ -40,9 +50,10 @@ const training = {
   },
 };
 
-function beginRun() {
+function beginRun(words) {
   page.running = new AbortController();
-  say('Training…');
+  training.isCut = false;
+  say(words);
   page.announce('running');
   return page.running;
 }
@@ -123,8 +134,15 @@ function showControls() {
   const { label, isInvented } = page.data ?? {};
   $('trains-on').textContent = page.data
     ? `Learns from${isInvented ? ' invented data: choose your own above' : `: ${label}`}.`
-    : 'There is no data: choose some first.';
+    : missingData();
   $('no-held-out').textContent = heldOut.reason(page.data?.heldOut);
+}
+
+/** Why Train is off. */
+function missingData() {
+  if (dataPanel.isAsking) return 'First answer the question about the new data, above.';
+  if (!$('data-problem').hidden) return 'The data was not read: see above.';
+  return 'There is no data: choose some first.';
 }
 
 page.when('loaded', () => {
@@ -148,9 +166,8 @@ page.when('reset', () => {
 });
 $('start').onclick = guarded(() => {
   if (page.running) return page.stop();
-  const run = training.run();
-  page.ended = run.catch(() => {});
-  return run;
+  $('recovered').textContent = '';
+  return training.start();
 });
 $('reset').onclick = guarded(async () => {
   const seed = $('seed').value;

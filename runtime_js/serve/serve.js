@@ -36,7 +36,14 @@ class Server {
     };
     if (Object.hasOwn(own, method)) return own[/** @type {keyof typeof own} */ (method)]();
     const running = this.#model[method](...given);
-    return method === 'recover' ? running.then(() => this.#watch()) : running;
+    return method === 'recover' ? this.#recovered(running) : running;
+  }
+
+  /** @param {Promise<any>} running */
+  async #recovered(running) {
+    const steps = await running;
+    this.#watch();
+    return steps;
   }
 
   /** What the page shows of the model. */

@@ -182,8 +182,9 @@ class RemoteModel {
   }
 
   async #recover() {
-    await this.call('recover');
+    const recovered = await this.call('recover');
     this.#lost = this.#newLost();
+    return recovered;
   }
 
   /**

@@ -283,6 +283,9 @@ class _Loop:
         """Trains to the end, or until a lost device was replaced by a new one."""
         try:
             self._run()
+            if self._recovery:
+                # A device that is lost later takes nothing along: see `Model.recover`.
+                self._recovery.copy()
         except WgccError as error:
             if self._recovery is None or not self._recovery.replaced_device(error):
                 raise

@@ -15,16 +15,16 @@ COPY_SECONDS = 15.0
 
 
 class Recovery:
-    """For one `fit`. The first copy is made at its start."""
+    """For one `fit`. The first copy is made at its start, the last at its end."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._lost_at = -1
-        self._copy()
+        self.copy()
 
     def copy_if_due(self) -> None:
         if time.monotonic() - self._copied_at > COPY_SECONDS:
-            self._copy()
+            self.copy()
 
     def replaced_device(self, error: WgccError) -> bool:
         """After a lost device, restores the model on a new one; returns whether it did."""
@@ -36,6 +36,6 @@ class Recovery:
         self._model.recover()
         return True
 
-    def _copy(self) -> None:
+    def copy(self) -> None:
         self._model.snapshot()
         self._copied_at = time.monotonic()

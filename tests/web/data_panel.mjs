@@ -160,7 +160,11 @@ await shot('data-light');
 // trains on it; new data asks
 await trainSome();
 await choose(file('more.csv', `a,b,label\n${'60.5,2,u\n70,1,v\n80,1,u\n90,3,u\n'.repeat(5)}`));
-seen.question = { ...(await card()), step: Number(await text('step')) };
+seen.question = {
+  ...(await card()),
+  step: Number(await text('step')),
+  why: await text('trains-on'),
+};
 await shot('data-question');
 await page.click('text=Go on learning');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
@@ -178,14 +182,32 @@ seen.reopened = { ...(await card()), classes: await page.textContent('#try') };
 await choose(file('strange.csv', `a,c,label\n${'1,2,u\n2,1,v\n'.repeat(5)}`));
 await page.click('text=Go on learning');
 await page.waitForSelector('#data-problem:not([hidden])');
+await page.waitForSelector('#data-question:not([hidden])');
 seen.otherColumns = await card();
-await choose(file('strange.csv', `a,c,label\n${'1,2,u\n2,1,v\n'.repeat(5)}`));
 await page.click('text=Start anew');
 await page.waitForFunction(() => !document.getElementById('start').disabled);
 seen.anew = { ...(await card()), step: Number(await text('step')) };
 await page.click('#generate');
 await page.waitForFunction(() => /made-up/.test(document.getElementById('rows').textContent));
 seen.again = await card();
+// Start again answers the question, too; so does leaving the rows that are held out as they are
+await trainSome();
+await choose(file('other.csv', `a,b,label\n${'1,2,u\n2,1,v\n0,0,w\n'.repeat(5)}`));
+await page.click('#reset');
+await page.waitForFunction(() => !document.getElementById('start').disabled);
+seen.restarted = { ...(await card()), step: Number(await text('step')) };
+await trainSome();
+const share = await text('held-out-share');
+await page.fill('#held-out', '10');
+await page.click('text=Leave the rows');
+seen.left = { ...(await card()), isSame: (await text('held-out-share')) === share };
+// a model that was restored without its data can start again, with invented data
+await open('class3');
+await page.setInputFiles('#open', weights);
+await page.waitForFunction(() => /other data/.test(document.getElementById('rows').textContent));
+await page.click('#reset');
+await page.waitForFunction(() => !document.getElementById('start').disabled);
+seen.forgotten = { ...(await card()), step: Number(await text('step')) };
 
 // a large file does not block the page
 await page.evaluate(() => {

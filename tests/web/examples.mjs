@@ -40,6 +40,19 @@ function watchLoss() {
   };
   if (shown) new MutationObserver(note).observe(shown, { childList: true });
 }
+/** In the page: whether the browser would ask before it is left. */
+const isAsked = page =>
+  page.evaluate(() => {
+    const event = new Event('beforeunload', { cancelable: true });
+    window.dispatchEvent(event);
+    return event.defaultPrevented;
+  });
+const status = (page, pattern) =>
+  page.waitForFunction(
+    pattern => new RegExp(pattern).test(document.getElementById('status').textContent),
+    pattern,
+    { timeout: 120000 },
+  );
 const stroke = async (page, canvas, points) => {
   const box = await (await page.$(canvas)).boundingBox();
   const at = ([x, y]) => [box.x + x * box.width, box.y + y * box.height];
@@ -48,16 +61,21 @@ const stroke = async (page, canvas, points) => {
   for (const point of points.slice(1)) await page.mouse.move(...at(point), { steps: 4 });
   await page.mouse.up();
 };
-const close = async ({ page, problems }, name, shot = {}) => {
+const look = async ({ page, problems }, name) => {
   const longest = longestTask(await browser.stopTracing());
-  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true, ...shot });
-  await page.close();
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
   return { problems, longest };
+};
+const close = async (on, name) => {
+  const seen = await look(on, name);
+  await on.page.close();
+  return seen;
 };
 
 async function sin() {
   const on = await open('sin', { viewport: { width: 390, height: 844 } });
   const { page, losses, until } = on;
+  const asked = [await isAsked(page)];
   await page.click('#start');
   await until('step', 250);
   const [first, ...later] = await losses();
@@ -83,10 +101,9 @@ async function sin() {
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
   await page.click('[data-target=steps]');
-  await page.waitForFunction(() =>
-    /Another curve/.test(document.getElementById('status').textContent),
-  );
-  return { ...seen, ...(await close(on, 'sin')) };
+  await status(page, 'Another curve');
+  asked.push(await isAsked(page));
+  return { ...seen, asked, ...(await close(on, 'sin')) };
 }
 
 async function digits() {
@@ -100,6 +117,7 @@ async function digits() {
     },
   );
   const learned = await number('acc');
+  const asked = [await isAsked(page)];
   const best = () => page.textContent('.bar.best span');
   await stroke(page, '#ink', [
     [0.5, 0.15],
@@ -122,7 +140,12 @@ async function digits() {
   const effect = await page.$$eval('#effect tbody td', cells =>
     cells.map(cell => cell.textContent),
   );
-  return { learned, one, effect, now: await best(), ...(await close(on, 'digits')) };
+  await status(page, 'Learned from 1');
+  asked.push(await isAsked(page));
+  await page.click('#save');
+  await status(page, 'Saved');
+  asked.push(await isAsked(page));
+  return { learned, one, effect, asked, now: await best(), ...(await close(on, 'digits')) };
 }
 
 /** What is drawn for each kind of pictures.html: points of a line. */
@@ -172,7 +195,33 @@ async function pictures() {
   const examples = await page.locator('#kinds .examples canvas').count();
   await page.click('#camera');
   await stroke(page, '#ink', DRAWINGS[2]);
-  return { ready, right, examples, ...(await close(on, 'pictures')) };
+  const seen = { ready, right, examples, ...(await look(on, 'pictures')) };
+  const again = await visitAgain(page);
+  await page.close();
+  return { ...seen, again };
+}
+
+/** The page is opened again: examples and model are there, until they are forgotten. */
+async function visitAgain(page) {
+  await page.waitForFunction(() => {
+    const event = new Event('beforeunload', { cancelable: true });
+    window.dispatchEvent(event);
+    return !event.defaultPrevented;
+  });
+  await page.reload();
+  await status(page, 'last visit');
+  const back = await page.textContent('#status');
+  const count = await page.locator('#kinds .examples canvas').count();
+  const name = await page.inputValue('#kinds input');
+  await stroke(page, '#ink', DRAWINGS[0]);
+  await page.waitForSelector('.bar.best:has-text("Bar")');
+  await page.click('#reset');
+  await status(page, 'without an example');
+  await page.waitForFunction(() => document.querySelectorAll('.examples canvas').length === 0);
+  await page.reload();
+  await status(page, 'Draw something');
+  const forgotten = await page.locator('#kinds .examples canvas').count();
+  return { back, count, name, forgotten };
 }
 
 async function inside() {
@@ -199,6 +248,11 @@ async function inside() {
   const seen = {
     text: await page.textContent('#text'),
     bars: await page.locator('#probs .bar').count(),
+    nameless: await page.$$eval(
+      '#text button',
+      all => all.filter(one => !(one.ariaLabel ?? one.textContent).trim()).length,
+    ),
+    asked: await isAsked(page),
     shaded: await page.$$eval(
       '#text button',
       all =>
@@ -237,11 +291,15 @@ async function playground() {
   const last = later.at(-1);
   const acc = await number('acc');
   const speed = await page.textContent('#speed');
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  const wide = await page.evaluate(() => {
+    document.getElementById('loss').textContent = '0.00000430';
+    return document.documentElement.scrollWidth > innerWidth;
+  });
   await page.click('#plane', { position: { x: 20, y: 20 } });
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
-  return { csv, empty, first, last, acc, speed, wide, ...(await close(on, 'playground')) };
+  const asked = await isAsked(page);
+  return { csv, empty, first, last, acc, speed, wide, asked, ...(await close(on, 'playground')) };
 }
 
 async function chargpt() {
@@ -282,10 +340,46 @@ async function chargpt() {
   };
   await page.click('#start');
   await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
-  return { ...seen, ...(await close(on, 'chargpt')) };
+  return { ...seen, asked: await isAsked(page), ...(await close(on, 'chargpt')) };
+}
+
+/** The GPU is lost after a training: the page says what is left of it, and goes on. */
+async function lost() {
+  const { page, problems } = await openPage(browser);
+  await page.addInitScript(takeForGpu);
+  await page.goto(pathToFileURL(join(folder, 'sin.html')).href);
+  await page.waitForSelector('#work:not([hidden])', { timeout: 120000 });
+  await page.click('#start');
+  const isAt = step =>
+    page.waitForFunction(step => +document.getElementById('step').textContent >= step, step);
+  await isAt(20);
+  await page.click('#start');
+  await page.waitForFunction(() => document.getElementById('start').textContent === 'Train');
+  const step = Number(await page.textContent('#step'));
+  await page.evaluate(() => globalThis.devices.at(-1).destroy());
+  await status(page, 'is back');
+  const said = await page.textContent('#status');
+  await page.click('#start');
+  await isAt(step + 5);
+  const adapter = await page.evaluate(() => globalThis.devices.length);
+  await page.close();
+  return { step, said, adapter, problems };
+}
+/** In a page: SwiftShader looks like a GPU, so that the page uses it; devices are in `devices`. */
+function takeForGpu() {
+  globalThis.devices = [];
+  const { requestDevice } = GPUAdapter.prototype;
+  const info = { vendor: 'a', architecture: 'b', device: '', description: 'a GPU' };
+  Object.defineProperty(GPUAdapter.prototype, 'info', { get: () => info });
+  GPUAdapter.prototype.requestDevice = async function (...given) {
+    const device = await requestDevice.apply(this, given);
+    globalThis.devices.push(device);
+    return device;
+  };
 }
 
 answer({
+  lost: await lost(),
   sin: await sin(),
   digits: await digits(),
   playground: await playground(),

@@ -37,6 +37,11 @@ const lesson = await page.textContent('#lesson');
 
 await page.evaluate(() => {
   globalThis.losses = [];
+  globalThis.said = [];
+  const line = document.getElementById('status');
+  new MutationObserver(() => globalThis.said.push(line.textContent)).observe(line, {
+    childList: true,
+  });
   const shown = document.getElementById('loss');
   new MutationObserver(() => globalThis.losses.push(parseFloat(shown.textContent))).observe(shown, {
     childList: true,
@@ -48,6 +53,12 @@ await page.keyboard.press('Enter');
 await status('Learned on');
 const after = await scores();
 const losses = await page.evaluate(() => globalThis.losses);
+const said = await page.evaluate(() => globalThis.said);
+const asked = await page.evaluate(() => {
+  const event = new Event('beforeunload', { cancelable: true });
+  window.dispatchEvent(event);
+  return event.defaultPrevented;
+});
 const device = (await page.textContent('#status')).split(':')[0];
 
 await page.fill(
@@ -94,6 +105,8 @@ answer({
   opened,
   lesson,
   losses,
+  said,
+  asked,
   device,
   pasted,
   longest,

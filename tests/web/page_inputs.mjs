@@ -14,6 +14,7 @@ export async function fields() {
   });
   const found = { takes: await text(page, 'takes') };
   found.labels = await page.$$eval('#inputs label', all => all.map(one => one.textContent));
+  found.tooltips = await page.$$eval('#inputs label', all => all.map(one => one.title));
   found.cut = await page.$$eval('#inputs input[type=number]', all =>
     all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.value),
   );

@@ -27,15 +27,20 @@ export default async function remoteLost({ load }, { data }) {
   const onProgress = ({ stage }) => stages.push(stage);
   const model = await load({ device: 'webgpu', worker: true, onProgress });
   await model.fit(data, { steps: 3 });
-  await model.snapshot();
   const before = await model.eval(data);
-  const running = model.fit(data, { steps: 1e6 }).catch(({ code }) => code);
-  await new Promise(resolve => setTimeout(resolve, 100));
+  let begin;
+  const begun = new Promise(resolve => {
+    begin = resolve;
+  });
+  const running = (async () => {
+    for await (const _ of model.fit(data, { steps: 1e6, every: 1 })) begin();
+  })().catch(({ code }) => code);
+  await begun;
   worker.postMessage('lose');
   const { reason } = await model.lost;
   const codes = [await running, await model.eval(data).catch(({ code }) => code)];
   const heard = stages.length;
-  await model.recover();
+  const { steps: recovered, lost } = await model.recover();
   const after = await model.eval(data);
   const { steps } = await model.fit(data, { steps: 2 });
   model.dispose();
@@ -44,6 +49,9 @@ export default async function remoteLost({ load }, { data }) {
     codes,
     isRestored: after.loss[0] === before.loss[0],
     steps,
+    recovered: recovered.train,
+    // As many as were made after the last `fit` that ended.
+    lost: Math.sign(lost.train ?? 0),
     hearsAgain: stages.length > heard,
   };
 }
