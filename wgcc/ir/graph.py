@@ -122,12 +122,14 @@ class Rows:
 
     If each row is computed alone, `outputs` says what becomes of them: `rows` (the leading axis of
     the output), `mean` or `sum` over all rows, or the `same` for any rows. Otherwise `why` says
-    what prevents that.
+    what prevents that. `decided_by` is the declared dim, with its size, that another number of rows
+    would change: `("B", 8)`; None for a number written in the types of the entry.
     """
 
     count: int
     inputs: tuple[str, ...]
     dim: str = ""
+    decided_by: tuple[str, int] | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
 
