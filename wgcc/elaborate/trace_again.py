@@ -39,7 +39,9 @@ def trace_again(
         graph = trace_one(context, chosen, entry)
     except (Exhausted, WgError):
         return None
-    return None if diagnostics.errors else graph
+    if graph is None or diagnostics.errors:
+        return None
+    return replace(graph, choices=tuple(context.choices))
 
 
 def _with_rows(definition: LayerDefinition, entry: str, old: int, new: int) -> LayerDefinition:

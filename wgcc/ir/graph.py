@@ -24,6 +24,8 @@ from wgcc.ir.dtypes import INTEGERS as INTEGERS
 from wgcc.ir.dtypes import PACKED, words_of
 
 Attrs = Mapping[str, Any]
+# Numbers that decided what was traced, at a place of the source.
+Choice = tuple[Span, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,8 @@ class Graph:
     program uses it as an index; `range_guard` checks the indices that this does not cover.
     `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
     are all stored before an update uses one, if something does. `rows` are what may be its rows;
-    after `mark_rows`, at most one of them.
+    after `mark_rows`, at most one of them. `choices` are known of graphs that are only traced for
+    it.
     """
 
     name: str
@@ -158,6 +161,7 @@ class Graph:
     range_guard: RangeGuard | None = None
     rows: tuple[Rows, ...] = ()
     inseparable: str = ""
+    choices: tuple[Choice, ...] = ()
 
     @property
     def sources(self) -> tuple[Value, ...]:

@@ -25,8 +25,6 @@ from wgcc.passes.row_rules import kinds_of
 
 # Characters of source that a reason shows.
 SHORT = 60
-# A number may be so many times the number of rows, and be suspected to come from it.
-MOST_TIMES = 64
 # How an entry with another number of rows is traced: its name, its rows, the size of the dim that
 # decides their number (`Rows.decided_by`), or else their number. None: it cannot be.
 TraceAgain = Callable[[str, Rows, int], Graph | None]
@@ -164,20 +162,23 @@ def _unclear(
 ) -> str:
     """Why a sum may be meant as a mean: a number that it is computed from looks like one of rows."""
     for node in _numbers_in(family.graph, value, kinds):
-        number = abs(float(node.attrs["value"]))
-        is_rows = node.output.name not in family.powers and number and rows.count > 1 and (
-            _is_multiple(number, rows.count) or _is_multiple(1 / number, rows.count)
-        )
-        if is_rows:
+        written = node.output.name not in family.powers
+        if written and rows.count > 1 and _looks_like_rows(family, rows, node.attrs["value"]):
             text = f"`{name}` adds up rows, and {node.attrs['value']:g}{_place(node.span)} may be"
             divisor = f", or `{rows.dim}`" if rows.dim else ""
             return f"{text} meant as their number: write `mean`{divisor}"
     return ""
 
 
-def _is_multiple(number: float, count: int) -> bool:
-    times = round(number / count)
-    return 0 < times <= MOST_TIMES and isclose(number, times * count, rel_tol=1e-6)
+def _looks_like_rows(family: Family, rows: Rows, number: float) -> bool:
+    """Whether it is the number of rows or of all elements of an input, or one over that."""
+    first = family.counts[0]
+    sizes = {value.type.size // first * rows.count for value in _row_inputs(family.graph, rows)}
+    return any(
+        isclose(abs(number), wanted, rel_tol=1e-6)
+        for size in {rows.count, *sizes}
+        for wanted in (size, 1 / size)
+    )
 
 
 def _numbers_in(graph: Graph, value: Value, kinds: Mapping[str, Kind]) -> Iterator[Node]:
