@@ -14,9 +14,9 @@ import pytest
 import wgcc_runtime
 from random_rows.generate import Program, generate
 from random_rows.judge import Wrong, inputs_of, judge
+from web_stacks import as_lists, build_web, run_job
 from wgcc.compiler import compile_file
 from wgcc.passes import row_family
-from web_stacks import as_lists, build_web, run_job
 from wgcc_runtime import WgccError
 
 SEEDS = range(60)
@@ -96,7 +96,9 @@ def test_bundles(rows: int, tmp_path: Path) -> None:
                 assert seen[name] == {"code": error.value.code}
                 continue
             wanted = other.call(name, **given)["o"]
-            np.testing.assert_allclose(model.call(name, **given)["o"], wanted, 2e-5, 2e-5, err_msg=name)
+            np.testing.assert_allclose(
+                model.call(name, **given)["o"], wanted, 2e-5, 2e-5, err_msg=name
+            )
             np.testing.assert_allclose(seen[name]["o"], np.ravel(wanted), 2e-5, 2e-5, err_msg=name)
 
 

@@ -213,15 +213,15 @@ def test_positions_are_those_of_the_call(
 def test_positions_of_rows_that_mix(bundle: Path) -> None:
     x = np.zeros((16, 3), np.float32)
     x[9, 2] = np.inf
-    with wgcc_runtime.load(bundle, device="wasm") as model:
-        with pytest.raises(WgccError, match=r"`x` holds inf at \[9, 2\]"):
-            model.map("mixed", x=x)
+    where = pytest.raises(WgccError, match=r"`x` holds inf at \[9, 2\]")
+    with wgcc_runtime.load(bundle, device="wasm") as model, where:
+        model.map("mixed", x=x)
 
 
 def test_positions_in_shuffled_data(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "CONVERT_BYTES", 0)
     x = np.zeros((24, 3), np.float32)
     x[17, 2] = np.nan
-    with wgcc_runtime.load(bundle, device="wasm") as model:
-        with pytest.raises(WgccError, match=r"`x` holds nan at \[17, 2\]"):
-            model.fit({"x": x, "label": np.zeros(24, np.int32)}, steps=3)
+    where = pytest.raises(WgccError, match=r"`x` holds nan at \[17, 2\]")
+    with wgcc_runtime.load(bundle, device="wasm") as model, where:
+        model.fit({"x": x, "label": np.zeros(24, np.int32)}, steps=3)

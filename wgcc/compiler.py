@@ -29,7 +29,10 @@ from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.raised_limits import RAISED, check_raised
 from wgcc.schedule.schedule import schedule
-from wgcc.wasm.twin import write_twin
+from wgcc.wasm.twin import why_too_large, write_twin
+
+# Why a bundle has no twin.
+NOT_WANTED = "it was built with --no-twin: build it again without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +146,9 @@ def compile_program(
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
     written = write_twin(scheduled) if twin else None
+    why = "" if written else why_too_large(scheduled) if twin else NOT_WANTED
     generator = f"wgcc {__version__}"
-    planned = make_plan(done, scheduled, source.name, source.text, generator, written)
+    planned = make_plan(done, scheduled, source.name, source.text, generator, written, why)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)
 
 

@@ -67,8 +67,8 @@ NUMBERS = (
     "1.0 / E", "f32(D)", "k", "1.0 / k", "half(B)", "f32(size(x))", "f32(size(w))",
     "f32(shape(x)[0])", "1.0 / shape(x)[0]", "f32(B * B)", "sqrt(f32(B))", "f32(B) / D", "c",
     "{B}.0", "{inverse}", "{twice}.0", "{half_inverse}", "0.5", "2.0", "3.0", "0.1", "1.0",
-    "f32(B) ** 2", "f32(B) / f32(B)", "f32(maximum(B, 4))", "(if B > 4 then 2.0 else 3.0)", "f32(F)",
-    "f32(B) - 1.0", "{B}.0 * 0.5", "0.5 * {inverse}", "f32(B * E)", "f32(B - B + 2)",
+    "f32(B) ** 2", "f32(B) / f32(B)", "f32(maximum(B, 4))", "(if B > 4 then 2.0 else 3.0)",
+    "f32(F)", "f32(B) - 1.0", "{B}.0 * 0.5", "0.5 * {inverse}", "f32(B * E)", "f32(B - B + 2)",
 )  # fmt: skip
 
 TEXT = """dim B = {rows}, E = {other}, F = 2 * B

@@ -5,8 +5,11 @@ export default async function rowEntries({ load, device }, { inputs, names }) {
   const seen = {};
   for (const name of names)
     try {
-      const { o } = await model[name]({ ...inputs, y: Int32Array.from(inputs.y) });
-      seen[name] = { o: typeof o === 'number' ? [o] : Array.from(o) };
+      const labels = inputs.y && { y: Int32Array.from(inputs.y) };
+      const outputs = await model[name]({ ...inputs, ...labels });
+      seen[name] = {};
+      for (const [output, value] of Object.entries(outputs))
+        seen[name][output] = typeof value === 'number' ? [value] : Array.from(value);
     } catch (error) {
       seen[name] = { code: error.code };
     }

@@ -1,7 +1,7 @@
 """Finds out whether an entry computes each row alone, so that it can run on any number of rows.
 
-Rows are the leading axis of its inputs. Where they mix, or their number plays a part that parts of a
-call cannot have, the reason is kept for messages.
+Rows are the leading axis of its inputs. Where they mix, or their number plays a part that calls in
+parts do not have, the reason is kept for messages.
 """
 
 from __future__ import annotations
@@ -157,10 +157,8 @@ def _form(family: Family, value: Value, kind: Kind) -> str | None:
     return TOTALS.get(kind.power) if isinstance(kind, Total) and not growing else None
 
 
-def _unclear(
-    family: Family, rows: Rows, name: str, value: Value, kinds: Mapping[str, Kind]
-) -> str:
-    """Why a sum may be meant as a mean: a number that it is computed from looks like one of rows."""
+def _unclear(family: Family, rows: Rows, name: str, value: Value, kinds: Mapping[str, Kind]) -> str:
+    """Why a sum may be meant as a mean: one of its numbers looks like the number of rows."""
     for node in _numbers_in(family.graph, value, kinds):
         written = node.output.name not in family.powers
         if written and rows.count > 1 and _looks_like_rows(family, rows, node.attrs["value"]):

@@ -12,7 +12,6 @@ from math import isclose
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Graph, Node, Value
-from wgcc.ir.loops import loop_of
 
 # Powers of the number of rows that a constant may be: B * B, 1 / B.
 POWERS = (0, 1, -1, 2, -2)
@@ -52,8 +51,7 @@ class Family:
         """Whether an axis is as many times the number of rows in all graphs."""
         sizes, first = self.sizes[value.name][axis], self.counts[0]
         return all(
-            size * first == sizes[0] * count
-            for size, count in zip(sizes, self.counts, strict=True)
+            size * first == sizes[0] * count for size, count in zip(sizes, self.counts, strict=True)
         )
 
     def is_same_axis(self, a: Value, i: int, b: Value, j: int) -> bool:
@@ -105,8 +103,9 @@ def _ends(graph: Graph) -> Iterator[tuple[str, str]]:
 
 def _first_difference(graphs: Sequence[Graph]) -> Span | None:
     for nodes in zip(*(graph.nodes for graph in graphs), strict=False):
+        first: Node = nodes[0]
         if not _alike(nodes):
-            return nodes[0].span
+            return first.span
     return None
 
 
@@ -136,9 +135,7 @@ def _compare_nodes(found: Family, nodes: Sequence[Node]) -> None:
 def _differing(nodes: Sequence[Node]) -> Iterator[str]:
     attrs: Sequence[Mapping[str, object]] = [node.attrs for node in nodes]
     for name, value in attrs[0].items():
-        if loop_of(nodes[0]) and name == "body":
-            yield name
-        elif any(each[name] != value for each in attrs):
+        if name == "body" or any(each[name] != value for each in attrs):
             yield name
 
 

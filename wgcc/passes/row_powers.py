@@ -8,7 +8,7 @@ with powers p and q:
 | `mul`, `matmul` | p + q | at most one is a total; a total is only multiplied by `mul` |
 | `div` | p - q | floats; the divisor is no total |
 | `add`, `sub`, a join | p | p = q |
-| the same, a total and what is fixed | p, a total | q = p + 1: n^p Σ x + n^(p+1) c = n^p Σ (x + c) |
+| the same, a total and what is fixed | p, a total | q = p + 1: n^p (Σ x + n c) = n^p Σ (x + c) |
 | `neg`, views, copies, a cast to a float | p | |
 | `sum` over rows | p, a total | they do not grow along another axis that it adds up |
 | `sum` of equal, fixed elements along an axis that grows as n | p + 1 | |

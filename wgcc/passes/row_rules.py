@@ -157,9 +157,7 @@ def _fixed(value: Value) -> Fixed:
     return Fixed(frozenset(whole_axis(k, value.shape) for k, n in enumerate(value.shape) if n == 1))
 
 
-def _of_fixed(
-    node: Node, given: list[Fixed], axes: Sequence[SharedAxis], power: int
-) -> list[Kind]:
+def _of_fixed(node: Node, given: list[Fixed], axes: Sequence[SharedAxis], power: int) -> list[Kind]:
     uniform: list[set[Digit]] = [set() for _ in node.outputs]
     for before, after in axes:
         read = [(kind, axis) for kind, axis in zip(given, before, strict=True) if axis is not None]
@@ -172,9 +170,7 @@ def _of_fixed(
     ]
 
 
-def _of_rows(
-    node: Node, given: list[Kind], axes: Sequence[SharedAxis], power: int
-) -> list[Kind]:
+def _of_rows(node: Node, given: list[Kind], axes: Sequence[SharedAxis], power: int) -> list[Kind]:
     for before, after in axes:
         row = _row_along(given, before)
         if row is not None:
