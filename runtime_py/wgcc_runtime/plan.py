@@ -260,7 +260,6 @@ def read_plan(data: bytes) -> Plan:
     check_form(raw, plan_schema(), plan_schema())
     plan = _plan(raw)
     validate(plan)
-    # Last, so that a plan that cannot be right is refused for what is wrong with it.
     check_plan_digest(raw)
     return plan
 
@@ -309,16 +308,9 @@ def _plan(raw: dict[str, Any]) -> Plan:
 
 
 def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
-    return Tensor(
-        name=name,
-        dtype=spec["dtype"],
-        shape=tuple(spec["shape"]),
-        buffer=spec["buffer"],
-        offset=spec["offset"],
-        role=spec["role"],
-        trainable=spec.get("trainable", False),
-        init=spec.get("init", {"kind": "zeros"}),
-    )
+    trainable, init = spec.get("trainable", False), spec.get("init", {"kind": "zeros"})
+    place = spec["buffer"], spec["offset"]
+    return Tensor(name, spec["dtype"], tuple(spec["shape"]), *place, spec["role"], trainable, init)
 
 
 def _kernel(spec: Mapping[str, Any]) -> Kernel:

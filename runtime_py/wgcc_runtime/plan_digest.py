@@ -24,7 +24,10 @@ def plan_digest(plan: dict[str, Any]) -> str:
 
 
 def check_plan_digest(plan: dict[str, Any]) -> None:
-    """Refuses a plan that was changed; one without a digest was written by an older wgcc."""
+    """Refuses a plan that was changed; one without a digest was written by an older wgcc.
+
+    Called last, so that a plan that cannot be right is refused for what is wrong with it.
+    """
     if KEY in plan and plan[KEY] != plan_digest(plan):
         raise WgccError(
             "plan",

@@ -153,10 +153,8 @@ def _say_rest(bundle: Path, found: list[dict[str, Any]]) -> None:
     if "WGSL" not in codes:
         why = "" if _has_adapter(bundle) else ", because no WebGPU adapter here can run them"
         say(f"the WGSL kernels were not run{why}: this says nothing about them", style="dim")
-    if "twin" not in codes:
-        why = (
-            f": {plan.no_twin}" if plan.no_twin else "; --device wasm runs it" if plan.twin else ""
-        )
+    if "twin" not in codes and (plan.twin or plan.no_twin):
+        why = "; --on wasm runs it" if plan.twin else f": {plan.no_twin}"
         say(f"the WebAssembly twin was not run{why}", style="dim")
     if plan.edited:
         text = f"edited by hand: {', '.join(plan.edited)}"
