@@ -138,7 +138,7 @@ def test_weights_that_replace_given_ones_cannot_be_verified(
     done = verify(bundle, *EVERYWHERE)
     assert done.returncode == 1
     lines = [line for line in done.stderr.splitlines() if "--weights" in line]
-    assert len(lines) == 3 and all("was replaced" in line for line in lines)
+    assert len(lines) == 4 and all("was replaced" in line for line in lines)
     with pytest.raises(WgccError) as caught:
         wgcc_runtime.load(bundle, device="llvmpipe", verify=True)
     assert caught.value.code == "weights"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.content import Content, Pieces
 from wgcc.bundle.owned import OldPlan, is_plain, read_old_plan
 from wgcc.bundle.plan import plan_text
 from wgcc.bundle.tuned import own_names, read_files
@@ -39,7 +40,9 @@ def edits(folder: Path) -> list[Edit]:
     return list(_edits(folder, plan)) if plan else []
 
 
-def keep_kernels(files: Mapping[str, bytes], folder: Path) -> tuple[dict[str, bytes], list[str]]:
+def keep_kernels(
+    files: Mapping[str, Content], folder: Path
+) -> tuple[dict[str, Content], list[str]]:
     """A new build's files with the edited kernels of the old one, and the names of these.
 
     An edit fits only if the compiler still writes the kernel that was edited.
@@ -47,7 +50,9 @@ def keep_kernels(files: Mapping[str, bytes], folder: Path) -> tuple[dict[str, by
     kept = edits(folder)
     if not kept:
         return dict(files), []
-    plan = json.loads(files[PLAN])
+    content = files[PLAN]
+    assert isinstance(content, bytes)
+    plan = json.loads(content)
     records = {f"kernels/{kernel['file']}": kernel for kernel in plan["kernels"]}
     lost = [e.file for e in kept if records.get(e.file, {}).get("sha256") != e.built]
     if lost:
@@ -57,10 +62,11 @@ def keep_kernels(files: Mapping[str, bytes], folder: Path) -> tuple[dict[str, by
             "edited files away, build without --keep-kernels, and edit the new ones"
         )
     texts = {edit.file: edit.text for edit in kept}
-    plan = with_edits(plan, texts)
-    return renewed(plan, {**files, **{name: text.encode() for name, text in texts.items()}}), [
-        *texts
-    ]
+    large = {name: content for name, content in files.items() if isinstance(content, Pieces)}
+    small = {name: content for name, content in files.items() if isinstance(content, bytes)}
+    small |= {name: text.encode("utf-8") for name, text in texts.items()}
+    sizes = {name: len(content) for name, content in large.items()}
+    return {**renewed(with_edits(plan, texts), small, sizes), **large}, [*texts]
 
 
 def accept(folder: Path) -> tuple[dict[str, bytes], list[str]]:
@@ -93,12 +99,17 @@ def with_edits(plan: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, A
     return {**others, "kernels": kernels, **({EDITED: still} if still else {})}
 
 
-def renewed(plan: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """All files of a bundle, those for the web included, for another plan."""
+def renewed(
+    plan: Mapping[str, Any], files: Mapping[str, bytes], large: Mapping[str, int] | None = None
+) -> dict[str, bytes]:
+    """All files of a bundle, those for the web included, for another plan.
+
+    `large` has the sizes of files that are not given because of their size.
+    """
     whole = {**files, PLAN: plan_text(dict(plan)).encode("utf-8")}
     own = {name: whole[name] for name in own_names(dict(plan)) if name in whole}
     # The page shows the source; a bundle may have lost it.
-    return {**own, **web_files(dict(plan), {plan["model"]["source"]: b"", **own})}
+    return {**own, **web_files(dict(plan), {plan["model"]["source"]: b"", **own}, large or {})}
 
 
 def as_built(plan: OldPlan) -> dict[str, Any]:
