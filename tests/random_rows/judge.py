@@ -106,5 +106,8 @@ def _entry(graph: Graph, rows: Any) -> Any:
         name: SimpleNamespace(shape=value.shape, is_float=value.dtype in ("f32", "f16"))
         for name, value in graph.outputs.items()
     }
-    inputs = {value.name: SimpleNamespace(shape=value.shape) for value in graph.inputs}
-    return SimpleNamespace(name=graph.name, rows=rows, inputs=inputs, outputs=outputs)
+    inputs = {
+        value.name: SimpleNamespace(shape=value.shape, dtype=value.dtype) for value in graph.inputs
+    }
+    ports = {"inputs": inputs, "outputs": outputs, "ranges": {}}
+    return SimpleNamespace(name=graph.name, rows=rows, **ports)
