@@ -67,6 +67,7 @@ ELABORATE_ROWS = (
     ("evaluation",),
     ("program",),
     ("elaborate",),
+    ("trace_again",),
 )
 # And inside wgcc/wasm: bytes, text, kernels, the module.
 WASM_ROWS = (

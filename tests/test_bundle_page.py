@@ -19,6 +19,7 @@ from web_stacks import build_web
 from wgcc_runtime.bundle_files import MAX_KERNEL_BYTES
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import MAX_PLAN_BYTES, read_plan
+from wgcc_runtime.plan_digest import plan_digest
 from wgcc_runtime.schema import plan_schema
 from wgcc_runtime.weights import load_weights, save_weights
 
@@ -160,6 +161,7 @@ def test_every_code_about_files_is_described() -> None:
 def test_versions_of_plans(bundle: Path, change: Mapping[str, Any], code: str) -> None:
     """What the page promises about other versions and unknown fields."""
     plan = {**json.loads((bundle / "plan.json").read_text(encoding="utf-8")), **change}
+    plan["sha256"] = plan_digest(plan)
     assert refusal(lambda: read_plan(json.dumps(plan).encode())).partition(":")[0] == code
 
 

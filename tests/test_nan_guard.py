@@ -137,6 +137,7 @@ def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
     plan["kernels"].append(kernel)
     shutil.copytree(bundle, folder)
     (folder / "kernels" / "poison.wgsl").write_text(text)
+    plan.pop("sha256", None)
     (folder / "plan.json").write_text(json.dumps(plan))
     return folder
 

@@ -8,6 +8,8 @@ import pytest
 from elaborated import program
 from op_samples import build, input_arrays
 from read_ir import read_graphs
+from wgcc.compiler import trace_for_rows
+from wgcc.errors import Source
 from wgcc.evaluate import Session, evaluate
 from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
@@ -16,6 +18,7 @@ from wgcc.ops import OPS, Op
 from wgcc.ops.registry import Join, Pointwise, Reduce, Sample, View
 from wgcc.passes.mark_rows import mark_rows
 from wgcc.passes.row_axes import separate_axes
+from wgcc.passes.row_family import alone
 from wgcc.passes.row_kinds import ByRow, Digit, Mixed
 from wgcc.passes.row_rules import kinds_of
 
@@ -55,7 +58,6 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     "(x: f32[B, D], i: i32[B]) -> (y: f32[B]) = x[arange(B), clamp(i, 0, 5)]": {"y": "rows"},
     "(x: f32[B, D]) -> (y: f32[B, 2, D]) = stack([x, flip(x, axis = 1)], axis = 1)": {"y": "rows"},
     "(x: f32[B, D], a: f32) -> (y: f32[B, 2 * D]) = concat([x, a * x], axis = 1)": {"y": "rows"},
-    "(x: f32[B, D]) -> (y: f32[B, D]) = x * v[0] + sum(v ** 2)": {"y": "rows"},
     "(x: f32[B, D]) -> (y: f32[B, D], n: f32) = (x, sum(w))": {"y": "rows", "n": "same"},
     "(x: f32[B, D], y: f32[B, D]) -> (loss: f32) = mse(x @ w, y)": {"loss": "mean"},
     "(x: f32[B, D]) -> (y: f32[D]) = mean(x, axis = 0) * seen + 1.0": {"y": "mean"},
@@ -67,7 +69,22 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     },
     "(x: f32[B, D], l: i32[B]) -> (n: i32) = sum(i32(argmax(x, axis = 1) == l))": {"n": "sum"},
     "(x: f32[B, D], l: i32[B]) -> (n: f32) = sum(f32(argmax(x, axis = 1) == l))": {"n": "sum"},
-    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(v ** 2)": {"y": "sum"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(w ** 2)": {"y": "sum"},
+    # The number of rows in all its forms: whatever is said with it is computed.
+    "(x: f32[B, D]) -> (y: f32) = sum(x / B)": {"y": "mean"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(ones(f32[B]))": {"y": "mean"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x / f32(sum(ones(i32[B]))))": {"y": "mean"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / (2.0 * B)": {"y": "mean"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) * (1.0 / B) + 1.0": {"y": "mean"},
+    "(x: f32[B, D]) -> (y: f32) = mean(x) * B": {"y": "sum"},
+    "(x: f32[B, D], l: i32[B]) -> (y: f32) = cross_entropy(x, l) * B": {"y": "sum"},
+    "(x: f32[B, D], l: i32[B]) -> (n: f32) = mean(f32(l == l)) * B": {"n": "sum"},
+    "(x: f32[B, D]) -> (y: f32) = sum(x) + B": {"y": "sum"},
+    "(x: f32[B, D]) -> (y: f32) = 0.5 * (sum(x) * 0.5)": {"y": "sum"},
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * B / B": {"y": "rows"},
+    "(x: f32[B, D]) -> (y: f32) = mean(x) * 4.0": {"y": "mean"},
+    "(x: f32[7, D]) -> (y: f32[7, D], m: f32) = (x * 7.0, mean(x))": {"y": "rows", "m": "mean"},
+    "(x: f32[7, 7]) -> (m: f32) = mean(sum(x, axis = 1))": {"m": "mean"},
     "(x: f32[1, D]) -> (y: f32[1, D]) = x @ w": {"y": "rows"},
     "(x: f32[2, D], y: f32[B, D]) -> (z: f32[B, 2]) = y @ transpose(x)": {"z": "rows"},
     # ---- rows mix, or their number matters
@@ -85,11 +102,22 @@ ENTRIES: dict[str, dict[str, str] | str] = {
     "(x: f32[B, D]) -> (y: f32[2, 2 * D]) = reshape(x, [2, 2 * D])": "rows mix in",
     "(x: f32[B, D], l: i32[B]) -> (p: f32) = exp(cross_entropy(x, l))": "rows mix in",
     "(x: f32[B, D], l: i32[B]) -> (p: f32) = cross_entropy(x, l, ignore = -1)": "rows mix in",
-    "(x: f32[B, D]) -> (y: f32) = sum(x / B)": "use `mean`",
-    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(ones(f32[B]))": "use `mean`",
-    "(x: f32[B, D]) -> (y: f32) = sum(x / f32(sum(ones(i32[B]))))": "use `mean`",
+    "(x: f32[B, D]) -> (y: f32) = sum(x) * 0.25": "and 0.25 in `0.25` (test.wg:16) may be meant as",
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / 4.0": "as their number: write `mean`, or `B`",
+    "(x: f32[7, D]) -> (y: f32) = sum(x) / 7.0": "may be meant as their number: write `mean`",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * B": "`y` depends on their number in `B`",
+    "(x: f32[B, D]) -> (y: f32) = mean(x) * B * B": "`y` depends on their number",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = exp(x / B)": "their number plays a part in `exp(x / B)`",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * sqrt(f32(B))": "their number plays a part",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * f32(sum(arange(B)))": "their number plays a part",
+    "(x: f32[B, D]) -> (y: f32[B]) = sum(x[:, : B], axis = 1)": "it cannot be built for",
+    "(x: f32[B, D]) -> (y: f32[B, B]) = x[:, : 1] + ones(f32[B])": "`y` depends on their number",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x ** B": "their number plays a part",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * (if B > 3 then 1.0 else 2.0)": "their number plays",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * (B % 3)": "their number plays a part",
+    "(x: f32[B, D]) -> (y: f32[B, D]) = x * v[0] + sum(v ** 2)": "their number plays a part in",
+    "(x: f32[B, D]) -> (y: f32) = sum(x) / sum(v ** 2)": "their number plays a part in",
     "(x: f32[B, D]) -> (y: f32) = sum(x) + 1.0": "rows mix in",
-    "(x: f32[B, D]) -> (y: f32) = sum(x) / (2.0 * B)": "use `mean`",
     "(x: f32[B, D]) -> (y: f32) = mean(x) / mean(x ** 2)": "rows mix in",
     "(x: f32[B, D]) -> (y: f32[B, D]) = grad(sum(x ** 2), x)": "it computes gradients",
     "(x: f32[B, D]) -> (i: i32[B]) = sample(x)": "it draws random numbers",
@@ -102,7 +130,9 @@ PROVEN = [text for text, found in ENTRIES.items() if isinstance(found, dict)]
 
 
 def traced(entry: str) -> Program:
-    return mark_rows(program(f"{HEAD}\n  entry e{entry}\n}}"))
+    text = f"{HEAD}\n  entry e{entry}\n}}"
+    found = program(text)
+    return mark_rows(found, trace_for_rows(Source("test.wg", text), found, {}))
 
 
 def rows_of(entry: str) -> Rows:
@@ -153,13 +183,13 @@ entry main {
 
 
 def test_rows_go_through_loops() -> None:
-    kinds = kinds_of(loop("tanh(%a)"), ["x"], 2)
+    kinds = kinds_of(alone(loop("tanh(%a)"), 2), ["x"])
     assert kinds["h"] == ByRow(Digit(0, 1, 2))
     assert kinds["ys"] == ByRow(Digit(1, 1, 2))
-    mixed = kinds_of(loop("scan(%a, %a; axis=0, reverse=False)"), ["x"], 2)
+    mixed = kinds_of(alone(loop("scan(%a, %a; axis=0, reverse=False)"), 2), ["x"])
     assert isinstance(mixed["h"], Mixed) and isinstance(mixed["ys"], Mixed)
     # If w had rows, each product would add them up.
-    assert isinstance(kinds_of(loop("tanh(%a)"), ["w"], 3)["h"], Mixed)
+    assert isinstance(kinds_of(alone(loop("tanh(%a)"), 3), ["w"])["h"], Mixed)
 
 
 def loop(step: str) -> Graph:

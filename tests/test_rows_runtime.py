@@ -15,7 +15,7 @@ import wgcc_runtime
 from wgcc.cli.group import cli
 from wgcc.compiler import compile_file
 from wgcc.lazy_numpy import Array
-from wgcc_runtime import WgccError
+from wgcc_runtime import WgccError, batches
 
 MODEL = """
 dim B = 8
@@ -185,3 +185,43 @@ def test_evaluation_that_cannot_use_every_row_is_refused_at_once(bundle: Path) -
         text = refusal(lambda: model.fit(data(21), steps=9, eval={"x": data(21)["x"]}))
         assert "cannot run on other numbers of rows" in text
         assert model.steps_done == 0
+
+
+@pytest.mark.parametrize("row", [0, 7, 8, 12])
+@pytest.mark.parametrize("large", [False, True])
+def test_positions_are_those_of_the_call(
+    row: int, large: bool, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong number in any part, the last and filled-up one too; arrays are checked piecewise."""
+    if large:
+        monkeypatch.setattr(batches, "CONVERT_BYTES", 24)
+    x, label = np.zeros((13, 3), np.float32), np.zeros(13, np.int64)
+    bad, wrong, huge = x.copy(), label.copy(), label.copy()
+    bad[row, 1], wrong[row], huge[row] = np.nan, 5, 2**40
+    with wgcc_runtime.load(bundle, device="wasm") as model:
+        for given, text in (
+            ({"x": bad, "label": label}, rf"`x` holds nan at \[{row}, 1\]"),
+            ({"x": x, "label": wrong}, rf"`label` holds 5 at \[{row}\]"),
+            ({"x": x, "label": huge}, rf"`label` holds {2**40} at \[{row}\]"),
+        ):
+            with pytest.raises(WgccError, match=text):
+                model.call("eval", **given)
+            with pytest.raises(WgccError, match=text):
+                model.map("eval", **given)
+
+
+def test_positions_of_rows_that_mix(bundle: Path) -> None:
+    x = np.zeros((16, 3), np.float32)
+    x[9, 2] = np.inf
+    where = pytest.raises(WgccError, match=r"`x` holds inf at \[9, 2\]")
+    with wgcc_runtime.load(bundle, device="wasm") as model, where:
+        model.map("mixed", x=x)
+
+
+def test_positions_in_shuffled_data(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CONVERT_BYTES", 0)
+    x = np.zeros((24, 3), np.float32)
+    x[17, 2] = np.nan
+    where = pytest.raises(WgccError, match=r"`x` holds nan at \[17, 2\]")
+    with wgcc_runtime.load(bundle, device="wasm") as model, where:
+        model.fit({"x": x, "label": np.zeros(24, np.int32)}, steps=3)

@@ -382,8 +382,8 @@ def test_commands_run_the_twin(data: Path, tmp_path: Path) -> None:
     assert (result.exit_code, "p float32[8]" in result.stdout) == (0, True)
     result = wgcc("verify", bundle, "--on", "wasm,python", "--device", "lavapipe")
     assert result.exit_code == 0
-    assert "wasm     WebAssembly (1 thread), wasm kernels: ok" in result.stderr
-    assert "python   llvmpipe" in result.stderr
+    assert "wasm     twin in wasmtime, WebAssembly (1 thread), wasm kernels: ok" in result.stderr
+    assert "python   WGSL through naga, llvmpipe" in result.stderr
     result = wgcc("bench", bundle, "--device", "wasm", "--seconds", 0.05)
     assert (result.exit_code, "one call per kernel" in result.stdout) == (0, True)
 

@@ -53,8 +53,16 @@ def test_a_sealed_bundle_trains_and_predicts_without_parts(
     assert len(found["predicted"]) == 2
 
 
-def test_a_valid_change_of_the_plan_is_checked_and_runs(bundle: Path) -> None:
+def test_a_valid_change_of_the_plan_is_noticed(bundle: Path) -> None:
     edit(bundle, '"generator":"wgcc', '"generator":"a hand and wgcc')
+    found = run_job("deno", bundle, "alone")
+    assert found["code"] == "plan"
+    assert "changed after the bundle was built" in found["message"]
+
+
+def test_a_plan_without_a_digest_is_checked_and_runs(bundle: Path) -> None:
+    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    edit(bundle, f',"sha256":"{plan["sha256"]}"', "")
     assert len(run_job("deno", bundle, "alone")["losses"]) == 2
     found = run_job("deno", without(bundle, "check.js"), "alone")
     assert found["code"] == "bundle"

@@ -187,7 +187,8 @@ def replace_tokens(bundle: Path, text: str) -> None:
     index = bundle / "index.js"
     old = index.read_text(encoding="utf-8")
     assert plan["model"]["vocab"]["sha256"] in old
-    index.write_text(old.replace(plan["model"]["vocab"]["sha256"], digest), encoding="utf-8")
+    new = old.replace(plan["model"]["vocab"]["sha256"], digest)
+    index.write_text(new.replace(f',"sha256":"{plan["sha256"]}"', ""), encoding="utf-8")
 
 
 def test_a_page_trains_and_writes(model: Path, bundle: Path, tmp_path: Path) -> None:

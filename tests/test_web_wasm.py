@@ -153,6 +153,7 @@ def damaged(folder: Path, name: str) -> Path:
         code = b"\0asm\2\0\0\0" + twin.read_bytes()[8:]
         twin.write_bytes(code)
         plan["twin"]["sha256"] = hashlib.sha256(code).hexdigest()
+        plan.pop("sha256", None)
         (bundle / "plan.json").write_text(json.dumps(plan))
         add_web_files(bundle)
     return bundle

@@ -14,12 +14,13 @@ from wgcc.bundle.content import Content
 from wgcc.bundle.emit import bundle_files, complete_plan
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.plan import Plan, Planned, check_file_name, make_plan
-from wgcc.elaborate import elaborate
+from wgcc.elaborate import elaborate, trace_again
 from wgcc.errors import Diagnostics, Source, WgError
+from wgcc.ir.graph import Graph, Rows
 from wgcc.ir.program import Program
 from wgcc.lazy_numpy import Array
 from wgcc.passes.mark_remat import mark_remat
-from wgcc.passes.mark_rows import mark_rows
+from wgcc.passes.mark_rows import TraceAgain, mark_rows
 from wgcc.passes.pipeline import PASSES, run_passes, verify_after
 from wgcc.reading import read_text
 from wgcc.schedule.budget import REMAT_PARTS, Lowered, first_within
@@ -28,7 +29,10 @@ from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.raised_limits import RAISED, check_raised
 from wgcc.schedule.schedule import schedule
-from wgcc.wasm.twin import write_twin
+from wgcc.wasm.twin import why_too_large, write_twin
+
+# Why a bundle has no twin.
+NOT_WANTED = "it was built with --no-twin: build it again without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,22 @@ def read_program(
     if program is None:
         raise WgError("the model has errors", diagnostics)
     source = Source(Path(path).name, read_text(Path(path)))
-    return source, _only(program, entries), diagnostics
+    again = trace_for_rows(path, program, sizes or {})
+    return source, mark_rows(_only(program, entries), again), diagnostics
+
+
+def trace_for_rows(
+    root: str | Path | Source, program: Program, sizes: Mapping[str, int]
+) -> TraceAgain:
+    """How `mark_rows` sees an entry with another number of rows."""
+
+    def again(entry: str, rows: Rows, size: int) -> Graph | None:
+        if rows.decided_by is None:
+            return trace_again(root, sizes, program.name, entry, (rows.count, size))
+        changed = {**sizes, rows.decided_by[0]: size}
+        return trace_again(root, changed, program.name, entry)
+
+    return again
 
 
 def compile_program(
@@ -120,14 +139,16 @@ def compile_program(
     Where it needs more than `memory` bytes, activations of more and more parts are
     rematerialised.
     """
+    # A program that was not read from a file has no second trace: less is known about its rows.
     program = mark_rows(program)
     attempts = (lower(program, parts, candidates) for parts in REMAT_PARTS)
     lowered = next(attempts) if memory is None else first_within(memory, attempts)
     done, scheduled = lowered.program, lowered.schedule
     check_raised(scheduled, done, diagnostics, limits)
     written = write_twin(scheduled) if twin else None
+    why = "" if written else why_too_large(scheduled) if twin else NOT_WANTED
     generator = f"wgcc {__version__}"
-    planned = make_plan(done, scheduled, source.name, source.text, generator, written)
+    planned = make_plan(done, scheduled, source.name, source.text, generator, written, why)
     return Compiled(source, done, scheduled, planned, diagnostics, lowered.remat_parts)
 
 

@@ -47,8 +47,7 @@ const typed = names =>
     ]),
   );
 
-/** Facts about the model: dtype and shape of every input, output and parameter. */
-export const meta = {
+const facts = () => ({
   name: plan.model.name,
   generator: plan.generator,
   entries: Object.fromEntries(
@@ -65,4 +64,16 @@ export const meta = {
     ),
   ),
   memory: plan.memory,
+});
+
+// A damaged plan has none; `load` says what is wrong with it.
+const factsOrNone = () => {
+  try {
+    return facts();
+  } catch {
+    return undefined;
+  }
 };
+
+/** Facts about the model: dtype and shape of every input, output and parameter. */
+export const meta = factsOrNone();

@@ -15,11 +15,12 @@ export function refuseMemory({ memory }) {
  * @param {Plan} plan @param {any} [gpu] @param {any} [adapter] what it gave
  * @returns {never}
  */
-export function refuseAdapter({ requires, twin }, gpu, adapter) {
+export function refuseAdapter({ requires, twin, no_twin }, gpu, adapter) {
   const at = surroundings();
-  const other = twin
-    ? "load({device: 'wasm'}) needs no WebGPU"
+  const without = no_twin
+    ? `a twin would need no WebGPU, but there is none: ${no_twin}`
     : 'a bundle built without --no-twin needs no WebGPU';
+  const other = twin ? "load({device: 'wasm'}) needs no WebGPU" : without;
   if (!gpu) fail('no-webgpu', '', `${adviceWithoutWebGpu(at)}. Or: ${other}`);
   if (!adapter) fail('no-adapter', '', `${adviceWithoutAdapter(at)}. Or: ${other}`);
   for (const feature of requires.features)
@@ -31,11 +32,11 @@ export function refuseAdapter({ requires, twin }, gpu, adapter) {
   return fail('limit', limit, `is ${adapter.limits[limit]} here, not ${wanted}. ${other}`);
 }
 
-/** @param {string} device that was asked for by name @returns {never} */
-export function refuseDevice(device) {
+/** @param {string} device that was asked for by name @param {Plan} plan @returns {never} */
+export function refuseDevice(device, { no_twin: why = 'build it again, without --no-twin' }) {
   const text =
     device === 'wasm'
-      ? 'is wasm, but the bundle has no twin: build it again, without --no-twin'
+      ? `is wasm, but the bundle has no twin: ${why}`
       : `is webgpu, wasm, or a GPU, adapter or device, not ${device}`;
   return fail('name', 'device', text);
 }

@@ -4,6 +4,7 @@ import PLAN_SCHEMA from '../../runtime_py/wgcc_runtime/plan.schema.json' with { 
 import { fail } from '../core/errors.js';
 import { sha256Hex } from '../core/seal.js';
 import { refuseAdapter } from './adapter.js';
+import { checkPlanDigest } from './plan_digest.js';
 import { checkForm, refuse } from './schema.js';
 import { validate } from './validate.js';
 import { guardWgsl } from './wgsl_guard.js';
@@ -12,12 +13,15 @@ import { guardWgsl } from './wgsl_guard.js';
 
 const FORMAT = 'wgcc-bundle';
 const VERSION = 1;
+const CHANGED = 'build it again, or run `wgcc accept` on it';
 /** Lines that hold nothing but a comment: digests do not cover them. Mirrors wgsl_code.py. */
 const COMMENT_LINES = /(?<![^\n])[ \t]*\/\/[^\n\v\f\r\x85\u2028\u2029]*\n/g;
 
 /** All of a bundle but its kernels and weights. @param {any} plan */
 export function checkBundle(plan) {
   const sound = checkPlan(plan);
+  // Last, so that a plan that cannot be right is refused for what is wrong with it.
+  checkPlanDigest(plan);
   // On pages from http, browsers offer neither digests nor WebGPU.
   if (!crypto.subtle && !sound.twin) refuseAdapter(sound);
 }
@@ -50,6 +54,6 @@ async function checkKernel({ file, sha256 }, kernels) {
   const source = kernels[file] ?? fail('bundle', file, 'is missing');
   const code = source.replace(COMMENT_LINES, '');
   if ((await sha256Hex(new TextEncoder().encode(code))) !== sha256)
-    fail('bundle', file, 'was changed after the bundle was built: build it again');
+    fail('bundle', file, `was changed after the bundle was built: ${CHANGED}`);
   guardWgsl(source, file);
 }

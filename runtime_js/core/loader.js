@@ -62,6 +62,7 @@ export async function open(given, options = {}) {
   if (device === 'wasm' && bundle.plan?.twin) loadTwin().catch(() => {});
   const isSealed = await isBundleSealed(bundle);
   if (!isSealed) await (await loadCheck()).checkBundle(bundle.plan);
+  if (bundle.plan.edited) console.warn('edited by hand:', bundle.plan.edited);
   if (bundle.plan.memory.peak > maxBytes) (await loadCheck()).refuseMemory(bundle.plan);
   if (!Array.isArray(entries) || !entries.every(name => Object.hasOwn(bundle.plan.entries, name)))
     (await loadCheck()).refuseEntries(bundle.plan, entries);

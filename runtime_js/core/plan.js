@@ -54,6 +54,8 @@ import { ownOf } from './records.js';
  * @property {{sha256: string, seed?: number}} [weights] the file that was built
  * @property {any} [selftest]
  * @property {Twin} [twin]
+ * @property {string} [no_twin] why there is none
+ * @property {Record<string, string>} [edited] files edited by hand, with the digests of what was built
  * @property {Record<string, number>} memory
  */
 

@@ -114,7 +114,8 @@ export class Session {
     const { bundle, options, plan } = this;
     const openTwin = async () => (await loadTwin()).openTwin(bundle, options, waiter);
     if (choice === 'wasm' && plan.twin) return openTwin();
-    if (typeof choice === 'string' && choice !== 'webgpu') (await loadCheck()).refuseDevice(choice);
+    if (typeof choice === 'string' && choice !== 'webgpu')
+      (await loadCheck()).refuseDevice(choice, plan);
     // A profile names kernels for WebGPU.
     const needsKernels = choice || !plan.twin || options.profile;
     if (needsKernels) await this.#readKernels();

@@ -72,28 +72,35 @@ def as_array(value: Any, what: str) -> Array:
     return array
 
 
-def convert_input(array: Array, tensor: Tensor, what: str, allowed: Range | None) -> Array:
+def convert_input(
+    array: Array, tensor: Tensor, what: str, allowed: Range | None, rows: Array | None = None
+) -> Array:
     """As `convert`, for an input, which may be one that takes NaN and infinity."""
     if tensor.any_float:
         return _floats(array, tensor.dtype)
     if tensor.is_float:
         remedy = f"; where that is meant, declare the input as `{tensor.dtype}?`"
-        return _finite(array, tensor.dtype, what, remedy)
-    return convert(array, tensor.dtype, what, allowed)
+        return _finite(array, tensor.dtype, what, rows, remedy)
+    return convert(array, tensor.dtype, what, allowed, rows)
 
 
-def convert(array: Array, dtype: str, what: str, allowed: Range | None = None) -> Array:
-    """Elements as in memory, of the same shape; refuses values that are lost or out of range."""
+def convert(
+    array: Array, dtype: str, what: str, allowed: Range | None = None, rows: Array | None = None
+) -> Array:
+    """Elements as in memory, of the same shape; refuses values that are lost or out of range.
+
+    `rows`: which rows of the caller's array these are, for messages.
+    """
     if dtype in FLOATS:
-        return _finite(array, dtype, what)
+        return _finite(array, dtype, what, rows)
     if array.dtype.kind == "f":
         text = f"{what} is {array.dtype.name}, but the model takes {dtype} there; convert it first"
         raise WgccError("dtype", text, what)
     low, high = INTEGER_RANGES[dtype]
     if array.dtype != CALLER_TYPES[dtype]:
-        _check_range(array, Range(low, high, None), what, f"the range of {dtype}")
+        _check_range(array, Range(low, high, None), what, f"the range of {dtype}", rows)
     if allowed:
-        _check_range(array, allowed, what, "what the model indexes with it")
+        _check_range(array, allowed, what, "what the model indexes with it", rows)
     return np.asarray(array, MEMORY_TYPES[dtype], order="C")
 
 
@@ -105,24 +112,35 @@ def _floats(array: Array, dtype: str) -> Array:
     return words
 
 
-def _finite(array: Array, dtype: str, what: str, remedy: str = "") -> Array:
+def _finite(
+    array: Array, dtype: str, what: str, rows: Array | None = None, remedy: str = ""
+) -> Array:
     words = _floats(array, dtype)
     if not np.isfinite(words).all():
-        where = [int(i) for i in np.argwhere(~np.isfinite(words))[0]]
-        text = f"{what} holds {array[tuple(where)]} at {where}, not a finite {dtype}"
+        first = np.argwhere(~np.isfinite(words))[0]
+        text = f"{what} holds {array[tuple(first)]} at {_place(first, rows)}, not a finite {dtype}"
         raise WgccError("not-finite", text + remedy, what)
     return words
 
 
-def _check_range(array: Array, allowed: Range, what: str, why: str) -> None:
+def _place(index: Array, rows: Array | None) -> list[int]:
+    """An index into the caller's array."""
+    place = [int(i) for i in index]
+    return place if rows is None else [int(rows[place[0]]), *place[1:]]
+
+
+def _check_range(
+    array: Array, allowed: Range, what: str, why: str, rows: Array | None = None
+) -> None:
     if array.size == 0:
         return
     outside = (array < allowed.low) | (array > allowed.high)
     if allowed.ignore is not None:
         outside &= array != allowed.ignore
     if outside.any():
-        where = [int(i) for i in np.argwhere(outside)[0]]
-        text = f"{what} holds {int(array[tuple(where)])} at {where}; {why} is {allowed}"
+        first = np.argwhere(outside)[0]
+        text = f"{what} holds {int(array[tuple(first)])} at {_place(first, rows)}; {why} is"
+        text = f"{text} {allowed}"
         raise WgccError("range", text + _counted_from_one(array, allowed), what)
 
 

@@ -100,6 +100,18 @@ def check_names(batch: Mapping[str, Any], entry: Entry) -> None:
             raise WgccError("name", f"`{entry.name}` needs the input `{name}`: {tensor}", name)
 
 
+def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) -> None:
+    """Refuses the first wrong number in all rows of these inputs, before any part is computed."""
+    for name in names:
+        array, tensor = arrays[name], entry.inputs[name]
+        row_bytes = array.nbytes // max(1, len(array))
+        step = max(1, CONVERT_BYTES // max(1, row_bytes))
+        for start in range(0, len(array), step):
+            part, what = array[start : start + step], f"{entry.name}: `{name}`"
+            rows = np.arange(start, start + len(part))
+            convert(part, tensor.dtype, what, entry.ranges.get(name), rows)
+
+
 class ArraySource(Source):
     """Whole data sets: rows of the first axis, in an order that seed and epoch determine.
 
@@ -151,9 +163,9 @@ class ArraySource(Source):
                 what,
             )
 
-    def _words(self, name: str, array: Array) -> Array:
+    def _words(self, name: str, array: Array, rows: Array | None = None) -> Array:
         what, allowed = f"{self.entry.name}: `{name}`", self.entry.ranges.get(name)
-        return convert_input(array, self.entry.inputs[name], what, allowed)
+        return convert_input(array, self.entry.inputs[name], what, allowed, rows)
 
     def _sizes(self) -> tuple[int, int]:
         rows = {name: len(words) for name, words in self._rows.items()}
@@ -191,7 +203,7 @@ class ArraySource(Source):
         batch = dict(self._fixed)
         for name, array in self._rows.items():
             chosen = array[rows]
-            batch[name] = chosen if self._converted[name] else self._words(name, chosen)
+            batch[name] = chosen if self._converted[name] else self._words(name, chosen, rows)
         return batch
 
 

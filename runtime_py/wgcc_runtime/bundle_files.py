@@ -68,10 +68,12 @@ def _read(read: Read, name: str, limit: int) -> bytes:
 
 def _check_digest(name: str, found: str, wanted: str) -> None:
     if found != wanted:
+        is_kernel = name.startswith("kernels/")
+        accept = ", or run `wgcc accept` on the bundle to use it as it is" if is_kernel else ""
         raise WgccError(
             "bundle",
             f"{name} was changed after the bundle was built (its SHA-256 differs from plan.json): "
-            "build the model again",
+            f"build the model again{accept}",
             PurePosixPath(name).name,
         )
 

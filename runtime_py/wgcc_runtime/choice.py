@@ -67,7 +67,8 @@ def may_have_gpu() -> bool:
 
 def _check_twin(plan: Plan, profile: str | None) -> None:
     if plan.twin is None:
-        text = "the bundle has no twin to run as WebAssembly: build it again, without --no-twin"
+        why = plan.no_twin or "build it again, without --no-twin"
+        text = f"the bundle has no twin to run as WebAssembly: {why}"
         raise WgccError("name", text, "device")
     if profile not in (None, WASM):
         text = f"the twin has no profiles, such as `{profile}`; they are for WebGPU"

@@ -181,6 +181,8 @@ def _check_adapter(there: Any, plan: Plan) -> None:
 def _without_gpu(plan: Plan) -> str:
     if plan.twin:
         return ': load(..., device="wasm") needs no GPU'
+    if plan.no_twin:
+        return f"; it has no twin for machines without a GPU: {plan.no_twin}"
     return ": a bundle built without --no-twin needs no GPU"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from wgcc_runtime.bundle_files import Read, open_bundle, read_kernel, read_twin
 from wgcc_runtime.choice import WASM, choose
 from wgcc_runtime.device import DEFAULT_PROFILE, open_device
-from wgcc_runtime.errors import WgccError
+from wgcc_runtime.errors import WgccError, WgccWarning
 from wgcc_runtime.forked import check_process
 from wgcc_runtime.gpu_machine import GpuMachine
 from wgcc_runtime.machine import Machine
@@ -58,6 +59,10 @@ def load(
     plan = load_plan(path)
     values = StartValues(plan, read, weights)
     chosen = choose(device, plan, profile)
+    if plan.edited:
+        rest = "; the twin, which runs here, does not have the edits" if chosen == WASM else ""
+        text = f"edited by hand in this bundle: {', '.join(plan.edited)}{rest}"
+        warnings.warn(text, WgccWarning, stacklevel=2)
     machine: Machine
     if chosen == WASM:
         machine = _twin_machine(read, plan, max_bytes, threads)

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.plan_digest import check_plan_digest
 from wgcc_runtime.plan_exchange import Exchange, read_exchange
 from wgcc_runtime.plan_tokens import TokenRecord, characters, token_record
 from wgcc_runtime.schema import check_form, plan_schema
@@ -233,6 +234,8 @@ class Plan:
     memory: Mapping[str, int]
     twin: Twin | None = None
     copies: tuple[Dispatch, ...] = ()
+    no_twin: str = ""
+    edited: tuple[str, ...] = ()
 
     def persistent(self) -> dict[str, Tensor]:
         """Parameters and state: the tensors that outlive a call and are saved in checkpoints."""
@@ -258,6 +261,7 @@ def read_plan(data: bytes) -> Plan:
     check_form(raw, plan_schema(), plan_schema())
     plan = _plan(raw)
     validate(plan)
+    check_plan_digest(raw)
     return plan
 
 
@@ -298,6 +302,8 @@ def _plan(raw: dict[str, Any]) -> Plan:
         selftest=raw.get("selftest", {}),
         memory=raw["memory"],
         twin=Twin(**raw["twin"]) if "twin" in raw else None,
+        no_twin=raw.get("no_twin", ""),
+        edited=tuple(raw.get("edited", ())),
         copies=tuple(_dispatch(item) for item in raw.get("copies", ())),
     )
 

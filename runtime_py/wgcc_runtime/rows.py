@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wgcc_runtime.arrays import Array, as_array
-from wgcc_runtime.batches import check_names
+from wgcc_runtime.batches import check_names, check_rows
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import Entry, Rows
 
@@ -32,6 +32,7 @@ def run_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs |
         return None
     if not entry.rows.outputs:
         raise _cannot_run(entry, entry.rows, count)
+    check_rows(arrays, entry, entry.rows.inputs)
     return _Parts(model, entry, entry.rows, arrays, count).outputs()
 
 
@@ -49,6 +50,7 @@ def map_rows(model: Model, entry: Entry, inputs: Mapping[str, Any]) -> Outputs:
     count = row_count(entry, arrays, whole_batches=True)
     if count is None:
         return model.call_prepared(entry.name, **arrays)
+    check_rows(arrays, entry, rows.inputs)
     results = []
     for start in range(0, count, rows.count):
         part = {n: a[start : start + rows.count] for n, a in arrays.items() if n in rows.inputs}

@@ -92,6 +92,22 @@ def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
     source = _source(plan)
     if source and is_plain(folder, source) and _is_edited(folder / source, plan):
         yield source, f"{source.removesuffix('.wg')}.edited.wg"
+    for name in _kernels(plan):
+        path = f"kernels/{name}"
+        if is_plain(folder, path) and _is_changed(folder / path, path, name, plan):
+            yield path, f"kernels/{name.removesuffix('.wgsl')[:50]}.edited.wgsl"
+
+
+def _is_changed(kernel: Path, path: str, name: str, plan: OldPlan) -> bool:
+    """Whether a kernel was edited, accepted or not."""
+    from wgcc_runtime.wgsl_code import code_digest
+
+    edited = plan.get("edited")
+    if isinstance(edited, dict) and path in edited:
+        return True
+    records = (k for k in plan["kernels"] if isinstance(k, dict) and k.get("file") == name)
+    written = {record.get("sha256") for record in records}
+    return code_digest(kernel.read_bytes().decode("utf-8", "replace")) not in written
 
 
 def _is_trained(path: Path, plan: OldPlan) -> bool:

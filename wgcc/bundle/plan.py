@@ -32,6 +32,7 @@ from wgcc.schedule.kernel import (
 from wgcc.schedule.kernels.guard import FLAG
 from wgcc.tokens.token_file import TokenFile
 from wgcc.wasm.twin import Twin
+from wgcc_runtime.plan_digest import KEY, plan_digest
 
 FORMAT, VERSION = "wgcc-bundle", 1
 TWIN = "twin.wasm"
@@ -62,8 +63,12 @@ def make_plan(
     text: str,
     generator: str,
     twin: Twin | None = None,
+    no_twin: str = "",
 ) -> Planned:
-    """`source` and `text` are the name and content of the model file."""
+    """`source` and `text` are the name and content of the model file.
+
+    `no_twin` says why there is no twin, for messages.
+    """
     files = kernel_files(schedule)
     numbers = {kernel: number for number, file in enumerate(files) for kernel in file.kernels}
     buffers = {buffer.name: number for number, buffer in enumerate(schedule.buffers)}
@@ -89,7 +94,7 @@ def make_plan(
         "profiles": {name: _profile(name, schedule, numbers) for name in _profile_names(schedule)},
         "optimizer": _optimizers(program),
         "memory": _memory(schedule),
-        **({"twin": _twin(twin)} if twin else {}),
+        **({"twin": _twin(twin)} if twin else {"no_twin": no_twin} if no_twin else {}),
     }
     constants = {name: constant for name, (constant, _) in schedule.constants.items()}
     return Planned(plan, files, constants, twin.code if twin else None)
@@ -138,8 +143,9 @@ def run_count(entry: Mapping[str, Any]) -> int:
 
 
 def plan_text(plan: Plan) -> str:
-    """JSON with one record per line, so that differences can be read."""
-    parts = [f"{json.dumps(key)}: {_section(value, 1)}" for key, value in plan.items()]
+    """JSON with one record per line, so that differences can be read; its digest is the last."""
+    sealed = {**{key: plan[key] for key in plan if key != KEY}, KEY: plan_digest(plan)}
+    parts = [f"{json.dumps(key)}: {_section(value, 1)}" for key, value in sealed.items()]
     return "{\n " + ",\n ".join(parts) + "\n}\n"
 
 

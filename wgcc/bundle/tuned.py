@@ -26,14 +26,19 @@ def read_files(folder: Path) -> dict[str, bytes]:
 
     read = open_bundle(folder)
     plan = json.loads(read("plan.json", MOST_BYTES) or b"{}")
+    found = {name: read(name, MOST_BYTES) for name in own_names(plan)}
+    return {name: data for name, data in found.items() if data is not None}
+
+
+def own_names(plan: Plan) -> list[str]:
+    """The files that a bundle of this plan may have, without those for the web."""
     kernels = [f"kernels/{kernel['file']}" for kernel in plan["kernels"]]
     names = ["plan.json", *kernels, WEIGHTS, "constants.safetensors", DATA, TWIN]
     if isinstance(plan["model"].get("vocab"), dict):
         names.append(TOKENIZER)
     if SOURCE_NAME.fullmatch(plan["model"]["source"]):
         names.append(plan["model"]["source"])
-    found = {name: read(name, MOST_BYTES) for name in names}
-    return {name: data for name, data in found.items() if data is not None}
+    return names
 
 
 def check_same_model(bundle: Plan, again: Plan) -> None:

@@ -76,6 +76,11 @@ POLL_SECONDS = 0.3
     help="Build into a folder that holds other files; files with a bundle's names are replaced.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="List the files and all entries.")
+@click.option(
+    "--keep-kernels",
+    is_flag=True,
+    help="Keep kernels that were edited by hand in the folder; refused where they no longer fit.",
+)
 @click.option("--watch", is_flag=True, help="Build again whenever a .wg file is saved.")
 @all_errors_option
 @json_option
@@ -95,7 +100,8 @@ def command(
     The folder given with -o can be loaded from Python (wgcc_runtime.load) and opened in a browser
     (index.html). A bundle that is already there is replaced completely, or not at all if something
     fails. Other files in the folder stay, and weights trained since the last build are kept as
-    weights.trained.safetensors.
+    weights.trained.safetensors, edited kernels as kernels/NAME.edited.wgsl. With --keep-kernels,
+    edited kernels stay part of the bundle, and its plan says so.
 
     With --data, the page trains with a file of yours, and shows its names: columns, classes, and
     predictions in its units. How files are read, and what the options mean: wgcc/DATA.md.
@@ -141,14 +147,22 @@ def _build(
     )
     data = data_file(compiled, options, as_json)
     files = compiled.files(_weights(options["weights"], compiled), data)
+    edited: list[str] = []
+    if options["keep_kernels"]:
+        from wgcc.bundle.edited import keep_kernels
+
+        files, edited = keep_kernels(files, output)
     kept = write_files(files, output, options["force"])
     found = facts(compiled, output, files, kept, time.perf_counter() - started)
+    found["edited"] = edited
     found["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
     if as_json:
         show_json(found)
     else:
         say_diagnostics(compiled.diagnostics, all_errors)
         say(summary(found, options["verbose"]))
+        if edited:
+            say(f"kept, edited by hand: {', '.join(edited)}")
 
 
 def _try_build(

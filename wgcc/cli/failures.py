@@ -18,11 +18,13 @@ _NUMERIC_CODES = ("nan", "selftest")
 
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
-    """Turns an error of the runtime into `error[code]: text` and the matching exit code."""
+    """Turns an error of the runtime into `error[code]: text` and the matching exit code, and its
+    warnings into lines."""
     from wgcc_runtime.errors import WgccError
 
     try:
-        yield
+        with warnings_printed():
+            yield
     except WgccError as error:
         say(f"error[{error.code}]: {error.message}", style="error")
         code = CHECK_FAILED if error.code in _NUMERIC_CODES else PROBLEM

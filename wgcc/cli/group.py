@@ -28,6 +28,7 @@ COMMANDS = (
     "train",
     "run",
     "verify",
+    "accept",
     "bench",
     "tune",
     "import",

@@ -40,14 +40,19 @@ def overview_facts(plan: Plan) -> dict[str, Any]:
         "kernels": [kernel["name"] for kernel in plan["kernels"]],
         "memory": plan["memory"],
         "requires": plan["requires"],
+        **({"edited": list(plan["edited"])} if "edited" in plan else {}),
     }
 
 
 def _title(plan: Plan) -> str:
     return (
         f"{plan['model']['name']} from {plan['model']['source']}, by {plan['generator']}: "
-        f"{plural(_count(plan), 'parameter')}"
+        f"{plural(_count(plan), 'parameter')}{_edited(plan)}"
     )
+
+
+def _edited(plan: Plan) -> str:
+    return f"\nedited by hand: {', '.join(plan['edited'])}" if "edited" in plan else ""
 
 
 def _count(plan: Plan) -> int:

@@ -103,6 +103,8 @@ def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:
     if WEIGHTS in kept:
         path = Path(folder) / kept[WEIGHTS]
         lines.append(f"to build with these weights: wgcc build … --weights {path}")
+    if any(name.startswith("kernels/") for name in kept):
+        lines.append("to build with edited kernels in place: wgcc build … --keep-kernels")
     return lines
 
 

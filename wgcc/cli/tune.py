@@ -90,6 +90,11 @@ def _write_candidates(
     path = source or bundle / plan["model"]["source"]
     if not path.is_file():
         raise WgError(f"{bundle} does not contain its source; give it with --source")
+    if plan.get("edited"):
+        raise WgError(
+            f"{bundle} was edited by hand ({', '.join(plan['edited'])}): tune a bundle as it was "
+            "built, and edit its kernels then"
+        )
     options: dict[str, Any] = {"sizes": sizes, "model": plan["model"]["name"]}
     options |= {"entries": list(plan["entries"]), "twin": False}
     check_same_model(plan, json.loads(json.dumps(compile_file(path, **options).planned.plan)))

@@ -66,13 +66,9 @@ def check(
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
-    report = Report(diagnostics)
-    context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
-    context.value = partial(value_of, context)
-    context.call = partial(call, context)
     programs: dict[str, Program] = {}
     try:
-        file = _loaded(context, root, sizes or {})
+        context, file = load(root, diagnostics, sizes or {})
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -85,11 +81,17 @@ def check(
     return programs
 
 
-def _loaded(context: Context, root: str | Path | Source, sizes: Mapping[str, int]) -> LoadedFile:
+def load(
+    root: str | Path | Source, diagnostics: Diagnostics, sizes: Mapping[str, int]
+) -> tuple[Context, LoadedFile]:
+    """A file with all it imports, declared, and the context in which its models are traced."""
+    context = Context(Report(diagnostics), Span(Source("", ""), 0, 0), _base_scope())
+    context.value = partial(value_of, context)
+    context.call = partial(call, context)
     loader = Loader(context, sizes)
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
-    return file
+    return context, file
 
 
 def _base_scope() -> Scope:

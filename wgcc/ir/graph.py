@@ -24,6 +24,8 @@ from wgcc.ir.dtypes import INTEGERS as INTEGERS
 from wgcc.ir.dtypes import PACKED, words_of
 
 Attrs = Mapping[str, Any]
+# Numbers that decided what was traced, at a place of the source.
+Choice = tuple[Span, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ class Rows:
 
     If each row is computed alone, `outputs` says what becomes of them: `rows` (the leading axis of
     the output), `mean` or `sum` over all rows, or the `same` for any rows. Otherwise `why` says
-    what prevents that.
+    what prevents that. `decided_by` is the declared dim, with its size, that another number of rows
+    would change: `("B", 8)`; None for a number written in the types of the entry.
     """
 
     count: int
     inputs: tuple[str, ...]
     dim: str = ""
+    decided_by: tuple[str, int] | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
 
@@ -141,7 +145,8 @@ class Graph:
     `any_floats` are the inputs that may hold NaN and infinity.
     `trains`: it updates parameters from gradients; `inseparable` says what prevents that these
     are all stored before an update uses one, if something does. `rows` are what may be its rows;
-    after `mark_rows`, at most one of them.
+    after `mark_rows`, at most one of them. `choices` are known of graphs that are only traced for
+    it.
     """
 
     name: str
@@ -158,6 +163,7 @@ class Graph:
     range_guard: RangeGuard | None = None
     rows: tuple[Rows, ...] = ()
     inseparable: str = ""
+    choices: tuple[Choice, ...] = ()
 
     @property
     def sources(self) -> tuple[Value, ...]:

@@ -1,13 +1,14 @@
 """Finds out whether an entry computes each row alone, so that it can run on any number of rows.
 
-Rows are the leading axis of its inputs. Where they mix, the reason is kept for messages.
+Rows are the leading axis of its inputs. Where they mix, or their number plays a part that calls in
+parts do not have, the reason is kept for messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isclose, prod
+from math import isclose
 
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS, INTEGERS, Graph, Node, Rows, Value
@@ -18,32 +19,42 @@ from wgcc.passes.custom_gradients import without_custom_gradients
 from wgcc.passes.expand import expand
 from wgcc.passes.prune import prune
 from wgcc.passes.rematerialise import without_marks
-from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total, whole_axis
+from wgcc.passes.row_family import Differs, Family, alone, family
+from wgcc.passes.row_kinds import ByRow, Fixed, Kind, Mixed, Total
 from wgcc.passes.row_rules import kinds_of
 
 # Characters of source that a reason shows.
 SHORT = 60
-# What a sum is divided by may be so many times the number of rows.
-MOST_TIMES = 64
+# How an entry with another number of rows is traced: its name, its rows, the size of the dim that
+# decides their number (`Rows.decided_by`), or else their number. None: it cannot be.
+TraceAgain = Callable[[str, Rows, int], Graph | None]
+# So many graphs with other numbers of rows are compared.
+OTHERS = 2
+# The forms of totals, by their powers of the number of rows.
+TOTALS = {0: "sum", -1: "mean"}
 
 
-def mark_rows(program: Program) -> Program:
+def mark_rows(program: Program, again: TraceAgain | None = None) -> Program:
     """`program` is as traced: what autograd and optimizers make of it does not matter here."""
-    entries = {name: _marked(graph) for name, graph in program.entries.items()}
+    entries = {name: _marked(graph, again) for name, graph in program.entries.items()}
     return replace(program, entries=entries)
 
 
-def _marked(graph: Graph) -> Graph:
-    if not graph.rows:
+def _marked(graph: Graph, again: TraceAgain | None) -> Graph:
+    if not graph.rows or any(rows.why or rows.outputs for rows in graph.rows):
         return graph
     why = _never(graph)
     if why:
         return replace(graph, rows=(replace(graph.rows[0], why=why),))
-    # Nothing is differentiated here, so what only concerns gradients is left out.
-    whole = expand(prune(without_custom_gradients(without_marks(graph))))
-    found = [_checked(whole, rows) for rows in graph.rows]
-    best = next((rows for rows in found if not rows.why), found[0])
+    whole = _ordinary(graph)
+    judged = [_judge(whole, rows, again) for rows in graph.rows]
+    best = next((rows for rows in judged if not rows.why), judged[0])
     return replace(graph, rows=(best,))
+
+
+def _ordinary(graph: Graph) -> Graph:
+    """Nothing is differentiated here, so what only concerns gradients is left out."""
+    return expand(prune(without_custom_gradients(without_marks(graph))))
 
 
 def _never(graph: Graph) -> str:
@@ -58,15 +69,59 @@ def _never(graph: Graph) -> str:
     return "it computes gradients" if ops & {*DIFFERENTIATING} else ""
 
 
-def _checked(graph: Graph, rows: Rows) -> Rows:
-    if rows.count == 1:
+def _judge(graph: Graph, rows: Rows, again: TraceAgain | None) -> Rows:
+    if rows.count == 1 and rows.decided_by is None:
         return _single(graph, rows)
-    kinds = kinds_of(graph, rows.inputs, rows.count)
+    others = list(_others(graph, rows, again)) if again else []
+    if len(others) == OTHERS:
+        return _compared(graph, rows, others)
+    judged = _without_totals(graph, rows)
+    if rows.decided_by and again and not judged.why:
+        return replace(rows, why="it cannot be built for other numbers of rows")
+    return judged
+
+
+def _others(graph: Graph, rows: Rows, again: TraceAgain) -> Iterator[Graph]:
+    """The entry with other numbers of rows: fewer and more, even and odd."""
+    size, traced = rows.decided_by[1] if rows.decided_by else rows.count, 0
+    for other in (3 * size + 1, (size + 1) // 2, 2 * size + 1, 2 * size, 3 * size):
+        if traced == OTHERS:
+            return
+        if other in (1, size):
+            continue
+        found = again(graph.name, rows, other)
+        if found and len({value.shape[0] for value in _row_inputs(found, rows)} - {1}) == 1:
+            traced += 1
+            yield _ordinary(found)
+
+
+def _row_inputs(graph: Graph, rows: Rows) -> list[Value]:
+    return [value for value in graph.inputs if value.name in rows.inputs]
+
+
+def _compared(graph: Graph, rows: Rows, others: Sequence[Graph]) -> Rows:
+    graphs = [*others, graph] if rows.count > 1 else [*others]
+    counts = [_row_inputs(each, rows)[0].shape[0] for each in graphs]
+    judged = rows
+    for k in range(len(graphs)):
+        try:
+            turned = family([*graphs[k:], *graphs[:k]], [*counts[k:], *counts[:k]])
+        except Differs as difference:
+            return replace(rows, why=f"their number plays a part{_place(difference.at)}")
+        last, judged = judged, _checked(turned, rows)
+        if judged.why or (k and judged.outputs != last.outputs):
+            return replace(rows, why=judged.why or "the number of rows plays a part")
+    return judged
+
+
+def _checked(family: Family, rows: Rows) -> Rows:
+    kinds = kinds_of(family, rows.inputs)
     outputs = {}
-    for name, value in graph.outputs.items():
-        form = _form(graph, value, kinds, rows.count)
-        if form is None:
-            return replace(rows, why=_reason(name, kinds[value.name]))
+    for name, value in family.graph.outputs.items():
+        form = _form(family, value, kinds[value.name])
+        why = _unclear(family, rows, name, value, kinds) if form == "sum" else ""
+        if form is None or why:
+            return replace(rows, why=why or _reason(family, name, value, kinds))
         outputs[name] = form
     if not any(form != "same" for form in outputs.values()):
         return replace(rows, why="no output depends on its rows")
@@ -81,61 +136,73 @@ def _single(graph: Graph, rows: Rows) -> Rows:
     return replace(rows, outputs={name: "rows" for name in graph.outputs})
 
 
-def _form(graph: Graph, value: Value, kinds: Mapping[str, Kind], count: int) -> str | None:
-    kind = kinds[value.name]
-    if isinstance(kind, Fixed):
+def _without_totals(graph: Graph, rows: Rows) -> Rows:
+    """Nothing shows which numbers depend on rows: only outputs that have none are certain."""
+    single = alone(graph, rows.count)
+    kinds = kinds_of(single, rows.inputs)
+    for name, value in graph.outputs.items():
+        if isinstance(kinds[value.name], Total):
+            text = f"`{name}` adds up rows whose number has no name"
+            return replace(rows, why=f"{text}: declare it, `dim B = {rows.count}`")
+    return _checked(single, rows)
+
+
+def _form(family: Family, value: Value, kind: Kind) -> str | None:
+    growing = family.grows(value)
+    if isinstance(kind, Fixed) and not kind.power and not growing:
         return "same"
-    if isinstance(kind, ByRow):
+    if isinstance(kind, ByRow) and not kind.power and not set(growing) - {0}:
         row, length = kind.row, value.shape[0]
         return "rows" if row.axis == 0 and row.inner * row.size == length else None
-    if isinstance(kind, Total) and kind.is_mean:
-        return "mean"
-    if isinstance(kind, Total) and not _may_divide(graph, value, kinds, count):
-        return "sum"
-    return None
+    return TOTALS.get(kind.power) if isinstance(kind, Total) and not growing else None
 
 
-def _may_divide(graph: Graph, value: Value, kinds: Mapping[str, Kind], count: int) -> bool:
-    """Is there a number that may come from the number of rows? Then a mean may be meant."""
-    numbers = [abs(number) for number in _numbers_in(graph, value, kinds) if number]
-    return any(_is_multiple(n, count) or _is_multiple(1 / n, count) for n in numbers)
+def _unclear(family: Family, rows: Rows, name: str, value: Value, kinds: Mapping[str, Kind]) -> str:
+    """Why a sum may be meant as a mean: one of its numbers looks like the number of rows."""
+    for node in _numbers_in(family.graph, value, kinds):
+        written = node.output.name not in family.powers
+        if written and rows.count > 1 and _looks_like_rows(family, rows, node.attrs["value"]):
+            text = f"`{name}` adds up rows, and {node.attrs['value']:g}{_place(node.span)} may be"
+            divisor = f", or `{rows.dim}`" if rows.dim else ""
+            return f"{text} meant as their number: write `mean`{divisor}"
+    return ""
 
 
-def _is_multiple(number: float, count: int) -> bool:
-    times = round(number / count)
-    return 0 < times <= MOST_TIMES and isclose(number, times * count, rel_tol=1e-6)
+def _looks_like_rows(family: Family, rows: Rows, number: float) -> bool:
+    """Whether it is the number of rows or of all elements of an input, or one over that."""
+    first = family.counts[0]
+    sizes = {value.type.size // first * rows.count for value in _row_inputs(family.graph, rows)}
+    return any(
+        isclose(abs(number), wanted, rel_tol=1e-6)
+        for size in {rows.count, *sizes}
+        for wanted in (size, 1 / size)
+    )
 
 
-def _numbers_in(graph: Graph, value: Value, kinds: Mapping[str, Kind]) -> Iterator[float]:
-    """The constants that a value is computed from, and how many equal elements it adds up, as in
-    `sum(ones(f32[B]))`; none can scale what integers count in rows."""
+def _numbers_in(graph: Graph, value: Value, kinds: Mapping[str, Kind]) -> Iterator[Node]:
+    """The constants that a value is computed from; none can scale what integers count in rows."""
     wanted = {value.name}
     for node in reversed(graph.nodes):
         if any(output.name in wanted for output in node.outputs):
             wanted.update(v.name for v in node.inputs if _may_scale(v, kinds[v.name]))
             if node.op == "const":
-                yield float(node.attrs["value"])
-            elif node.op == "sum":
-                yield float(_equal_elements(node, kinds[node.inputs[0].name]))
+                yield node
 
 
 def _may_scale(value: Value, kind: Kind) -> bool:
     return value.dtype in FLOATS or (isinstance(kind, Fixed) and value.dtype in INTEGERS)
 
 
-def _equal_elements(node: Node, kind: Kind) -> int:
-    """How many equal elements that do not depend on rows a sum adds up."""
-    if not isinstance(kind, Fixed):
-        return 1
-    axes = (whole_axis(axis, node.inputs[0].shape) for axis in node.attrs["axes"])
-    return prod(axis.size for axis in axes if kind.is_uniform_along(axis))
-
-
-def _reason(output: str, kind: Kind) -> str:
+def _reason(family: Family, output: str, value: Value, kinds: Mapping[str, Kind]) -> str:
+    kind = kinds[value.name]
     if isinstance(kind, Mixed):
-        return f"rows mix{_place(kind.at)}"
-    if isinstance(kind, Total):
-        return f"`{output}` adds up rows and may be divided by their number: use `mean`"
+        text = "their number plays a part" if kind.by_number else "rows mix"
+        return f"{text}{_place(kind.at)}"
+    own = {kind.row.axis} if isinstance(kind, ByRow) else set()
+    if kind.power or set(family.grows(value)) - own:
+        numbers = _numbers_in(family.graph, value, kinds)
+        spans = [node.span for node in numbers if node.output.name in family.powers]
+        return f"`{output}` depends on their number{_place(spans[0] if spans else None)}"
     return f"the rows of `{output}` are not its leading axis"
 
 

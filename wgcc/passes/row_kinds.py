@@ -2,6 +2,9 @@
 
 An index along an axis may be made of digits, as reshape makes them: [rows, 3] as one axis has the
 row in (index // 3) % rows.
+
+The elements of a value may grow with the number of rows, n: `power` p says that they are n^p times
+what does not depend on n. The number 1 / B has power -1, and so has a mean.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class Fixed:
     """It does not depend on rows; all its elements are equal along the `uniform` digits."""
 
     uniform: frozenset[Digit] = frozenset()
+    power: int = 0
 
     def is_uniform_along(self, row: Digit) -> bool:
         return any(
@@ -44,21 +48,22 @@ class ByRow:
     """Elements whose `row` is i depend on the i-th rows of the inputs only, for all i alike."""
 
     row: Digit
+    power: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum over all rows of what each gives alone, or a mean of that; `count` were added up."""
+    """n^power times the sum over all n rows of what each gives alone: -1 is a mean."""
 
-    is_mean: bool
-    count: int
+    power: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Unknown: several rows may play a part, because of what `at` says."""
+    """Unknown: several rows may play a part, or their number, because of what `at` says."""
 
     at: Span | None
+    by_number: bool = False
 
 
 Kind = Fixed | ByRow | Total | Mixed

@@ -3,147 +3,153 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isclose, prod
 
-from wgcc.ir.graph import FLOATS, Graph, Node, Value
+from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ops import OPS
-from wgcc.ops.registry import Join, Source, View
-from wgcc.passes.known_values import Known
+from wgcc.ops.registry import SharedAxis, Source
 from wgcc.passes.row_axes import separate_axes
+from wgcc.passes.row_family import Family
 from wgcc.passes.row_kinds import ByRow, Digit, Fixed, Kind, Mixed, Total, reshaped, whole_axis
+from wgcc.passes.row_powers import power_of, total_of
 
 # A carry of a loop begins as one kind and may become another; it changes once or twice.
 MOST_ROUNDS = 4
 
 
-def kinds_of(graph: Graph, inputs: Sequence[str], count: int) -> dict[str, Kind]:
-    """The kind of every value, by name, if these inputs have `count` rows each."""
-    flow = _Flow(count)
-    for value in graph.sources:
-        row = Digit(0, 1, count)
-        flow.kinds[value.name] = ByRow(row) if value.name in inputs else _fixed(value)
-    flow.follow(graph)
+def kinds_of(family: Family, inputs: Sequence[str]) -> dict[str, Kind]:
+    """The kind of every value, by name, if these inputs have rows."""
+    flow = _Flow(family)
+    for value in family.graph.sources:
+        row = Digit(0, 1, family.counts[0])
+        flow.kinds[value.name] = ByRow(row) if value.name in inputs else flow.source(value)
+    flow.follow(family.graph.nodes)
     return flow.kinds
 
 
 class _Flow:
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, family: Family) -> None:
+        self.family = family
         self.kinds: dict[str, Kind] = {}
-        self._known = Known()
 
-    def follow(self, graph: Graph) -> None:
-        for node in graph.nodes:
+    def source(self, value: Value) -> Kind:
+        """What no node computes: a parameter, a state, a constant, another input."""
+        return Mixed(None, by_number=True) if value.name in self.family.odd else _fixed(value)
+
+    def follow(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
             loop = loop_of(node)
             kinds = self._loop(loop) if loop else self._results(node)
             self.kinds.update((v.name, kind) for v, kind in zip(node.outputs, kinds, strict=True))
-            self._known.note([node])
 
     def _results(self, node: Node) -> list[Kind]:
         given = [self.kinds[value.name] for value in node.inputs]
         mixed = next((kind for kind in given if isinstance(kind, Mixed)), None)
         if mixed:
             return [mixed] * len(node.outputs)
-        if any(isinstance(kind, Total) for kind in given):
-            return [self._of_totals(node, given)] * len(node.outputs)
         if isinstance(OPS[node.op].lower, Source):
-            return [_fixed(node.output)]
+            return [self._of_source(node)]
+        if node.op == "sum" and not any(isinstance(kind, Total) for kind in given):
+            return [self._sum(node, given[0])]
+        return self._of_others(node, given)
+
+    def _of_others(self, node: Node, given: list[Kind]) -> list[Kind]:
+        axes = [axis for axis in separate_axes(node) if self._is_shared(node, axis)]
+        odd = not self.family.odd.isdisjoint(value.name for value in node.outputs)
+        uncovered = [] if node.op == "reshape" else self._uncovered(node, axes)
+        if odd or uncovered:
+            rows = [(v, kind.row.axis) for v, kind in zip(node.inputs, given, strict=True)
+                    if isinstance(kind, ByRow)]  # fmt: skip
+            by_number = not any(axis in uncovered for axis in rows)
+            return [Mixed(node.span, by_number)] * len(node.outputs)
+        if any(isinstance(kind, Total) for kind in given):
+            return [total_of(node, given)] * len(node.outputs)
+        power = power_of(node, given)
+        if power is None:
+            return [Mixed(node.span, by_number=True)] * len(node.outputs)
         if node.op == "reshape":
             return [_reshaped(node, given[0])]
-        rows = [kind for kind in given if isinstance(kind, ByRow)]
-        if not rows:
-            return self._of_fixed(node, [kind for kind in given if isinstance(kind, Fixed)])
-        if node.op == "sum" and rows[0].row.axis in node.attrs["axes"]:
-            shape = node.inputs[0].shape
-            return [Total(False, prod(shape[axis] for axis in node.attrs["axes"]))]
-        return self._of_rows(node, given)
+        if any(isinstance(kind, ByRow) for kind in given):
+            return _of_rows(node, given, axes, power)
+        return _of_fixed(node, [kind for kind in given if isinstance(kind, Fixed)], axes, power)
 
-    def _of_fixed(self, node: Node, given: list[Fixed]) -> list[Kind]:
-        found: list[set[Digit]] = [set() for _ in node.outputs]
-        for before, after in separate_axes(node):
-            read = [
-                (kind, axis) for kind, axis in zip(given, before, strict=True) if axis is not None
-            ]
-            for output, axis, digits in zip(node.outputs, after, found, strict=True):
-                if axis is not None:
-                    digits |= _common(read, axis, output)
+    def _of_source(self, node: Node) -> Kind:
+        name = node.output.name
+        if name in self.family.odd:
+            return Mixed(node.span, by_number=True)
+        return Fixed(_fixed(node.output).uniform, self.family.powers.get(name, 0))
+
+    def _is_shared(self, node: Node, axis: SharedAxis) -> bool:
+        """Whether the axis is the same in inputs and outputs for any number of rows."""
+        before, after = axis
+        pairs = [(v, k) for v, k in zip(node.inputs, before, strict=True) if k is not None]
+        ends = [(v, k) for v, k in zip(node.outputs, after, strict=True) if k is not None]
+        return all(self.family.is_same_axis(a, i, b, j) for a, i in pairs for b, j in ends)
+
+    def _uncovered(self, node: Node, axes: list[SharedAxis]) -> list[tuple[Value, int]]:
+        """The axes that grow with the number of rows and are not computed index by index."""
         return [
-            Fixed(frozenset(digits) | _fixed(value).uniform)
-            for value, digits in zip(node.outputs, found, strict=True)
+            (value, axis)
+            for side, values in ((0, node.inputs), (1, node.outputs))
+            for position, value in enumerate(values)
+            for axis in self.family.grows(value)
+            if all(shared[side][position] != axis for shared in axes)
         ]
 
-    def _of_rows(self, node: Node, given: list[Kind]) -> list[Kind]:
-        for before, after in separate_axes(node):
-            row = _row_along(given, before)
-            if row is not None:
-                return [
-                    Mixed(node.span) if axis is None else ByRow(Digit(axis, row.inner, row.size))
-                    for axis in after
-                ]
-        return [Mixed(node.span)] * len(node.outputs)
-
-    def _of_totals(self, node: Node, given: list[Kind]) -> Kind:
-        """Sums and means stay what they are in linear functions."""
-        op = OPS[node.op]
-        totals = [kind for kind in given if isinstance(kind, Total)]
-        alike = all(total == totals[0] for total in totals)
-        first = totals[0]
-        if isinstance(op.lower, View) or op.identity or node.op == "neg":
-            return first
-        if node.op == "cast":
-            return first if node.output.dtype in FLOATS else Mixed(node.span)
-        if node.op == "sum":
-            shape = node.inputs[0].shape
-            return Total(first.is_mean, first.count * prod(shape[k] for k in node.attrs["axes"]))
-        if isinstance(op.lower, Join) or node.op in ("add", "sub"):
-            fits = first.is_mean and all(isinstance(kind, Total | Fixed) for kind in given)
-            same = alike and len(totals) == len(given)
-            means = fits and all(total.is_mean for total in totals)
-            return first if means or same else Mixed(node.span)
-        if node.op in ("mul", "div") and len(totals) == 1 and node.output.dtype in FLOATS:
-            return self._scaled(node, given, first)
-        return Mixed(node.span)
-
-    def _scaled(self, node: Node, given: list[Kind], total: Total) -> Kind:
-        other = node.inputs[1] if given[0] is total else node.inputs[0]
-        if not isinstance(self.kinds[other.name], Fixed):
-            return Mixed(node.span)
-        if node.op == "div" and given[1] is total:
-            return Mixed(node.span)
-        number = self._known.number(other)
-        if number is None or number == 0 or total.is_mean:
-            return total
-        divisor = number if node.op == "div" else 1 / number
-        is_mean = any(isclose(divisor, n, rel_tol=1e-6) for n in (self.count, total.count))
-        return Total(is_mean, total.count)
+    def _sum(self, node: Node, kind: Kind) -> Kind:
+        x, axes = node.inputs[0], node.attrs["axes"]
+        growing = [axis for axis in self.family.grows(x) if axis in axes]
+        if any(not self.family.is_proportional(x, axis) for axis in growing):
+            return Mixed(node.span, by_number=True)
+        if isinstance(kind, Fixed):
+            uniform = all(kind.is_uniform_along(whole_axis(axis, x.shape)) for axis in growing)
+            kept = _of_fixed(node, [kind], separate_axes(node), kind.power + len(growing))[0]
+            return kept if uniform else Mixed(node.span, by_number=True)
+        assert isinstance(kind, ByRow)
+        row = kind.row
+        if any(axis != row.axis for axis in growing):
+            return Mixed(node.span, by_number=True)
+        if row.axis in axes:
+            return Total(kind.power)
+        return _of_rows(node, [kind], separate_axes(node), kind.power)[0]
 
     def _loop(self, loop: Loop) -> list[Kind]:
-        outside = [self.kinds[value.name] for value in loop.node.inputs]
-        mixed = next((kind for kind in outside if isinstance(kind, Mixed | Total)), None)
-        if mixed:
-            return [Mixed(loop.node.span)] * len(loop.node.outputs)
+        node, outside = loop.node, [self.kinds[value.name] for value in loop.node.inputs]
+        odd = any(value.name in self.family.odd for value in node.outputs)
+        unknown = any(
+            isinstance(kind, Mixed | Total) or kind.power or kind_grows
+            for kind, kind_grows in zip(outside, self._slices_grow(loop), strict=True)
+        )
+        if odd or unknown:
+            return [Mixed(node.span, by_number=odd)] * len(node.outputs)
         self.kinds[loop.index.name] = _fixed(loop.index)
         for x, inner in loop.sliced:
-            self.kinds[inner.name] = _of_round(self.kinds[x.name], loop.node)
+            self.kinds[inner.name] = _of_round(self.kinds[x.name], node)
         for value, inner in loop.captured:
             self.kinds[inner.name] = self.kinds[value.name]
+        carries = self._carries(loop)
+        stacks = [_of_all_rounds(self.kinds[v.name], node) for v in loop.body.outputs.values()]
+        return [*carries, *stacks]
+
+    def _slices_grow(self, loop: Loop) -> list[bool]:
+        """For every input of a loop, whether there are as many slices of it as rows."""
+        sliced = {x.name for x, _ in loop.sliced}
+        return [v.name in sliced and 0 in self.family.grows(v) for v in loop.node.inputs]
+
+    def _carries(self, loop: Loop) -> list[Kind]:
         carries = [self.kinds[value.name] for value in loop.inits]
         for _ in range(MOST_ROUNDS):
             for value, kind in zip(loop.carries, carries, strict=True):
                 self.kinds[value.name] = kind
             for constant in loop.body.constants:
-                self.kinds[constant.value.name] = _fixed(constant.value)
-            self.follow(loop.body)
+                self.kinds[constant.value.name] = self.source(constant.value)
+            self.follow(loop.body.nodes)
             before = carries
             after = [self.kinds[value.name] for value in loop.next_carries]
             carries = [_either(*pair, loop.node) for pair in zip(before, after, strict=True)]
             if carries == before:
-                break
-        else:
-            carries = [Mixed(loop.node.span)] * len(carries)
-        stacks = [_of_all_rounds(self.kinds[v.name], loop.node) for v in loop.body.outputs.values()]
-        return [*carries, *stacks]
+                return carries
+        return [Mixed(loop.node.span)] * len(carries)
 
 
 def _fixed(value: Value) -> Fixed:
@@ -151,13 +157,39 @@ def _fixed(value: Value) -> Fixed:
     return Fixed(frozenset(whole_axis(k, value.shape) for k, n in enumerate(value.shape) if n == 1))
 
 
+def _of_fixed(node: Node, given: list[Fixed], axes: Sequence[SharedAxis], power: int) -> list[Kind]:
+    uniform: list[set[Digit]] = [set() for _ in node.outputs]
+    for before, after in axes:
+        read = [(kind, axis) for kind, axis in zip(given, before, strict=True) if axis is not None]
+        for output, axis, digits in zip(node.outputs, after, uniform, strict=True):
+            if axis is not None:
+                digits |= _common(read, axis, output)
+    return [
+        Fixed(frozenset(digits) | _fixed(value).uniform, power)
+        for value, digits in zip(node.outputs, uniform, strict=True)
+    ]
+
+
+def _of_rows(node: Node, given: list[Kind], axes: Sequence[SharedAxis], power: int) -> list[Kind]:
+    for before, after in axes:
+        row = _row_along(given, before)
+        if row is not None:
+            return [
+                Mixed(node.span) if axis is None else ByRow(Digit(axis, row.inner, row.size), power)
+                for axis in after
+            ]
+    return [Mixed(node.span)] * len(node.outputs)
+
+
 def _reshaped(node: Node, kind: Kind) -> Kind:
     before, after = node.inputs[0].shape, node.output.shape
     if isinstance(kind, Fixed):
-        return Fixed(frozenset(d for digit in kind.uniform for d in reshaped(digit, before, after)))
+        digits = (d for digit in kind.uniform for d in reshaped(digit, before, after))
+        return Fixed(frozenset(digits), kind.power)
     assert isinstance(kind, ByRow)
-    found = list(reshaped(kind.row, before, after))
-    return ByRow(found[0]) if [d.size for d in found] == [kind.row.size] else Mixed(node.span)
+    rows = list(reshaped(kind.row, before, after))
+    is_one = [digit.size for digit in rows] == [kind.row.size]
+    return ByRow(rows[0], kind.power) if is_one else Mixed(node.span)
 
 
 def _common(read: list[tuple[Fixed, int]], axis: int, output: Value) -> set[Digit]:
@@ -199,9 +231,9 @@ def _of_round(kind: Kind, node: Node) -> Kind:
 
 
 def _of_all_rounds(kind: Kind, node: Node) -> Kind:
-    if isinstance(kind, Fixed):
+    if isinstance(kind, Fixed) and not kind.power:
         return Fixed(frozenset(Digit(d.axis + 1, d.inner, d.size) for d in kind.uniform))
-    if isinstance(kind, ByRow):
+    if isinstance(kind, ByRow) and not kind.power:
         return ByRow(Digit(kind.row.axis + 1, kind.row.inner, kind.row.size))
     return kind if isinstance(kind, Mixed) else Mixed(node.span)
 
@@ -210,10 +242,14 @@ def _either(one: Kind, other: Kind, node: Node) -> Kind:
     """What is known of a value that is one of the two."""
     if one == other or isinstance(one, Mixed):
         return one
+    if isinstance(other, Mixed) or isinstance(one, Total) or isinstance(other, Total):
+        return other if isinstance(other, Mixed) else Mixed(node.span)
+    if one.power or other.power:
+        return Mixed(node.span, by_number=True)
     if isinstance(one, Fixed) and isinstance(other, Fixed):
         return Fixed(one.uniform & other.uniform)
     if isinstance(one, Fixed) and isinstance(other, ByRow) and one.is_uniform_along(other.row):
         return other
     if isinstance(other, Fixed) and isinstance(one, ByRow) and other.is_uniform_along(one.row):
         return one
-    return other if isinstance(other, Mixed) else Mixed(node.span)
+    return Mixed(node.span)

@@ -41,8 +41,7 @@ class Twin:
 
 def write_twin(schedule: Schedule) -> Twin | None:
     """None where a model needs more memory than WebAssembly has."""
-    memory = lay_out(schedule)
-    scratch = _aligned(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
+    memory, scratch = lay_out(schedule), _scratch(schedule)
     pages = -(-(memory.bytes + scratch) // PAGE)
     if pages > MOST_PAGES:
         return None
@@ -55,6 +54,20 @@ def write_twin(schedule: Schedule) -> Twin | None:
             writer.entry(f"{name}/guard", entry.guard)
     code = module.encode()
     return Twin(code, module.memory_flag_offset, memory.buffers, memory.bytes, scratch)
+
+
+def why_too_large(schedule: Schedule) -> str:
+    """What a model without a twin needs, and the remedy."""
+    needed = (lay_out(schedule).bytes + _scratch(schedule)) / 1e9
+    most = MOST_PAGES * PAGE / 1e9
+    return (
+        f"the model needs {needed:.1f} GB of memory, and WebAssembly has {most:.1f}: "
+        "build it smaller, for example with fewer rows, or run it on a GPU"
+    )
+
+
+def _scratch(schedule: Schedule) -> int:
+    return _aligned(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
 
 
 def kernel_text(dispatch: Dispatch) -> str:

@@ -7,12 +7,15 @@ from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.optimizers import step_number
 from wgcc.elaborate.evaluation.functions import call_function
 from wgcc.elaborate.operators import arithmetic
+from wgcc.elaborate.operators.numbers import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, bind
 from wgcc.elaborate.tracing.context import Context, has_failed
+from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
+    BoolValue,
     Builtin,
     DtypeValue,
     Failed,
@@ -21,6 +24,7 @@ from wgcc.elaborate.tracing.values import (
     LayerValue,
     ListValue,
     ModuleValue,
+    Number,
     OptimizerValue,
     Tensor,
     describe,
@@ -138,7 +142,11 @@ def _optimizer_member(
 
 def _call_builtin(context: Context, builtin: Builtin, arguments: Arguments, at: Span) -> AnyValue:
     bound = bind(context.report, builtin.function, _read(context, arguments), at)
-    return builtin.function.call(context, bound, at)
+    result = builtin.function.call(context, bound, at)
+    if isinstance(result, (Dim, Number, BoolValue)):
+        known = [value for value in bound.values.values() if isinstance(value, (Dim, Number))]
+        context.choose(at, *map(plain, known))
+    return result
 
 
 def _read(context: Context, arguments: Arguments) -> Arguments:

@@ -23,6 +23,7 @@ MOST_ITERATIONS = 4096
 def range_value(context: Context, node: ast.Range) -> RangeValue:
     """`low..high step n`: Python's `range(low, high)[::n]`."""
     low, high, step = dim_of(context, node.low), dim_of(context, node.high), _step(context, node)
+    context.choose(node.span, step)
     count = high - low
     if count.size < 0 and not count.generic:
         raise Stop(_backward(context, node, low, high))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wgcc.elaborate.report import Stop
@@ -48,6 +48,10 @@ def fold(tracer: Tracer, op: str, left: Given, right: Given, at: Span) -> AnyVal
     """`left op right` of two compile-time numbers."""
     a, b = left.value, right.value
     assert isinstance(a, (Dim, Number)) and isinstance(b, (Dim, Number))
+    if op in COMPARISONS or op == "%":
+        tracer.choose(at, plain(a), plain(b))
+    elif op == "**":
+        tracer.choose(at, plain(b))
     if op in COMPARISONS:
         return BoolValue(COMPARISONS[op](plain(a), plain(b)))
     if op == "@":
@@ -75,11 +79,13 @@ def converted(
     """`f32(D)` is a fraction, `i32(2.5)` the whole number 2, `bool(1)` true."""
     number = value.size if isinstance(value, Dim) else value.value
     if dtype == "bool":
+        tracer.choose(at, number)
         return BoolValue(bool(number))
     if dtype in FLOATS:
         return Number(float(number))
     if isinstance(value, Dim):
         return value
+    tracer.choose(at, number)
     if not math.isfinite(number):
         text = f"{describe(value)} is not a whole number"
         raise Stop(tracer.report.error("WG0503", text, at))
@@ -91,6 +97,7 @@ def compare_known(tracer: Tracer, op: str, a: AnyValue, b: AnyValue, at: Span) -
     if isinstance(a, (ListValue, TupleValue)) and isinstance(b, (ListValue, TupleValue)):
         _warn_of_coincidence(tracer, a, b, at)
     left, right = _comparable(a), _comparable(b)
+    tracer.choose(at, *_numbers_of(left), *_numbers_of(right))
     try:
         return COMPARISONS[op](left, right)
     except TypeError:
@@ -146,6 +153,14 @@ def _comparable(value: AnyValue) -> object:
     if isinstance(value, (ListValue, TupleValue)):
         return [_comparable(item) for item in value.items]
     return value
+
+
+def _numbers_of(value: object) -> Iterator[float]:
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _numbers_of(item)
 
 
 def _warn_of_coincidence(

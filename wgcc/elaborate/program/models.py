@@ -72,6 +72,23 @@ def elaborate_model(
         return replace(program, vocab=vocab, averaged=averaged)
 
 
+def trace_one(context: Context, definition: LayerDefinition, entry: str) -> Graph | None:
+    """The graph of one entry of a model; None if an error was reported."""
+    with context.separate(Parts(), TracedGraph(), definition.file.scope):
+        try:
+            name = definition.node.name.span
+            model = instantiate(context, LayerType(definition), "", False, name)
+        except Stop:
+            return None
+        # A vocabulary is a large file, and no graph depends on it.
+        context.parts.settings.pop("vocab", None)
+        _read_settings(context, model)
+        for optimizer in context.parts.optimizers.values():
+            check_optimizer(context, optimizer)
+        (chosen,) = [each for each in _entries(definition) if each.name.text == entry]
+        return trace_entry(context, model, chosen)
+
+
 def _read_settings(context: Context, model: LayerValue) -> tuple[int, str | TokenFile]:
     """The model's seed and vocabulary; its precision is stored in the context."""
     seed, context.precision = 0, "f32"

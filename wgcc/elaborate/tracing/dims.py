@@ -74,6 +74,11 @@ class Dim:
         """A literal 1: the only size that stretches."""
         return self.size == 1 and self.is_literal
 
+    def declared_dims(self) -> list[tuple[str, int]]:
+        """The names and sizes of the dims that it is computed from, where that is known."""
+        atoms = [atom for monomial in self.polynomial or () for atom, _ in monomial]
+        return [(atom[0], _size(atom)) for atom in dict.fromkeys(atoms)]
+
     def work_with(self, other: Dim) -> int:
         """Roughly the number of terms in a computation with both."""
         terms = [len(dim.polynomial or ()) for dim in (self, other)]

@@ -150,8 +150,18 @@ class TracedGraph:
             {key: renamed.get(value, value) for key, value in self.writes.items()},
             any_floats=frozenset(self.any_floats),
             trains=self.trains(),
-            rows=tuple(Rows(dim.size, tuple(names), dim.name) for dim, names in self.rows),
+            rows=tuple(
+                Rows(dim.size, tuple(names), dim.name, decided_by=_decided_by(dim))
+                for dim, names in self.rows
+            ),
         )
+
+
+def _decided_by(dim: Dim) -> tuple[str, int] | None:
+    """The declared dim to change for another size: itself, or the first that it is made of."""
+    if dim.is_literal:
+        return None
+    return (dim.name, dim.size) if dim.name else next(iter(dim.declared_dims()), ("", dim.size))
 
 
 def _differentiates(node: Node) -> bool:

@@ -42,7 +42,7 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.elaborate.work_limits import Budget
 from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPE_TABLE
-from wgcc.ir.graph import FLOATS, INTEGERS, TensorType
+from wgcc.ir.graph import FLOATS, INTEGERS, Choice, TensorType
 from wgcc.ir.program import Init
 from wgcc.ir.state_names import DRAWS_STATE, SEED_STATE
 from wgcc.ops import OPS, ShapeError
@@ -82,6 +82,7 @@ class Tracer:
         self.call: Callable[[AnyValue, Arguments, Span], AnyValue]
         # Call sites of random numbers are numbered.
         self.sites = 0
+        self.choices: list[Choice] = []
 
     @property
     def generic(self) -> bool:
@@ -90,6 +91,11 @@ class Tracer:
     def repetitions(self, count: Dim) -> int:
         """How often to repeat: at most twice while sizes are placeholders."""
         return min(count.size, 2) if self.generic else count.size
+
+    def choose(self, at: Span, *numbers: float) -> None:
+        """Record that these numbers decide what is traced, or are rounded: the result may stay the
+        same while they change, so it alone does not show what it depends on."""
+        self.choices.append((at, numbers))
 
     def is_training(self) -> bool:
         """Also records that it was asked, because the graph then depends on the answer."""

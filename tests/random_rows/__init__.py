@@ -1,0 +1,1 @@
+"""Random entries over rows, to attack the proof that they run on any number of rows."""

@@ -1,0 +1,155 @@
+"""Kernels and plans of a bundle that were edited by hand: which they are, and how they stay.
+
+The plan says of each which digest the compiler's own file had (`edited`), so that a later build can
+tell whether the edit still fits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wgcc.bundle.content import Content, Pieces
+from wgcc.bundle.owned import OldPlan, is_plain, read_old_plan
+from wgcc.bundle.plan import plan_text
+from wgcc.bundle.tuned import own_names, read_files
+from wgcc.bundle.web import web_files
+from wgcc.errors import WgError
+from wgcc_runtime.plan_digest import KEY, plan_digest
+
+PLAN = "plan.json"
+EDITED = "edited"
+MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A kernel that somebody changed: its file, its text, and the digest of what was built."""
+
+    file: str
+    text: str
+    built: str
+
+
+def edits(folder: Path) -> list[Edit]:
+    """The kernels of the bundle in a folder that are not as the compiler wrote them."""
+    plan = read_old_plan(folder)
+    return list(_edits(folder, plan)) if plan else []
+
+
+def keep_kernels(
+    files: Mapping[str, Content], folder: Path
+) -> tuple[dict[str, Content], list[str]]:
+    """A new build's files with the edited kernels of the old one, and the names of these.
+
+    An edit fits only if the compiler still writes the kernel that was edited.
+    """
+    kept = edits(folder)
+    if not kept:
+        return dict(files), []
+    content = files[PLAN]
+    assert isinstance(content, bytes)
+    plan = json.loads(content)
+    records = {f"kernels/{kernel['file']}": kernel for kernel in plan["kernels"]}
+    lost = [e.file for e in kept if records.get(e.file, {}).get("sha256") != e.built]
+    if lost:
+        raise WgError(
+            f"edited by hand, but no longer what this model needs: {', '.join(lost)}. The model, "
+            "its sizes or the version of wgcc changed, so that other kernels are built: move the "
+            "edited files away, build without --keep-kernels, and edit the new ones"
+        )
+    texts = {edit.file: edit.text for edit in kept}
+    large = {name: content for name, content in files.items() if isinstance(content, Pieces)}
+    small = {name: content for name, content in files.items() if isinstance(content, bytes)}
+    small |= {name: text.encode("utf-8") for name, text in texts.items()}
+    sizes = {name: len(content) for name, content in large.items()}
+    return {**renewed(with_edits(plan, texts), small, sizes), **large}, [*texts]
+
+
+def accept(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """A bundle's files with digests of what is there now, and the names of what was edited."""
+    plan = _read_plan(folder)
+    new = with_edits(plan, {name: text for name, text, _ in _kernels(folder, plan)})
+    if KEY in plan and plan[KEY] != plan_digest(plan):
+        new[EDITED] = {PLAN: plan[KEY], **new.get(EDITED, {})}
+    _check(new)
+    return renewed(new, read_files(folder)), [*new.get(EDITED, {})]
+
+
+def with_edits(plan: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """The plan with the digests of edited kernels, which say that they were edited."""
+    from wgcc_runtime.wgsl_code import code_digest
+    from wgcc_runtime.wgsl_guard import guard_wgsl
+
+    before, kernels = dict(plan.get(EDITED, {})), []
+    for kernel in plan["kernels"]:
+        name = f"kernels/{kernel['file']}"
+        digest = code_digest(texts[name]) if name in texts else kernel["sha256"]
+        if digest != kernel["sha256"]:
+            guard_wgsl(texts[name], kernel["file"])
+            before.setdefault(name, kernel["sha256"])
+        kernels.append({**kernel, "sha256": digest})
+    # One that is as built again is no longer edited.
+    now = {f"kernels/{k['file']}": k["sha256"] for k in kernels}
+    still = {name: digest for name, digest in before.items() if now.get(name) != digest}
+    others = {key: value for key, value in plan.items() if key != EDITED}
+    return {**others, "kernels": kernels, **({EDITED: still} if still else {})}
+
+
+def renewed(
+    plan: Mapping[str, Any], files: Mapping[str, bytes], large: Mapping[str, int] | None = None
+) -> dict[str, bytes]:
+    """All files of a bundle, those for the web included, for another plan.
+
+    `large` has the sizes of files that are not given because of their size.
+    """
+    whole = {**files, PLAN: plan_text(dict(plan)).encode("utf-8")}
+    own = {name: whole[name] for name in own_names(dict(plan)) if name in whole}
+    # The page shows the source; a bundle may have lost it.
+    return {**own, **web_files(dict(plan), {plan["model"]["source"]: b"", **own}, large or {})}
+
+
+def as_built(plan: OldPlan) -> dict[str, Any]:
+    """The plan with the digests of the kernels that the compiler wrote."""
+    before = plan.get(EDITED, {})
+    kernels = [
+        {**kernel, "sha256": before.get(f"kernels/{kernel['file']}", kernel["sha256"])}
+        for kernel in plan["kernels"]
+    ]
+    return {**plan, "kernels": kernels}
+
+
+def _edits(folder: Path, plan: OldPlan) -> Iterator[Edit]:
+    from wgcc_runtime.wgsl_code import code_digest
+
+    for name, text, built in _kernels(folder, plan):
+        if code_digest(text) != built:
+            yield Edit(name, text, built)
+
+
+def _kernels(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str, str]]:
+    """Every kernel's file, its text, and the digest of what the compiler wrote."""
+    before = plan.get(EDITED)
+    before = before if isinstance(before, dict) else {}
+    for kernel in plan["kernels"] if isinstance(plan.get("kernels"), list) else ():
+        name = f"kernels/{kernel['file']}"
+        if is_plain(folder, name) and (folder / name).stat().st_size <= MOST_BYTES:
+            text = (folder / name).read_bytes().decode("utf-8", "replace")
+            yield name, text, before.get(name, kernel["sha256"])
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    plan = read_old_plan(folder)
+    if plan is None:
+        raise WgError(f"{folder} is not a bundle of wgcc: it has no plan.json of one")
+    return dict(plan)
+
+
+def _check(plan: Mapping[str, Any]) -> None:
+    """Refuses a plan that the runtimes would refuse."""
+    from wgcc_runtime.plan import read_plan
+
+    read_plan(plan_text(dict(plan)).encode("utf-8"))
