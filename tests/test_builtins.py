@@ -214,13 +214,13 @@ def test_every_function_of_the_language_is_there() -> None:
     bernoulli
     exp log sqrt rsqrt abs sin cos tanh sigmoid relu gelu silu softplus square sign floor erf log1p
     expm1 maximum minimum clamp where sum mean max min prod var logsumexp argmax argmin any all
-    softmax log_softmax cumsum normalize reshape transpose concat split chunk rearrange einsum shape axes
-    size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d max_pool2d
-    avg_pool2d causal_conv1d attention selective_scan sample mse mae huber bce_logits cross_entropy
-    accuracy stop_grad grad close reversed upsample leaky_relu elu selu hardswish mish prelu glu
-    softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d max_pool3d avg_pool1d
-    avg_pool3d bce hinge kl_div triplet nll cosine_similarity resize grid_sample unfold
-    fold
+    softmax log_softmax cumsum normalize reshape transpose concat split chunk rearrange einsum
+    shape axes size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d
+    max_pool2d avg_pool2d causal_conv1d attention selective_scan sample mse mae huber
+    bce_logits cross_entropy accuracy stop_grad grad close reversed upsample leaky_relu elu selu
+    hardswish mish prelu glu softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d
+    max_pool3d avg_pool1d avg_pool3d bce hinge kl_div triplet nll cosine_similarity resize grid_sample
+    unfold fold
     """
     assert set(listed.split()) == set(BUILTINS)
 

@@ -12,6 +12,7 @@ from wgcc.elaborate.evaluation.calls import call
 from wgcc.elaborate.evaluation.expressions import value_of
 from wgcc.elaborate.program.check_unused import check_unused
 from wgcc.elaborate.program.files import Loader
+from wgcc.elaborate.program.local_names import warn_of_names
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
 from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
 from wgcc.elaborate.report import Report
@@ -31,12 +32,13 @@ def elaborate(
     sizes: Mapping[str, int] | None = None,
     model: str | None = None,
     seed: int | None = None,
+    strict_dims: bool = False,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
     None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
     """
-    programs = check(root, diagnostics, sizes=sizes, seed=seed)
+    programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
     if diagnostics.errors:
         return None
     names = ", ".join(programs)
@@ -58,21 +60,23 @@ def check(
     sizes: Mapping[str, int] | None = None,
     seed: int | None = None,
     prepare: Prepare | None = None,
+    strict_dims: bool = False,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
-    `grad` into one that can be evaluated.
+    `grad` into one that can be evaluated. `strict_dims`: see `Report`.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
-    report = Report(diagnostics)
+    report = Report(diagnostics, strict_dims)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
     context.call = partial(call, context)
     programs: dict[str, Program] = {}
     try:
-        file = _loaded(context, root, sizes or {})
+        loader = Loader(context, sizes or {})
+        file = _loaded(loader, root)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -80,13 +84,15 @@ def check(
         for test in file.tests:
             check_test(context, file, test, prepare)
         check_unused(context, file)
+        if not diagnostics.errors:
+            for loaded in loader.files:
+                warn_of_names(context, loaded)
     except Exhausted:
         pass
     return programs
 
 
-def _loaded(context: Context, root: str | Path | Source, sizes: Mapping[str, int]) -> LoadedFile:
-    loader = Loader(context, sizes)
+def _loaded(loader: Loader, root: str | Path | Source) -> LoadedFile:
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
     return file

@@ -134,6 +134,8 @@ def _check_joins(
                 sizes = f"axis {number} of {first} is {a.full}, of {other} it is {b.full}"
                 where = "" if axis is None else f" along axis {axis}"
                 raise Stop(report.error("WG0415", f"`{name}`{where}: {sizes}", at))
+            if number != axis:
+                tracer.same_size(a, b, at, f"`{name}`")
 
 
 def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
