@@ -16,12 +16,8 @@ from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.loops import loop_of
+from wgcc.ops import OPS
 
-# Ops whose elements are elements of their first input, rounded at most.
-KEEPING = (
-    "broadcast", "cast", "copy", "flip", "gather", "remat", "reshape", "roll", "slice", "stop_grad",
-    "transpose", "window",
-)  # fmt: skip
 # Loss: ops whose results it must not get, and what it does with its argument.
 WRONG = {
     "cross_entropy": (("softmax",), "applies `softmax` itself"),
@@ -30,7 +26,7 @@ WRONG = {
     "bce_logits": (("sigmoid", "softmax"), "applies `sigmoid` itself"),
 }
 # Activations that do not keep numbers within 0 and 1.
-UNBOUNDED = ("elu", "gelu", "mish", "neg", "relu", "silu", "softplus", "tanh")
+UNBOUNDED = ("gelu", "relu", "silu", "tanh")
 PRODUCTS = ("matmul", "conv", "conv_transpose")
 # A score is a product, with a bias, a scale and an activation.
 MOST_STEPS = 8
@@ -90,7 +86,7 @@ class _Sources:
             stacked = self._stacked(node, value) if node is not None else None
             if stacked is not None:
                 value = stacked
-            elif node is not None and node.op in KEEPING:
+            elif node is not None and (OPS[node.op].moves_elements or node.op == "cast"):
                 value = node.inputs[0]
             else:
                 return value, node
