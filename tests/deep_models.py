@@ -45,9 +45,9 @@ GPT = """
 dim B = 4, T = 24, D = 32, H = 4, KH = 2, F = 64, V = 29, L = {depth}
 
 layer Block[D, H, KH, F] {{
-  norm1: RMSNorm[D]
+  norm1: RMSNorm[D](eps = 1e-5)
   attend: Attention[D, H, KH]
-  norm2: RMSNorm[D]
+  norm2: RMSNorm[D](eps = 1e-5)
   mix: SwiGLU[D, F]
   fn forward[N, T](x: f32[N, T, D]) -> f32[N, T, D] {{
     x = x + (x |> norm1 |> attend |> dropout(0.1))
@@ -58,9 +58,9 @@ layer Block[D, H, KH, F] {{
 model Gpt {{
   seed = 3
   {setting}
-  embed: Embedding[V, D]
+  embed: Embedding[V, D](std = 0.02)
   blocks[L]: Block[D, H, KH, F]
-  norm: RMSNorm[D]
+  norm: RMSNorm[D](eps = 1e-5)
   head: Linear[D, V](bias = false)
   optimizer opt: adamw {{
     lr = 3e-3

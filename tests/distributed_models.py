@@ -47,8 +47,8 @@ model Cnn {
 GPT = """
 dim B = 16
 model Gpt {
-  tok: Embedding[11, 16]
-  pos: Embedding[8, 16]
+  tok: Embedding[11, 16](std = 0.02)
+  pos: Embedding[8, 16](std = 0.02)
   blocks[2]: Block[16]
   norm: LayerNorm[16]
   out: Linear[16, 11]

@@ -61,7 +61,7 @@ x[r] | r | WG0413 | an index must be a whole number, but this is a tensor f32[B]
 x[s] | s | WG0413 | an index must be a whole number, but this is a scalar f32
 x[.., 0, ..] | .. | WG0413 | `..` can be used only once
 (1.5)[0] | (1.5)[0] | WG0413 | the number 1.5 cannot be indexed
-split(x, 2, axis = C)[2] | 2 | WG0413 | index 2 is outside this list of 2
+chunk(x, 2, axis = C)[2] | 2 | WG0413 | index 2 is outside this list of 2
 rearrange(w, "C (A K) -> A C K") | K | WG0416 | D = 5 is not a multiple of A = 2
 rearrange(m, "B (D A) -> B D A") | (D A) | WG0416 | this axis is C = 4, but (D A) is 10
 rearrange(m, "C B -> B C") | C | WG0416 | `C` is another axis of f32[B, C]; this one is B = 3
@@ -149,7 +149,7 @@ randint(0, 300, u8[2]) | 300 | WG0504 | 299 does not fit into u8 (0 to 255)
 randint(0, i32[2], 3) | 3 | WG0415 | `randint` takes a type: `randint(0, 10, i32[2, 3])`
 bernoulli(1.5) * s | 1.5 | WG0503 | `p` must be a probability, from 0 to 1, but it is 1.5
 bernoulli(i) | i | WG0501 | `p` must be floats, but this is i32[B] | convert it: `f32(i)`
-split(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
+chunk(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
 split(m, [1, 1], axis = B) | [1, 1] | WG0409 | the parts add up to 2, but the axis is B = 3
 zeros(3) | 3 | WG0415 | `zeros` takes a type: `zeros(f32[2, 3])`
 rand(i32[2]) | i32[2] | WG0501 | `rand` makes floats, not i32
@@ -202,7 +202,7 @@ causal_conv1d(m, zeros(f32[99999, C])) | zeros(f32[99999, C]) | WG0417 | a windo
 max_pool2d(p, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but it is 2
 upsample(x) | x | WG0415 | `x` must have 4 axes, but this is f32[A, B, C]
 upsample(p, 4000) | upsample(p, 4000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
-split(zeros(f32[9999]), 9999, axis = 0) | 9999 | WG0308 | 9999 parts are too many, at most 4096 are possible
+chunk(zeros(f32[9999]), 9999, axis = 0) | 9999 | WG0308 | 9999 parts are too many, at most 4096 are possible
 arange(1999999999) | arange(1999999999) | WG0422 | i32[1999999999] has 1,999,999,999 values, too many for one GPU buffer
 elu(i) | i | WG0501 | `x` must be floats, but this is i32[B] | convert it: `f32(i)`
 elu(m, alpha = s) | s | WG0503 | `alpha` must be a number known at compile time, but this is a scalar f32
@@ -263,7 +263,7 @@ def test_equal_by_luck_is_a_warning() -> None:
 GENERIC = """
 layer Everything[N, D, H](k: dim = 3, drop: f32 = 0.1) {
   fn forward(x: f32[.., N, D], im: f32[2, 8, 8, D], w: f32[k, k, D, H], at: i32) -> f32[.., N, D] {
-    a, b = split(x, 2, axis = -1)
+    a, b = chunk(x, 2, axis = -1)
     y = conv2d(im, w, stride = 2, pad = 1) |> max_pool2d(2) |> upsample(2) |> avg_pool2d(2, pad = 1)
     y = conv_transpose2d(y, w[:, :, : H], stride = 2, output_pad = 1) + 0.0
     z = causal_conv1d(x, w[0, :, :, 0]) + x[.., at +: N, :] + sum(y) + mean(x[.., 1 :])

@@ -83,8 +83,9 @@ VALUES: list[Case] = [
     ("min(x, axis = (0, 2))", "f32[B]", X3, X.min((0, 2))),
     ("max(x)", "i32", {"x": ("i32[A, B, C]", WHOLE)}, WHOLE.max()),
     ("prod(x, axis = -1)", "f32[A, B]", X3, X.prod(-1)),
-    ("var(x, axis = -1)", "f32[A, B]", X3, X.var(-1)),
-    ("var(x, axis = (0, 1), keep = true)", "f32[1, 1, C]", X3, X.var((0, 1), keepdims=True)),
+    ("var(x, axis = -1)", "f32[A, B]", X3, X.var(-1, ddof=1)),
+    ("var(x, axis = (0, 1), keep = true, correction = 0)", "f32[1, 1, C]", X3,
+     X.var((0, 1), keepdims=True)),
     ("logsumexp(x, axis = -1)", "f32[A, B]", X3, lse(X, -1)),
     ("logsumexp(x, axis = (A, C))", "f32[B]", X3, lse(X, (0, 2))),
     ("logsumexp(x, axis = 1, keep = true)", "f32[A, 1, C]", X3, lse(X, 1)[:, None]),
@@ -107,7 +108,8 @@ VALUES: list[Case] = [
     ("transpose(x, A, C)", "f32[C, B, A]", X3, X.transpose(2, 1, 0)),
     ("concat([x, y], axis = B)", "f32[A, 2 * B, C]", XY, np.concatenate([X, Y], 1)),
     ("concat([x], axis = 0)", "f32[A, B, C]", X3, X),
-    ("split(x, 2, axis = C)[1]", "f32[A, B, C / 2]", X3, X[..., 2:]),
+    ("chunk(x, 2, axis = C)[1]", "f32[A, B, C / 2]", X3, X[..., 2:]),
+    ("split(x, 3, axis = C)[1]", "f32[A, B, 1]", X3, X[..., 3:]),
     ("split(x, [1, B - 1], axis = 1)[1]", "f32[A, B - 1, C]", X3, X[:, 1:]),
     ("zeros(f32[A]) + size(x) + axes(x) + shape(x)[2]", "f32[A]", X3, np.full(2, 24 + 3 + 4)),
     ("ones(i32[A, C])", "i32[A, C]", {}, np.ones((2, 4))),
@@ -119,7 +121,7 @@ VALUES: list[Case] = [
     ("gather(x, i)", "f32[C]", {**M2, "i": ("u8", 2)}, M[2]),
     ("gather(x, 1)", "f32[C]", M2, M[1]),
     ("rms_norm(x, g)", "f32[A, B, C]", {**X3, "g": ("f32[C]", M[0])},
-     X / np.sqrt((X**2).mean(-1, keepdims=True) + 1e-5) * M[0]),
+     X / np.sqrt((X**2).mean(-1, keepdims=True) + 2**-23) * M[0]),
     ("layer_norm(x, g, b, eps = 1e-3)", "f32[A, B, C]",
      {**X3, "g": ("f32[C]", M[0]), "b": ("f32[C]", M[1])},
      (X - X.mean(-1, keepdims=True)) / np.sqrt(X.var(-1, keepdims=True) + 1e-3) * M[0] + M[1]),
@@ -212,14 +214,14 @@ def test_every_function_of_the_language_is_there() -> None:
     bernoulli
     exp log sqrt rsqrt abs sin cos tanh sigmoid relu gelu silu softplus square sign floor erf log1p
     expm1 maximum minimum clamp where sum mean max min prod var logsumexp argmax argmin any all
-    softmax log_softmax cumsum normalize reshape transpose concat split rearrange einsum shape axes
-    size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d max_pool2d
-    avg_pool2d causal_conv1d attention selective_scan sample mse mae huber bce_logits cross_entropy
-    accuracy stop_grad grad close reversed upsample leaky_relu elu selu hardswish mish prelu glu
-    softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d max_pool3d avg_pool1d
     isnan isinf isfinite
-    avg_pool3d bce hinge kl_div triplet nll cosine_similarity resize grid_sample unfold
-    fold
+    softmax log_softmax cumsum normalize reshape transpose concat split chunk rearrange einsum
+    shape axes size zeros ones arange randn rand one_hot gather rms_norm layer_norm dropout conv2d
+    max_pool2d avg_pool2d causal_conv1d attention selective_scan sample mse mae huber
+    bce_logits cross_entropy accuracy stop_grad grad close reversed upsample leaky_relu elu selu
+    hardswish mish prelu glu softsign conv1d conv3d conv_transpose1d conv_transpose2d max_pool1d
+    max_pool3d avg_pool1d avg_pool3d bce hinge kl_div triplet nll cosine_similarity resize
+    grid_sample unfold fold
     """
     assert set(listed.split()) == set(BUILTINS)
 

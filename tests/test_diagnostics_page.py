@@ -22,7 +22,7 @@ AREAS = {
     "06": "Entries",
     "07": "Imports and files",
     "08": "Recursion",
-    "09": "Warnings about what is unused",
+    "09": "Warnings",
     "10": "Limits of WebGPU",
 }
 IN_OWN_WORDS = "(the operation says in its own words what does not fit)"

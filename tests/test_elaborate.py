@@ -309,7 +309,7 @@ model Net { entry run(x: f32) -> (y: f32) = x }
 def test_numeric_tests_use_the_initial_parameters() -> None:
     text = """
 model Net {
-  f: Linear[2, 2]
+  f: Linear[2, 2](bias = false)
   state n: f32 = 3.0
   entry run(x: f32[2]) -> (y: f32[2]) = f(x) + n
 }

@@ -40,9 +40,9 @@ layer Joined[D, H] {
 }
 
 layer Block[D, H, F] {
-  norm1: RMSNorm[D]
+  norm1: RMSNorm[D](eps = 1e-5)
   attn: ATTENTION
-  norm2: RMSNorm[D]
+  norm2: RMSNorm[D](eps = 1e-5)
   mlp: SwiGLU[D, F]
 
   fn forward[B, T](x: f32[B, T, D]) -> f32[B, T, D] {
@@ -52,9 +52,9 @@ layer Block[D, H, F] {
 }
 
 model GPT {
-  tok: Embedding[V, D]
+  tok: Embedding[V, D](std = 0.02)
   blocks[L]: Block[D, H, F]
-  norm: RMSNorm[D]
+  norm: RMSNorm[D](eps = 1e-5)
 
   fn forward[N](ids: i32[N, T]) -> f32[N, T, V] {
     x = tok(ids)

@@ -27,9 +27,9 @@ PARTS = {
 }  # fmt: skip
 MODEL = """\
 layer Block[D, H, KH, F] {
-  norm1: RMSNorm[D]
+  norm1: RMSNorm[D](eps = 1e-5)
   attn: Attention[D, H, KH]
-  norm2: RMSNorm[D]
+  norm2: RMSNorm[D](eps = 1e-5)
   mlp: SwiGLU[D, F]
 
   fn forward[B, T](x: f32[B, T, D]) -> f32[B, T, D] {
@@ -41,7 +41,7 @@ layer Block[D, H, KH, F] {
 model Llama {
   tok: Embedding[12, 16]
   blocks[2]: Block[16, 4, 2, 24]
-  norm: RMSNorm[16]
+  norm: RMSNorm[16](eps = 1e-5)
   head: Linear[16, 12](bias = false)
 
   entry predict(ids: i32[1, 7]) -> (y: f32[1, 7, 12]) {

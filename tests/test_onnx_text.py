@@ -28,7 +28,7 @@ def test_scopes_of_metadata_become_layers() -> None:
     text = text_of("gpt_dynamo")
     assert "h[3]: H" in text and "for block in h {" in text
     assert text.count("layer ") == 2, "attention and a block, as from the older exporter"
-    assert "split(c_attn(ln), 3, axis = 2)" in text
+    assert "chunk(c_attn(ln), 3, axis = 2)" in text
 
 
 def test_names_of_functions() -> None:

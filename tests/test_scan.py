@@ -26,7 +26,7 @@ layer Cell[D, H] {
   drop: Dropout(0.0)
   fn forward(s: (f32[B, H], f32[B, H]), x: f32[B, D]) -> ((f32[B, H], f32[B, H]), f32[B, H]) {
     h, c = s
-    i, f, g, o = split(wx(x) + wh(h), 4, axis = -1)
+    i, f, g, o = chunk(wx(x) + wh(h), 4, axis = -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
     h = drop(sigmoid(o) * tanh(c))
     return (h, c), h

@@ -83,7 +83,7 @@ def test_spectral_norm_works_before_training() -> None:
     run = session()
     w, x = run.params["spectral.w"], np.eye(2, 5)
     u = np.ones(3) / np.sqrt(3)
-    wanted = x @ w / np.linalg.norm(w @ u)
+    wanted = x @ w / np.linalg.norm(w @ u) + run.params["spectral.b"]
     np.testing.assert_allclose(run.call("spectrum", {"x": x})["y"], wanted, rtol=1e-6)
 
 

@@ -20,7 +20,7 @@ MODEL = """
 dim B = 2, T = 37, D = 64, H = 2, F = 92, V = 33
 
 layer Block[D, H, F] {
-  norm1: RMSNorm[D]
+  norm1: RMSNorm[D](eps = 1e-5)
   attn: Attention[D, H, H]
   norm2: LayerNorm[D]
   mlp: SwiGLU[D, F]
@@ -32,10 +32,10 @@ layer Block[D, H, F] {
 }
 
 model GPT {
-  tok: Embedding[V, D]
+  tok: Embedding[V, D](std = 0.02)
   first: Block[D, H, F]
   second: Block[D, H, F]
-  norm: RMSNorm[D]
+  norm: RMSNorm[D](eps = 1e-5)
   optimizer opt: sgd { lr = 1.0 }
 
   entry train(ids: i32[B, T], labels: i32[B, T]) -> (loss: f32) {
@@ -136,7 +136,7 @@ model Norms {
   before: Linear[D, D]
   first: LayerNorm[D]
   fc: Linear[D, D]
-  second: RMSNorm[D]
+  second: RMSNorm[D](eps = 1e-5)
   optimizer opt: sgd { lr = 1.0 }
 
   entry train(x: f32[R, D], t: f32[R, D]) -> (loss: f32) {

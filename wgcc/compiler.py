@@ -79,15 +79,17 @@ def compile_file(
     memory: int | None = None,
     twin: bool = True,
     limits: str = RAISED,
+    strict_dims: bool = False,
 ) -> Compiled:
     """Compile a `.wg` file. Raises `WgError`, with all its diagnostics, where it has errors.
 
     `candidates`: with kernels for tuning to choose from. `memory`: how many bytes of GPU memory it
     may need. `twin`: with the WebAssembly form that runs where there is no GPU. `limits`: `default`
-    refuses a model that needs more than WebGPU's default limits.
+    refuses a model that needs more than WebGPU's default limits. `strict_dims`: dims that agree by
+    coincidence are errors.
     """
     source, program, diagnostics = read_program(
-        path, sizes=sizes, model=model, seed=seed, entries=entries
+        path, sizes=sizes, model=model, seed=seed, entries=entries, strict_dims=strict_dims
     )
     return compile_program(source, program, diagnostics, candidates, memory, twin, limits)
 
@@ -99,11 +101,14 @@ def read_program(
     model: str | None = None,
     seed: int | None = None,
     entries: Sequence[str] | None = None,
+    strict_dims: bool = False,
 ) -> tuple[Source, Program, Diagnostics]:
     """Check a file and trace its model: the first stage."""
     check_file_name(Path(path).name)
     diagnostics = Diagnostics()
-    program = elaborate(Path(path), diagnostics, sizes=sizes, model=model, seed=seed)
+    program = elaborate(
+        Path(path), diagnostics, sizes=sizes, model=model, seed=seed, strict_dims=strict_dims
+    )
     if program is None:
         raise WgError("the model has errors", diagnostics)
     source = Source(Path(path).name, read_text(Path(path)))

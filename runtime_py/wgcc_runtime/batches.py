@@ -109,7 +109,7 @@ def check_rows(arrays: Mapping[str, Array], entry: Entry, names: Iterable[str]) 
         for start in range(0, len(array), step):
             part, what = array[start : start + step], f"{entry.name}: `{name}`"
             rows = np.arange(start, start + len(part))
-            convert(part, tensor.dtype, what, entry.ranges.get(name), rows)
+            convert_input(part, tensor, what, entry.ranges.get(name), rows)
 
 
 class ArraySource(Source):

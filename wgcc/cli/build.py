@@ -18,6 +18,7 @@ from wgcc.cli.options import (
     memory_size,
     model_file,
     model_options,
+    strict_dims_option,
 )
 from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
 
@@ -37,6 +38,7 @@ POLL_SECONDS = 0.3
     help="Folder to write the bundle into.",
 )
 @model_options
+@strict_dims_option
 @click.option(
     "--weights",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -144,6 +146,7 @@ def _build(
         memory=options["memory"],
         twin=not options["no_twin"],
         limits=options["limits"],
+        strict_dims=options["strict_dims"],
     )
     data = data_file(compiled, options, as_json)
     files = compiled.files(_weights(options["weights"], compiled), data)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.options import all_errors_option, json_option, limits_option, model_options
+from wgcc.cli.options import (
+    all_errors_option,
+    json_option,
+    limits_option,
+    model_options,
+    strict_dims_option,
+)
 from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
 from wgcc.ir.dtypes import DTYPE_TABLE
 
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, path_type=Path),
 )
 @model_options
+@strict_dims_option
 @limits_option
 @all_errors_option
 @json_option
@@ -36,6 +43,7 @@ def command(
     sizes: dict[str, int],
     model: str | None,
     seed: int | None,
+    strict_dims: bool,
     limits: str,
     all_errors: bool,
     as_json: bool,
@@ -46,7 +54,7 @@ def command(
     """
     from wgcc.cli.checking import check_file
 
-    results = [check_file(path, sizes, model, seed, limits) for path in _models(files)]
+    results = [check_file(path, sizes, model, seed, limits, strict_dims) for path in _models(files)]
     if as_json:
         show_json([_record(result) for result in results])
     else:

@@ -35,12 +35,16 @@ def check_file(
     model: str | None,
     seed: int | None,
     limits: str = RAISED,
+    strict_dims: bool = False,
 ) -> Checked:
     """All models of a file, or the one called `model`."""
     result = Checked(path)
     try:
         check_file_name(path.name)
-        found = check(path, result.diagnostics, sizes=sizes, seed=seed, prepare=autograd)
+        found = check(
+            path, result.diagnostics, sizes=sizes, seed=seed, prepare=autograd,
+            strict_dims=strict_dims,
+        )  # fmt: skip
         if model is not None and model not in found and not result.diagnostics.errors:
             raise WgError(f"there is no model {model}")
         for name, program in found.items():

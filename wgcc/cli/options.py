@@ -76,6 +76,14 @@ def model_options(command: Command) -> Command:
     return command
 
 
+def strict_dims_option(command: Command) -> Command:
+    return click.option(
+        "--strict-dims",
+        is_flag=True,
+        help="Refuse different dims that only happen to have the same size (WG0410).",
+    )(command)
+
+
 def limits_option(command: Command) -> Command:
     return click.option(
         "--limits",

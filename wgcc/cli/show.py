@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wgcc.cli.options import json_option, model_options
+from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
 )
 @click.option("--entry", metavar="NAME", help="Show only this entry.")
 @model_options
+@strict_dims_option
 @json_option
 def command(
     path: Path,
@@ -63,6 +64,7 @@ def command(
     sizes: dict[str, int],
     model: str | None,
     seed: int | None,
+    strict_dims: bool,
     as_json: bool,
 ) -> None:
     """Explain a model file or a bundle.
@@ -75,7 +77,7 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
-    subject = open_subject(path, sizes, model, seed, entry)
+    subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.kernel_wat import kernel_wat
 

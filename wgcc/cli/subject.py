@@ -21,14 +21,16 @@ def open_subject(
     model: str | None,
     seed: int | None,
     entry: str | None,
+    strict_dims: bool = False,
 ) -> Subject:
     if path.is_dir():
-        if sizes or model or seed is not None:
+        if sizes or model or seed is not None or strict_dims:
             raise WgError(
-                f"{path} is a bundle: --set, --model and --seed need the model file instead"
+                f"{path} is a bundle: --set, --model, --seed and --strict-dims need the model file "
+                "instead"
             )
         return Bundle(path, entry)
-    return ModelFile(path, sizes, model, seed, entry)
+    return ModelFile(path, sizes, model, seed, entry, strict_dims)
 
 
 class Subject:
@@ -74,9 +76,12 @@ class ModelFile(Subject):
         model: str | None,
         seed: int | None,
         entry: str | None,
+        strict_dims: bool,
     ) -> None:
         self._path = path
-        self._options: dict[str, Any] = {"sizes": sizes, "model": model, "seed": seed}
+        self._options: dict[str, Any] = {
+            "sizes": sizes, "model": model, "seed": seed, "strict_dims": strict_dims,
+        }  # fmt: skip
         self._entry = entry
 
     @property

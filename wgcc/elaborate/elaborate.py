@@ -12,6 +12,7 @@ from wgcc.elaborate.evaluation.calls import call
 from wgcc.elaborate.evaluation.expressions import value_of
 from wgcc.elaborate.program.check_unused import check_unused
 from wgcc.elaborate.program.files import Loader
+from wgcc.elaborate.program.local_names import warn_of_names
 from wgcc.elaborate.program.models import LARGEST_SEED, elaborate_model
 from wgcc.elaborate.program.run_test_blocks import Prepare, check_test
 from wgcc.elaborate.report import Report
@@ -31,12 +32,13 @@ def elaborate(
     sizes: Mapping[str, int] | None = None,
     model: str | None = None,
     seed: int | None = None,
+    strict_dims: bool = False,
 ) -> Program | None:
     """The program of one model of a file: the one called `model`, or the only one.
 
     None if there are errors. `sizes` are values for dims; `seed` overrides the model's own.
     """
-    programs = check(root, diagnostics, sizes=sizes, seed=seed)
+    programs = check(root, diagnostics, sizes=sizes, seed=seed, strict_dims=strict_dims)
     if diagnostics.errors:
         return None
     names = ", ".join(programs)
@@ -58,17 +60,18 @@ def check(
     sizes: Mapping[str, int] | None = None,
     seed: int | None = None,
     prepare: Prepare | None = None,
+    strict_dims: bool = False,
 ) -> dict[str, Program]:
     """Check everything in a file, tests included; returns the programs of models without errors.
 
     Assertions about values in tests are computed only with `prepare`, which turns a graph with
-    `grad` into one that can be evaluated.
+    `grad` into one that can be evaluated. `strict_dims`: see `Report`.
     """
     if seed is not None and not 0 <= seed <= LARGEST_SEED:
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, file = load(root, diagnostics, sizes or {})
+        context, file = load(root, diagnostics, sizes or {}, strict_dims)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -76,16 +79,23 @@ def check(
         for test in file.tests:
             check_test(context, file, test, prepare)
         check_unused(context, file)
+        if not diagnostics.errors:
+            for loaded in loader.files:
+                warn_of_names(context, loaded)
     except Exhausted:
         pass
     return programs
 
 
 def load(
-    root: str | Path | Source, diagnostics: Diagnostics, sizes: Mapping[str, int]
+    root: str | Path | Source,
+    diagnostics: Diagnostics,
+    sizes: Mapping[str, int],
+    strict_dims: bool = False,
 ) -> tuple[Context, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
-    context = Context(Report(diagnostics), Span(Source("", ""), 0, 0), _base_scope())
+    report = Report(diagnostics, strict_dims)
+    context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
     context.value = partial(value_of, context)
     context.call = partial(call, context)
     loader = Loader(context, sizes)

@@ -62,8 +62,7 @@ FUNCTIONS: Mapping[str, Counterpart] = _read("""
     fix = trunc(x)
     hstack = concat([x, y], axis = 1)
     vstack = concat([x, y], axis = 0)
-    chunk = split(x, 2, axis = 0)
-    unbind = split(x, 2, axis = 0)
+    unbind = chunk(x, 2, axis = 0)
     narrow = x[:, 1 : 3]
     select = x[:, 0]
     index_select = gather(x, ids)

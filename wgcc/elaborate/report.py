@@ -35,10 +35,14 @@ class Stop(Exception):
 
 
 class Report:
-    """Errors and warnings of one run. `inside` keeps the stack of calls that led here."""
+    """Errors and warnings of one run. `inside` keeps the stack of calls that led here.
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
+    `strict_dims`: dims that agree by coincidence are an error, not a warning.
+    """
+
+    def __init__(self, diagnostics: Diagnostics, strict_dims: bool = False) -> None:
         self.diagnostics = diagnostics
+        self.strict_dims = strict_dims
         self.library: set[Source] = set()
         self.root: Source | None = None
         self._calls: list[Span] = []

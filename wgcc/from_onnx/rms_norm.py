@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from wgcc.from_onnx.context import Op
@@ -59,7 +58,6 @@ def _eps(op: Op, x: Value, root: Part) -> float | None:
 
 
 def _layer(op: Op, x: Value, gain: Constant, eps: float) -> Value:
-    option = "" if math.isclose(eps, 1e-5, rel_tol=1e-3) else f"(eps = {float_text(eps)})"
-    kind = f"{{name}}: RMSNorm[{gain.array.size}]{option}"
+    kind = f"{{name}}: RMSNorm[{gain.array.size}](eps = {float_text(eps)})"
     layer = Member(kind, {"g": op.narrowed(gain.array)}, op.layer_name("norm"))
     return op.result("{1}({0})", x, layer)

@@ -9,7 +9,7 @@ from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
-from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product
+from wgcc.elaborate.tracing.dims import Dim, product
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Number, Tensor
 from wgcc.errors import Diagnostic, Span
@@ -98,17 +98,17 @@ def _check(tracer: Tracer, args: BoundArgs, at: Span, q: Tensor, k: Tensor, v: T
         sizes = f"{q.dims[-1].full} against {k.dims[-1].full}"
         text = f"attention: the head sizes of q and k differ, {sizes}"
         raise Stop(_shown(tracer.report.error("WG0418", text, at), args, q=q, k=k))
-    if not _agree(k, v, 1):
+    if not _agree(tracer, k, v, 1, at):
         text = f"attention: k and v must have the same heads and rows, but they are {k} and {v}"
         raise Stop(tracer.report.error("WG0418", text, at))
-    if not _agree(q, k, 3):
+    if not _agree(tracer, q, k, 3, at):
         text = f"attention: the leading axes of q and k differ, {q} and {k}"
         raise Stop(_shown(tracer.report.error("WG0418", text, at), args, q=q, k=k))
 
 
-def _agree(a: Tensor, b: Tensor, without: int) -> bool:
+def _agree(tracer: Tracer, a: Tensor, b: Tensor, without: int, at: Span) -> bool:
     pairs = zip(a.dims[:-without], b.dims[:-without], strict=False)
-    return a.rank == b.rank and all(compare(x, y) is not DIFF for x, y in pairs)
+    return a.rank == b.rank and all(tracer.same_size(x, y, at, "attention") for x, y in pairs)
 
 
 def _shown(found: Diagnostic, args: BoundArgs, **tensors: Tensor) -> Diagnostic:

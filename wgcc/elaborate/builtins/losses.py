@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.loss_inputs import warn_of_probabilities, warn_of_scores
 from wgcc.elaborate.builtins.reductions import arg_reduce
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
 from wgcc.elaborate.report import Stop
@@ -19,6 +20,8 @@ from wgcc.ir.graph import FLOATS, INTEGERS
 def _pairwise(name: str, loss: Callable[[TensorExpr, TensorExpr], TensorExpr]) -> BuiltinFunction:
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         prediction, target = _pair(tracer, name, args, at)
+        if name == "bce_logits":
+            warn_of_probabilities(tracer, name, args, "prediction")
         return loss(prediction, target).mean().tensor
 
     return BuiltinFunction(name, "prediction, target", call)
@@ -40,6 +43,7 @@ def bce_logits(x: TensorExpr, target: TensorExpr) -> TensorExpr:
 def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Binary cross entropy of probabilities; in f32, whose smallest numbers it needs."""
     prediction, target = _pair(tracer, "bce", args, at)
+    warn_of_scores(tracer, args, at)
     loss = prediction.cast("f32").apply("bce", target.cast("f32")).mean()
     return loss.cast(prediction.dtype).tensor
 
@@ -57,6 +61,7 @@ REDUCTIONS = ("mean", "batchmean", "sum")
 def kl_div(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Σ t (log t - x): x are logarithms of probabilities, t are probabilities or logarithms."""
     x, target = _pair(tracer, "kl_div", args, at)
+    warn_of_probabilities(tracer, "kl_div", args, "prediction")
     reduction = expect.choice(tracer, args, "reduction", REDUCTIONS)
     if expect.flag(tracer, args, "log_target"):
         each = target.apply("exp") * (target - x)
@@ -128,6 +133,7 @@ def _pair(
 def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log softmax(logits)[label] over all labels that are not `ignore`."""
     logits, labels = _scores(tracer, "cross_entropy", args, at)
+    warn_of_probabilities(tracer, "cross_entropy", args, "logits")
     ignore = _ignored(tracer, args)
     smoothing = expect.number(tracer, args, "smoothing")
     if not 0 <= smoothing < 1:
@@ -144,6 +150,7 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """The mean of -log_probs[label] over all labels that are not `ignore`."""
     log_probs, labels = _scores(tracer, "nll", args, at, "log_probs")
+    warn_of_probabilities(tracer, "nll", args, "log_probs")
     ignore = _ignored(tracer, args)
     tracer.look_up(labels, log_probs.dims[-1].size, "a label", ignore)
     scores, label = TensorExpr(tracer, log_probs), TensorExpr(tracer, labels)

@@ -60,7 +60,7 @@ def dropout(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 
 FUNCTIONS = (
-    BuiltinFunction("rms_norm", "x, g, eps=1e-5", rms_norm),
+    BuiltinFunction("rms_norm", "x, g, eps=1.1920929e-7", rms_norm),
     BuiltinFunction("layer_norm", "x, g, b, eps=1e-5", layer_norm),
-    BuiltinFunction("dropout", "x, p", dropout),
+    BuiltinFunction("dropout", "x, p=0.5", dropout),
 )

@@ -44,7 +44,7 @@ def mean(x: TensorExpr, axes: Sequence[int]) -> TensorExpr:
 
 
 def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunction:
-    """A function of the variance: biased, as norm layers use it, without a `correction`."""
+    """A function of the variance: unbiased, or biased without a `correction`, as in norm layers."""
 
     def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         x = TensorExpr(tracer, expect.tensor(tracer, args, "x", FLOATS))
@@ -58,7 +58,7 @@ def _spread(name: str, rule: Callable[[TensorExpr], TensorExpr]) -> BuiltinFunct
         keep = expect.flag(tracer, args, "keep")
         return (result.keep(axes, x) if keep else result).tensor
 
-    return BuiltinFunction(name, f"{PARAMETERS}, correction=0", call)
+    return BuiltinFunction(name, f"{PARAMETERS}, correction=1", call)
 
 
 def _correction_factor(tracer: Tracer, args: BoundArgs, count: Dim, correction: Dim) -> float:
@@ -67,7 +67,8 @@ def _correction_factor(tracer: Tracer, args: BoundArgs, count: Dim, correction: 
         if tracer.generic:
             return 1.0
         text = f"`correction` must be below the number of elements, {count.full}"
-        raise Stop(tracer.report.error("WG0503", text, args.span("correction")))
+        found = tracer.report.error("WG0503", text, args.span("correction"))
+        raise Stop(found.help("`correction = 0` is the biased variance, also of one element"))
     return count.size / (count.size - correction.size)
 
 

@@ -1,4 +1,4 @@
-"""Functions about shapes: `reshape transpose concat stack split shape axes size`."""
+"""Functions about shapes: `reshape transpose concat stack split chunk shape axes size`."""
 
 from __future__ import annotations
 
@@ -134,39 +134,75 @@ def _check_joins(
                 sizes = f"axis {number} of {first} is {a.full}, of {other} it is {b.full}"
                 where = "" if axis is None else f" along axis {axis}"
                 raise Stop(report.error("WG0415", f"`{name}`{where}: {sizes}", at))
+            if number != axis:
+                tracer.same_size(a, b, at, f"`{name}`")
 
 
 def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
-    """Parts of a tensor along an axis: a number of equal ones, or parts of given sizes."""
+    """Parts of one size along an axis, the last one maybe smaller, or parts of given sizes."""
     x = expect.tensor(tracer, args, "x")
     axis = expect.axis(tracer, args, x)
+    return _parts(tracer, x, axis, _split_sizes(tracer, args, x.dims[axis]))
+
+
+def chunk(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
+    """A number of equal parts along an axis."""
+    x = expect.tensor(tracer, args, "x")
+    axis = expect.axis(tracer, args, x)
+    parts = expect.whole(tracer, args, "parts")
+    _limit_parts(tracer, args, "parts", parts)
+    each = x.dims[axis].divided_by(parts)
+    if each is None:
+        text = f"{x.dims[axis].full} cannot be split into {parts.size} equal parts"
+        found = tracer.report.error("WG0402", text, args.span("parts"))
+        raise Stop(found.help("`split(x, [2, 1], axis = 0)` makes parts of the sizes given"))
+    return _parts(tracer, x, axis, [each] * (parts.size if not parts.generic else 2))
+
+
+def _parts(tracer: Tracer, x: Tensor, axis: int, sizes: list[Dim]) -> TupleValue:
     parts: list[AnyValue] = []
     start = 0
-    for dim in _part_sizes(tracer, args, x.dims[axis]):
+    for dim in sizes:
         parts.append(views.part(tracer, x, axis, start, dim))
         start += dim.size
     return TupleValue(tuple(parts))
 
 
-def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
-    if isinstance(args["parts"], Dim):
-        parts = expect.whole(tracer, args, "parts")
-        if parts.size > MOST_PARTS and not parts.generic:
-            text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
-            raise Stop(tracer.report.error("WG0308", text, args.span("parts")))
-        each = axis.divided_by(parts)
-        if each is None:
-            text = f"{axis.full} cannot be split into {parts.size} equal parts"
-            raise Stop(tracer.report.error("WG0402", text, args.span("parts")))
-        return [each] * (parts.size if not parts.generic else 2)
-    sizes = expect.dims(tracer, args, "parts")
+def _limit_parts(tracer: Tracer, args: BoundArgs, name: str, parts: Dim) -> None:
+    if parts.size > MOST_PARTS and not parts.generic:
+        text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
+        raise Stop(tracer.report.error("WG0308", text, args.span(name)))
+
+
+def _split_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
+    if isinstance(args["sizes"], Dim):
+        return _equal_sizes(tracer, args, axis)
+    sizes = expect.dims(tracer, args, "sizes")
     total = Dim.literal(0)
     for dim in sizes:
         total = total + dim
     if compare(total, axis) is DIFF or any(dim.size < 1 for dim in sizes):
         text = f"the parts add up to {total.full}, but the axis is {axis.full}"
-        raise Stop(tracer.report.error("WG0409", text, args.span("parts")))
+        raise Stop(tracer.report.error("WG0409", text, args.span("sizes")))
     return sizes
+
+
+def _equal_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
+    """All of the size given, but for the last, which has the rest."""
+    each = expect.whole(tracer, args, "sizes")
+    if axis.generic or each.generic:
+        return _generic_sizes(axis, each)
+    count, rest = Dim.literal(axis.size // each.size), axis.size % each.size
+    _limit_parts(tracer, args, "sizes", count)
+    return [each] * count.size + ([Dim.literal(rest)] if rest else [])
+
+
+def _generic_sizes(axis: Dim, each: Dim) -> list[Dim]:
+    """For placeholder sizes; where they leave the number of parts open, checking ends here."""
+    count = axis.divided_by(each)
+    if count is None or not count.is_literal:
+        raise Stop
+    return [each] * count.size
 
 
 FUNCTIONS = (
@@ -177,5 +213,6 @@ FUNCTIONS = (
     BuiltinFunction("transpose", "x, a=-2, b=-1", transpose),
     BuiltinFunction("concat", "tensors, axis", concat),
     BuiltinFunction("stack", "tensors, axis=0", stack),
-    BuiltinFunction("split", "x, parts, axis", split),
+    BuiltinFunction("split", "x, sizes, axis", split),
+    BuiltinFunction("chunk", "x, parts, axis", chunk),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import sqrt
 
 from wgcc.effort import effort
 from wgcc.elaborate.declarations.call_arguments import gather_arguments
@@ -26,7 +27,7 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "normal": "mean=0.0, std=1.0",
     "trunc_normal": "mean=0.0, std=1.0",
     "uniform": "low, high",
-    "kaiming_uniform": "fan",
+    "kaiming_uniform": "fan, a=0.0",
     "kaiming_normal": "fan",
     "xavier_uniform": "fan_in, fan_out",
     "orthogonal": "gain=1.0",
@@ -111,7 +112,17 @@ def _distribution(context: Context, expr: ast.Expr, dtype: str, dims: tuple[Dim,
         text = f"`orthogonal` needs at least two axes, but this has {len(dims)}"
         raise Stop(context.report.error("WG0415", text, expr))
     arguments = expr.arguments if isinstance(expr, ast.Call) else ()
-    return Init(named.text, _settings(context, named.text, arguments, expr.span))
+    return _drawn(named.text, _settings(context, named.text, arguments, expr.span))
+
+
+def _drawn(name: str, settings: dict[str, float]) -> Init:
+    """What a plan says. Its own `kaiming_uniform` has the slope √5; others are plain bounds."""
+    if name != "kaiming_uniform":
+        return Init(name, settings)
+    # The gain of a leaky ReLU of slope a is √(2 / (1 + a²)); a uniform number within b has the
+    # standard deviation b / √3.
+    bound = sqrt(6.0 / ((1.0 + settings["a"] ** 2) * settings["fan"]))
+    return Init("uniform", {"low": -bound, "high": bound})
 
 
 def _settings(

@@ -15,7 +15,7 @@ from wgcc.elaborate.declarations.optimizers import (
 )
 from wgcc.elaborate.declarations.selectors import listing, select
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.context import Context, Minimized
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Number,
@@ -52,6 +52,8 @@ def minimize(context: Context, node: ast.Minimize) -> None:
     with context.within(context.scope, optimizer.name):
         context.here = node.span
         _emit(context, optimizer, settings, tensor, chosen)
+    trained = Minimized(optimizer.name, tuple(ref.path for ref in chosen), node)
+    context.parts.minimized.setdefault(context.entry.name.text, []).append(trained)
 
 
 def _optimizer(context: Context, node: ast.Minimize) -> OptimizerValue:

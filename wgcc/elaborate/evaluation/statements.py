@@ -101,9 +101,21 @@ def _bind(context: Context, node: ast.Bind) -> None:
     items = values if len(values) > 1 else _unpacked(context, len(targets), values[0], at)
     if len(items) != len(targets):
         text = f"{len(targets)} names on the left, but {len(items)} values on the right"
-        raise Stop(context.report.error("WG0302", text, at))
+        raise Stop(_parts_for_sizes(context.report.error("WG0302", text, at), node))
     for target, value in zip(targets, items, strict=True):
         _assign(context, target, value)
+
+
+def _parts_for_sizes(found: Diagnostic, node: ast.Bind) -> Diagnostic:
+    """Whoever unpacks `a, b = split(x, 2, …)` means two parts, not parts of size 2."""
+    value = node.values[0]
+    call = value.target if isinstance(value, ast.Pipe) else value
+    named = call.function if isinstance(call, ast.Call) else None
+    name = named.name if isinstance(named, ast.Member) else named
+    if not isinstance(name, (ast.Name, ast.Identifier)) or name.text != "split":
+        return found
+    advice = "`split` takes the size of the parts, as in PyTorch; `chunk` takes their number"
+    return found.help(advice, (name.span, "chunk"))
 
 
 def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:

@@ -56,6 +56,7 @@ def _traced(
     trace = TracedGraph(context.parts.names)
     for optimizer in context.parts.optimizers.values():
         optimizer.results.clear()
+    context.parts.minimized.pop(entry.name.text, None)
     with context.separate(context.parts, trace, scope):
         context.entry, context.training = entry, training
         try:

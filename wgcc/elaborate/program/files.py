@@ -49,6 +49,12 @@ class Loader:
         self._length = 0
         self._read = 0
 
+    @property
+    def files(self) -> list[LoadedFile]:
+        """All that were read but those of the library."""
+        library = self.context.report.library
+        return [file for file in self._files.values() if file.source not in library]
+
     def load_root(self, root: Path | Source) -> LoadedFile:
         """The program itself, after the library. A file that cannot be read is a `WgError`."""
         path = Path(root.name) if isinstance(root, Source) else root

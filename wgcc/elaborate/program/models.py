@@ -13,6 +13,7 @@ from wgcc.elaborate.program.averages import averaged_entries
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.public_names import check_public_names
 from wgcc.elaborate.program.token_files import names_tokens, token_vocabulary
+from wgcc.elaborate.program.training_warnings import warn_of_training
 from wgcc.elaborate.program.vocabulary import check_vocabulary
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context, Parts
@@ -67,6 +68,7 @@ def elaborate_model(
         if context.report.diagnostics.errors:
             return None
         _warn_unused(context, definition, graphs)
+        warn_of_training(context, list(_entries(definition)), graphs, averaged)
         chosen = seed if seed is not None else written_seed
         program = _program(context, definition, graphs, chosen)
         return replace(program, vocab=vocab, averaged=averaged)

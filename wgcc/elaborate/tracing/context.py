@@ -40,9 +40,18 @@ class Replacement:
     matched: bool = False
 
 
+@dataclass(frozen=True)
+class Minimized:
+    """A `minimize` of an entry: its optimizer, and the paths of the parameters that it trains."""
+
+    optimizer: str
+    paths: tuple[str, ...]
+    node: ast.Minimize
+
+
 @dataclass
 class Parts:
-    """What instantiating a model creates, by path."""
+    """What instantiating a model creates, by path; `minimized` by the name of the entry."""
 
     params: dict[str, ParamRef] = field(default_factory=dict)
     states: dict[str, StateRef] = field(default_factory=dict)
@@ -50,6 +59,7 @@ class Parts:
     settings: dict[str, ast.Expr] = field(default_factory=dict)
     replacements: list[Replacement] = field(default_factory=list)
     created: dict[str, int] = field(default_factory=dict)
+    minimized: dict[str, list[Minimized]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -153,4 +163,4 @@ def has_failed(value: AnyValue) -> bool:
     return isinstance(value, Failed)
 
 
-__all__ = ["FAILED", "Context", "Parts", "Replacement", "has_failed"]
+__all__ = ["FAILED", "Context", "Minimized", "Parts", "Replacement", "has_failed"]

@@ -275,11 +275,15 @@ class Tracer:
         return value
 
     def same_size(self, a: Dim, b: Dim, at: Place, why: str) -> bool:
-        """Whether two sizes agree; warns if only by coincidence. `why` begins the warning."""
+        """Whether two sizes agree; warns if only by coincidence. `why` begins the warning.
+
+        It is an error if dims must agree by construction (`--strict-dims`).
+        """
         match = compare(a, b)
         if match is COINCIDENCE:
             text = f"{why}: `{a}` and `{b}` are different dims that both happen to be {a.size}"
-            self.report.warning("WG0410", text, at).help(
+            say = self.report.error if self.report.strict_dims else self.report.warning
+            say("WG0410", text, at).help(
                 "if they are meant to be the same, declare one in terms of the other"
             )
         return match is not DIFF

@@ -58,7 +58,7 @@ def layer_norm(op: Op) -> Operand | list[Operand | None]:
     shape = (*x.shape[:axis], *(1,) * (rank - axis))
     mean = op.emit(f"mean({{0}}, axis = {axes}, keep = true)", x, shape=shape, dtype="f32")
     inverse = op.emit(
-        f"rsqrt(var({{0}}, axis = {axes}, keep = true) + {float_text(eps)})",
+        f"rsqrt(var({{0}}, axis = {axes}, keep = true, correction = 0) + {float_text(eps)})",
         x, shape=shape, dtype="f32", name="inv_std",
     )  # fmt: skip
     text = "({0} - {1}) * {2} * {3}" + (" + {4}" if op.has(2) else "")
@@ -80,7 +80,8 @@ def _own_vectors(op: Op, *places: int) -> bool:
 
 def _norm_layer(op: Op, kind: str, eps: float) -> Member:
     gain = op.constant(1, "gain")
-    options = "" if abs(eps - 1e-5) < 1e-12 else f"(eps = {float_text(eps)})"
+    is_default = kind == "LayerNorm" and abs(eps - 1e-5) < 1e-12
+    options = "" if is_default else f"(eps = {float_text(eps)})"
     arrays = {"g": gain} | ({"b": op.constant(2, "shift")} if op.has(2) else {})
     return op.layer(f"{kind}[{gain.size}]{options}", op.layer_name("norm"), **arrays)
 
@@ -124,7 +125,8 @@ def _by_batch(op: Op) -> list[Operand | None]:
     axes = axes_text(range(len(x.shape) - 1))
     channels = (op.operand(1).shape[0],)
     mean = op.emit(f"mean({{0}}, axis = {axes})", x, shape=channels, dtype="f32", name="mean")
-    var = op.emit(f"var({{0}}, axis = {axes})", x, shape=channels, dtype="f32", name="var")
+    variance = f"var({{0}}, axis = {axes}, correction = 0)"
+    var = op.emit(variance, x, shape=channels, dtype="f32", name="var")
     scale, shift, old_mean, old_var = (op.tensor(op.plain(place)) for place in (1, 2, 3, 4))
     eps = float_text(float(op.attribute("epsilon", 1e-5)))
     text = f"({{0}} - {{1}}) * rsqrt({{2}} + {eps}) * {{3}} + {{4}}"
@@ -178,7 +180,7 @@ def instance_norm(op: Op) -> Operand:
     eps = float_text(float(op.attribute("epsilon", 1e-5)))
     text = (
         f"({{0}} - mean({{0}}, axis = {axes}, keep = true)) * "
-        f"rsqrt(var({{0}}, axis = {axes}, keep = true) + {eps}) * {{1}} + {{2}}"
+        f"rsqrt(var({{0}}, axis = {axes}, keep = true, correction = 0) + {eps}) * {{1}} + {{2}}"
     )
     return op.result(text, x, op.plain(1), op.plain(2), order=channels_last_order(rank))
 
@@ -192,7 +194,7 @@ def group_norm(op: Op) -> Operand:
     axes = axes_text(range(2, rank + 1))
     text = (
         f"({{0}} - mean({{0}}, axis = {axes}, keep = true)) * "
-        f"rsqrt(var({{0}}, axis = {axes}, keep = true) + {eps})"
+        f"rsqrt(var({{0}}, axis = {axes}, keep = true, correction = 0) + {eps})"
     )
     whole = op.emit(text, grouped, shape=grouped.shape, dtype="f32")
     flat = op.reshaped(whole, x.shape)
@@ -225,7 +227,7 @@ def mean_variance(op: Op) -> Operand:
     axes = axes_text(tuple(op.attribute("axes", (0, 2, 3))))
     text = (
         f"({{0}} - mean({{0}}, axis = {axes}, keep = true)) / "
-        f"(std({{0}}, axis = {axes}, keep = true) + 1e-9)"
+        f"(std({{0}}, axis = {axes}, keep = true, correction = 0) + 1e-9)"
     )
     return op.result(text, x)
 

@@ -21,9 +21,9 @@ layer ResetFirstCell[I, H] {
   param bias_hh: f32[3 * H] ~ external
 
   fn forward[B](state: f32[B, H], x: f32[B, I]) -> (f32[B, H], f32[B, H]) {
-    ar, az, an = split(x @ weight_ih + bias_ih, 3, axis = -1)
-    br, bz, bn = split(bias_hh, 3, axis = -1)
-    ur, uz, un = split(weight_hh, 3, axis = -1)
+    ar, az, an = chunk(x @ weight_ih + bias_ih, 3, axis = -1)
+    br, bz, bn = chunk(bias_hh, 3, axis = -1)
+    ur, uz, un = chunk(weight_hh, 3, axis = -1)
     reset = sigmoid(ar + br + state @ ur)
     update = sigmoid(az + bz + state @ uz)
     new_h = tanh(an + bn + (reset * state) @ un)
@@ -49,7 +49,7 @@ layer PeepholeCell[I, H] {
   ) -> ((f32[B, H], f32[B, H]), f32[B, H]) {
     h, c = state
     z = x @ weight_ih + h @ weight_hh + bias_ih + bias_hh
-    i, f, g, o = split(z, 4, axis = -1)
+    i, f, g, o = chunk(z, 4, axis = -1)
     before = c
     c = sigmoid(f + peep_f * before) * before + sigmoid(i + peep_i * before) * tanh(g)
     h = sigmoid(o + peep_o * c) * tanh(c)

@@ -52,8 +52,8 @@ def split(op: Op) -> list[Operand | None]:
     if len(values) == 1:
         return [x if item is values[0] else item for item in found]
     equal = len(set(sizes)) == 1
-    parts = str(len(sizes)) if equal else sizes_text(sizes)
-    op.emit_many(f"split({{0}}, {parts}, axis = {order.index(axis)})", x, values=values)
+    parts = f"chunk({{0}}, {len(sizes)}" if equal else f"split({{0}}, {sizes_text(sizes)}"
+    op.emit_many(f"{parts}, axis = {order.index(axis)})", x, values=values)
     return found
 
 

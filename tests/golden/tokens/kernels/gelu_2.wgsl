@@ -2,8 +2,8 @@
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 8 x 4 x 4 threads (gpu)
 //   x0: norm.layer_norm f32[2, 5, 4]
-//   x1: mix.w f32[4, 8]
-//   x2: mix.b f32[8]
+//   x1: opt/opt/ema/mix.w f32[4, 8]
+//   x2: opt/opt/ema/mix.b f32[8]
 //   y0: gelu f32[2, 5, 8]
 @group(0) @binding(0) var<storage, read> x0: array<f32, 40>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 32>;

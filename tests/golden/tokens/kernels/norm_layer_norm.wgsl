@@ -2,9 +2,9 @@
 // from tokens.wg:13
 // 1 x 1 x 1 workgroups of 64 threads (gpu)
 //   x0: ids i32[2, 5]
-//   x1: tok.w f32[7, 4]
-//   x2: norm.g f32[4]
-//   x3: norm.b f32[4]
+//   x1: opt/opt/ema/tok.w f32[7, 4]
+//   x2: opt/opt/ema/norm.g f32[4]
+//   x3: opt/opt/ema/norm.b f32[4]
 //   y0: norm.layer_norm f32[2, 5, 4]
 @group(0) @binding(0) var<storage, read> x0: array<i32, 10>;
 @group(0) @binding(1) var<storage, read> x1: array<f32, 28>;

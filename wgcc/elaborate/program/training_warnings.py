@@ -1,0 +1,170 @@
+"""Warns of training that does something else than it seems to: each is legal, and rarely meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+from wgcc.elaborate.declarations.selectors import listing
+from wgcc.elaborate.tracing.context import Context, Minimized
+from wgcc.elaborate.tracing.values import OptimizerValue
+from wgcc.errors import Span
+from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.state_names import AVERAGE
+from wgcc.syntax import ast
+
+# Entries of these names are meant to train.
+TRAINING = ("train", "fit", "train_step", "training_step")
+
+
+def warn_of_training(
+    context: Context,
+    entries: Sequence[ast.Function],
+    graphs: Mapping[str, Graph],
+    averaged: Mapping[str, str],
+) -> None:
+    """For a model without errors. `averaged`: the optimizer whose averages an entry reads."""
+    idle = [entry for entry in entries if _should_train(context, entry, graphs)]
+    for entry in idle:
+        _report_idle(context, entry)
+    if not idle:
+        _report_unused(context)
+    _report_shared(context)
+    _report_averages(context, averaged)
+    for graph in graphs.values():
+        _report_new_weights(context, graph)
+
+
+def _should_train(context: Context, entry: ast.Function, graphs: Mapping[str, Graph]) -> bool:
+    graph = graphs.get(entry.name.text)
+    if graph is None or graph.trains or not context.parts.optimizers:
+        return False
+    name = entry.name.text
+    return name in TRAINING or (name.startswith("train") and not context.parts.minimized)
+
+
+def _report_idle(context: Context, entry: ast.Function) -> None:
+    text = f"entry `{entry.name.text}` does not train: it has no `minimize`"
+    found = context.report.warning("WG0912", text, entry.name)
+    optimizers = list(context.parts.optimizers)
+    edits = _insertion(entry, optimizers[0]) if len(optimizers) == 1 else []
+    found.help(f"add `minimize loss with {optimizers[0]}` before `return`", *edits)
+
+
+def _insertion(entry: ast.Function, optimizer: str) -> list[tuple[Span, str]]:
+    """An edit, if the entry has a `loss`, and returns at its end."""
+    statements = entry.body.statements if isinstance(entry.body, ast.Block) else ()
+    bound = any(
+        isinstance(target, ast.Name) and target.text == "loss"
+        for statement in statements
+        if isinstance(statement, ast.Bind)
+        for target in statement.targets
+    )
+    if not bound or not isinstance(statements[-1], ast.Return):
+        return []
+    span = statements[-1].span
+    indent = span.source.line_indent(span.line)
+    line = f"minimize loss with {optimizer}\n{indent}"
+    return [(Span(span.source, span.start, span.start), line)]
+
+
+def _all_minimized(context: Context) -> list[Minimized]:
+    return [each for found in context.parts.minimized.values() for each in found]
+
+
+def _report_unused(context: Context) -> None:
+    used = {each.optimizer for each in _all_minimized(context)}
+    for name, optimizer in context.parts.optimizers.items():
+        if name not in used:
+            text = f"optimizer `{name}` is never used"
+            found = context.report.warning("WG0907", text, optimizer.node.name)
+            found.help(f"an entry trains with it by `minimize loss with {name}`")
+
+
+def _report_shared(context: Context) -> None:
+    """Two optimizers that train the same parameters, where one does not say which it trains."""
+    reported: set[frozenset[str]] = set()
+    for pair in combinations(_all_minimized(context), 2):
+        names = frozenset(each.optimizer for each in pair)
+        paths = [path for path in pair[0].paths if path in set(pair[1].paths)]
+        open_ = [each for each in pair if not each.node.selectors]
+        if len(names) == 2 and paths and open_ and names not in reported:
+            reported.add(names)
+            other = next(each for each in pair if each is not open_[0])
+            _report_pair(context, open_[0], other, paths)
+
+
+def _report_pair(context: Context, one: Minimized, other: Minimized, paths: list[str]) -> None:
+    text = f"`{one.optimizer}` and `{other.optimizer}` both train {listing(paths)}"
+    found = context.report.warning("WG0910", text, one.node)
+    found.also(other.node.span, f"`{other.optimizer}` trains them here")
+    alone = [path for path in one.paths if path not in set(paths)]
+    part, dot, _ = (alone or paths)[0].partition(".")
+    pattern = f"{part}.*" if dot else part
+    found.help(
+        f'say which parameters each of them trains: `with {one.optimizer} over "{pattern}"`; '
+        '`over "*"` if both are to train all'
+    )
+
+
+def _report_averages(context: Context, averaged: Mapping[str, str]) -> None:
+    used = {each.optimizer for each in _all_minimized(context)}
+    for name, optimizer in context.parts.optimizers.items():
+        setting = _setting(optimizer, AVERAGE)
+        if setting is not None and name in used and name not in averaged.values():
+            text = f"no entry reads the averages that `{name}` keeps"
+            found = context.report.warning("WG0908", text, setting)
+            found.help(
+                "write `with ema` after the results of an entry: "
+                "`entry predict(…) -> (…) with ema`; without that, only checkpoints have them"
+            )
+
+
+def _setting(optimizer: OptimizerValue, name: str) -> ast.Setting | None:
+    settings = (item for item in optimizer.node.items if isinstance(item, ast.Setting))
+    return next((item for item in settings if item.name.text == name), None)
+
+
+def _report_new_weights(context: Context, graph: Graph) -> None:
+    """Outputs that are computed from the batch with parameters that `minimize` has changed."""
+    updates = [node for node in graph.nodes if node.op == "minimize"]
+    if not updates:
+        return
+    others = [node for node in graph.nodes if node.op != "minimize"]
+    new = {value for node in updates for value in node.outputs[:-1]}
+    late = _reached(others, new) & _reached(others, set(graph.inputs))
+    # A later loss is minimized with them: that of a generator, after its critic has learnt.
+    losses = _needed(graph.nodes, {node.inputs[0] for node in updates})
+    producers = {value: node for node in graph.nodes for value in node.outputs}
+    for name, value in graph.outputs.items():
+        if value in late and value not in losses:
+            _report_late(context, name, producers[value], updates[-1])
+
+
+def _report_late(context: Context, output: str, node: Node, update: Node) -> None:
+    if node.span is None:
+        return
+    text = f"`{output}` is computed with the new weights, after `minimize`"
+    found = context.report.warning("WG0913", text, node.span)
+    if update.span is not None:
+        found.also(update.span, "they change here")
+    found.note("that runs the model forward a second time")
+    found.help("compute it before `minimize`, from the values that the loss uses")
+
+
+def _reached(nodes: Iterable[Node], start: set[Value]) -> set[Value]:
+    """Every value that depends on one of `start`; nodes come after what they read."""
+    reached = set(start)
+    for node in nodes:
+        if not reached.isdisjoint(node.inputs):
+            reached.update(node.outputs)
+    return reached
+
+
+def _needed(nodes: Sequence[Node], ends: set[Value]) -> set[Value]:
+    """Every value that one of `ends` depends on."""
+    needed = set(ends)
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
+    return needed
