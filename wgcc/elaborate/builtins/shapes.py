@@ -1,4 +1,4 @@
-"""Functions about shapes: `reshape transpose concat stack split shape axes size`."""
+"""Functions about shapes: `reshape transpose concat stack split unbind shape axes size`."""
 
 from __future__ import annotations
 
@@ -148,6 +148,26 @@ def split(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     return TupleValue(tuple(parts))
 
 
+def unbind(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
+    """The slices of a tensor along an axis, which disappears."""
+    x = expect.tensor(tracer, args, "x")
+    axis = expect.axis(tracer, args, x)
+    count, one = x.dims[axis], Dim.literal(1)
+    _check_parts(tracer, count, args.span("x"))
+    slices = (
+        views.part(tracer, x, axis, number, one)
+        for number in range(count.size if not count.generic else 2)
+    )
+    dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
+    return TupleValue(tuple(views.reshape(tracer, piece, dims) for piece in slices))
+
+
+def _check_parts(tracer: Tracer, parts: Dim, at: Span) -> None:
+    if parts.size > MOST_PARTS and not parts.generic:
+        text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
+        raise Stop(tracer.report.error("WG0308", text, at))
+
+
 def _part_sizes(tracer: Tracer, args: BoundArgs, axis: Dim) -> list[Dim]:
     if isinstance(args["parts"], Dim):
         parts = expect.whole(tracer, args, "parts")
@@ -178,4 +198,5 @@ FUNCTIONS = (
     BuiltinFunction("concat", "tensors, axis", concat),
     BuiltinFunction("stack", "tensors, axis=0", stack),
     BuiltinFunction("split", "x, parts, axis", split),
+    BuiltinFunction("unbind", "x, axis=0", unbind),
 )
