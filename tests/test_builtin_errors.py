@@ -84,7 +84,7 @@ exp(i) | i | WG0501 | `exp` works on floats, but this is i32[B] | convert it: `f
 exp(relu) | relu | WG0501 | `x` must be a tensor, but this is the function relu | call it first
 log(-1.0) * s | log(-1.0) | WG0503 | `log` of the number -1 is not a number
 exp(m, 1) | 1 | WG0207 | `exp` takes 1 argument, but 2 were given
-sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | did you mean `keep`?
+sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | coming from PyTorch: write `sum(m, keep = true)`
 where(m, 1, 2) | m | WG0501 | `condition` must be bools, but this is f32[B, C]
 where(t, m, m) | where(t, m, m) | WG0411 | `where`: the shapes cannot be broadcast | to align it with the axes [B] write `t[:, new]`
 sum(m, axis = 2) | 2 | WG0408 | axis 2 is outside f32[B, C], which has 2 axes

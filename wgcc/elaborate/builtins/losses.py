@@ -187,8 +187,11 @@ def _scores(
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
         found = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
-        one_hot = "for one-hot rows take `argmax(labels, axis = -1)` first"
-        raise Stop(found.help(one_hot) if labels.rank == logits.rank else found)
+        text = args.text("labels")
+        if labels.rank == logits.rank:
+            raise Stop(found.help(f"for one-hot rows take `argmax({text}, axis = -1)` first"))
+        advice = f"declare them as i32, or convert whole numbers: `i32({text})`"
+        raise Stop(found.help(advice, (args.span("labels"), f"i32({text})")))
     whole = expect.tensor(tracer, args, "labels", INTEGERS)
     if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
         text = f"{name}: `labels` must have the shape of `{scores}` without the last axis"

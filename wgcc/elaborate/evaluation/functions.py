@@ -12,7 +12,7 @@ from wgcc.elaborate.declarations.signatures import (
 )
 from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
 from wgcc.elaborate.evaluation.remat import remat_region
-from wgcc.elaborate.evaluation.statements import run_block
+from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
 from wgcc.elaborate.tracing.context import Context
@@ -175,7 +175,8 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
         if node.result is not None:
             text = f"`{function.name}` never returns its result"
             found = context.report.error("WG0601", text, node.name)
-            raise Stop(found.also(node.result.span, "a result is declared here"))
+            found.also(node.result.span, "a result is declared here")
+            raise Stop(return_help(found, body))
         return TupleValue()
     if isinstance(returned.value, Failed):
         raise Stop
