@@ -1,7 +1,7 @@
 """Expressions of PyTorch that `wgcc check` translates, and the tensors in them.
 
-`record_pytorch_hints.py` runs PyTorch once; `test_from_pytorch.py` gives the same text to wgcc, does
-what its hints say until there is no error left, and compares the numbers.
+`record_pytorch_hints.py` runs PyTorch once; `test_from_pytorch.py` gives the same text to wgcc,
+does what its hints say until there is no error left, and compares the numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TYPES = {
     "x": "f32[B, T, D]", "y": "f32[B, T, D]", "m": "f32[T, D]", "n": "f32[T, D]", "w": "f32[D, D]",
     "v": "f32[D]", "u": "f32[D]", "one": "f32[B, 1, D]", "c": "f32[D]", "p": "f32[T, D]",
     "ids": "i32[B]", "labels": "i32[T]", "index": "i32[T, D]", "mask": "bool[B, T, D]",
-    "keep": "bool[T, T]", "picture": "f32[B, 4, 6, 3]", "kernel": "f32[3, 3, 3, 5]", "bias": "f32[5]",
+    "keep": "bool[T, T]", "picture": "f32[B, 4, 6, 3]", "kernel": "f32[3, 3, 3, 5]",
+    "bias": "f32[5]",
     "signs": "f32[B, T, D]", "far": "f32[D]",
 }  # fmt: skip
 

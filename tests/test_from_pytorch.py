@@ -132,7 +132,11 @@ def test_training_has_one_statement() -> None:
 
 
 def test_python_ranges() -> None:
-    for call, ours in (("range(3)", "0..3"), ("range(1, 4)", "1..4"), ("range(0, 6, 2)", "0..6 step 2")):
+    for call, ours in (
+        ("range(3)", "0..3"),
+        ("range(1, 4)", "1..4"),
+        ("range(0, 6, 2)", "0..6 step 2"),
+    ):
         text = f"""model M {{
   entry run(x: f32[2]) -> (r: f32[2]) {{
     for i in {call} {{ x = x + 1.0 }}

@@ -77,7 +77,9 @@ def test_table_of_pytorch_names(bless: bool) -> None:
 def rows() -> Iterator[str]:
     """The first expression of the tests with each name, and what hints make of it."""
     samples = {name: text for text in reversed(expressions()) for name in names_in(text)}
-    samples |= {text.split("(")[0].removeprefix("nn."): text for text in reversed(lines(LAYER_CALLS))}
+    samples |= {
+        text.split("(")[0].removeprefix("nn."): text for text in reversed(lines(LAYER_CALLS))
+    }
     samples |= {text.split("(")[0]: text for text in reversed(lines(SCHEDULE_CALLS))}
     tables = {**FUNCTIONS, **SAME_NAMES, **LAYERS, **OPTIMIZERS, **SCHEDULES}
     for name, known in sorted(tables.items(), key=lambda item: item[0].lower()):
@@ -98,5 +100,7 @@ def translated(sample: str) -> str:
     members = "param w: f32[2] = 1.0\n  optimizer opt: sgd { lr = 0.5 }\n  "
     is_layer = sample.startswith("nn.")
     member = f"f: {sample}" if is_layer else f"fn f() -> f32 = {sample}"
-    ((advice, _),) = fixes(f"model M {{\n  {members}{member}\n  entry run() -> (y: f32) = f()\n}}\n")[:1]
+    ((advice, _),) = fixes(
+        f"model M {{\n  {members}{member}\n  entry run() -> (y: f32) = f()\n}}\n"
+    )[:1]
     return re.findall(r"write `(.*?)`", advice)[0]

@@ -9,7 +9,8 @@ from wgcc.syntax.unexpected import UnexpectedToken
 
 Advice = tuple[str, tuple[tuple[Span, str], ...]]
 
-_VALUES = frozenset("NAME INT FLOAT STRING TRUE FALSE RPAR RSQB DTYPE".split())
+_VALUES = frozenset(["NAME", "INT", "FLOAT", "STRING", "TRUE", "FALSE", "RPAR", "RSQB", "DTYPE"])
+_OPERATORS = frozenset(["PLUS", "MINUS", "MULOP", "POW", "CMP", "AND", "OR", "PIPE", "RANGE"])
 _RANGE = re.compile(r"range\(([^,()]*)\)")
 _COMPREHENSION = re.compile(r"\[(?P<item>.*) for (?P<name>\w+) in (?P<items>.*)\]")
 
@@ -95,12 +96,23 @@ def _nested_function(a: UnexpectedToken) -> Advice | None:
     ), ()
 
 
+def _lone_value(a: UnexpectedToken) -> Advice | None:
+    """`2.0 * x` as a line of its own"""
+    if a.token.type not in _OPERATORS or not {"EQUAL", "WRITE"} <= a.accepts:
+        return None
+    line = a.source.line_text(a.token.line).partition("//")[0].strip(" \t;}")
+    return f"a line that is only a value does nothing: `return {line}`, or `y = {line}`", ()
+
+
 def _self(a: UnexpectedToken) -> Advice | None:
     """`self.fc = nn.Linear(3, 4)`"""
     if (a.previous.text, a.token.text) != ("self", ".") or a.following.type != "NAME":
         return None
     name = a.following.text
-    return f"members are declared without `self`: `{name}: Linear[3, 4]`, `param {name}: f32[4]`", ()
+    return (
+        f"members are declared without `self`: `{name}: Linear[3, 4]`, `param {name}: f32[4]`",
+        (),
+    )
 
 
-_RULES = (_self, _choice, _comprehension, _ellipsis, _settings, _nested_function)
+_RULES = (_self, _lone_value, _choice, _comprehension, _ellipsis, _settings, _nested_function)

@@ -1,5 +1,5 @@
-"""Functions that create tensors: `zeros ones zeros_like ones_like full_like arange rand randn randint
-bernoulli one_hot`.
+"""Functions that create tensors: `zeros ones zeros_like ones_like full_like arange rand randn`,
+`randint bernoulli one_hot`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def _count(tracer: Tracer, args: BoundArgs, start: Dim, stop: Dim, step: Dim) ->
     """How many numbers `arange` makes: at least one, because no axis is empty."""
     if step.size == 0:
         raise Stop(tracer.report.error("WG0503", "`step` must not be 0", args.span("step")))
-    count = stop - start if step.is_one else Dim.literal(len(range(start.size, stop.size, step.size)))
+    count = (
+        stop - start if step.is_one else Dim.literal(len(range(start.size, stop.size, step.size)))
+    )
     if count.size < 1 and not count.generic:
         text = f"`arange` counts from {start.full} to {stop.full} by {step.full}: no number at all"
         raise Stop(tracer.report.error("WG0503", text, args.call))

@@ -25,7 +25,10 @@ def label_loss(
     tracer: Tracer, args: BoundArgs, log_probs: Tensor, labels: Tensor, ignore: int | None,
     smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """-w[label] log_probs[label], smoothed over all classes. A mean divides by the sum of w[label]."""
+    """-w[label] log_probs[label], smoothed over all classes.
+
+    A mean divides by the sum of w[label].
+    """
     scores, label = TensorExpr(tracer, log_probs), TensorExpr(tracer, labels)
     weight = _weight(tracer, args, log_probs)
     is_label = label.new_axis(-1).compare("eq", iota(tracer, log_probs.dims[-1]))

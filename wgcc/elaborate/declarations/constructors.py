@@ -5,10 +5,11 @@ from __future__ import annotations
 from wgcc.elaborate.declarations.call_arguments import gather_arguments
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.from_pytorch import PREFIXES
+from wgcc.elaborate.from_pytorch.calls import Call
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.foreign_calls import explain_unknown, foreign_call
+from wgcc.elaborate.tracing.foreign_calls import explain_unknown, foreign_call, is_written
 from wgcc.elaborate.tracing.values import AnyValue, Failed, LayerType, ModuleValue, describe
 from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
@@ -81,7 +82,8 @@ def _unknown(context: Context, constructor: ast.Constructor, name: str, at: Span
     if prefixed and isinstance(scope.find(last), LayerType):
         found.help(f"names have no prefix here: write `{last}`", (at, last))
     if constructor.arguments is not None:
-        call = foreign_call(context, constructor.arguments)
+        is_known = is_written(context, last)
+        call = foreign_call(context, constructor.arguments) if is_known else Call()
         explain_unknown(context, found, last, call, constructor.span)
     return found
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.from_pytorch import counterpart
+from wgcc.elaborate.from_pytorch import LAYERS, counterpart
+from wgcc.elaborate.from_pytorch.calls import Call
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.foreign_calls import (
     PYTHON_WORDS,
+    explain_layer,
     explain_misuse,
     explain_unknown,
     foreign_call,
     is_prefixed,
+    is_written,
     same_name_code,
 )
 from wgcc.elaborate.tracing.values import (
@@ -78,7 +81,8 @@ def _report(
     context: Context, node: ast.Call, name: str, at: Span, first: ast.Expr | None,
     whole: Span | None = None,
 ) -> None:  # fmt: skip
-    call = foreign_call(context, node.arguments, first)
+    is_known = is_written(context, name)
+    call = foreign_call(context, node.arguments, first) if is_known else Call()
     known = context.scope.find(name)
     if isinstance(known, (Builtin, FunctionValue, LayerType)):
         found = context.report.error("WG0201", f"`{at.text}`: names have no prefix here", at)
@@ -88,7 +92,10 @@ def _report(
     else:
         visible = context.scope.visible()
         found = context.report.unknown("WG0201", "function", name, visible, at)
-    explain_unknown(context, found, name, call, whole or node.span)
+    if name in LAYERS:
+        explain_layer(found, name, call)
+    else:
+        explain_unknown(context, found, name, call, whole or node.span)
     raise Stop(found)
 
 
@@ -153,11 +160,10 @@ def explain_extremes(context: Context, found: Diagnostic, node: ast.Expr, count:
     """Add to `values, ids = max(x, 1)` that the positions are a function of their own."""
     if not isinstance(node, ast.Call) or count != 2:
         return
-    function, first = node.function, None
-    if isinstance(function, ast.Member):
-        function, first = ast.Name(function.name.span, function.name.text), function.value
-    name = function.text if isinstance(function, ast.Name) else ""
-    builtin = context.scope.find(name)
+    function = node.function
+    method = function if isinstance(function, ast.Member) else None
+    name = method.name.text if method is not None else function.span.text
+    builtin, first = context.scope.find(name), method.value if method is not None else None
     if name not in ("max", "min") or not isinstance(builtin, Builtin):
         return
     code = same_name_code(builtin, foreign_call(context, node.arguments, first))

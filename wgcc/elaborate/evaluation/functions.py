@@ -27,6 +27,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Span
 from wgcc.syntax import ast
+from wgcc.syntax.walk import walk
 
 
 def call_function(
@@ -173,10 +174,12 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
     returned = run_block(context, body)
     if returned is None:
         if node.result is not None:
+            if any(isinstance(piece, ast.Broken) for piece in walk(node)):
+                raise Stop
             text = f"`{function.name}` never returns its result"
             found = context.report.error("WG0601", text, node.name)
             found.also(node.result.span, "a result is declared here")
-            raise Stop(return_help(found, body))
+            raise Stop(return_help(found, node))
         return TupleValue()
     if isinstance(returned.value, Failed):
         raise Stop

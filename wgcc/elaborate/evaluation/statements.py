@@ -274,10 +274,12 @@ def _ends_function(context: Context, node: ast.Statement) -> bool:
     return function.body.statements[-1:] == (node,)
 
 
-def return_help(found: Diagnostic, body: ast.Expr | ast.Block) -> Diagnostic:
+def return_help(found: Diagnostic, function: ast.Function) -> Diagnostic:
     """Add to the error of a body without `return` the line that is missing, if it is clear."""
+    body, result = function.body, function.result
     last = body.statements[-1] if isinstance(body, ast.Block) and body.statements else None
-    if not isinstance(last, ast.Bind):
+    count = len(result.fields) if isinstance(result, ast.TupleType) else 1
+    if not isinstance(last, ast.Bind) or len(last.targets) != count:
         return found
     names = ", ".join(target.span.text for target in last.targets)
     return found.help(f"add `return {names}` as the last line")

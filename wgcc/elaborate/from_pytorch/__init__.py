@@ -10,7 +10,9 @@ from wgcc.elaborate.from_pytorch.layers import LAYERS, OPTIMIZERS, SCHEDULES
 from wgcc.elaborate.from_pytorch.templates import Counterpart
 
 # Prefixes of names in Python: `torch.cat`, `nn.functional.relu`, `F.relu`, `np.exp`.
-PREFIXES = frozenset("torch nn F np numpy jnp optim lr_scheduler functional math".split())
+PREFIXES = (
+    "torch", "nn", "F", "np", "numpy", "jnp", "optim", "lr_scheduler", "functional", "math",
+)  # fmt: skip
 
 
 def counterpart(name: str) -> Counterpart | None:
@@ -21,4 +23,12 @@ def counterpart(name: str) -> Counterpart | None:
     return None
 
 
-__all__ = ["FUNCTIONS", "LAYERS", "OPTIMIZERS", "PREFIXES", "SCHEDULES", "Counterpart", "counterpart"]
+__all__ = [
+    "FUNCTIONS",
+    "LAYERS",
+    "OPTIMIZERS",
+    "PREFIXES",
+    "SCHEDULES",
+    "Counterpart",
+    "counterpart",
+]

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # These have no meaning here, and leaving them out changes no number.
-IGNORED = frozenset(
-    "device requires_grad inplace out generator pin_memory memory_format non_blocking copy "
-    "layout training".split()
-)
+IGNORED = (
+    "device", "requires_grad", "inplace", "out", "generator", "pin_memory", "memory_format",
+    "non_blocking", "copy", "layout", "training",
+)  # fmt: skip
 _PYTHON_WORDS = {"True": "true", "False": "false"}
 _NUMBER = re.compile(r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _ATOM = re.compile(r"[\w.]*")

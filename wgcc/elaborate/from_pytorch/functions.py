@@ -44,15 +44,21 @@ _SHAPES = read(
     select(input, dim, index) = {input}[:, {index}]
     index_select(input, dim, index) = {input}[:, {index}]
     index_add(input, dim, index, source) = scatter_add({input}, {index}, {source}, axis = {dim})
-    index_add_(input, dim, index, source) = scatter_add({input}, {index}, {source}, axis = {dim}) ; it returns the new tensor
-    scatter_add_(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ; it returns the new tensor
-    scatter(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ;; `scatter_add` adds
-    scatter_(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ;; `scatter_add` adds, and returns the new tensor
-    bincount(input, weights=, minlength=) = segment_sum(ones_like({input}), {input}, N) ;; N is the number of different ids
+    index_add_(input, dim, index, source) = scatter_add({input}, {index}, {source}, axis = \
+        {dim}) ; it returns the new tensor
+    scatter_add_(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ; \
+        it returns the new tensor
+    scatter(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ;; \
+        `scatter_add` adds
+    scatter_(input, dim, index, src) = scatter_add({input}, {index}, {src}, axis = {dim}) ;; \
+        `scatter_add` adds, and returns the new tensor
+    bincount(input, weights=, minlength=) = segment_sum(ones_like({input}), {input}, N) ;; N is \
+        the number of different ids
     take_along_dim(input, indices, dim) = take_along_axis({input}, {indices}, axis = {dim})
     take(input, index) = reshape({input}, [-1])[{index}]
     msort(input) = sort({input}, axis = 0)[0]
-    topk(input, k, dim=) = top_k({input}, {k}<<, axis = {dim}>>) ; a tuple: `values, ids = top_k(x, 2)`
+    topk(input, k, dim=) = top_k({input}, {k}<<, axis = {dim}>>) ; a tuple: `values, ids = \
+        top_k(x, 2)`
     diagonal(input) = {input}[arange(N), arange(N)]
     trace(input) = sum({input}[arange(N), arange(N)])
     numel(input) = size({input})
@@ -64,7 +70,8 @@ _SHAPES = read(
     clone(input) = {input}
     unique = - not there: its shape would depend on values
     nonzero = - not there: its shape would depend on values; use `where`
-    masked_select(input, mask) = where({mask}, {input}, 0.0) ; shapes are fixed: the others are zero, and stay in place
+    masked_select(input, mask) = where({mask}, {input}, 0.0) ; shapes are fixed: the others are \
+        zero, and stay in place
     eye(n) = one_hot(arange({n}), {n})
     tensor(data) = f32({data})
     as_tensor(data) = f32({data})
@@ -77,13 +84,19 @@ _SHAPES = read(
     rand_like(input) = rand(f32[N, D]) ;; the type of the tensor is written out
     randn_like(input) = randn(f32[N, D]) ;; the type of the tensor is written out
     linspace(start, end, steps) = {start} + f32(arange({steps})) * ({end} - {start}) / ({steps} - 1)
-    meshgrid(a, b, *, indexing=) = (expand({a}[:, new], [size({a}), size({b})]), expand({b}[new], [size({a}), size({b})])) ; operators broadcast and need no grid
-    interpolate(input, size=, scale_factor=, mode="nearest", align_corners=) = resize({input}, {size}, {mode}) ; channels are the last axis
+    meshgrid(a, b, *, indexing=) = (expand({a}[:, new], [size({a}), size({b})]), \
+        expand({b}[new], [size({a}), size({b})])) ; operators broadcast and need no grid
+    interpolate(input, size=, scale_factor=, mode="nearest", align_corners=) = resize({input}, \
+        {size}, {mode}) ; channels are the last axis
     affine_grid = - multiply positions from -1 to 1 by the matrix: `grid_sample` takes them
-    adaptive_avg_pool1d(input, output_size) = mean({input}, axis = 1, keep = true) ; channels are the last axis
-    adaptive_avg_pool2d(input, output_size) = mean({input}, axis = (1, 2), keep = true) ; channels are the last axis
-    adaptive_max_pool1d(input, output_size) = max({input}, axis = 1, keep = true) ; channels are the last axis
-    adaptive_max_pool2d(input, output_size) = max({input}, axis = (1, 2), keep = true) ; channels are the last axis
+    adaptive_avg_pool1d(input, output_size) = mean({input}, axis = 1, keep = true) ; channels \
+        are the last axis
+    adaptive_avg_pool2d(input, output_size) = mean({input}, axis = (1, 2), keep = true) ; \
+        channels are the last axis
+    adaptive_max_pool1d(input, output_size) = max({input}, axis = 1, keep = true) ; channels are \
+        the last axis
+    adaptive_max_pool2d(input, output_size) = max({input}, axis = (1, 2), keep = true) ; \
+        channels are the last axis
     """,
     SHAPE_RULES,
 )
@@ -127,11 +140,15 @@ _ARITHMETIC = read(
     masked_fill_(input, mask, value) = where({mask}, {value}, {input}) ; it returns the new tensor
     amax(input, dim=, keepdim=) = max({input}<<, axis = {dim}>><<, keep = {keepdim}>>)
     amin(input, dim=, keepdim=) = min({input}<<, axis = {dim}>><<, keep = {keepdim}>>)
-    nansum(input, dim=, keepdim=) = sum(where({input} == {input}, {input}, 0.0)<<, axis = {dim}>><<, keep = {keepdim}>>)
+    nansum(input, dim=, keepdim=) = sum(where({input} == {input}, {input}, 0.0)<<, axis = \
+        {dim}>><<, keep = {keepdim}>>)
     nan_to_num(input, nan=0.0) = where({input} == {input}, {input}, {nan}) ; infinities stay
-    var_mean(input, dim=) = (var({input}<<, axis = {dim}>>, correction = 1), mean({input}<<, axis = {dim}>>))
-    std_mean(input, dim=) = (std({input}<<, axis = {dim}>>, correction = 1), mean({input}<<, axis = {dim}>>))
-    vector_norm(input, ord=, dim=, keepdim=) = norm({input}<<, p = {ord}>><<, axis = {dim}>><<, keep = {keepdim}>>)
+    var_mean(input, dim=) = (var({input}<<, axis = {dim}>>, correction = 1), mean({input}<<, \
+        axis = {dim}>>))
+    std_mean(input, dim=) = (std({input}<<, axis = {dim}>>, correction = 1), mean({input}<<, \
+        axis = {dim}>>))
+    vector_norm(input, ord=, dim=, keepdim=) = norm({input}<<, p = {ord}>><<, axis = {dim}>><<, \
+        keep = {keepdim}>>)
     isnan(input) = {input} != {input}
     isinf(input) = abs({input}) > 3.4028234663852886e38
     isfinite(input) = abs({input}) <= 3.4028234663852886e38
@@ -152,11 +169,14 @@ _ARITHMETIC = read(
     dot(input, tensor) = sum({input} * {tensor})
     inner(input, other) = {input} @ transpose({other})
     outer(input, vec2) = {input}[:, new] * {vec2}
-    addmm(input, mat1, mat2, *, beta=, alpha=) = <<{beta} * >>{input} + <<{alpha} * >>({mat1} @ {mat2})
-    baddbmm(input, batch1, batch2, *, beta=, alpha=) = <<{beta} * >>{input} + <<{alpha} * >>({batch1} @ {batch2})
+    addmm(input, mat1, mat2, *, beta=, alpha=) = <<{beta} * >>{input} + <<{alpha} * >>({mat1} @ \
+        {mat2})
+    baddbmm(input, batch1, batch2, *, beta=, alpha=) = <<{beta} * >>{input} + <<{alpha} * \
+        >>({batch1} @ {batch2})
     linear(input, weight, bias=) = {input} @ transpose({weight})<< + {bias}>>
     embedding(input, weight) = gather({weight}, {input})
-    multinomial(input, num_samples, replacement=) = sample(log({input})) ;; `sample` takes logarithms of probabilities, or scores
+    multinomial(input, num_samples, replacement=) = sample(log({input})) ;; `sample` takes \
+        logarithms of probabilities, or scores
     """,
     NUMBER_RULES,
 )
@@ -183,24 +203,36 @@ _ACTIVATIONS = read(
     group_norm = - a layer: `f: GroupNorm[C](groups = 2)`
     instance_norm = - a layer: `f: InstanceNorm[C]`
     embedding_bag = - a layer: `f: EmbeddingBag[V, D]`
-    scaled_dot_product_attention(query, key, value, attn_mask=, dropout_p=, is_causal=, *, scale=) = attention({query}, {key}, {value}<<, mask = {attn_mask}>><<, causal = {is_causal}>><<, scale = {scale}>>)
+    scaled_dot_product_attention(query, key, value, attn_mask=, dropout_p=, is_causal=, *, \
+        scale=) = attention({query}, {key}, {value}<<, mask = {attn_mask}>><<, causal = \
+        {is_causal}>><<, scale = {scale}>>)
     """,
     NUMBER_RULES,
 )
 
 _LOSSES = read(
     """
-    nll_loss(input, target, weight=, *, ignore_index=, reduction=) = nll({input}, {target}<<, weight = {weight}>><<, ignore = {ignore_index}>><<, reduction = {reduction}>>) ; classes are the last axis
-    binary_cross_entropy(input, target, *, reduction=) = bce({input}, {target}<<, reduction = {reduction}>>)
-    binary_cross_entropy_with_logits(input, target, *, reduction=) = bce_logits({input}, {target}<<, reduction = {reduction}>>)
+    nll_loss(input, target, weight=, *, ignore_index=, reduction=) = nll({input}, {target}<<, \
+        weight = {weight}>><<, ignore = {ignore_index}>><<, reduction = {reduction}>>) ; classes \
+        are the last axis
+    binary_cross_entropy(input, target, *, reduction=) = bce({input}, {target}<<, reduction = \
+        {reduction}>>)
+    binary_cross_entropy_with_logits(input, target, *, reduction=) = bce_logits({input}, \
+        {target}<<, reduction = {reduction}>>)
     mse_loss(input, target, *, reduction=) = mse({input}, {target}<<, reduction = {reduction}>>)
     l1_loss(input, target, *, reduction=) = mae({input}, {target}<<, reduction = {reduction}>>)
-    huber_loss(input, target, *, reduction=, delta=) = huber({input}, {target}<<, delta = {delta}>><<, reduction = {reduction}>>)
-    smooth_l1_loss(input, target, *, reduction=, beta=) = huber({input}, {target}<<, delta = {beta}>><<, reduction = {reduction}>>)<< / {beta}>>
-    triplet_margin_loss(anchor, positive, negative, margin=, *, eps=, reduction=) = triplet({anchor}, {positive}, {negative}<<, margin = {margin}>><<, eps = {eps}>><<, reduction = {reduction}>>)
-    hinge_embedding_loss(input, target, margin=1.0) = mean(where({target} > 0.0, {input}, relu({margin} - {input})))
+    huber_loss(input, target, *, reduction=, delta=) = huber({input}, {target}<<, delta = \
+        {delta}>><<, reduction = {reduction}>>)
+    smooth_l1_loss(input, target, *, reduction=, beta=) = huber({input}, {target}<<, delta = \
+        {beta}>><<, reduction = {reduction}>>)<< / {beta}>>
+    triplet_margin_loss(anchor, positive, negative, margin=, *, eps=, reduction=) = \
+        triplet({anchor}, {positive}, {negative}<<, margin = {margin}>><<, eps = {eps}>><<, \
+        reduction = {reduction}>>)
+    hinge_embedding_loss(input, target, margin=1.0) = mean(where({target} > 0.0, {input}, \
+        relu({margin} - {input})))
     soft_margin_loss(input, target) = mean(softplus(-{input} * {target}))
-    margin_ranking_loss(input1, input2, target, margin=0.0) = mean(relu({margin} - {target} * ({input1} - {input2})))
+    margin_ranking_loss(input1, input2, target, margin=0.0) = mean(relu({margin} - {target} * \
+        ({input1} - {input2})))
     """
 )
 
@@ -213,14 +245,16 @@ _CONVERSIONS = read(
     int(input) = i32({input})
     bool(input) = {input} != 0
     type(input, dtype) = f32({input}) ; the element type is called like a function
-    to(input, dtype) = f32({input}) ; the element type is called like a function, devices are chosen when a bundle is loaded
+    to(input, dtype) = f32({input}) ; the element type is called like a function, devices are \
+        chosen when a bundle is loaded
     type_as(input, other) = f32({input}) ; the element type is called like a function
     cuda = - devices are chosen when a bundle is loaded
     cpu = - devices are chosen when a bundle is loaded
     item = - entries return numbers; outputs are read back at the end of the call
     tolist = - entries return numbers; outputs are read back at the end of the call
     numpy = - entries return arrays; outputs are read back at the end of the call
-    print = - nothing is printed while an entry runs: return the value as one more output of the entry
+    print = - nothing is printed while an entry runs: return the value as one more output of the \
+        entry
     range(stop, end=, step=) = 0..{stop}
     """,
     NUMBER_RULES,
@@ -229,14 +263,16 @@ _CONVERSIONS = read(
 _TRAINING = read(
     """
     detach(input) = stop_grad({input})
-    no_grad = - entries that do not train compute no gradients; `stop_grad(x)` stops them at one value
+    no_grad = - entries that do not train compute no gradients; `stop_grad(x)` stops them at one \
+        value
     requires_grad = - declare it as `param`; `frozen param` is not trained
     requires_grad_ = - declare it as `param`; `frozen param` is not trained
     backward(loss) = minimize {loss} with opt ; it computes gradients and makes the step
     autograd = - `grad(loss, w)` is the gradient of a number; `minimize loss with opt` makes a step
     zero_grad = - nothing to reset: every call computes fresh gradients
     step = - `minimize loss with opt` computes gradients and makes the step
-    parameters = - `params(net)` lists those of a layer; an optimizer trains all that its loss depends on
+    parameters = - `params(net)` lists those of a layer; an optimizer trains all that its loss \
+        depends on
     state_dict = - a whole layer is stored in another: `target := net`
     load_state_dict = - a whole layer is stored in another: `target := net`
     clip_grad_norm_ = - optimizers have a setting: `clip_norm = 1.0`

@@ -11,11 +11,11 @@ _OPTIONS = (
     "<<, stride = {stride}>><<, pad = {padding}>><<, dilation = {dilation}>>"
     "<<, groups = {groups}>><<, bias = {bias}>>"
 )
-_CONVOLUTION = "in_channels, out_channels, kernel_size, stride=, padding=, dilation=, groups=, bias="
-_NORM = "num_features, eps=, momentum="
-_RECURRENT = (
-    "input_size, hidden_size, num_layers=, bias=, batch_first=, dropout=, bidirectional="
+_CONVOLUTION = (
+    "in_channels, out_channels, kernel_size, stride=, padding=, dilation=, groups=, bias="
 )
+_NORM = "num_features, eps=, momentum="
+_RECURRENT = "input_size, hidden_size, num_layers=, bias=, batch_first=, dropout=, bidirectional="
 
 
 def _options(name: str, sizes: str, *options: str) -> Build:
@@ -79,24 +79,32 @@ LAYERS: Mapping[str, Counterpart] = read(
     Embedding(num_embeddings, embedding_dim) = Embedding[{{num_embeddings}}, {{embedding_dim}}]
     LayerNorm(normalized_shape, eps=) = LayerNorm[{{normalized_shape}}]
     RMSNorm(normalized_shape, eps=) = RMSNorm[{{normalized_shape}}]
-    GroupNorm(num_groups, num_channels, eps=) = GroupNorm[{{num_channels}}](groups = {{num_groups}}<<, eps = {{eps}}>>) ; channels are the last axis
-    Conv1d({_CONVOLUTION}) = Conv1d[{{in_channels}}, {{out_channels}}](k = {{kernel_size}}{_OPTIONS}) ; channels are the last axis
-    Conv2d({_CONVOLUTION}) = Conv2d[{{in_channels}}, {{out_channels}}](k = {{kernel_size}}{_OPTIONS}) ; channels are the last axis
-    Conv3d({_CONVOLUTION}) = Conv3d[{{in_channels}}, {{out_channels}}](k = {{kernel_size}}{_OPTIONS}) ; channels are the last axis
+    GroupNorm(num_groups, num_channels, eps=) = GroupNorm[{{num_channels}}](groups = \
+        {{num_groups}}<<, eps = {{eps}}>>) ; channels are the last axis
+    Conv1d({_CONVOLUTION}) = Conv1d[{{in_channels}}, {{out_channels}}](k = \
+        {{kernel_size}}{_OPTIONS}) ; channels are the last axis
+    Conv2d({_CONVOLUTION}) = Conv2d[{{in_channels}}, {{out_channels}}](k = \
+        {{kernel_size}}{_OPTIONS}) ; channels are the last axis
+    Conv3d({_CONVOLUTION}) = Conv3d[{{in_channels}}, {{out_channels}}](k = \
+        {{kernel_size}}{_OPTIONS}) ; channels are the last axis
     Dropout(p=0.5) = Dropout({{p}})
     Dropout1d(p=0.5) = Dropout1d({{p}}) ; channels are the last axis
     Dropout2d(p=0.5) = Dropout2d({{p}}) ; channels are the last axis
     Dropout3d(p=0.5) = Dropout3d({{p}}) ; channels are the last axis
-    RNN({_RECURRENT}) = RNN[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with `batch_first=True`
-    LSTM({_RECURRENT}) = LSTM[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with `batch_first=True`
-    GRU({_RECURRENT}) = GRU[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with `batch_first=True`
+    RNN({_RECURRENT}) = RNN[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with \
+        `batch_first=True`
+    LSTM({_RECURRENT}) = LSTM[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with \
+        `batch_first=True`
+    GRU({_RECURRENT}) = GRU[{{input_size}}, {{hidden_size}}] ; of `[B, T, I]`, as with \
+        `batch_first=True`
     BatchNorm1d({_NORM}) = BatchNorm[{{num_features}}] ; channels are the last axis
     BatchNorm2d({_NORM}) = BatchNorm[{{num_features}}] ; channels are the last axis
     BatchNorm3d({_NORM}) = BatchNorm[{{num_features}}] ; channels are the last axis
     InstanceNorm1d(num_features) = InstanceNorm[{{num_features}}] ; channels are the last axis
     InstanceNorm2d(num_features) = InstanceNorm[{{num_features}}] ; channels are the last axis
     InstanceNorm3d(num_features) = InstanceNorm[{{num_features}}] ; channels are the last axis
-    MultiheadAttention(embed_dim, num_heads, *, bias=, batch_first=) = MultiHeadAttention[{{embed_dim}}, {{num_heads}}]<<(bias = {{bias}})>> ; of `[B, T, D]`
+    MultiheadAttention(embed_dim, num_heads, *, bias=, batch_first=) = \
+        MultiHeadAttention[{{embed_dim}}, {{num_heads}}]<<(bias = {{bias}})>> ; of `[B, T, D]`
     ReLU = - a function: `relu(x)`
     GELU = - a function: `gelu(x)`
     SiLU = - a function: `silu(x)`
@@ -127,7 +135,8 @@ LAYERS: Mapping[str, Counterpart] = read(
     Parameter = - declare it: `param w: f32[D] = 0.0`
     register_buffer = - declare it: `state s: f32[D] = 0.0`
     Identity = - leave it out
-    Upsample = - a function: `resize(x, (8, 8))`; with `"bilinear"` as the third argument it interpolates
+    Upsample = - a function: `resize(x, (8, 8))`; with `"bilinear"` as the third argument it \
+        interpolates
     Unfold = - a function: `unfold(x, 3)`
     Fold = - a function: `fold(x, (8, 8), 3)`
     CrossEntropyLoss = - a function: `cross_entropy(logits, labels)`
@@ -196,12 +205,16 @@ def _decimal(text: str) -> str:
 _CALLED = "a setting of the optimizer; `step` counts updates, not epochs"
 SCHEDULES: Mapping[str, Counterpart] = read(
     f"""
-    StepLR(optimizer, step_size, gamma=0.1) = lr = 1e-3 * 0.1 ** floor((step - 1.0) / 1000.0) ; {_CALLED}
-    MultiStepLR(optimizer, milestones, gamma=0.1) = lr = 1e-3 * 0.1 ** (f32(step > 1000.0) + f32(step > 2000.0)) ; {_CALLED}
+    StepLR(optimizer, step_size, gamma=0.1) = lr = 1e-3 * 0.1 ** floor((step - 1.0) / 1000.0) ; \
+        {_CALLED}
+    MultiStepLR(optimizer, milestones, gamma=0.1) = lr = 1e-3 * 0.1 ** (f32(step > 1000.0) + \
+        f32(step > 2000.0)) ; {_CALLED}
     ExponentialLR(optimizer, gamma) = lr = 1e-3 * 0.99 ** (step - 1.0) ; {_CALLED}
-    CosineAnnealingLR(optimizer, T_max, eta_min=0.0) = lr = 1e-3 * (1.0 + cos(pi * (step - 1.0) / 1000.0)) / 2.0 ; {_CALLED}
+    CosineAnnealingLR(optimizer, T_max, eta_min=0.0) = lr = 1e-3 * (1.0 + cos(pi * (step - 1.0) \
+        / 1000.0)) / 2.0 ; {_CALLED}
     LambdaLR = - a setting of the optimizer: `lr = 1e-3 * f(step)`, with a function f of your own
-    OneCycleLR = - a setting of the optimizer: `lr = warmup_cosine(step, 1e-3, 100.0, 1000.0)` warms up, then follows a cosine
+    OneCycleLR = - a setting of the optimizer: `lr = warmup_cosine(step, 1e-3, 100.0, 1000.0)` \
+        warms up, then follows a cosine
     ReduceLROnPlateau = - an input of the entry: `lr: f32`, and `minimize loss with opt(lr = lr)`
     """,
     {

@@ -161,7 +161,8 @@ _BUILDERS: dict[str, Build] = {
     "randint": _drawn_whole, "max": _extreme("max"), "min": _extreme("min"), "size": _size,
     "einsum": _einsum, "var": _named_spread("var"), "std": _named_spread("std"),
     "normalize": _normalize, "cross_entropy": _cross_entropy, "gelu": _gelu, "arange": _arange,
-    "layer_norm": _normed, "rms_norm": _normed, "reshape": view, "expand": _expand, "tile": _several("tile", ""),
+    "layer_norm": _normed,
+    "rms_norm": _normed, "reshape": view, "expand": _expand, "tile": _several("tile", ""),
     "flip": _several("flip", "axis = "),
 }  # fmt: skip
 
@@ -185,21 +186,28 @@ SAME_NAMES: Mapping[str, Counterpart] = read(
     std(input, dim=, unbiased=, *, correction=, keepdim=) = std({{input}}, correction = 1)
     size(input, dim=) = shape({{input}})
     concat(tensors, dim=0) = concat({{tensors}}, axis = {{dim}})
-    pad(input, pad, mode=, value=) = pad({{input}}, {{pad}}<<, mode = {{mode}}>><<, value = {{value}}>>)
+    pad(input, pad, mode=, value=) = pad({{input}}, {{pad}}<<, mode = {{mode}}>><<, value = \
+        {{value}}>>)
     einsum(equation, *operands) = einsum("i j, j k -> i k", {{operands}})
     normalize(input, p=, dim=1, eps=) = normalize({{input}}, axis = {{dim}})
-    cosine_similarity(x1, x2, dim=1, eps=) = cosine_similarity({{x1}}, {{x2}}, axis = {{dim}}<<, eps = {{eps}}>>)
-    layer_norm(input, normalized_shape, weight, bias, eps=) = layer_norm({{input}}, {{weight}}, {{bias}}<<, eps = {{eps}}>>)
-    rms_norm(input, normalized_shape, weight, eps=) = rms_norm({{input}}, {{weight}}<<, eps = {{eps}}>>)
+    cosine_similarity(x1, x2, dim=1, eps=) = cosine_similarity({{x1}}, {{x2}}, axis = {{dim}}<<, \
+        eps = {{eps}}>>)
+    layer_norm(input, normalized_shape, weight, bias, eps=) = layer_norm({{input}}, {{weight}}, \
+        {{bias}}<<, eps = {{eps}}>>)
+    rms_norm(input, normalized_shape, weight, eps=) = rms_norm({{input}}, {{weight}}<<, eps = \
+        {{eps}}>>)
     dropout(input, p=0.5) = dropout({{input}}, {{p}})
     gelu(input, *, approximate=) = gelu({{input}})
     one_hot(tensor, num_classes) = one_hot({{tensor}}, {{num_classes}})
-    cross_entropy(input, target, weight=, *, ignore_index=, reduction=, label_smoothing=) = cross_entropy({{input}}, {{target}})
+    cross_entropy(input, target, weight=, *, ignore_index=, reduction=, label_smoothing=) = \
+        cross_entropy({{input}}, {{target}})
     conv1d({_KERNEL}) = conv1d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
     conv2d({_KERNEL}) = conv2d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
     conv3d({_KERNEL}) = conv3d({{input}}, {{weight}}) + {{bias}} ; channels are the last axis
-    avg_pool1d({_POOL}) = avg_pool1d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
-    avg_pool2d({_POOL}) = avg_pool2d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
+    avg_pool1d({_POOL}) = avg_pool1d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = \
+        {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
+    avg_pool2d({_POOL}) = avg_pool2d({{input}}, {{kernel_size}}<<, {{stride}}>><<, pad = \
+        {{padding}}>><<, ceil_mode = {{ceil_mode}}>>) ; channels are the last axis
     """,
     _BUILDERS,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wgcc.elaborate.from_pytorch.calls import Argument, Bound
 from wgcc.elaborate.from_pytorch.templates import Build, filled
@@ -217,7 +216,9 @@ def trace(bound: Bound) -> str | None:
 def created(name: str) -> Build:
     """`new_zeros(x, 2, 3)`, `empty(2, 3)`: of the element type of x."""
 
-    def build(bound: Bound) -> str:
+    def build(bound: Bound) -> str | None:
+        if _wholes(bound["size"].items) is None:
+            return None
         dtype = bound["input"].dtype if "input" in bound else ""
         return f"{name}({dtype or 'f32'}[{bound['size'].text}])"
 
@@ -248,9 +249,7 @@ def linspace(bound: Bound) -> str | None:
     if start.number is None or end.number is None or steps.whole is None or steps.whole < 2:
         return None
     if not is_literal(start, end, steps):
-        return filled(
-            "{start} + f32(arange({steps})) * ({end} - {start}) / ({steps} - 1)", bound
-        )
+        return filled("{start} + f32(arange({steps})) * ({end} - {start}) / ({steps} - 1)", bound)
     stretch = f" * {end.number - start.number:g}" if end.number - start.number != 1 else ""
     numbers = f"f32(arange({steps.text})){stretch} / {steps.whole - 1}"
     return numbers if start.number == 0 else f"{numbers} + {start.group}"

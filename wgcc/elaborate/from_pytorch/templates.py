@@ -1,4 +1,4 @@
-"""Tables of counterparts: a line for each name of PyTorch, with its parameters and what to write."""
+"""Tables of counterparts: for each name of PyTorch its parameters and what to write."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Counterpart:
     """What to write for a name of PyTorch with these `parameters` (see `bind`).
 
     `form` has places for arguments, `{input}`, and parts that are there only with their arguments,
-    `<<, axis = {dim}>>`. `build` writes what a form cannot. Without `form` and `build`, `remark` says
-    what to do; `missing` explains the form to one whose call cannot be translated.
+    `<<, axis = {dim}>>`. `build` writes what a form cannot. Without `form` and `build`, `remark`
+    says what to do; `missing` explains the form to one whose call cannot be translated.
     """
 
     parameters: str = ""
@@ -75,7 +75,7 @@ def read(table: str, builders: dict[str, Build] | None = None) -> dict[str, Coun
     remark`.
     """
     counterparts = {}
-    for line in filter(None, map(str.strip, table.splitlines())):
+    for line in filter(None, (" ".join(line.split()) for line in table.splitlines())):
         head, _, rest = line.partition(" = ")
         name, _, parameters = head.partition("(")
         rest, _, missing = rest.partition(" ;; ")

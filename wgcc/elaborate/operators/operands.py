@@ -31,7 +31,6 @@ def unpack_help(text: str) -> str:
     return f"take one of its parts, `{text}[0]`, or unpack it: `a, b = {text}`"
 
 
-
 def adapted(
     tracer: Tracer, op: str, left: Given, right: Given, at: Span, bools: bool = False
 ) -> tuple[Tensor, Tensor]:

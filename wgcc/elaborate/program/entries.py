@@ -190,7 +190,7 @@ def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
     assert entry.result is not None
     text = f"entry `{entry.name.text}` never returns its outputs"
     found = context.report.error("WG0601", text, entry.name)
-    return return_help(found.also(entry.result.span, "declared here"), entry.body)
+    return return_help(found.also(entry.result.span, "declared here"), entry)
 
 
 def _count_draws(context: Context) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, counterpart
+from wgcc.elaborate.from_pytorch import LAYERS, PREFIXES, SCHEDULES, counterpart
 from wgcc.elaborate.from_pytorch.calls import Argument, Call, is_atom
 from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
 from wgcc.elaborate.report import SYNONYMS
@@ -41,6 +41,12 @@ def is_prefixed(context: Context, node: ast.Expr) -> bool:
     return root is not node and is_prefix and context.scope.find(root.text) is None  # type: ignore[union-attr]
 
 
+def is_written(context: Context, name: str) -> bool:
+    """Whether the arguments of a call decide what to write instead."""
+    known = counterpart(name)
+    return isinstance(context.scope.find(name), Builtin) or bool(known and known.form)
+
+
 def foreign_call(
     context: Context, arguments: tuple[ast.Argument, ...], first: ast.Expr | None = None
 ) -> Call:
@@ -67,21 +73,29 @@ def call_counterpart(context: Context, node: ast.Call) -> str | None:
 
 def explain_unknown(context: Context, found: Diagnostic, name: str, call: Call, at: Span) -> None:
     """Add to an error of a call that is not known here what to write instead of it."""
-    function = context.scope.find(name)
+    function, known = context.scope.find(name), counterpart(name)
     if isinstance(function, Builtin):
-        code = same_name_code(function, call) or _plain(name, call)
-        found.helps.clear()
-        found.help(f"coming from PyTorch: write `{code}`", (at, _fitting(code, at)))
-        return
-    known = counterpart(name)
-    if known is None:
-        return
-    code = known.code(call)
+        written = same_name_code(function, call)
+        _help(found, f"write `{written}`", written, at)
+    elif known is not None:
+        code = known.code(call)
+        if code is not None and name == "backward":
+            code = code.replace(" with opt", f" with {_optimizer(context)}")
+        # A schedule is a setting, which belongs elsewhere.
+        _help(found, known.advice(code), None if name in SCHEDULES else code, at)
+
+
+def explain_layer(found: Diagnostic, name: str, call: Call) -> None:
+    """The same for a layer that is created inside an expression."""
+    code = LAYERS[name].code(call) or LAYERS[name].general
+    advice = f"declare it as a member, `f: {code}`" if code else LAYERS[name].advice()
+    _help(found, advice, None, found.span)
+
+
+def _help(found: Diagnostic, advice: str, code: str | None, at: Span) -> None:
     found.helps.clear()
-    if code is not None and name == "backward":
-        code = code.replace(" with opt", f" with {_optimizer(context)}")
     edits = () if code is None else ((at, _fitting(code, at)),)
-    found.help(f"coming from PyTorch: {known.advice(code)}", *edits)
+    found.help(f"coming from PyTorch: {advice}", *edits)
 
 
 def _fitting(code: str, at: Span) -> str:
@@ -100,12 +114,11 @@ def explain_misuse(
     if found.helps and found.code not in ("WG0201", "WG0207"):
         return
     code = same_name_code(function, call)
-    if code is not None and code != _plain(function.name, call):
-        found.helps.clear()
-        found.help(f"coming from PyTorch: write `{code}`", (at, code))
+    if code != _plain(function.name, call):
+        _help(found, f"write `{code}`", code, at)
 
 
-def same_name_code(function: Builtin, call: Call) -> str | None:
+def same_name_code(function: Builtin, call: Call) -> str:
     rule = SAME_NAMES.get(function.name)
     code = rule.code(call) if rule is not None else None
     return code or _plain(function.name, call, _renamed(function, call.named))
@@ -114,9 +127,7 @@ def same_name_code(function: Builtin, call: Call) -> str | None:
 def _renamed(function: Builtin, named: Mapping[str, Argument]) -> dict[str, str]:
     """Names of arguments that PyTorch calls differently."""
     own = {part.partition("=")[0].strip(" *") for part in function.function.parameters.split(",")}
-    return {
-        name: SYNONYMS[name] for name in named if name not in own and SYNONYMS.get(name) in own
-    }
+    return {name: SYNONYMS[name] for name in named if name not in own and SYNONYMS.get(name) in own}
 
 
 def _plain(name: str, call: Call, renamed: Mapping[str, str] | None = None) -> str:
