@@ -280,12 +280,12 @@ IMAGES = {
         "unfold(x, 2)", f"F.unfold(first(x), 2).{_UNFOLDED.format(k=4)}", ((2, 3, 4, 3),)
     ),
     "unfold_all": Case(
-        "unfold(x, (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        "unfold(x, (2, 3), stride = (2, 1), pad = (1, 2), dilation = (1, 2))",
         f"F.unfold(first(x), (2, 3), (1, 2), (1, 2), (2, 1)).{_UNFOLDED.format(k=6)}",
         ((2, 4, 3, 3),),
     ),
     "fold": Case(
-        "fold(x, (4, 3), (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        "fold(x, (4, 3), (2, 3), stride = (2, 1), pad = (1, 2), dilation = (1, 2))",
         "last(F.fold(x.reshape(2, 9, 6, 3).permute(0, 3, 2, 1).reshape(2, 18, 9), (4, 3), (2, 3), "
         "(1, 2), (1, 2), (2, 1)))",
         ((2, 9, 18),),

@@ -238,6 +238,7 @@ resize(p, 0) | 0 | WG0503 | `size` must be at least 1, but it is 0
 resize(p, 32000) | resize(p, 32000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
 grid_sample(p, p) | p | WG0406 | grid_sample: `grid` has a position (x, y) for each sample, but this is f32[A, 8, 8, B]
 grid_sample(p, zeros(f32[3, 2, 2, 2])) | grid_sample(p, zeros(f32[3, 2, 2, 2])) | WG0406 | grid_sample: A = 2 images, but grids for 3
+unfold(p, 2, 2) | 2 | WG0207 | `unfold` takes `stride`, `pad`, `dilation` by name | write `stride = 2`
 unfold(p, 9) | unfold(p, 9) | WG0417 | the kernel of 9 pixels does not fit in 8 | use a smaller kernel, or `pad`
 fold(x, (4, 4), 3) | x | WG0406 | fold: rows of C = 4 are not windows of 3 x 3 pixels
 fold(x, (4, 4), 2) | x | WG0406 | fold: 4 x 4 pixels have 3 x 3 windows, not B = 3
