@@ -183,6 +183,58 @@ LOSSES = {
 }  # fmt: skip
 
 
+# PyTorch has no gradient with respect to the weights of classes.
+_WEIGHT = "[0.5, 2.0, 1.0, 0.25]"
+_LABELS = "torch.arange(6).reshape(2, 3) % 4"
+REDUCTIONS = {
+    "mse_sum": Case('mse(x, w, reduction = "sum")', "F.mse_loss(x, w, reduction='sum')", _ROWS),
+    "mae_none": Case('mae(x, w, reduction = "none")', "F.l1_loss(x, w, reduction='none')", _ROWS),
+    "huber_sum": Case(
+        'huber(x, w, delta = 0.3, reduction = "sum")',
+        "F.huber_loss(x, w, delta=0.3, reduction='sum')", _ROWS,
+    ),
+    "bce_none": Case(
+        'bce(x, w, reduction = "none")', "F.binary_cross_entropy(x, w, reduction='none')", _ROWS,
+        low=0.01, high=0.99,
+    ),
+    "bce_logits_sum": Case(
+        'bce_logits(x, w, reduction = "sum")',
+        "F.binary_cross_entropy_with_logits(x, w, reduction='sum')", _ROWS, low=0.0,
+    ),
+    "kl_div_none": Case(
+        'kl_div(x, w, reduction = "none")', "F.kl_div(x, w, reduction='none')", _ROWS, low=0.1
+    ),
+    "triplet_none": Case(
+        'triplet(x, w, a, reduction = "none")',
+        "F.triplet_margin_loss(x, w, a, reduction='none')", ((5, 3),) * 3,
+    ),
+    "nll_weight": Case(
+        f"nll(x, reshape(arange(6), [2, 3]) % 4, ignore = 1, weight = {_WEIGHT})",
+        f"F.nll_loss(first(x), {_LABELS}, x.new_tensor({_WEIGHT}), ignore_index=1)", ((2, 3, 4),),
+    ),
+    "cross_entropy_none": Case(
+        'cross_entropy(x, reshape(arange(6), [2, 3]) % 4, ignore = 1, reduction = "none")',
+        f"F.cross_entropy(first(x), {_LABELS}, ignore_index=1, reduction='none')", ((2, 3, 4),),
+    ),
+    "cross_entropy_weight": Case(
+        f"cross_entropy(x, arange(3) + 1, weight = {_WEIGHT}, smoothing = 0.2)",
+        f"F.cross_entropy(x, torch.arange(3) + 1, x.new_tensor({_WEIGHT}), label_smoothing=0.2)",
+        ((3, 4),),
+    ),
+    "cross_entropy_sum": Case(
+        f'cross_entropy(x, arange(3) + 1, weight = {_WEIGHT}, reduction = "sum")',
+        f"F.cross_entropy(x, torch.arange(3) + 1, x.new_tensor({_WEIGHT}), reduction='sum')",
+        ((3, 4),),
+    ),
+    "clamp_low": _points("clamp(x, 0.25)", "x.clamp(0.25)"),
+    "clamp_high": _points("clamp(x, high = w[0])", "x.clamp(max=w[0])", (1,)),
+    "unbind": Case(
+        "x[:, 0] + unbind(x, axis = 1)[2]", "x[:, 0] + x.unbind(1)[2]", ((2, 3, 4),)
+    ),
+    "full_like": Case("x * full_like(x, w[1])", "x * w[1].expand_as(x)", ((2, 3), (2,))),
+}  # fmt: skip
+
+
 def _resized(mode: str, before: tuple[int, ...], after: tuple[int, ...], align: bool) -> Case:
     wg = f'resize(x, {after}, "{mode}", align_corners = {str(align).lower()})'
     name = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(after)]
@@ -228,12 +280,12 @@ IMAGES = {
         "unfold(x, 2)", f"F.unfold(first(x), 2).{_UNFOLDED.format(k=4)}", ((2, 3, 4, 3),)
     ),
     "unfold_all": Case(
-        "unfold(x, (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        "unfold(x, (2, 3), stride = (2, 1), pad = (1, 2), dilation = (1, 2))",
         f"F.unfold(first(x), (2, 3), (1, 2), (1, 2), (2, 1)).{_UNFOLDED.format(k=6)}",
         ((2, 4, 3, 3),),
     ),
     "fold": Case(
-        "fold(x, (4, 3), (2, 3), (2, 1), pad = (1, 2), dilation = (1, 2))",
+        "fold(x, (4, 3), (2, 3), stride = (2, 1), pad = (1, 2), dilation = (1, 2))",
         "last(F.fold(x.reshape(2, 9, 6, 3).permute(0, 3, 2, 1).reshape(2, 18, 9), (4, 3), (2, 3), "
         "(1, 2), (1, 2), (2, 1)))",
         ((2, 9, 18),),
@@ -284,6 +336,7 @@ CASES = {
     **CONVOLUTIONS,
     **POOLS,
     **LOSSES,
+    **REDUCTIONS,
     **IMAGES,
     **MATRICES,
 }

@@ -84,7 +84,7 @@ exp(i) | i | WG0501 | `exp` works on floats, but this is i32[B] | convert it: `f
 exp(relu) | relu | WG0501 | `x` must be a tensor, but this is the function relu | call it first
 log(-1.0) * s | log(-1.0) | WG0503 | `log` of the number -1 is not a number
 exp(m, 1) | 1 | WG0207 | `exp` takes 1 argument, but 2 were given
-sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | did you mean `keep`?
+sum(m, keepdim = true) | keepdim | WG0207 | unknown argument of `sum`: `keepdim` | coming from PyTorch: write `sum(m, keep = true)`
 where(m, 1, 2) | m | WG0501 | `condition` must be bools, but this is f32[B, C]
 where(t, m, m) | where(t, m, m) | WG0411 | `where`: the shapes cannot be broadcast | to align it with the axes [B] write `t[:, new]`
 sum(m, axis = 2) | 2 | WG0408 | axis 2 is outside f32[B, C], which has 2 axes
@@ -153,8 +153,12 @@ chunk(m, 2, axis = B) | 2 | WG0402 | B = 3 cannot be split into 2 equal parts
 split(m, [1, 1], axis = B) | [1, 1] | WG0409 | the parts add up to 2, but the axis is B = 3
 zeros(3) | 3 | WG0415 | `zeros` takes a type: `zeros(f32[2, 3])`
 rand(i32[2]) | i32[2] | WG0501 | `rand` makes floats, not i32
-arange(k) | k | WG0401 | `n` must be a whole number known at compile time, but this is a scalar i32
-arange(0) | 0 | WG0503 | `n` must be at least 1, but it is 0
+arange(k) | k | WG0401 | `start` must be a whole number known at compile time, but this is a scalar i32
+arange(0) | arange(0) | WG0503 | `arange` counts from 0 to 0 by 1: no number at all
+arange(5, 2) | arange(5, 2) | WG0503 | `arange` counts from 5 to 2 by 1: no number at all
+arange(2, 5, 0) | 0 | WG0503 | `step` must not be 0
+clamp(m) | clamp(m) | WG0208 | `clamp` needs `low`, `high` or both
+full_like(m, m) | m | WG0415 | `value` must be one number, but this is a tensor f32[B, C]
 gather(m, r) | r | WG0501 | `ids` must be whole numbers (i32), but this is f32[B]
 gather(m, 3) | 3 | WG0413 | row 3 is outside a table of B = 3 rows
 take_along_axis(m, i) | i | WG0415 | `ids` must have as many axes as `x`, 2, but this is i32[B] | `gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements
@@ -220,8 +224,8 @@ max_pool1d(x, 3, pad = 2) | 2 | WG0417 | `pad` may be half of the kernel, 1, but
 avg_pool3d(p, 2) | p | WG0415 | `x` must have 5 axes, but this is f32[A, 8, 8, B]
 max_pool2d(p, 2, return_indices = 1) | 1 | WG0209 | `return_indices` must be `true` or `false`, but this is the number 1
 bce(m, v) | bce(m, v) | WG0419 | `bce` compares tensors of one shape, but these are f32[B, C] and f32[C]
-kl_div(m, m, reduction = "maen") | "maen" | WG0209 | unknown `reduction` "maen"; there are "mean", "batchmean", "sum" | did you mean "mean"?
-kl_div(m, m, reduction = 1) | 1 | WG0209 | `reduction` must be one of "mean", "batchmean", "sum", but this is the number 1
+kl_div(m, m, reduction = "maen") | "maen" | WG0209 | unknown `reduction` "maen"; there are "mean", "batchmean", "sum", "none" | did you mean "mean"?
+kl_div(m, m, reduction = 1) | 1 | WG0209 | `reduction` must be one of "mean", "batchmean", "sum", "none", but this is the number 1
 nll(m, r) | r | WG0501 | `labels` must be class numbers (i32), but this is f32[B]
 nll(x, i) | nll(x, i) | WG0419 | nll: `labels` must have the shape of `log_probs` without the last axis
 triplet(m, m, v) | triplet(m, m, v) | WG0419 | `triplet` compares tensors of one shape, but these are f32[B, C] and f32[C]
@@ -235,6 +239,7 @@ resize(p, 0) | 0 | WG0503 | `size` must be at least 1, but it is 0
 resize(p, 32000) | resize(p, 32000) | WG0422 | f32[A, 32000, 32000, B] has 6,144,000,000 values, too many for one GPU buffer
 grid_sample(p, p) | p | WG0406 | grid_sample: `grid` has a position (x, y) for each sample, but this is f32[A, 8, 8, B]
 grid_sample(p, zeros(f32[3, 2, 2, 2])) | grid_sample(p, zeros(f32[3, 2, 2, 2])) | WG0406 | grid_sample: A = 2 images, but grids for 3
+unfold(p, 2, 2) | 2 | WG0207 | `unfold` takes `stride`, `pad`, `dilation` by name | write `stride = 2`
 unfold(p, 9) | unfold(p, 9) | WG0417 | the kernel of 9 pixels does not fit in 8 | use a smaller kernel, or `pad`
 fold(x, (4, 4), 3) | x | WG0406 | fold: rows of C = 4 are not windows of 3 x 3 pixels
 fold(x, (4, 4), 2) | x | WG0406 | fold: 4 x 4 pixels have 3 x 3 windows, not B = 3

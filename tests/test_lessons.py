@@ -11,7 +11,12 @@ from pathlib import Path
 
 import golden
 from adapters import ROOT, environment
-from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS
+from hinted import corrected, fixes
+from pytorch_hints import LAYERS as LAYER_CALLS
+from pytorch_hints import SCHEDULES as SCHEDULE_CALLS
+from pytorch_hints import expressions, lines
+from wgcc.elaborate.from_pytorch import FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES
+from wgcc.elaborate.from_pytorch.same_names import SAME_NAMES
 
 PAGE = ROOT / "examples" / "README.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -82,6 +87,32 @@ def test_table_of_pytorch_names(bless: bool) -> None:
 
 
 def rows() -> Iterator[str]:
-    for name, known in {**FUNCTIONS, **LAYERS}.items():
-        code = f"`{known.code}`" if known.code else ""
-        yield f"| `{name}` | {code} | {known.remark} |"
+    """The first expression of the tests with each name, and what hints make of it."""
+    samples = {name: text for text in reversed(expressions()) for name in names_in(text)}
+    samples |= {
+        text.split("(")[0].removeprefix("nn."): text for text in reversed(lines(LAYER_CALLS))
+    }
+    samples |= {text.split("(")[0]: text for text in reversed(lines(SCHEDULE_CALLS))}
+    tables = {**FUNCTIONS, **SAME_NAMES, **LAYERS, **OPTIMIZERS, **SCHEDULES}
+    for name, known in sorted(tables.items(), key=lambda item: item[0].lower()):
+        sample = samples.get(name)
+        code = known.general if sample is None else translated(sample) or known.general
+        if code.replace(" ", "") != (sample or "").replace(" ", ""):
+            yield f"| `{sample or name}` | {f'`{code}`' if code else ''} | {known.remark} |"
+
+
+def names_in(expression: str) -> list[str]:
+    return re.findall(r"([A-Za-z]\w*)\(", expression)
+
+
+def translated(sample: str) -> str:
+    if sample in expressions():
+        text, _ = corrected(sample)
+        return re.findall(r"\n    r = (.*)\n", text)[0]
+    members = "param w: f32[2] = 1.0\n  optimizer opt: sgd { lr = 0.5 }\n  "
+    is_layer = sample.startswith("nn.")
+    member = f"f: {sample}" if is_layer else f"fn f() -> f32 = {sample}"
+    ((advice, _),) = fixes(
+        f"model M {{\n  {members}{member}\n  entry run() -> (y: f32) = f()\n}}\n"
+    )[:1]
+    return re.findall(r"write `(.*?)`", advice)[0]

@@ -155,10 +155,23 @@ def test_damaged_zip_is_refused(tmp_path: Path) -> None:
 WRONG_INPUTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("missing", "train", {"x": np.zeros((8, 4))}, "name", "needs the input `y`"),
     ("misspelt", "predict", {"X": np.zeros((8, 4))}, "name", "no input `X`"),
-    ("shape", "predict", {"x": np.zeros((7, 3))}, "shape", r"\[7, 3\], not \[8, 4\]"),
+    ("shape", "predict", {"x": np.zeros((7, 3))}, "shape", r"\[7, 3\], not \[7, 4\]"),
     ("scalar", "predict", {"x": 1.0}, "shape", r"\[\], not"),
     ("text", "predict", {"x": "hello"}, "dtype", "not numbers"),
-    ("objects", "predict", {"x": [[object()] * 4] * 8}, "dtype", "not numbers"),
+    (
+        "objects",
+        "predict",
+        {"x": [[object()] * 4] * 8},
+        "dtype",
+        r"objects \(object\), not numbers",
+    ),
+    (
+        "joined",
+        "predict",
+        {"x": np.array([np.zeros(4), np.zeros(3)], object)},
+        "dtype",
+        r"`np.stack\(x\)`",
+    ),
     ("ragged", "predict", {"x": [[1], [1, 2]]}, "dtype", "cannot be read"),
     ("complex", "predict", {"x": np.zeros((8, 4), complex)}, "dtype", "complex"),
     ("nan", "predict", {"x": np.full((8, 4), np.nan)}, "not-finite", "nan"),
@@ -225,7 +238,7 @@ def test_any_number_of_rows(model: Model) -> None:
             np.testing.assert_allclose(found["p"], x[:rows] @ w, rtol=1e-5, atol=1e-6)
     with refused("shape", "`x` has no rows"):
         model.predict(x=x[:0])
-    with refused("shape", r"`x` has shape \[21, 3\], not \[8, 4\]"):
+    with refused("shape", r"`x` has shape \[21, 3\], not \[21, 4\]"):
         model.predict(x=x[:, :3])
 
 

@@ -49,6 +49,7 @@ def test_refusals(seen: Any) -> None:
         "differ": ["shape", "eval.label"],
         "none": ["shape", "predict.x"],
         "shape": ["shape", "predict.x"],
+        "width": ["shape", "predict.x"],
         "label": ["range", "eval.label"],
         "number": ["not-finite", "predict.x"],
         "lone": ["shape", "eval.x"],
@@ -59,5 +60,7 @@ def test_refusals(seen: Any) -> None:
     advice = "Build it for 5: wgcc build MODEL --set B=5"
     assert refused["mixed"][2] == f"shape: `mixed.x` {cannot}: {why}. {advice}"
     assert "it trains" in refused["train"][2]
+    # The number of rows is free, so it is not what is wrong.
+    assert "has shape [3,2], not [3," in refused["width"][2]
     assert "fewer than the batch of 8" in refused["fit"][2] and "--set B=5" in refused["fit"][2]
     assert "has 2 rows, another input 5" in refused["differ"][2]

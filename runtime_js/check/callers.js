@@ -16,10 +16,11 @@ import { didYouMean } from './spelling.js';
  */
 export function refuseInputs(plan, entryName, batch) {
   checkNames(plan, entryName, batch);
-  const { inputs, ranges } = plan.entries[entryName];
+  const { inputs, ranges, rows } = plan.entries[entryName];
   for (const [port, id] of Object.entries(inputs)) {
     const field = `${entryName}.${port}`;
-    checkShape(batch[port], plan.tensors[id], field, 'shape');
+    const anyRows = Boolean(rows?.outputs) && rows?.inputs.includes(port);
+    checkShape(batch[port], plan.tensors[id], field, 'shape', anyRows);
     checkNumbers(batch[port], plan.tensors[id], field, ownOf(ranges, port));
   }
   return fail('data', entryName, 'does not take these inputs');
@@ -198,11 +199,15 @@ function isMissing(batch, port) {
 /**
  * @param {any} value @param {Tensor} tensor @param {string} field
  * @param {string} code of a wrong shape
+ * @param {boolean} [anyRows] the number of rows is not what is wrong with the shape
  */
-function checkShape(value, tensor, field, code) {
+function checkShape(value, tensor, field, code, anyRows) {
   const list = checkType(value, tensor, field);
-  if (!hasShape(value, list, tensor))
-    fail(code, field, `has shape [${value.shape ?? list.length}], not [${tensor.shape}]`);
+  if (hasShape(value, list, tensor)) return;
+  const given = value.shape ?? [list.length];
+  const free = anyRows && value.shape ? [given[0], ...tensor.shape.slice(1)] : tensor.shape;
+  const wanted = `${free}` === `${given}` ? tensor.shape : free;
+  fail(code, field, `has shape [${given}], not [${wanted}]`);
 }
 
 /** @param {any} value @param {Tensor} tensor @param {string} field */

@@ -30,12 +30,18 @@ INTEGER_RANGES = {
 }
 
 
-def to_words(value: Any, tensor: Tensor, what: str, allowed: Range | None = None) -> Array:
-    """The contiguous elements of `value` for `tensor`; `what` names it in errors, as `train: x`."""
+def to_words(
+    value: Any, tensor: Tensor, what: str, allowed: Range | None = None, any_rows: bool = False
+) -> Array:
+    """The contiguous elements of `value` for `tensor`; `what` names it in errors, as `train: x`.
+
+    With `any_rows` the number of rows is not what is wrong with a shape.
+    """
     array = as_array(value, what)
     if array.shape != tensor.shape:
         given = list(array.shape)
-        raise WgccError("shape", f"{what} has shape {given}, not {list(tensor.shape)}", what)
+        wanted = [*given[:1], *tensor.shape[1:]] if any_rows and given else list(tensor.shape)
+        raise WgccError("shape", f"{what} has shape {given}, not {wanted}", what)
     return convert_input(array, tensor, what, allowed)
 
 
@@ -67,9 +73,21 @@ def as_array(value: Any, what: str) -> Array:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise WgccError("dtype", f"{what} has masked elements; fill them first", what)
     if array.dtype.kind not in "fiub":
-        kind = type(value).__name__ if array.dtype == object else array.dtype.name
-        raise WgccError("dtype", f"{what} holds {kind}, not numbers", what)
+        raise WgccError("dtype", f"{what} {_contents(value, array)}", what)
     return array
+
+
+def _contents(value: Any, array: Array) -> str:
+    """What is in an array that numpy has no numbers for, and how it becomes one of numbers."""
+    if array.dtype != object:
+        return f"holds {array.dtype.name}, not numbers"
+    if not array.ndim:
+        return f"is {type(value).__name__}, not an array of numbers"
+    items = array.reshape(-1)
+    kind = type(next((item for item in items if not isinstance(item, (int, float))), items[0]))
+    if hasattr(items[0], "__len__") and not isinstance(items[0], str):
+        return f"holds objects ({kind.__name__}), not numbers: join them, as in `np.stack(x)`"
+    return f"holds objects ({kind.__name__}), not numbers: convert it, as in `x.astype('float32')`"
 
 
 def convert_input(

@@ -84,8 +84,11 @@ def check_batch(batch: Any, entry: Entry) -> Batch:
         kind = type(batch).__name__
         raise WgccError("data", f"{entry.name}: a batch is a dict of arrays, not {kind}")
     check_names(batch, entry)
+    free = entry.rows.inputs if entry.rows is not None and entry.rows.outputs else ()
     return {
-        name: to_words(batch[name], tensor, f"{entry.name}: `{name}`", entry.ranges.get(name))
+        name: to_words(
+            batch[name], tensor, f"{entry.name}: `{name}`", entry.ranges.get(name), name in free
+        )
         for name, tensor in entry.inputs.items()
     }
 

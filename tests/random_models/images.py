@@ -56,9 +56,11 @@ def unfold(b: Builder) -> None:
     across, down = ((size - k) // stride + 1 for size in (columns, rows))
     wide = Type("f32", (n, down * across, k * k * channels))
     if b.chance(0.5):
-        b.add(wide, f"unfold({{0}}, {k}, {stride})", x)
+        b.add(wide, f"unfold({{0}}, {k}, stride = {stride})", x)
         return
-    text = f"fold(unfold({{0}}, {k}, {stride}), [{rows}, {columns}], {k}, {stride})"
+    text = (
+        f"fold(unfold({{0}}, {k}, stride = {stride}), [{rows}, {columns}], {k}, stride = {stride})"
+    )
     b.add(b.types[x], text, x, bound=k * k * b.bounds[x])
 
 

@@ -26,6 +26,7 @@ export default async function rows({ load, device }, { batches }) {
     differ: await said(model.eval({ x: five, label: [0, 1] })),
     none: await said(model.predict({ x: [], scale: 1 })),
     shape: await said(model.predict({ x: new Float32Array(16), scale: 1 })),
+    width: await said(model.predict({ x: Array(3).fill([1, 2]), scale: 1 })),
     label: await said(model.eval({ x: five, label: [0, 1, 2, 0, 0] })),
     number: await said(model.predict({ x: [...five.subarray(1), Number.NaN], scale: 1 })),
     lone: await said(model.eval({ x: [1, 2, 3], label: 0 })),

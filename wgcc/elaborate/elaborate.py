@@ -71,7 +71,7 @@ def check(
         raise WgError(f"the seed must be a whole number from 0 to {LARGEST_SEED}, not {seed}")
     programs: dict[str, Program] = {}
     try:
-        context, file = load(root, diagnostics, sizes or {}, strict_dims)
+        context, loader, file = load(root, diagnostics, sizes or {}, strict_dims)
         for definition in file.models:
             program = elaborate_model(context, definition, seed)
             if program is not None:
@@ -92,7 +92,7 @@ def load(
     diagnostics: Diagnostics,
     sizes: Mapping[str, int],
     strict_dims: bool = False,
-) -> tuple[Context, LoadedFile]:
+) -> tuple[Context, Loader, LoadedFile]:
     """A file with all it imports, declared, and the context in which its models are traced."""
     report = Report(diagnostics, strict_dims)
     context = Context(report, Span(Source("", ""), 0, 0), _base_scope())
@@ -101,7 +101,7 @@ def load(
     loader = Loader(context, sizes)
     file = loader.load_root(root if isinstance(root, Source) else Path(root))
     _refuse_unused_sizes(loader, file)
-    return context, file
+    return context, loader, file
 
 
 def _base_scope() -> Scope:

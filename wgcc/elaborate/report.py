@@ -20,7 +20,8 @@ SYNONYMS = {
     "epsilon": "eps", "kernel": "k", "kernel_size": "k", "padding": "pad", "dim": "axis",
     "keepdim": "keep", "keepdims": "keep", "ignore_index": "ignore", "pad_id": "ignore",
     "label_smoothing": "smoothing", "strides": "stride", "dropout": "p", "rate": "p",
-    "input": "x",
+    "input": "x", "dims": "axis", "shifts": "shift", "min": "low", "max": "high",
+    "negative_slope": "slope", "num_classes": "size", "output_padding": "output_pad",
 }  # fmt: skip
 
 # Suggestions per run: each of them compares a name with all visible names, pair by pair of letters.
@@ -75,7 +76,7 @@ class Report:
         found = self.error(code, f"unknown {what} `{name}`", at, label)
         known = counterpart(name) if what in ("name", "function", "layer") else None
         if known is not None:
-            return found.help(f"coming from PyTorch: {known.advice}")
+            return found.help(f"coming from PyTorch: {known.advice()}")
         near = self.meant(name, (option for option in options if not option.startswith("_")))
         return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
 

@@ -31,7 +31,7 @@ def trace_again(
     """
     diagnostics = Diagnostics()
     try:
-        context, file = load(root, diagnostics, sizes)
+        context, _, file = load(root, diagnostics, sizes)
         if diagnostics.errors:
             return None
         (definition,) = [each for each in file.models if each.name == model]

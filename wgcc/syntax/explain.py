@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from wgcc.errors import Diagnostics, Source, Span
-from wgcc.syntax.grammar import END, grammar
+from wgcc.errors import Span
+from wgcc.syntax.grammar import grammar
 from wgcc.syntax.keyword_mistakes import FOREIGN
 from wgcc.syntax.newlines import CONTINUES_AFTER
+from wgcc.syntax.python_habits import advise
 from wgcc.syntax.token_names import expected_text, found_text, shortened
-from wgcc.syntax.tokens import Token, words
+from wgcc.syntax.tokens import words
+from wgcc.syntax.unexpected import UnexpectedToken
 
 # Where only these are accepted, a name is expected.
 _NAME_PLACES = words("NAME STRING DTYPE RPAR RSQB")
 _ARITHMETIC = ("PLUS", "MINUS", "MULOP", "POW")
-
-
-@dataclass(frozen=True, slots=True)
-class UnexpectedToken:
-    """`token` between `previous` and `following`, where only the types `accepts` are possible."""
-
-    source: Source
-    diagnostics: Diagnostics
-    previous: Token
-    token: Token
-    following: Token
-    accepts: set[str]
-
-    @property
-    def at_line_end(self) -> bool:
-        """Also before the `}` of the next line, because the newline rule drops that line break."""
-        closes = self.token.type == "RBRACE" and self.token.line > self.previous.line
-        return closes or self.token.type in ("_NL", END)
-
-    @property
-    def span(self) -> Span:
-        if self.at_line_end:
-            return Span(self.source, self.previous.end, self.previous.end + 1)
-        return self.token.span(self.source)
-
-    @property
-    def previous_span(self) -> Span:
-        return self.previous.span(self.source)
 
 
 def explain(unexpected: UnexpectedToken) -> None:
@@ -156,9 +128,13 @@ def _python_import(a: UnexpectedToken) -> bool:
 def _untyped_argument(a: UnexpectedToken) -> bool:
     if a.accepts != {"COLON"} or a.previous.type != "NAME" or a.token.text not in (",", ")", "="):
         return False
-    a.diagnostics.error("WG0120", f"expected `:`, found `{a.token.text}`", a.span).help(
-        f"every argument has a type: `{a.previous.text}: f32[N, D]`"
-    )
+    problem = a.diagnostics.error("WG0120", f"expected `:`, found `{a.token.text}`", a.span)
+    if a.previous.text == "self":
+        after = a.following.start if a.token.text == "," else a.token.start
+        edit = Span(a.source, a.previous.start, after), ""
+        problem.help("leave `self` out: functions of a layer see its members", edit)
+    else:
+        problem.help(f"every argument has a type: `{a.previous.text}: f32[N, D]`")
     return True
 
 
@@ -174,7 +150,7 @@ def _top_level_binding(a: UnexpectedToken) -> bool:
 
 def _line_ends_early(a: UnexpectedToken) -> bool:
     """`z = x +` and then a line that begins another statement."""
-    if a.at_line_end or a.token.line <= a.previous.line:
+    if a.at_line_end or a.token.line <= a.previous.line or advise(a) is not None:
         return False
     if a.previous.text not in CONTINUES_AFTER or not a.previous.text:
         return False
@@ -193,9 +169,12 @@ def _unexpected(a: UnexpectedToken) -> None:
     after = f" after `{shortened(a.previous.text)}`" if known else ""
     closes = a.at_line_end and a.token.type == "RBRACE"
     found = "the end of the line" if closes else found_text(a.token)
-    a.diagnostics.error(
+    problem = a.diagnostics.error(
         "WG0120", f"expected {expected_text(a.accepts)}{after}, found {found}", a.span
     )
+    advice = advise(a)
+    if advice is not None:
+        problem.help(advice[0], *advice[1])
 
 
 _RULES = (

@@ -66,6 +66,10 @@ def _is_name(previous: Token, token: Token, following: Token) -> bool:
         return following.type != "NAME" and following.text not in SOFT
     if token.text in _DECLARING:
         return following.text in _AFTER_NAMES
+    if token.type == "DTYPE":
+        return previous.text == "." and following.text == "("
+    if token.text == "dim":
+        return previous.text in ("(", ",", ".") and following.text in ("=", "(")
     if token.text not in _JOINING:
         return False
     if token.text == "new" and previous.text in ("[", ",") and following.text in (",", "]"):

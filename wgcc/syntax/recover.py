@@ -7,10 +7,11 @@ Repair keeps the statement; panic mode replaces the innermost statement, member 
 from __future__ import annotations
 
 from wgcc.errors import Diagnostics, Source
-from wgcc.syntax.explain import UnexpectedToken, explain
+from wgcc.syntax.explain import explain
 from wgcc.syntax.grammar import END, Frame, grammar
 from wgcc.syntax.indentation import starts_item
 from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, Node, Token, inserted
+from wgcc.syntax.unexpected import UnexpectedToken
 
 # Tokens that must be accepted before another error is reported (yacc's rule).
 _TOKENS_BETWEEN_ERRORS = 3
@@ -176,7 +177,7 @@ class _Parse:
         while first > 0 and frame.start >= 0 and self.tokens[first - 1].start >= frame.start:
             first -= 1
         lost = self.tokens[first:end] or [self.tokens[end]]
-        names = [token for token in lost if token.type == "NAME"]
+        names = [token for token in lost if token.type == "NAME" or token.text in SOFT]
         self.machine.replace(frame, Node("broken", names, lost[0].start, lost[-1].end))
         if end > self.at or self.tokens[end].type == "_NL":
             self.since_error = _TOKENS_BETWEEN_ERRORS

@@ -1,4 +1,6 @@
-"""Functions that create tensors: `zeros ones arange rand randn randint bernoulli one_hot`."""
+"""Functions that create tensors: `zeros ones zeros_like ones_like full_like arange rand randn`,
+`randint bernoulli one_hot`.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,46 @@ def _type(tracer: Tracer, name: str, args: BoundArgs) -> tuple[str, tuple[Dim, .
     raise Stop(tracer.report.error("WG0415", text, args.span("type")))
 
 
+def _filled_like(name: str, number: int) -> BuiltinFunction:
+    def call(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+        x = expect.tensor(tracer, args, "x")
+        return tracer.broadcast(tracer.constant(number, x.dtype), x.dims)
+
+    return BuiltinFunction(name, "x", call)
+
+
+def full_like(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
+    """One number, known now or at run time, in the shape and element type of x."""
+    x = expect.tensor(tracer, args, "x")
+    return tracer.broadcast(expect.scalar(tracer, args, "value", x.dtype), x.dims)
+
+
 def arange(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """0, 1, … n - 1 as i32."""
-    n = expect.whole(tracer, args, "n")
-    tracer.check_size(TensorType((n.size,), "i32"), type_text("i32", (n,)), at)
-    return iota(tracer, n).tensor
+    """start, start + step, … up to `stop`, which is not included; from 0 if `stop` is not given."""
+    first, step = (expect.whole(tracer, args, name, -(2**31)) for name in ("start", "step"))
+    start, stop = Dim.literal(0), first
+    if args["stop"] is not None:
+        start, stop = first, expect.whole(tracer, args, "stop", -(2**31))
+    count = _count(tracer, args, start, stop, step)
+    tracer.check_size(TensorType((count.size,), "i32"), type_text("i32", (count,)), at)
+    for number in (start.size, start.size + (count.size - 1) * step.size):
+        tracer.check_fits(number, "i32", at)
+    numbers = iota(tracer, count)
+    numbers = numbers if step.size == 1 else numbers.apply("mul", step.size)
+    return (numbers if start.size == 0 else numbers.apply("add", start.size)).tensor
+
+
+def _count(tracer: Tracer, args: BoundArgs, start: Dim, stop: Dim, step: Dim) -> Dim:
+    """How many numbers `arange` makes: at least one, because no axis is empty."""
+    if step.size == 0:
+        raise Stop(tracer.report.error("WG0503", "`step` must not be 0", args.span("step")))
+    count = (
+        stop - start if step.is_one else Dim.literal(len(range(start.size, stop.size, step.size)))
+    )
+    if count.size < 1 and not count.generic:
+        text = f"`arange` counts from {start.full} to {stop.full} by {step.full}: no number at all"
+        raise Stop(tracer.report.error("WG0503", text, args.call))
+    return count
 
 
 def randint(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -104,7 +141,10 @@ def one_hot(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 FUNCTIONS = (
     _filled("zeros", 0),
     _filled("ones", 1),
-    BuiltinFunction("arange", "n", arange),
+    _filled_like("zeros_like", 0),
+    _filled_like("ones_like", 1),
+    BuiltinFunction("full_like", "x, value", full_like),
+    BuiltinFunction("arange", "start, stop=none, step=1", arange),
     _random("rand", "uniform"),
     _random("randn", "normal"),
     BuiltinFunction("randint", "low, high, type", randint),

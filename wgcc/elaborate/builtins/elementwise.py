@@ -109,17 +109,27 @@ def atan2(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
 
 
 def clamp(tracer: Tracer, args: BoundArgs, at: Span) -> AnyValue:
-    """`low` where x is below it, `high` where x is above it, else x."""
-    x, low, high = (expect.given(args, name) for name in ("x", "low", "high"))
-    values = x.value, low.value, high.value
+    """`low` where x is below it, `high` where x is above it, else x; one of them may be missing."""
+    if args["low"] is None and args["high"] is None:
+        text = "`clamp` needs `low`, `high` or both"
+        raise Stop(tracer.report.error("WG0208", text, at).help(f"`clamp({args.text('x')}, 0.0)`"))
+    x = expect.given(args, "x")
+    limits = [name for name in ("low", "high") if args[name] is not None]
+    values = [x.value, *(expect.given(args, name).value for name in limits)]
     if all(isinstance(value, (Dim, Number)) for value in values):
-        return (
-            sorted(values, key=_order)[1] if _order(low.value) <= _order(high.value) else high.value
-        )
-    below = elementwise(tracer, "clamp", "lt", x, low, at, "bool")
-    raised = Given(_choose(tracer, "clamp", Given(below, at), low, x, at), x.span)
-    above = elementwise(tracer, "clamp", "gt", raised, high, at, "bool")
-    return _choose(tracer, "clamp", Given(above, at), high, raised, at)
+        for name in limits:
+            x = Given(_limited(x.value, expect.given(args, name).value, name == "low"), x.span)
+        return x.value
+    for name in limits:
+        limit = expect.given(args, name)
+        beyond = elementwise(tracer, "clamp", "lt" if name == "low" else "gt", x, limit, at, "bool")
+        x = Given(_choose(tracer, "clamp", Given(beyond, at), limit, x, at), x.span)
+    return x.value
+
+
+def _limited(value: AnyValue, limit: AnyValue, is_low: bool) -> AnyValue:
+    beyond = _order(value) < _order(limit) if is_low else _order(value) > _order(limit)
+    return limit if beyond else value
 
 
 def _order(value: AnyValue) -> float:
@@ -167,7 +177,7 @@ FUNCTIONS = (
     _extreme("maximum", max),
     _extreme("minimum", min),
     BuiltinFunction("atan2", "y, x", atan2),
-    BuiltinFunction("clamp", "x, low, high", clamp),
+    BuiltinFunction("clamp", "x, low=none, high=none", clamp),
     BuiltinFunction("where", "condition, a, b", where),
     _bits("isnan", lambda x: x.apply("is_nan", dtype="bool")),
     _bits("isinf", _is_infinite),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.elaborate.operators.operands import CALLABLE, UNPACK, as_scalar
+from wgcc.elaborate.operators.operands import CALLABLE, as_scalar, unpack_help
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, Given
 from wgcc.elaborate.tracing.dims import SAME, Dim, compare
@@ -50,7 +50,7 @@ def checked(
         text = f"`{name}` must be a tensor, but this is {describe(value)}"
         found = tracer.report.error("WG0501", text, got.span)
         if isinstance(value, TupleValue):
-            found.help(UNPACK)
+            found.help(unpack_help(got.span.text))
         raise Stop(found.help("call it first") if isinstance(value, CALLABLE) else found)
     if dtypes and value.dtype not in dtypes:
         text = f"`{name}` must be {WANTED.get(tuple(dtypes), dtypes[0])}, but this is {value}"

@@ -1,13 +1,16 @@
-"""Losses and the accuracy: each is one number, a mean over all elements or labels."""
+"""Losses and the accuracy: one number each, a mean over all elements or labels, unless `reduction`
+asks for a sum or for the losses themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.label_losses import REDUCTIONS, label_loss, reduced
 from wgcc.elaborate.builtins.loss_inputs import warn_of_probabilities, warn_of_scores
 from wgcc.elaborate.builtins.reductions import arg_reduce
-from wgcc.elaborate.builtins.tensor_expr import TensorExpr, iota
+from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
@@ -22,9 +25,9 @@ def _pairwise(name: str, loss: Callable[[TensorExpr, TensorExpr], TensorExpr]) -
         prediction, target = _pair(tracer, name, args, at)
         if name == "bce_logits":
             warn_of_probabilities(tracer, name, args, "prediction")
-        return loss(prediction, target).mean().tensor
+        return reduced(tracer, args, loss(prediction, target)).tensor
 
-    return BuiltinFunction(name, "prediction, target", call)
+    return BuiltinFunction(name, 'prediction, target, reduction="mean"', call)
 
 
 def mse(prediction: TensorExpr, target: TensorExpr) -> TensorExpr:
@@ -44,33 +47,33 @@ def bce(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Binary cross entropy of probabilities; in f32, whose smallest numbers it needs."""
     prediction, target = _pair(tracer, "bce", args, at)
     warn_of_scores(tracer, args, at)
-    loss = prediction.cast("f32").apply("bce", target.cast("f32")).mean()
-    return loss.cast(prediction.dtype).tensor
+    each = prediction.cast("f32").apply("bce", target.cast("f32"))
+    return reduced(tracer, args, each).cast(prediction.dtype).tensor
 
 
 def hinge(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Targets are -1 and 1: the loss is 0 where the prediction has their sign, by the margin."""
     prediction, target = _pair(tracer, "hinge", args, at)
     margin = expect.number(tracer, args, "margin")
-    return (margin - prediction * target).apply("relu").mean().tensor
+    return reduced(tracer, args, (margin - prediction * target).apply("relu")).tensor
 
 
-REDUCTIONS = ("mean", "batchmean", "sum")
+KL_REDUCTIONS = ("mean", "batchmean", "sum", "none")
 
 
 def kl_div(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Σ t (log t - x): x are logarithms of probabilities, t are probabilities or logarithms."""
     x, target = _pair(tracer, "kl_div", args, at)
     warn_of_probabilities(tracer, "kl_div", args, "prediction")
-    reduction = expect.choice(tracer, args, "reduction", REDUCTIONS)
+    reduction = expect.choice(tracer, args, "reduction", KL_REDUCTIONS)
     if expect.flag(tracer, args, "log_target"):
         each = target.apply("exp") * (target - x)
     else:
         positive = target.compare("gt", 0.0)
         log_target = positive.choose(target, 1.0).apply("log")
         each = positive.choose(target * (log_target - x), 0.0)
-    if reduction == "mean":
-        return each.mean().tensor
+    if reduction in ("mean", "none"):
+        return (each.mean() if reduction == "mean" else each).tensor
     rows = x.dims[0].size if reduction == "batchmean" and x.dims else 1
     return (each.sum() * (1.0 / rows)).tensor
 
@@ -87,7 +90,8 @@ def triplet(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         text = f"`margin` must be positive, but it is {margin:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("margin")))
     near, far = (_distance(anchor - other, eps) for other in (positive, negative))
-    return (near - far + margin).apply("relu").mean().cast(anchor.dtype).tensor
+    each = (near - far + margin).apply("relu")
+    return reduced(tracer, args, each).cast(anchor.dtype).tensor
 
 
 def _distance(difference: TensorExpr, eps: float) -> TensorExpr:
@@ -106,7 +110,7 @@ def huber(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     error = prediction - target
     size = error.apply("abs")
     square, line = error.apply("square") * 0.5, (size - 0.5 * delta) * delta
-    return size.compare("le", delta).choose(square, line).mean().tensor
+    return reduced(tracer, args, size.compare("le", delta).choose(square, line)).tensor
 
 
 def _pair(
@@ -140,11 +144,16 @@ def cross_entropy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         text = f"`smoothing` must be at least 0 and below 1, but it is {smoothing:g}"
         raise Stop(tracer.report.error("WG0503", text, args.span("smoothing")))
     tracer.look_up(labels, logits.dims[-1].size, "a label", ignore)
-    result = tracer.emit(
-        "cross_entropy", tracer.cast(logits, "f32"), labels, dims=(), dtype="f32",
-        ignore=ignore, smoothing=smoothing,
-    )  # fmt: skip
-    return tracer.cast(result, logits.dtype)
+    scores = tracer.cast(logits, "f32")
+    if args["weight"] is None and expect.choice(tracer, args, "reduction", REDUCTIONS) == "mean":
+        result = tracer.emit(
+            "cross_entropy", scores, labels, dims=(), dtype="f32",
+            ignore=ignore, smoothing=smoothing,
+        )  # fmt: skip
+        return tracer.cast(result, logits.dtype)
+    axis = scores.rank - 1
+    log_probs = tracer.emit("log_softmax", scores, dims=scores.dims, dtype="f32", axis=axis)
+    return tracer.cast(label_loss(tracer, args, log_probs, labels, ignore, smoothing), logits.dtype)
 
 
 def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -153,14 +162,7 @@ def nll(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     warn_of_probabilities(tracer, "nll", args, "log_probs")
     ignore = _ignored(tracer, args)
     tracer.look_up(labels, log_probs.dims[-1].size, "a label", ignore)
-    scores, label = TensorExpr(tracer, log_probs), TensorExpr(tracer, labels)
-    classes = iota(tracer, log_probs.dims[-1])
-    picked = label.new_axis(-1).compare("eq", classes).choose(scores, 0.0).sum([scores.rank - 1])
-    if ignore is None:
-        return (-picked.mean()).tensor
-    counts = label.compare("ne", ignore)
-    count = counts.cast("f32").sum().apply("maximum", 1.0).cast(scores.dtype)
-    return (-(counts.choose(picked, 0.0).sum() / count)).tensor
+    return label_loss(tracer, args, log_probs, labels, ignore)
 
 
 def accuracy(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -195,8 +197,11 @@ def _scores(
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
         found = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
-        one_hot = "for one-hot rows take `argmax(labels, axis = -1)` first"
-        raise Stop(found.help(one_hot) if labels.rank == logits.rank else found)
+        text = args.text("labels")
+        if labels.rank == logits.rank:
+            raise Stop(found.help(f"for one-hot rows take `argmax({text}, axis = -1)` first"))
+        advice = f"declare them as i32, or convert whole numbers: `i32({text})`"
+        raise Stop(found.help(advice, (args.span("labels"), f"i32({text})")))
     whole = expect.tensor(tracer, args, "labels", INTEGERS)
     if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
         text = f"{name}: `labels` must have the shape of `{scores}` without the last axis"
@@ -215,12 +220,20 @@ FUNCTIONS = (
     _pairwise("mse", mse),
     _pairwise("mae", mae),
     _pairwise("bce_logits", bce_logits),
-    BuiltinFunction("bce", "prediction, target", bce),
-    BuiltinFunction("hinge", "prediction, target, margin=1.0", hinge),
+    BuiltinFunction("bce", 'prediction, target, reduction="mean"', bce),
+    BuiltinFunction("hinge", 'prediction, target, margin=1.0, reduction="mean"', hinge),
     BuiltinFunction("kl_div", 'prediction, target, log_target=false, reduction="mean"', kl_div),
-    BuiltinFunction("triplet", "anchor, positive, negative, margin=1.0, eps=1e-6", triplet),
-    BuiltinFunction("nll", "log_probs, labels, ignore=none", nll),
-    BuiltinFunction("huber", "prediction, target, delta=1.0", huber),
-    BuiltinFunction("cross_entropy", "logits, labels, ignore=none, smoothing=0.0", cross_entropy),
+    BuiltinFunction(
+        "triplet",
+        'anchor, positive, negative, margin=1.0, eps=1e-6, reduction="mean"',
+        triplet,
+    ),
+    BuiltinFunction("nll", 'log_probs, labels, ignore=none, weight=none, reduction="mean"', nll),
+    BuiltinFunction("huber", 'prediction, target, delta=1.0, reduction="mean"', huber),
+    BuiltinFunction(
+        "cross_entropy",
+        'logits, labels, ignore=none, smoothing=0.0, weight=none, reduction="mean"',
+        cross_entropy,
+    ),
     BuiltinFunction("accuracy", "logits, labels, ignore=none", accuracy),
 )

@@ -1,4 +1,4 @@
-"""Functions about shapes: `reshape transpose concat stack split chunk shape axes size`."""
+"""Functions about shapes: `reshape transpose concat stack split chunk unbind shape axes size`."""
 
 from __future__ import annotations
 
@@ -168,6 +168,20 @@ def _parts(tracer: Tracer, x: Tensor, axis: int, sizes: list[Dim]) -> TupleValue
     return TupleValue(tuple(parts))
 
 
+def unbind(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
+    """The slices of a tensor along an axis, which disappears."""
+    x = expect.tensor(tracer, args, "x")
+    axis = expect.axis(tracer, args, x)
+    count, one = x.dims[axis], Dim.literal(1)
+    _limit_parts(tracer, args, "x", count)
+    slices = (
+        views.part(tracer, x, axis, number, one)
+        for number in range(count.size if not count.generic else 2)
+    )
+    dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
+    return TupleValue(tuple(views.reshape(tracer, piece, dims) for piece in slices))
+
+
 def _limit_parts(tracer: Tracer, args: BoundArgs, name: str, parts: Dim) -> None:
     if parts.size > MOST_PARTS and not parts.generic:
         text = f"{parts.size} parts are too many, at most {MOST_PARTS} are possible"
@@ -215,4 +229,5 @@ FUNCTIONS = (
     BuiltinFunction("stack", "tensors, axis=0", stack),
     BuiltinFunction("split", "x, sizes, axis", split),
     BuiltinFunction("chunk", "x, parts, axis", chunk),
+    BuiltinFunction("unbind", "x, axis=0", unbind),
 )

@@ -13,7 +13,8 @@ from wgcc.elaborate.tracing.values import Tensor
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
 
-WINDOWS = "k, stride=1, pad=0, dilation=1"
+# PyTorch has dilation, padding and stride in this order, so they are given by name.
+BY_NAME = "k, *, stride=1, pad=0, dilation=1"
 
 
 def unfold(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -68,6 +69,6 @@ def _times(dims: tuple[Dim, ...]) -> str:
 
 
 FUNCTIONS = (
-    BuiltinFunction("unfold", f"x, {WINDOWS}", unfold),
-    BuiltinFunction("fold", f"x, size, {WINDOWS}", fold),
+    BuiltinFunction("unfold", f"x, {BY_NAME}", unfold),
+    BuiltinFunction("fold", f"x, size, {BY_NAME}", fold),
 )

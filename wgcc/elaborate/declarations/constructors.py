@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from wgcc.elaborate.declarations.call_arguments import gather_arguments
 from wgcc.elaborate.declarations.signatures import size_of
+from wgcc.elaborate.from_pytorch import PREFIXES
+from wgcc.elaborate.from_pytorch.calls import Call
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, plural
 from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.foreign_calls import explain_unknown, foreign_call, is_written
 from wgcc.elaborate.tracing.values import AnyValue, Failed, LayerType, ModuleValue, describe
-from wgcc.errors import Span
+from wgcc.errors import Diagnostic, Span
 from wgcc.syntax import ast
 
 
@@ -62,12 +65,27 @@ def _named_layer(context: Context, constructor: ast.Constructor) -> LayerType:
     if isinstance(value, Failed):
         raise Stop
     if value is None:
-        options = (n for n in scope.visible() if isinstance(scope.find(n), LayerType))
-        raise Stop(context.report.unknown("WG0202", "layer", name, options, at))
+        raise Stop(_unknown(context, constructor, name, at))
     if not isinstance(value, LayerType):
         text = f"`{name}` is {describe(value)}, not a layer"
         raise Stop(context.report.error("WG0202", text, at))
     return value
+
+
+def _unknown(context: Context, constructor: ast.Constructor, name: str, at: Span) -> Diagnostic:
+    """`nn.Linear(3, 4)`, or a layer that is not there at all."""
+    scope, path = context.scope, constructor.path
+    options = (n for n in scope.visible() if isinstance(scope.find(n), LayerType))
+    prefixed = len(path) > 1 and path[0].text in PREFIXES
+    last = path[-1].text if prefixed else name
+    found = context.report.unknown("WG0202", "layer", name, [] if prefixed else options, at)
+    if prefixed and isinstance(scope.find(last), LayerType):
+        found.help(f"names have no prefix here: write `{last}`", (at, last))
+    if constructor.arguments is not None:
+        is_known = is_written(context, last)
+        call = foreign_call(context, constructor.arguments) if is_known else Call()
+        explain_unknown(context, found, last, call, constructor.span)
+    return found
 
 
 def with_arguments(

@@ -17,6 +17,7 @@ from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
 from wgcc.elaborate.tracing.context import FAILED, Context, Replacement
 from wgcc.elaborate.tracing.dims import Dim
+from wgcc.elaborate.tracing.foreign_calls import call_counterpart
 from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -188,7 +189,9 @@ class _Members:
 
     def setting(self, member: ast.Setting) -> None:
         report, name = self.context.report, member.name
-        if not self.is_model:
+        if isinstance(member.value, ast.Call) and name.text not in MODEL_SETTINGS:
+            self._report_layer(member, member.value)
+        elif not self.is_model:
             found = report.error("WG0210", f"a layer has no setting `{name.text}`", name)
             found.help(
                 "declare a constant with `const`, a tensor with `param` or `state`, "
@@ -199,6 +202,16 @@ class _Members:
             found.note("model settings: " + ", ".join(sorted(MODEL_SETTINGS)))
         elif self.is_root:
             self.context.parts.settings[name.text] = member.value
+
+    def _report_layer(self, member: ast.Setting, call: ast.Call) -> None:
+        """`fc = nn.Linear(3, 4)`"""
+        context, name = self.context, member.name.text
+        what = "model" if self.is_model else "layer"
+        found = context.report.error("WG0210", f"a {what} has no setting `{name}`", member.name)
+        known = call_counterpart(context, call)
+        shown = known or "Layer[...]"
+        edits = ((member.span, f"{name}: {known}"),) if known else ()
+        found.help(f"declare a sub-layer with a colon: `{name}: {shown}`", *edits)
 
     def param(self, member: ast.Param) -> None:
         context = self.context

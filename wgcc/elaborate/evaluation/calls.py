@@ -5,6 +5,7 @@ from __future__ import annotations
 from wgcc.elaborate.declarations.constructors import with_arguments
 from wgcc.elaborate.declarations.layers import instantiate
 from wgcc.elaborate.declarations.optimizers import step_number
+from wgcc.elaborate.evaluation.foreign import report_foreign_method
 from wgcc.elaborate.evaluation.functions import call_function
 from wgcc.elaborate.operators import arithmetic
 from wgcc.elaborate.operators.numbers import plain
@@ -32,10 +33,6 @@ from wgcc.elaborate.tracing.values import (
 from wgcc.errors import Span
 from wgcc.syntax import ast
 
-TENSOR_MEMBERS = {
-    "shape": "write `shape(x)`", "T": "write `transpose(x)`", "size": "write `size(x)`",
-    "ndim": "write `axes(x)`", "dtype": "the type is in the declaration",
-}  # fmt: skip
 OPTIMIZER_MEMBERS = ("grad_norm", "lr", "step")
 
 
@@ -60,14 +57,16 @@ def call(context: Context, function: AnyValue, arguments: Arguments, at: Span) -
     raise Stop(found)
 
 
-def callable_member(context: Context, function: ast.Expr) -> tuple[AnyValue, Given | None]:
+def callable_member(context: Context, node: ast.Call) -> tuple[AnyValue, Given | None]:
     """What is called, and the first argument in `x.f(a)`.
 
     That is `f(x, a)` for a tensor `x`; of a list there is only `list.append(item)`.
     """
+    function = node.function
     if not isinstance(function, ast.Member):
         return context.value(function), None
     value = context.require(context.value(function.value))
+    report_foreign_method(context, node, value)
     tensor = context.read(value)
     if isinstance(tensor, ListValue) and function.name.text == "append":
         return context.scope.find("append") or FAILED, Given(value, function.value.span)
@@ -105,8 +104,6 @@ def member(context: Context, value: AnyValue, name: ast.Identifier) -> AnyValue:
     tensor = context.read(value)
     whose = "a tensor" if isinstance(tensor, Tensor) else describe(value)
     found = report.error("WG0213", f"{whose} has no member `{name.text}`", name)
-    if isinstance(tensor, Tensor) and name.text in TENSOR_MEMBERS:
-        found.help(TENSOR_MEMBERS[name.text])
     raise Stop(found)
 
 

@@ -10,11 +10,19 @@ from wgcc.elaborate.declarations.conditions import is_true
 from wgcc.elaborate.declarations.constructors import gather_options
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.evaluation.calls import call, callable_member, member
+from wgcc.elaborate.evaluation.foreign import (
+    explain_failed_call,
+    explain_member,
+    report_foreign_call,
+    report_none_in_index,
+    report_prefixed,
+)
 from wgcc.elaborate.evaluation.iteration import range_value
+from wgcc.elaborate.from_pytorch import PREFIXES
 from wgcc.elaborate.operators import arithmetic, indexing
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given
-from wgcc.elaborate.tracing.context import FAILED, Context
+from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -35,9 +43,7 @@ from wgcc.syntax import ast
 LARGEST_WHOLE = 2**62
 NAMES_OF_OTHER_LANGUAGES = {
     "self": "members are named directly: write `w`, not `self.w`",
-    **dict.fromkeys(
-        ("torch", "nn", "np", "jnp", "F"), "built-in functions need no prefix: write `relu(x)`"
-    ),
+    **dict.fromkeys(PREFIXES, "built-in functions need no prefix: write `relu(x)`"),
     **dict.fromkeys(("True", "False"), "write `true` and `false`"),
     "None": "leave the argument out",
 }
@@ -114,18 +120,32 @@ def _unary(context: Context, node: ast.Unary) -> AnyValue:
 
 
 def _member(context: Context, node: ast.Member) -> AnyValue:
-    return member(context, context.require(context.value(node.value)), node.name)
+    report_prefixed(context, node)
+    value = context.require(context.value(node.value))
+    explain_member(context, node, value)
+    return member(context, value, node.name)
 
 
 def _call(context: Context, node: ast.Call) -> AnyValue:
-    function, first = callable_member(context, node.function)
+    report_foreign_call(context, node)
+    before = len(context.report.diagnostics.items)
+    function, first = callable_member(context, node)
     gather = gather_options if isinstance(function, LayerType) else gather_arguments
     arguments = gather(context, node.arguments)
     arguments = arguments.after(first) if first is not None else arguments
-    return call(context, function, arguments, node.span)
+    if any(has_failed(given.value) for given in arguments.positional):
+        raise Stop
+    try:
+        return call(context, function, arguments, node.span)
+    except Stop:
+        method = node.function.value if isinstance(node.function, ast.Member) else None
+        explain_failed_call(context, node, function, before, method if first else None)
+        raise
 
 
 def _pipe(context: Context, node: ast.Pipe) -> AnyValue:
+    if isinstance(node.target, ast.Call):
+        report_foreign_call(context, node.target, node.value, node.span)
     first = Given(context.value(node.value), node.value.span)
     arguments = Arguments()
     target = node.target
@@ -138,6 +158,7 @@ def _pipe(context: Context, node: ast.Pipe) -> AnyValue:
 
 
 def _index(context: Context, node: ast.Index) -> AnyValue:
+    report_none_in_index(context, node)
     value = context.require(context.value(node.value))
     if isinstance(value, DtypeValue):
         return TypeValue(

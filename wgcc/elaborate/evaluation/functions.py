@@ -12,7 +12,7 @@ from wgcc.elaborate.declarations.signatures import (
 )
 from wgcc.elaborate.evaluation.custom_gradients import CustomGradient
 from wgcc.elaborate.evaluation.remat import remat_region
-from wgcc.elaborate.evaluation.statements import run_block
+from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
 from wgcc.elaborate.tracing.context import Context
@@ -27,6 +27,7 @@ from wgcc.elaborate.tracing.values import (
 )
 from wgcc.errors import Span
 from wgcc.syntax import ast
+from wgcc.syntax.walk import walk
 
 
 def call_function(
@@ -173,9 +174,12 @@ def _run(context: Context, function: FunctionValue, signature: Signature) -> Any
     returned = run_block(context, body)
     if returned is None:
         if node.result is not None:
+            if any(isinstance(piece, ast.Broken) for piece in walk(node)):
+                raise Stop
             text = f"`{function.name}` never returns its result"
             found = context.report.error("WG0601", text, node.name)
-            raise Stop(found.also(node.result.span, "a result is declared here"))
+            found.also(node.result.span, "a result is declared here")
+            raise Stop(return_help(found, node))
         return TupleValue()
     if isinstance(returned.value, Failed):
         raise Stop

@@ -9,6 +9,7 @@ from typing import Any
 from wgcc.elaborate.declarations.conditions import is_true
 from wgcc.elaborate.declarations.constants import check_assertion
 from wgcc.elaborate.declarations.signatures import type_of
+from wgcc.elaborate.evaluation.foreign import explain_extremes
 from wgcc.elaborate.evaluation.iteration import iterations
 from wgcc.elaborate.evaluation.minimize import minimize
 from wgcc.elaborate.evaluation.unrolled import Rounds
@@ -98,7 +99,7 @@ def _bind(context: Context, node: ast.Bind) -> None:
             value = _checked(context, only.text, node.type, value, at)
         _assign(context, only, value)
         return
-    items = values if len(values) > 1 else _unpacked(context, len(targets), values[0], at)
+    items = values if len(values) > 1 else _unpacked(context, targets, values[0], node.values[0])
     if len(items) != len(targets):
         text = f"{len(targets)} names on the left, but {len(items)} values on the right"
         raise Stop(_parts_for_sizes(context.report.error("WG0302", text, at), node))
@@ -135,12 +136,16 @@ def _assign(context: Context, target: ast.Expr, value: AnyValue) -> None:
         _assign(context, name, item)
 
 
-def _unpacked(context: Context, count: int, value: AnyValue, at: Span) -> Sequence[AnyValue]:
+def _unpacked(
+    context: Context, targets: Sequence[ast.Expr], value: AnyValue, node: ast.Expr
+) -> Sequence[AnyValue]:
     if isinstance(value, (TupleValue, ListValue)):
         return value.items
     context.require(value)
-    text = f"{count} names on the left, but the right side is {describe(value)}"
-    raise Stop(context.report.error("WG0302", text, at))
+    text = f"{len(targets)} names on the left, but the right side is {describe(value)}"
+    found = context.report.error("WG0302", text, node)
+    explain_extremes(context, found, node, len(targets))
+    raise Stop(found)
 
 
 def _name(context: Context, name: str, value: AnyValue) -> None:
@@ -256,14 +261,40 @@ def _not_state(context: Context, base: ast.Expr, value: AnyValue) -> Diagnostic:
     return found
 
 
-def _call(context: Context, node: ast.CallStatement) -> None:
-    advice = "bind it (`x = ...`), return it or remove it"
-    if not isinstance(node.call, ast.Call):
-        text = "this value is computed but not used"
-        raise Stop(context.report.error("WG0309", text, node.call).help(advice))
-    value = context.require(context.value(node.call))
-    if not isinstance(value, TupleValue) or value.items:
-        context.report.error("WG0309", "this result is not used", node.call).help(advice)
+def _call(context: Context, node: ast.CallStatement) -> Returned | None:
+    value = context.value(node.call) if isinstance(node.call, ast.Call) else None
+    if value is not None:
+        context.require(value)
+        if isinstance(value, TupleValue) and not value.items:
+            return None
+    what = "value is computed but" if value is None else "result is"
+    if _ends_function(context, node):
+        found = context.report.error("WG0309", f"this {what} not returned", node.call)
+        code = f"return {node.call.span.text}"
+        found.help(f"write `{code}`", (node.call.span, code))
+        return Returned(FAILED, node.span)
+    found = context.report.error("WG0309", f"this {what} not used", node.call)
+    found.help("bind it (`x = ...`), return it or remove it")
+    return None
+
+
+def _ends_function(context: Context, node: ast.Statement) -> bool:
+    """Whether this is the last statement of a function or entry that has a result."""
+    function = context.functions[-1].node if context.functions else context.entry
+    if function is None or function.result is None or not isinstance(function.body, ast.Block):
+        return False
+    return function.body.statements[-1:] == (node,)
+
+
+def return_help(found: Diagnostic, function: ast.Function) -> Diagnostic:
+    """Add to the error of a body without `return` the line that is missing, if it is clear."""
+    body, result = function.body, function.result
+    last = body.statements[-1] if isinstance(body, ast.Block) and body.statements else None
+    count = len(result.fields) if isinstance(result, ast.TupleType) else 1
+    if not isinstance(last, ast.Bind) or len(last.targets) != count:
+        return found
+    names = ", ".join(target.span.text for target in last.targets)
+    return found.help(f"add `return {names}` as the last line")
 
 
 def _return(context: Context, node: ast.Return) -> Returned:

@@ -24,7 +24,11 @@ from wgcc.ir.graph import INTEGERS
 
 CALLABLE = (LayerValue, LayerType, FunctionValue, Builtin)
 Known = Dim | Number | BoolValue
-UNPACK = "take one of its parts, `t[0]`, or unpack it: `a, b = t`"
+
+
+def unpack_help(text: str) -> str:
+    """`text` is an expression whose value is a tuple."""
+    return f"take one of its parts, `{text}[0]`, or unpack it: `a, b = {text}`"
 
 
 def adapted(
@@ -81,7 +85,7 @@ def numeric(tracer: Tracer, operand: Given, op: str, bools: bool = False) -> Ten
         text = f"`{op}` works on tensors and numbers, but this is {describe(value)}"
         found = tracer.report.error("WG0501", text, operand.span)
         if isinstance(value, TupleValue):
-            found.help(UNPACK)
+            found.help(unpack_help(operand.span.text))
         raise Stop(found.help("call it: `f(x)`") if isinstance(value, CALLABLE) else found)
     if value.dtype == "bool" and not bools:
         text = f"`{op}` works on numbers, but this is {value}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.elaborate.declarations.signatures import Signature, type_of
 from wgcc.elaborate.evaluation.functions import match_results
-from wgcc.elaborate.evaluation.statements import Returned, run_block
+from wgcc.elaborate.evaluation.statements import Returned, return_help, run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
 from wgcc.elaborate.program.retrace import Attempt
 from wgcc.elaborate.report import Stop
@@ -195,7 +195,7 @@ def _never_returns(context: Context, entry: ast.Function) -> Diagnostic | None:
     assert entry.result is not None
     text = f"entry `{entry.name.text}` never returns its outputs"
     found = context.report.error("WG0601", text, entry.name)
-    return found.also(entry.result.span, "declared here")
+    return return_help(found.also(entry.result.span, "declared here"), entry)
 
 
 def _count_draws(context: Context) -> None:

@@ -2,7 +2,7 @@
 
 A built-in states its parameters as text: `"x, axis=none, keep=false"`. `none` means "not given"
 (Python's None), a word in double quotes is a string; `*tensors` takes any number of arguments,
-`**sizes` any other named ones.
+`**sizes` any other named ones; what comes after `*` alone is given by name.
 """
 
 from __future__ import annotations
@@ -93,8 +93,12 @@ def bind(report: Report, function: BuiltinFunction, arguments: Arguments, at: Sp
     """Match arguments with parameters; reports arity and spelling mistakes."""
     listed = _parameters(function.parameters)
     plain = {name: default for name, default in listed if not name.startswith("*")}
-    stars = {name.count("*") for name, _ in listed if name.startswith("*")}
-    positional, rest = arguments.positional[: len(plain)], arguments.positional[len(plain) :]
+    stars = {name.count("*") for name, _ in listed if name.startswith("*") and name != "*"}
+    names = [name for name, _ in listed]
+    most = names.index("*") if "*" in names else len(plain)
+    positional, rest = arguments.positional[:most], arguments.positional[most:]
+    if rest and most < len(plain):
+        _only_by_name(report, function, list(plain)[most:], rest)
     if rest and 1 not in stars:
         _too_many(report, function, len(plain), arguments)
     extra = {name: given for name, given in arguments.named.items() if name not in plain}
@@ -127,6 +131,16 @@ def _too_many(report: Report, function: BuiltinFunction, most: int, given: Argum
     text = f"`{function.name}` takes {plural(most, 'argument')}, but {count} were given"
     found = report.error("WG0207", text, given.positional[most].span)
     raise Stop(found.note(function.signature))
+
+
+def _only_by_name(
+    report: Report, function: BuiltinFunction, names: Sequence[str], given: Sequence[Given]
+) -> NoReturn:
+    """PyTorch has these in another order, so that a number alone would mean something else."""
+    listed = ", ".join(f"`{name}`" for name in names)
+    text = f"`{function.name}` takes {listed} by name"
+    found = report.error("WG0207", text, given[0].span)
+    raise Stop(found.help(f"write `{names[0]} = {given[0].span.text}`").note(function.signature))
 
 
 def _default(

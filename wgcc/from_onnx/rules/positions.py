@@ -18,7 +18,7 @@ def col2im(op: Op) -> Operand:
     if pads[:2] != pads[2:]:
         raise CannotImport("its padding is uneven")
     given = [
-        tuple_text(list(op.attribute("strides", [1, 1]))),
+        f"stride = {tuple_text(list(op.attribute('strides', [1, 1])))}",
         f"pad = {tuple_text(pads[:2])}",
         f"dilation = {tuple_text(list(op.attribute('dilations', [1, 1])))}",
     ]

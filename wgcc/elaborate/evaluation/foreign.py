@@ -1,0 +1,171 @@
+"""Expressions as they are in Python and PyTorch: what is wrong with them, and what to write."""
+
+from __future__ import annotations
+
+from wgcc.elaborate.from_pytorch import LAYERS, counterpart
+from wgcc.elaborate.from_pytorch.calls import Call
+from wgcc.elaborate.report import Stop
+from wgcc.elaborate.tracing.context import Context
+from wgcc.elaborate.tracing.foreign_calls import (
+    PYTHON_WORDS,
+    explain_layer,
+    explain_misuse,
+    explain_unknown,
+    foreign_call,
+    is_prefixed,
+    is_written,
+    same_name_code,
+)
+from wgcc.elaborate.tracing.values import (
+    AnyValue,
+    Builtin,
+    FunctionValue,
+    LayerType,
+    OptimizerValue,
+    Tensor,
+)
+from wgcc.errors import Diagnostic, Span
+from wgcc.syntax import ast
+
+# Members of tensors in PyTorch, with what to write for the tensor `{}`.
+TENSOR_MEMBERS = {
+    "shape": "shape({})", "T": "transpose({})", "mT": "transpose({})", "size": "size({})",
+    "ndim": "axes({})",
+}  # fmt: skip
+_MEMBER_REMARKS = {
+    "dtype": "the type is in the declaration",
+    "device": "devices are chosen when a bundle is loaded",
+    "data": "`stop_grad(x)` is x without its gradient",
+    "grad": "`grad(loss, w)` is the gradient of a number with respect to a tensor",
+    "values": "`max` and `min` give the values alone; `sort` and `top_k` give a tuple",
+    "indices": "`argmax` and `argmin` give the positions; `sort` and `top_k` give a tuple",
+}
+_OPTIMIZER_CALLS = {
+    "step": "`minimize loss with {}` computes the gradients and makes the step",
+    "zero_grad": "leave it out: every call computes fresh gradients",
+}
+
+
+def report_foreign_call(
+    context: Context, node: ast.Call, first: ast.Expr | None = None, whole: Span | None = None
+) -> None:
+    """Report a call of a function that only PyTorch or Python has; `first |> f(…)` is piped."""
+    function = node.function
+    if isinstance(function, ast.Name):
+        if _is_unknown(context, function.text):
+            _report(context, node, function.text, function.span, first, whole)
+    elif is_prefixed(context, function):
+        assert isinstance(function, ast.Member)
+        _report(context, node, function.name.text, function.span, first, whole)
+
+
+def report_foreign_method(context: Context, node: ast.Call, value: AnyValue) -> None:
+    """Report `x.view(…)` for a tensor x, and `opt.step()`."""
+    member = node.function
+    assert isinstance(member, ast.Member)
+    name = member.name.text
+    if isinstance(value, OptimizerValue) and name in _OPTIMIZER_CALLS:
+        text = f"an optimizer has no function `{name}`"
+        found = context.report.error("WG0213", text, member.name)
+        raise Stop(found.help(_OPTIMIZER_CALLS[name].format(value.name)))
+    if isinstance(context.read(value), Tensor) and _is_unknown(context, name):
+        _report(context, node, name, member.name.span, member.value)
+
+
+def _is_unknown(context: Context, name: str) -> bool:
+    hidden = context.scope.find(name) is not None or context.scope.awaits(name)
+    return not hidden and counterpart(name) is not None
+
+
+def _report(
+    context: Context, node: ast.Call, name: str, at: Span, first: ast.Expr | None,
+    whole: Span | None = None,
+) -> None:  # fmt: skip
+    is_known = is_written(context, name)
+    call = foreign_call(context, node.arguments, first) if is_known else Call()
+    known = context.scope.find(name)
+    if isinstance(known, (Builtin, FunctionValue, LayerType)):
+        found = context.report.error("WG0201", f"`{at.text}`: names have no prefix here", at)
+        found.help(f"write `{name}`", (at, name))
+        if isinstance(known, FunctionValue):
+            raise Stop(found)
+    else:
+        visible = context.scope.visible()
+        found = context.report.unknown("WG0201", "function", name, visible, at)
+    if name in LAYERS:
+        explain_layer(found, name, call)
+    else:
+        explain_unknown(context, found, name, call, whole or node.span)
+    raise Stop(found)
+
+
+def explain_failed_call(
+    context: Context, node: ast.Call, function: AnyValue, before: int, first: ast.Expr | None = None
+) -> None:
+    """Add to the error of a built-in what to write, if its arguments are those of PyTorch."""
+    items = context.report.diagnostics.items
+    if not isinstance(function, Builtin) or len(items) == before:
+        return
+    if items[before].code == "WG0201" and items[before].span.text not in PYTHON_WORDS:
+        return
+    call = foreign_call(context, node.arguments, first)
+    explain_misuse(context, items[before], function, call, node.span)
+
+
+def explain_member(context: Context, node: ast.Member, value: AnyValue) -> None:
+    """Report `x.shape` and `x.T` of a tensor."""
+    name = node.name.text
+    if not isinstance(context.read(value), Tensor):
+        return
+    found = context.report.error("WG0213", f"a tensor has no member `{name}`", node.name)
+    if name in TENSOR_MEMBERS:
+        code = TENSOR_MEMBERS[name].format(node.value.span.text)
+        found.help(f"write `{code}`", (node.span, code))
+    elif name in _MEMBER_REMARKS:
+        found.help(_MEMBER_REMARKS[name])
+    elif counterpart(name) is not None:
+        call = foreign_call(context, (), node.value)
+        explain_unknown(context, found, name, call, node.span)
+    raise Stop(found)
+
+
+def report_prefixed(context: Context, node: ast.Member) -> None:
+    """Report `math.pi` and `torch.float32`."""
+    if not is_prefixed(context, node):
+        return
+    name = node.name.text
+    found = context.report.error("WG0201", f"`{node.span.text}`: names have no prefix here", node)
+    known = counterpart(name)
+    if context.scope.find(name) is not None:
+        found.help(f"write `{name}`", (node.span, name))
+    elif known is not None:
+        found.help(f"coming from PyTorch: {known.advice()}")
+    else:
+        found.help("built-in functions and constants need no prefix: write `relu(x)`, `pi`")
+    raise Stop(found)
+
+
+def report_none_in_index(context: Context, node: ast.Index) -> None:
+    """Report `x[:, None]`."""
+    nones = [item for item in node.items if isinstance(item, ast.Name) and item.text == "None"]
+    if not nones or context.scope.find("None") is not None:
+        return
+    found = context.report.error("WG0201", "a new axis is not written `None`", nones[0])
+    inside = ", ".join("new" if item in nones else item.span.text for item in node.items)
+    edits = [(item.span, "new") for item in nones]
+    raise Stop(found.help(f"write `{node.value.span.text}[{inside}]`", *edits))
+
+
+def explain_extremes(context: Context, found: Diagnostic, node: ast.Expr, count: int) -> None:
+    """Add to `values, ids = max(x, 1)` that the positions are a function of their own."""
+    if not isinstance(node, ast.Call) or count != 2:
+        return
+    function = node.function
+    method = function if isinstance(function, ast.Member) else None
+    name = method.name.text if method is not None else function.span.text
+    builtin, first = context.scope.find(name), method.value if method is not None else None
+    if name not in ("max", "min") or not isinstance(builtin, Builtin):
+        return
+    code = same_name_code(builtin, foreign_call(context, node.arguments, first))
+    both = f"{code}, arg{code}"
+    found.help(f"coming from PyTorch: write `{both}`", (node.span, both))

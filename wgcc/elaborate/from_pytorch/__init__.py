@@ -1,0 +1,34 @@
+"""PyTorch names and what to write in `.wg` instead: for hints in diagnostics and for the docs.
+
+A rule turns a call with PyTorch's arguments into code with the user's own names and sizes.
+"""
+
+from __future__ import annotations
+
+from wgcc.elaborate.from_pytorch.functions import FUNCTIONS
+from wgcc.elaborate.from_pytorch.layers import LAYERS, OPTIMIZERS, SCHEDULES
+from wgcc.elaborate.from_pytorch.templates import Counterpart
+
+# Prefixes of names in Python: `torch.cat`, `nn.functional.relu`, `F.relu`, `np.exp`.
+PREFIXES = (
+    "torch", "nn", "F", "np", "numpy", "jnp", "optim", "lr_scheduler", "functional", "math",
+)  # fmt: skip
+
+
+def counterpart(name: str) -> Counterpart | None:
+    """What to write for a function, layer, optimizer or schedule, if it is listed."""
+    for table in (FUNCTIONS, LAYERS, OPTIMIZERS, SCHEDULES):
+        if name in table:
+            return table[name]
+    return None
+
+
+__all__ = [
+    "FUNCTIONS",
+    "LAYERS",
+    "OPTIMIZERS",
+    "PREFIXES",
+    "SCHEDULES",
+    "Counterpart",
+    "counterpart",
+]

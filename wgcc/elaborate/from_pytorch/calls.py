@@ -1,0 +1,120 @@
+"""A call as a PyTorch user writes it, as texts and facts; and how rules read it.
+
+Rules know nothing of the checker: an argument is its text, and what is known of its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# These have no meaning here, and leaving them out changes no number.
+IGNORED = (
+    "device", "requires_grad", "inplace", "out", "generator", "pin_memory", "memory_format",
+    "non_blocking", "copy", "layout", "training",
+)  # fmt: skip
+_PYTHON_WORDS = {"True": "true", "False": "false"}
+_NUMBER = re.compile(r"[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_ATOM = re.compile(r"[\w.]*")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`sizes` and `lengths` are those of a tensor: as one writes them, and as numbers.
+
+    `items` are the parts of a list or tuple. An optimizer has `rate`, its learning rate as written.
+    """
+
+    text: str
+    sizes: tuple[str, ...] | None = None
+    lengths: tuple[int, ...] | None = None
+    dtype: str = ""
+    number: float | None = None
+    items: tuple[Argument, ...] | None = None
+    rate: str = ""
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.sizes is None else len(self.sizes)
+
+    @property
+    def whole(self) -> int | None:
+        """The value, if it is a whole number known at compile time."""
+        return self.number if isinstance(self.number, int) else None
+
+    @property
+    def group(self) -> str:
+        """The text, in parentheses if it is more than a name, number, call or index."""
+        return self.text if is_atom(self.text) else f"({self.text})"
+
+
+@dataclass(frozen=True)
+class Call:
+    positional: tuple[Argument, ...] = ()
+    named: Mapping[str, Argument] = field(default_factory=dict)
+
+
+Bound = Mapping[str, Argument]
+
+
+def is_atom(text: str) -> bool:
+    """Whether an operator may stand beside it: `x`, `2.0`, `f(a + b)[0]`."""
+    if _NUMBER.fullmatch(text):
+        return True
+    depth, outside = 0, ""
+    for sign in text:
+        depth -= sign in ")]"
+        outside += sign if depth == 0 and sign not in ")]([" else ""
+        depth += sign in "(["
+    return bool(text) and _ATOM.fullmatch(outside) is not None
+
+
+def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
+    """Arguments by PyTorch's name of the parameter; None if the call has others, or too few.
+
+    `"input, dim=0, *, keepdim="`: a parameter with `=` may be missing, with the text behind it as
+    its default, if there is one. After `*` they are given by name. `*dims` takes all that are left,
+    or those of one list, as `items`.
+    """
+    named = {key: value for key, value in call.named.items() if key not in IGNORED}
+    left = list(call.positional)
+    bound: dict[str, Argument] = {}
+    by_position = True
+    for part in filter(None, map(str.strip, parameters.split(","))):
+        name, has_default, default = part.partition("=")
+        if name == "*":
+            by_position = False
+        elif name.startswith("*"):
+            bound[name[1:]], left = _rest(left, named.pop(name[1:], None)), []
+        elif left and by_position:
+            bound[name] = left.pop(0)
+        elif name in named:
+            bound[name] = named.pop(name)
+        elif not has_default:
+            return None
+        elif default:
+            bound[name] = Argument(default, number=_number(default))
+    return None if left or named else _in_our_words(bound)
+
+
+def _rest(left: list[Argument], given: Argument | None) -> Argument:
+    items = tuple(left) if given is None else (given,)
+    if len(items) == 1 and items[0].items is not None:
+        items = items[0].items
+    return Argument(", ".join(item.text for item in items), items=items)
+
+
+def _number(text: str) -> float | None:
+    if not _NUMBER.fullmatch(text.removeprefix("-")):
+        return None
+    return int(text) if text.removeprefix("-").isdigit() else float(text)
+
+
+def _in_our_words(bound: dict[str, Argument]) -> dict[str, Argument]:
+    """`None` is an argument that is not given."""
+    return {
+        name: Argument(_PYTHON_WORDS[value.text]) if value.text in _PYTHON_WORDS else value
+        for name, value in bound.items()
+        if value.text != "None"
+    }
