@@ -159,5 +159,5 @@ def test_tests_for_nan_get_it(tmp_path: Path) -> None:
 
 
 def test_unknown_input_of_any_floats_is_refused() -> None:
-    with pytest.raises(WgError, match="--any-float p: no input of floats .* there are: q, k, mask"):
+    with pytest.raises(WgError, match=r"--any-float p: no input .* there are: q, k, mask"):
         convert_model(attention(), "m.onnx", Wishes(any_floats=["p"]))

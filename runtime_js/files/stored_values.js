@@ -88,7 +88,7 @@ async function longWords(value, tensor, isOurs) {
   const list = listOf(value, tensor);
   if (!list || !hasShape(value, list, tensor)) return;
   const isKept = isOurs && tensor.dtype === 'f32' && value instanceof Float32Array;
-  if (!isKept) return convertInSlices(list, tensor.dtype);
+  if (!isKept) return convertInSlices(list, tensor);
   const isFine = await inSlices(value.length, (from, to) => areFinite(value.subarray(from, to)));
   return isFine ? new Uint32Array(/** @type {ArrayBuffer} */ (value.buffer)) : undefined;
 }
