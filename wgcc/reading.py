@@ -10,6 +10,8 @@ from wgcc.errors import WgError
 
 # The limit for a program with all its imports; real programs are a thousand times smaller.
 LARGEST_TEXT = 4_000_000
+# As the runtimes read it.
+LARGEST_PLAN = 8 << 20
 
 
 class Unreadable(WgError):

@@ -18,6 +18,8 @@ import { linesOf } from './text_lines.js';
 const DELIMITERS = ['\t', ';', ',', '|'];
 /** The delimiter is chosen by the first records. */
 const LOOKED_AT = 100;
+/** And lines: a quote that is never closed would make the rest of the file one record. */
+const LINES_LOOKED_AT = 10_000;
 /** The share of them that must have the same number of fields. */
 const MOST = 0.5;
 const SEP_LINE = /^sep=(.)$/iu;
@@ -80,7 +82,7 @@ async function findDelimiter(chunks) {
 /** @param {Chunks} chunks @param {string} delimiter */
 function* firstRecords(chunks, delimiter) {
   let count = 0;
-  for (const record of recordsOf(chunks, 0, delimiter)) {
+  for (const record of recordsOf(chunks, 0, delimiter, undefined, LINES_LOOKED_AT)) {
     if (!record) continue;
     yield record;
     if (++count === LOOKED_AT) return;
@@ -91,13 +93,15 @@ function* firstRecords(chunks, delimiter) {
  * Records, and null where one goes on in the next line. Without a source, an unclosed quote ends
  * with the text.
  * @param {Chunks} chunks @param {number} skipped lines @param {string} delimiter
- * @param {Source} [source] @returns {Generator<TableRecord | null, void, void>}
+ * @param {Source} [source] @param {number} [most] lines to read
+ * @returns {Generator<TableRecord | null, void, void>}
  */
-function* recordsOf(chunks, skipped, delimiter, source) {
+function* recordsOf(chunks, skipped, delimiter, source, most = Infinity) {
   let line = 0;
   /** @type {QuotedRecord | undefined} */
   let open;
   for (const text of linesOf(chunks)) {
+    if (line === most) break;
     line++;
     const isPlain = !open && !text.includes('"');
     if (line <= skipped || (isPlain && !trimmed(text))) continue;
@@ -125,6 +129,7 @@ class QuotedRecord {
   /** @type {string[]} */
   #done = [];
   #field = '';
+  #isBlank = true;
   #line;
   #lines = 0;
   /** The place of the quote that is open. @type {{line: number, column: number} | undefined} */
@@ -156,12 +161,12 @@ class QuotedRecord {
   #inside(text, at) {
     const end = text.indexOf('"', at);
     if (end < 0) {
-      this.#field += text.slice(at);
+      this.#take(text.slice(at));
       return text.length;
     }
-    this.#field += text.slice(at, end);
+    this.#take(text.slice(at, end));
     if (text[end + 1] === '"') {
-      this.#field += '"';
+      this.#take('"');
       return end + 2;
     }
     this.quote = undefined;
@@ -174,10 +179,17 @@ class QuotedRecord {
     if (letter === this.delimiter) {
       this.#done.push(this.#field);
       this.#field = '';
-    } else if (letter === '"' && !trimmed(this.#field)) {
+      this.#isBlank = true;
+    } else if (letter === '"' && this.#isBlank) {
       this.#field = '';
       this.quote = { line: this.#line + this.#lines - 1, column: this.#done.length + 1 };
-    } else this.#field += letter;
+    } else this.#take(letter);
     return at + 1;
+  }
+
+  /** @param {string} text */
+  #take(text) {
+    this.#field += text;
+    this.#isBlank &&= !trimmed(text);
   }
 }

@@ -13,6 +13,8 @@ const STORED = 0;
 const DEFLATED = 8;
 /** Deflate makes data at most about a thousand times smaller. */
 const MOST_EXPANSION = 1100;
+/** Of all members, unpacked: engines have no larger arrays, and pages no more memory. */
+const MOST_BYTES = 2 ** 32;
 
 /**
  * The members of an archive by name. Throws any error if it is malformed.
@@ -21,7 +23,11 @@ const MOST_EXPANSION = 1100;
 export async function unzip(bytes) {
   /** @type {Record<string, Uint8Array>} */
   const found = {};
-  for (const member of members(bytes)) found[member.name] = await contents(member);
+  const all = members(bytes);
+  const total = all.reduce((sum, { size }) => sum + size, 0);
+  if (total > MOST_BYTES)
+    throw new Error(`unpacked it has ${total} bytes; at most ${MOST_BYTES} are read`);
+  for (const member of all) found[member.name] = await contents(member);
   return found;
 }
 

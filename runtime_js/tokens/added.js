@@ -1,6 +1,6 @@
 // Tokens that are found in a text before it is cut into pieces, such as <|endoftext|>.
 
-import { anyOf, patternOf } from './patterns.js';
+import { anyOf, classOf } from './patterns.js';
 
 /**
  * @typedef {{id: number, content: string, special: boolean, lstrip: boolean, rstrip: boolean,
@@ -24,7 +24,7 @@ export class AddedTokens {
   constructor(tokens, spaces, normalize = text => text) {
     this.#tokens = new Map(tokens.map(token => [normalize(token.content), token]));
     this.#pattern = tokens.length ? anyOf(this.#tokens.keys()) : undefined;
-    this.#space = patternOf(spaces ?? ' ');
+    this.#space = classOf(spaces ?? '[ ]');
   }
 
   /** @param {string} text @param {boolean} isFirst @returns {Generator<Stretch, void, void>} */

@@ -1,6 +1,7 @@
 // Tokens as text.
 
 import { fromByteCharacters } from './byte_level.js';
+import { checkedSteps, checkGrowth, longestFrom } from './growth.js';
 import { replacement, stepOf } from './normalize.js';
 
 /** @typedef {(tokens: string[]) => string[]} Decoder */
@@ -34,8 +35,18 @@ const DECODERS = {
 
 /** All steps in order. @param {any[]} steps @returns {(tokens: string[]) => string} */
 export function decoderOf(steps) {
-  const all = steps.map(step => stepOf(DECODERS, step));
-  return tokens => all.reduce((found, decode) => decode(found), tokens).join('');
+  const all = checkedSteps(steps).map(step => stepOf(DECODERS, step));
+  const lengthOf = (/** @type {string[]} */ tokens) =>
+    tokens.reduce((sum, token) => sum + token.length, 0);
+  return tokens => {
+    const most = longestFrom(lengthOf(tokens));
+    const decoded = all.reduce((found, decode) => {
+      const changed = decode(found);
+      checkGrowth(lengthOf(changed), most);
+      return changed;
+    }, tokens);
+    return decoded.join('');
+  };
 }
 
 const BYTE = /^<0x([0-9A-Fa-f]{2})>$/;

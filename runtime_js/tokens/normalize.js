@@ -2,6 +2,7 @@
 
 import { fail } from '../core/errors.js';
 import { toByteCharacters } from './byte_level.js';
+import { checkedSteps, checkGrowth, longestFrom } from './growth.js';
 import { FILE, patternOf } from './patterns.js';
 
 /** @typedef {(text: string) => string} Normalizer */
@@ -28,15 +29,31 @@ const NORMALIZERS = {
 
 /** All steps in order. @param {any[]} steps @returns {Normalizer} */
 export function normalizerOf(steps) {
-  const all = steps.map(step => stepOf(NORMALIZERS, step));
-  return text => all.reduce((found, normalize) => normalize(found), text);
+  const all = checkedSteps(steps).map(step => stepOf(NORMALIZERS, step));
+  return text => {
+    const most = longestFrom(text.length);
+    return all.reduce((found, normalize) => {
+      const changed = normalize(found);
+      checkGrowth(changed.length, most);
+      return changed;
+    }, text);
+  };
 }
 
 /** @param {any} step @returns {Normalizer} */
 export function replacement({ pattern, text: content }) {
   const found = patternOf(pattern);
-  // A function, because `$` has a meaning in a text.
-  return text => text.replace(found, () => content);
+  return text => {
+    const most = longestFrom(text.length);
+    let added = 0;
+    // A function, because `$` has a meaning in a text.
+    return text.replace(found, () => {
+      added += content.length;
+      // Before the texts are put together, which would need the memory.
+      checkGrowth(added, most);
+      return content;
+    });
+  };
 }
 
 /**

@@ -1,6 +1,7 @@
 // Text as pieces, which are encoded one by one: words with the blank before them, numbers, signs.
 
 import { toByteCharacters } from './byte_level.js';
+import { checkedSteps, checkGrowth, longestFrom } from './growth.js';
 import { stepOf } from './normalize.js';
 import { patternOf } from './patterns.js';
 
@@ -37,22 +38,24 @@ const BEHAVIORS = {
  * @param {any[]} steps @returns {(text: string, isFirst: boolean) => Iterable<string>}
  */
 export function piecesOf(steps) {
-  const all = steps.map(step => stepOf(SPLITTERS, step));
-  return (text, isFirst) => pieces(all, 0, text, isFirst);
+  const all = checkedSteps(steps).map(step => stepOf(SPLITTERS, step));
+  return (text, isFirst) => pieces(all, 0, text, isFirst, longestFrom(text.length));
 }
 
 /**
  * @param {Splitter[]} all @param {number} at @param {string} text @param {boolean} isFirst
+ * @param {number} most characters of a piece
  * @returns {Generator<string, void, void>}
  */
-function* pieces(all, at, text, isFirst) {
+function* pieces(all, at, text, isFirst, most) {
+  checkGrowth(text.length, most);
   if (at === all.length) {
     yield text;
     return;
   }
   let isStart = isFirst;
   for (const piece of all[at](text, isFirst)) {
-    if (piece) yield* pieces(all, at + 1, piece, isStart);
+    if (piece) yield* pieces(all, at + 1, piece, isStart, most);
     isStart = false;
   }
 }

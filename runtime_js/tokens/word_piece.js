@@ -12,6 +12,8 @@ export class WordPiece {
   #known = new Map();
   #prefix;
   #longest;
+  /** No piece of a word can be longer. */
+  #longestToken = 0;
   /** @type {number} */
   #unknown;
 
@@ -21,7 +23,10 @@ export class WordPiece {
     this.ids = new Map(Object.entries(model.vocab));
     /** By id. @type {string[]} */
     this.tokens = [];
-    for (const [token, id] of this.ids) this.tokens[id] = token;
+    for (const [token, id] of this.ids) {
+      this.tokens[id] = token;
+      this.#longestToken = Math.max(this.#longestToken, token.length);
+    }
     this.#prefix = model.continuing_subword_prefix;
     this.#longest = model.max_input_chars_per_word;
     this.#unknown = this.ids.get(model.unk_token) ?? fail('bundle', FILE, 'has no unknown token');
@@ -39,7 +44,7 @@ export class WordPiece {
     if (letters.length > this.#longest) return [this.#unknown];
     const found = [];
     for (let start = 0; start < letters.length; ) {
-      let end = letters.length;
+      let end = Math.min(letters.length, start + this.#longestToken);
       const prefix = start ? this.#prefix : '';
       const id = () => this.ids.get(prefix + letters.slice(start, end).join(''));
       while (end > start && id() === undefined) end--;

@@ -25,6 +25,7 @@ from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.preparation import KEY as PREPARATION
 from wgcc_runtime.data.preparation import parse_preparation, preparation_text
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.regular_files import open_regular, read_regular
 from wgcc_runtime.replace_file import replace_file
 from wgcc_runtime.safetensors_file import bytes_of, file_pieces
 from wgcc_runtime.strict_json import parse_json
@@ -115,7 +116,7 @@ def _read_large(path: Path, what: str) -> tuple[bytes, dict[str, Array]]:
     process with a bus error.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             header = _header(file, what)
             # The library checks the header against the size of the file.
             with safetensors.safe_open(path, "numpy"):
@@ -162,7 +163,7 @@ def _no_file(what: str, error: Exception | str) -> WgccError:
 
 def _read(path: str | Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_regular(path)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
 

@@ -13,6 +13,7 @@ from wgcc.cli.options import sizes_option
 from wgcc.cli.printing import say
 from wgcc.errors import WgError
 from wgcc.lazy_numpy import np
+from wgcc.reading import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.ir.program import Program
@@ -100,7 +101,7 @@ def _program(bundle: Path, source: Path | None, sizes: Mapping[str, int]) -> Pro
     from wgcc.compiler import compile_file, read_program
 
     wgcc_runtime.load_plan(bundle)  # refuses what is no bundle
-    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    plan = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
     path, name = source or bundle / plan["model"]["source"], plan["model"]["name"]
     again = compile_file(
         path, sizes=dict(sizes), model=name, entries=list(plan["entries"]),

@@ -124,6 +124,9 @@ def _explain(error: Exception) -> int:
     elif isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         say(f"wgcc: {where}{error.strerror}", style="error")
+    elif isinstance(error, MemoryError):
+        advice = "close other programs, or use smaller data, a smaller batch or model (--set)"
+        say(f"wgcc: there is not enough memory for this: {advice}", style="error")
     else:
         _last_resort(error)
     return PROBLEM

@@ -12,6 +12,7 @@ from wgcc.cli.import_onnx import import_model, model_settings, onnx_options, wis
 from wgcc.cli.options import json_option, model_options
 from wgcc.cli.printing import plural, say, show, show_json
 from wgcc.errors import WgError
+from wgcc.reading import LARGEST_TEXT, read_bytes
 
 if TYPE_CHECKING:
     from wgcc.importing.origin import Origin, Weights
@@ -181,7 +182,8 @@ def _rules(map_file: Path, shapes: Mapping[str, Shape], sources: Mapping[str, Sh
     from wgcc.importing.map_text import read_map
     from wgcc.importing.map_toml import read_toml_map
 
-    text = map_file.read_text(encoding="utf-8", errors="replace")
+    data = read_bytes(map_file, LARGEST_TEXT, "a map")
+    text = data.decode("utf-8", errors="replace")
     if map_file.suffix.lower() != ".toml":
         return read_map(text, map_file.name, shapes, sources)
     found = read_toml_map(text, map_file.name, shapes, sources)

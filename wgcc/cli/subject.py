@@ -11,7 +11,7 @@ from typing import Any
 from wgcc.compiler import Compiled, compile_program, program_at, read_program
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
-from wgcc.reading import read_text
+from wgcc.reading import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.spelling import did_you_mean
 
 
@@ -130,7 +130,9 @@ class Bundle(Subject):
     def kernel_texts(self) -> Mapping[str, str]:
         files = self._folder / "kernels"
         return {
-            kernel["name"]: (files / Path(kernel["file"]).name).read_text(encoding="utf-8")
+            kernel["name"]: read_bytes(
+                files / Path(kernel["file"]).name, LARGEST_TEXT, "a kernel"
+            ).decode("utf-8")
             for kernel in self._plan["kernels"]
         }
 
@@ -142,7 +144,7 @@ def _read_plan(folder: Path) -> dict[str, Any]:
     from wgcc_runtime import load_plan
 
     load_plan(folder)
-    plan: dict[str, Any] = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    plan: dict[str, Any] = json.loads(read_bytes(folder / "plan.json", LARGEST_PLAN, "a plan"))
     return plan
 
 

@@ -17,6 +17,7 @@ from wgcc.cli.failures import failures
 from wgcc.cli.options import json_option, sizes_option
 from wgcc.cli.printing import say, show, show_json, table
 from wgcc.errors import WgError
+from wgcc.reading import LARGEST_PLAN, read_bytes
 from wgcc.schedule.kernel import CANDIDATE
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _write_candidates(
     from wgcc_runtime import load_plan
 
     load_plan(bundle)
-    plan = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    plan = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
     if any(name.startswith(CANDIDATE) for name in plan["profiles"]):
         _write(read_files(bundle), folder)
         return

@@ -15,6 +15,7 @@ from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
 from wgcc.errors import WgError
+from wgcc.reading import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     import wgcc_runtime
@@ -122,7 +123,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | Non
     is_drawn, file = "seed" in plan.weights, bundle / WEIGHTS
     if plan.selftest.get("entries") or not bundle.is_dir() or not (is_drawn or file.is_file()):
         return None
-    raw = json.loads((bundle / "plan.json").read_text(encoding="utf-8"))
+    raw = json.loads(read_bytes(bundle / "plan.json", LARGEST_PLAN, "a plan"))
     path = bundle / raw["model"]["source"]
     if not path.is_file():
         return None

@@ -30,7 +30,10 @@ def need_onnx() -> Any:
 
 def read_model(path: Path) -> Any:
     """The `ModelProto`, with the contents of its external data."""
+    from wgcc_runtime.regular_files import check_regular
+
     onnx = need_onnx()
+    check_regular(path)
     if path.stat().st_size > LARGEST_FILE:
         raise WgError(f"{path}: larger than 2 GB, which no ONNX file can be")
     try:
@@ -61,8 +64,12 @@ def _with_shapes(onnx: Any, model: Any) -> Any:
 def _load_external(onnx: Any, model: Any, path: Path) -> None:
     from onnx.external_data_helper import uses_external_data
 
+    from wgcc_runtime.regular_files import check_regular
+
     outside = [tensor for tensor in model.graph.initializer if uses_external_data(tensor)]
     places = {_external_place(tensor, path) for tensor in outside}
+    for place in places:
+        check_regular(place)
     if sum(place.stat().st_size for place in places) > LARGEST_DATA:
         raise WgError(f"{path}: its external data take more than 8 GB")
     try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.importing.llama2c import is_llama2c, read_llama2c
 from wgcc.importing.origin import Origin, Weights
-from wgcc.lazy_numpy import Array, np
+from wgcc.lazy_numpy import Array
 
 # Pickled objects of PyTorch: only its own safe reader opens them.
 PICKLES = (".pt", ".pth", ".bin", ".ckpt")
@@ -25,6 +26,9 @@ INNER = ("state_dict", "model_state_dict", "model")
 
 
 def read_weights(path: Path) -> Weights:
+    from wgcc_runtime.regular_files import check_regular
+
+    check_regular(path)
     kind = path.suffix.lower()
     if kind == ".npz":
         return _with_note(_npz(path))
@@ -49,15 +53,13 @@ def _with_note(arrays: dict[str, Array]) -> Weights:
 
 
 def _npz(path: Path) -> dict[str, Array]:
+    from wgcc_runtime.data.numpy_files import read_numpy
+
     try:
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
+        return read_numpy(path)
     except Exception as error:  # of numpy, zipfile or zlib
-        raise WgError(f"{path} cannot be read as an .npz file: {error}") from None
-    others = [name for name, array in found.items() if not hasattr(array, "dtype")]
-    if others:
-        raise WgError(f"{path} holds `{others[0]}`, which is no array")
-    return found
+        reason = getattr(error, "strerror", None) or str(error)
+        raise WgError(f"{path} cannot be read as an .npz file: {reason}") from None
 
 
 def _pickle(path: Path) -> dict[str, Array]:
@@ -69,6 +71,7 @@ def _pickle(path: Path) -> dict[str, Array]:
             f"{path} is a pickle, which only PyTorch can open safely, and it is not installed; "
             'save it there with safetensors.torch.save_file(model.state_dict(), "w.safetensors")'
         ) from None
+    _check_archive(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
@@ -82,6 +85,15 @@ def _pickle(path: Path) -> dict[str, Array]:
         raise WgError(f"{path} holds no tensors by name")
     return {name: tensor.detach().float().numpy() if tensor.is_floating_point()
             else tensor.numpy() for name, tensor in found.items()}  # fmt: skip
+
+
+def _check_archive(path: Path) -> None:
+    """PyTorch's files are zip archives; one that unpacks to more than memory has is refused."""
+    from wgcc_runtime.regular_files import check_archive
+
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            check_archive(path, archive)
 
 
 def _tensors(held: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from wgcc.tokens.unicode_classes import Ranges, in_brackets, unicode_class, union, without
+from wgcc_runtime.tokens.pattern_cost import CostlyPattern, check_pattern
 
 # As Oniguruma folds case.
 OTHER_CASES = {"s": "sSſ", "k": "kK\u212a"}
@@ -41,7 +42,8 @@ def portable(pattern: str, may_be_empty: bool = True) -> str:
         raise Unsupported("a pattern that matches the empty text")
     try:
         re.compile(rewritten)
-    except (re.error, RecursionError, OverflowError) as error:
+        check_pattern(rewritten)
+    except (re.error, RecursionError, OverflowError, CostlyPattern) as error:
         raise Unsupported(str(error)) from error
     return rewritten
 

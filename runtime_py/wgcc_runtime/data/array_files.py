@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.form import EntryForm
+from wgcc_runtime.data.numpy_files import read_numpy
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows
 from wgcc_runtime.data.source import Source, counted, listed
@@ -67,12 +66,7 @@ def _row_count(arrays: dict[str, Array], source: Source, entry: EntryForm) -> in
 def _numpy(path: Path) -> dict[str, Array]:
     """The arrays of a .npz file, or the one of a .npy file, without a name."""
     try:
-        with open(path, "rb") as stream:
-            found = np.load(stream, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return {"": found}
-            with found as archive:
-                return {name: archive[name] for name in archive.files}
-    except Exception as error:  # numpy raises anything when a file is damaged
+        return read_numpy(path)
+    except Exception as error:  # zipfile and numpy raise anything when a file is damaged
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise WgccError("data", f"cannot read {path}: {reason}", str(path)) from None

@@ -12,6 +12,8 @@ from wgcc_runtime.data.source import BLANKS, Source
 DELIMITERS = "\t;,|"
 # The delimiter is chosen by the first records.
 LOOKED_AT = 100
+# And lines: a quote that is never closed would make the rest of the file one record.
+LINES_LOOKED_AT = 10_000
 # The share of them that must have the same number of fields.
 MOST = 0.5
 _SEP_LINE = re.compile(r"sep=(.)(?:\r\n|\r|\n|$)", re.IGNORECASE)
@@ -52,9 +54,10 @@ def read_records(text: str, source: Source) -> Delimited:
 def find_delimiter(lines: list[str]) -> str:
     """The one that gives most of the first records the same number of fields; "" for none."""
     best, best_share = "", 0.0
+    first = lines[:LINES_LOOKED_AT]
     for delimiter in DELIMITERS:
         counts: Counter[int] = Counter()
-        for record in _records(lines, 0, delimiter, None):
+        for record in _records(first, 0, delimiter, None):
             counts[len(record.cells)] += 1
             if counts.total() == LOOKED_AT:
                 break
@@ -104,8 +107,10 @@ class _Quoted:
 
     def __init__(self, delimiter: str, line: int) -> None:
         self._delimiter, self._line = delimiter, line
+        self._sign = re.compile(f'["{re.escape(delimiter)}]')
         self._done: list[str] = []
         self._field: list[str] = []
+        self._is_blank = True
         # Line and column of the quote that is open.
         self.opened: tuple[int, int] | None = None
 
@@ -125,23 +130,31 @@ class _Quoted:
         """Takes text up to the next quote, which closes the field or is one of a doubled pair."""
         end = text.find('"', at)
         if end < 0:
-            self._field.append(text[at:])
+            self._take(text[at:])
             return len(text)
-        self._field.append(text[at:end])
+        self._take(text[at:end])
         if text[end + 1 : end + 2] == '"':
-            self._field.append('"')
+            self._take('"')
             return end + 2
         self.opened = None
         return end + 1
 
     def _outside(self, text: str, at: int) -> int:
-        letter = text[at]
-        if letter == self._delimiter:
+        """Takes text up to the next sign, which ends the field or may open a quote."""
+        sign = self._sign.search(text, at)
+        self._take(text[at : sign.start() if sign else len(text)])
+        if sign is None:
+            return len(text)
+        if sign[0] == self._delimiter:
             self._done.append("".join(self._field))
-            self._field = []
-        elif letter == '"' and not "".join(self._field).strip(BLANKS):
+            self._field, self._is_blank = [], True
+        elif self._is_blank:
             self._field = []
             self.opened = self._line, len(self._done) + 1
         else:
-            self._field.append(letter)
-        return at + 1
+            self._take('"')
+        return sign.end()
+
+    def _take(self, text: str) -> None:
+        self._field.append(text)
+        self._is_blank = self._is_blank and not text.strip(BLANKS)

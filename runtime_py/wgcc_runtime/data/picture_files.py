@@ -6,14 +6,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.source import Source, counted
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.regular_files import open_regular
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
+# While it is read, a pixel takes 40 bytes.
+MOST_PIXELS = 1 << 26
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -75,10 +80,26 @@ def read_pixels(path: Path) -> Array:
         raise WgccError("data", text, str(path)) from None
     broken = (OSError, ValueError, SyntaxError, UnidentifiedImageError)
     try:
-        with Image.open(path) as opened:
+        # Only these: Pillow would run another program for some kinds of files.
+        with _open(path) as file, Image.open(file, formats=FORMATS) as opened:
+            _check_size(path, *opened.size)
             image = ImageOps.exif_transpose(opened)
             if image.mode.startswith("I;16"):
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.asarray(image.convert("RGBA"), np.float64)
     except (*broken, Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise WgccError("data", f"{path}: this picture cannot be read", str(path)) from None
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except OSError as error:
+        text = f"cannot read {path}: {error.strerror or error}"
+        raise WgccError("data", text, str(path)) from None
+
+
+def _check_size(path: Path, width: int, height: int) -> None:
+    if width * height > MOST_PIXELS:
+        text = f"it has {width} x {height} pixels; at most {MOST_PIXELS:,} are read"
+        raise WgccError("data", f"cannot read {path}: {text}", str(path))

@@ -20,6 +20,7 @@ from wgcc_runtime.data.source import Source, counted
 from wgcc_runtime.data.tables import read_table
 from wgcc_runtime.data.text_windows import read_text, reads_text
 from wgcc_runtime.errors import WgccError
+from wgcc_runtime.regular_files import read_regular
 
 TABLES = (".csv", ".tsv", ".tab", ".json")
 
@@ -72,7 +73,7 @@ def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options
 
 def _bytes(path: Path, source: Source) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise WgccError("data", f"cannot read {path}: {reason}", source.name) from None

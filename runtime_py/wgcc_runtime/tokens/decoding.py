@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from wgcc_runtime.tokens.byte_characters import to_bytes
+from wgcc_runtime.tokens.growth import check_growth, checked_steps, longest_from
 from wgcc_runtime.tokens.pieces import replacement
 
 Step = Mapping[str, Any]
@@ -16,12 +17,14 @@ Decode = Callable[[list[str]], list[str]]
 BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
-def decoder(steps: Iterable[Step]) -> Callable[[list[str]], str]:
-    functions = [_decoder(step) for step in steps]
+def decoder(steps: Sequence[Step]) -> Callable[[list[str]], str]:
+    functions = [_decoder(step) for step in checked_steps(steps)]
 
     def decode(tokens: list[str]) -> str:
+        most = longest_from(sum(map(len, tokens)))
         for function in functions:
             tokens = function(tokens)
+            check_growth(tokens, most)
         return "".join(tokens)
 
     return decode

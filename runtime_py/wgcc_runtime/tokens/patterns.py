@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from wgcc_runtime.tokens.pattern_cost import check_pattern
+
 ABOVE = "\U00010000"
 _CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
 _RANGE = re.compile("(?<!-)[\U00010000-\U0010ffff](?:-[\U00010000-\U0010ffff])?")
@@ -17,6 +19,7 @@ _RANGE = re.compile("(?<!-)[\U00010000-\U0010ffff](?:-[\U00010000-\U0010ffff])?"
 
 def finder(pattern: str) -> Callable[[str], Iterator[re.Match[str]]]:
     """All matches in a text."""
+    check_pattern(pattern)
     full = re.compile(pattern)
     short = re.compile(without_high_ranges(pattern))
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from wgcc_runtime.tokens.byte_characters import to_characters
+from wgcc_runtime.tokens.growth import (
+    check_growth,
+    checked_steps,
+    longest_from,
+    refuse_growth,
+)
+from wgcc_runtime.tokens.pattern_cost import check_pattern
 from wgcc_runtime.tokens.patterns import finder
 
 Step = Mapping[str, Any]
@@ -25,12 +32,14 @@ Normalize = Callable[[str], str]
 Cut = Callable[[Piece], Iterator[Piece]]
 
 
-def normalizer(steps: Iterable[Step]) -> Normalize:
-    functions = [_normalizer(step) for step in steps]
+def normalizer(steps: Sequence[Step]) -> Normalize:
+    functions = [_normalizer(step) for step in checked_steps(steps)]
 
     def normalize(text: str) -> str:
+        most = longest_from(len(text))
         for function in functions:
             text = function(text)
+            check_growth((text,), most)
         return text
 
     return normalize
@@ -53,16 +62,34 @@ def _normalizer(step: Step) -> Normalize:
 
 
 def replacement(step: Step) -> Normalize:
+    check_pattern(step["pattern"])
     pattern, text = re.compile(step["pattern"]), str(step["text"])
-    return lambda whole: pattern.sub(lambda _: text, whole)
+
+    def replace(whole: str) -> str:
+        most = longest_from(len(whole))
+        left = most
+
+        def take(_: re.Match[str]) -> str:
+            nonlocal left
+            left -= len(text)
+            # Before the texts are put together, which would need the memory.
+            if left < 0:
+                refuse_growth(most)
+            return text
+
+        return pattern.sub(take, whole)
+
+    return replace
 
 
-def pre_tokenizer(steps: Iterable[Step]) -> Callable[[list[Piece]], list[Piece]]:
-    functions = [_cut(step) for step in steps]
+def pre_tokenizer(steps: Sequence[Step]) -> Callable[[list[Piece]], list[Piece]]:
+    functions = [_cut(step) for step in checked_steps(steps)]
 
     def cut(pieces: list[Piece]) -> list[Piece]:
+        most = longest_from(sum(len(piece.text) for piece in pieces))
         for function in functions:
             pieces = [part for piece in pieces for part in function(piece) if part.text]
+            check_growth((piece.text for piece in pieces), most)
         return pieces
 
     return cut

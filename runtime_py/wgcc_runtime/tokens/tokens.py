@@ -10,6 +10,7 @@ from wgcc_runtime.tokens.byte_characters import to_characters
 from wgcc_runtime.tokens.checks import Special, check_text, whole_ids
 from wgcc_runtime.tokens.decoding import decoder
 from wgcc_runtime.tokens.merging import Merging
+from wgcc_runtime.tokens.pattern_cost import check_class
 from wgcc_runtime.tokens.pieces import Piece, normalizer, pre_tokenizer
 from wgcc_runtime.tokens.word_pieces import WordPieces
 
@@ -118,6 +119,7 @@ def _finder(tokens: list[tuple[str, Token]], spaces: str) -> Callable[[Piece], I
     by_text = dict(reversed(tokens))
     longest = sorted((text for text in by_text if text), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, longest)))
+    check_class(spaces)
     space = re.compile(spaces)
 
     def find(piece: Piece) -> Iterator[Stretch]:

@@ -19,6 +19,8 @@ class WordPieces:
         self._unknown = self.vocab[model["unk_token"]]
         self._prefix = str(model["continuing_subword_prefix"])
         self._longest = int(model["max_input_chars_per_word"])
+        # No piece of a word can be longer.
+        self._longest_token = max(map(len, self.vocab), default=0)
         self._known: dict[str, list[int]] = {}
 
     def ids(self, word: str) -> list[int]:
@@ -34,7 +36,7 @@ class WordPieces:
         start = 0
         while start < len(word) <= self._longest:
             prefix = self._prefix if start else ""
-            ends = range(len(word), start, -1)
+            ends = range(min(len(word), start + self._longest_token), start, -1)
             end = next((end for end in ends if prefix + word[start:end] in self.vocab), start)
             if end == start:
                 break
