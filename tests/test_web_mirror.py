@@ -189,7 +189,7 @@ LARGEST = {
     "wgcc/draw.js": 2550,
     "wgcc/inspect.js": 5600,
     "wgcc/calls.js": 7000,
-    "wgcc/data.js": 18100,
+    "wgcc/data.js": 18400,
     "wgcc/worker.js": 3000,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4750,

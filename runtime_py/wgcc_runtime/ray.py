@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import socket
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import Progress, resume_checkpoint
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.distributed.identity import LARGEST, identity
+from wgcc_runtime.distributed.ray_loopback import on_loopback
 from wgcc_runtime.distributed.ray_members import Member, Shipped, Sizes
 from wgcc_runtime.distributed.ray_team import RayTeam
 from wgcc_runtime.distributed.ray_worker import SIGNALS, Everything, Job
@@ -175,6 +177,9 @@ def _cluster(address: str | None, cores: float, gpus: float, device: str | None)
     # The driver handles deaths of workers itself, and says so in a line.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed")
+    if address is None and "ray" not in sys.modules:
+        # Ray reads it when it is imported; a mode that is set is the user's.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError as error:
@@ -189,18 +194,24 @@ def _cluster(address: str | None, cores: float, gpus: float, device: str | None)
         own["include_dashboard"] = False
         own["num_cpus"] = max(os.cpu_count() or 1, int(cores) + 1)
         own["num_gpus"] = _own_gpus(device) if gpus else None
-    try:
-        ray.init(address or "local", **own)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        raise _no_connection(address or "this machine", str(error).strip()) from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with contextlib.nullcontext() if address else on_loopback():
+        try:
+            ray.init(address or "local", **own)
+        # Ray raises a plain Exception where its processes do not start in time.
+        except Exception as error:
+            raise _no_connection(address, str(error).strip()) from None
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
-def _no_connection(place: str, text: str) -> WgccError:
+def _no_connection(address: str | None, text: str) -> WgccError:
     """A connection to a cluster of other versions leaves nothing that could go on."""
+    if address is None:
+        reason = text.split("\n", 1)[0] or "it gave no reason"
+        return WgccError("ray", f"Ray could not be started on this machine: {reason}")
+    place = address
     found = re.findall(r"(Ray|Python): (\S+)", text) if "ersion mismatch" in text else []
     if len(found) == 4:
         there, here = (" and ".join(f"{n} {v}" for n, v in pair) for pair in (found[:2], found[2:]))
