@@ -44,7 +44,7 @@ export interface FitOptions<E> {
   validationEntry?: keyof Inputs;
   /** Steps between validations. Default: `every`. */
   validationEvery?: number;
-  /** Aborting ends the training after the current submit, without waiting for data; `fit` throws the signal's reason. */
+  /** Aborting ends the training after the current submit, without waiting for data; `fit` throws the signal's reason. A call of WebAssembly that goes on for 5 s is ended; then `recover` is needed. */
   signal?: AbortSignal;
   /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
   snapshot?: number;
