@@ -42,7 +42,7 @@ class TooMany(Exception):
     """The steps are more than were allowed."""
 
 
-def steps_from(pattern: str, text: str, most: int) -> int:
+def steps_from(pattern: str, text: str, most: int) -> int:  # noqa: C901
     """Steps of a search at the start of `text`; more than `most` raise `TooMany`."""
     count = 0
 

@@ -160,7 +160,7 @@ def test_python_refuses_foreign_files(name: str) -> None:
 def test_texts_do_not_explode(name: str) -> None:
     tokens = tokens_of_text(file_with(**BOMBS[name]))
     started = time.process_time()
-    with pytest.raises(WgccError, match="tokenizer.json would make more than") as caught:
+    with pytest.raises(WgccError, match="would make more than") as caught:
         tokens.encode("ä" if "Byte" in name else "a")
     assert caught.value.code == "bundle"
     assert time.process_time() - started < 5

@@ -81,7 +81,9 @@ function itemCanFail({ kind, branches, low }) {
 /** The characters of one repetition of a group. @param {Item} item @returns {number} */
 function widthOf({ kind, branches }) {
   let width = 0;
-  const isPlain = branches[0].every(part => part.low === part.high && /^$|^\?:$/.test(part.kind));
+  const isPlain = branches[0].every(
+    part => part.low === part.high && ['', '?:'].includes(part.kind),
+  );
   if (isPlain && branches.length === 1)
     for (const part of branches[0]) width += part.low * (part.kind ? widthOf(part) : 1);
   if (!(width > 0 && width <= WIDEST) || kind !== '?:')

@@ -26,10 +26,10 @@ export async function compileTwin(bundle, { signal }, isShared) {
   const code = new Uint8Array(found ?? fail('bundle', twin.file, 'is missing'));
   if (code.length > MOST_BYTES || (await sha256Hex(code)) !== twin.sha256)
     fail('bundle', twin.file, 'was changed after the bundle was built: build it again');
-  if (`${code.subarray(0, 8)}` !== MAGIC || code[twin.memory_flag] !== LIMITS)
-    fail('bundle', twin.file, 'is not a module that wgcc writes: build it again');
   // The plan of a sealed bundle has the digest of the compiler's own module.
   if (!bundle.isSealed) (await loadCheck()).checkTwinForm(code, bundle.plan);
+  if (`${code.subarray(0, 8)}` !== MAGIC || code[twin.memory_flag] !== LIMITS)
+    fail('bundle', twin.file, 'is not a module that wgcc writes: build it again');
   // In a copy, because the bytes belong to the bundle.
   const bytes = code.slice();
   if (isShared) bytes[twin.memory_flag] = SHARED_LIMITS;

@@ -2,7 +2,7 @@
 
 None of them is the caller's, which sees signals and the time meanwhile: a module that somebody else
 wrote may never return from a call, or keep the engine busy while it is compiled. Handing work over
-takes about 25 µs for a submit; wasmtime's own interruption (epochs) would make all loops slower,
+takes 25 to 30 µs for a submit; wasmtime's own interruption (epochs) would make all loops slower,
 by 27 to 57 % of the CPU time of a step.
 
 Within a call they synchronise at barriers. If one of them fails, the others would wait for it for
