@@ -43,11 +43,14 @@ export function createModel(session) {
     get classes() {
       return session.classes;
     },
+    get hasLearned() {
+      return session.hasLearned;
+    },
     call: (/** @type {[string, any, any]} */ ...given) => call(session, ...given),
     callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.call(entryName, inputs),
     readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-      (await loadData()).readData(source, session.plan, options, model.tokens),
+      (await loadData()).readData(source, session.plan, options, model.tokens, session),
     fit: (/** @type {any} */ data, /** @type {any} */ options) =>
       startable(async () => (await loadFit()).openRun(session, model, data, options)),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>

@@ -2,6 +2,7 @@
 // queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
 import { batchOf } from './batches.js';
+import { classNames, isOnlyNames } from './class_names.js';
 import { DEFAULT_PROFILE, findAdapter, openDevice, tunedName } from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
@@ -36,6 +37,8 @@ export class Session {
   /** Whether training steps that give a NaN are undone and rejected. */
   checkFinite = true;
   progress = noProgress();
+  /** Whether parameters were restored or set since. */
+  hasOtherValues = false;
   /**
    * How raw rows become inputs, and outputs what people read: see data/apply.js.
    * @type {any}
@@ -189,10 +192,22 @@ export class Session {
     this.machine?.dispose();
   }
 
-  /** The names of the classes that the model was trained with. @returns {string[] | null} */
   get classes() {
-    const { inputs, target } = this.preparation ?? {};
-    return inputs?.[target]?.classes ?? null;
+    return classNames(this.preparation);
+  }
+
+  /** Whether its values are trained or given, not drawn. */
+  get hasLearned() {
+    const { given, preparation } = this.values.stored;
+    const isGiven = preparation || this.hasOtherValues || Object.keys(given).length > 0;
+    const isDrawn = this.plan.weights?.seed !== undefined;
+    return isGiven || !isDrawn || Object.values(this.progress.steps).some(steps => steps > 0);
+  }
+
+  /** Names of classes that the bundle was built with, for values that come without. */
+  get ownNames() {
+    const own = this.values.stored.preparation ?? this.bundle.preparation;
+    return own && isOnlyNames(own) ? own : null;
   }
 
   // ---- values
@@ -259,6 +274,7 @@ export class Session {
   async reset(seed, own) {
     const words = await (own ? this.values.ownWords() : this.values.words(seed));
     await this.writeAll(words, noProgress());
+    this.hasOtherValues = false;
   }
 
   /** Keeps a copy of everything on the host, for `recover`. */

@@ -48,6 +48,7 @@ export async function loadParams(session, given, { strict = true } = {}) {
   if (missing) fail('weights', missing, 'is missing');
   const known = Object.entries(given).filter(([name]) => strict || Object.hasOwn(tensors, name));
   await session.writeAll(await wordsOf(Object.fromEntries(known), tensors, 'what was given'));
+  session.hasOtherValues = true;
 }
 
 /**
@@ -108,7 +109,8 @@ export async function restore(session, source, options = {}) {
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
   const copies = weightsOnly ? copiesOf({ ...start, ...words }, persistent) : {};
-  session.preparation = file.preparation;
+  session.preparation = file.preparation ?? session.ownNames;
+  session.hasOtherValues = true;
   await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
 }

@@ -1,6 +1,7 @@
 // The training loop: several steps per submit, reports, and recovery from a lost device.
 
 import { DATA } from '../core/batches.js';
+import { namesAlone } from '../core/class_names.js';
 import { fail } from '../core/errors.js';
 import { loadCalls, loadCheck, loadFiles } from '../core/parts.js';
 import { isPauseDue, nextTask } from '../core/pause.js';
@@ -105,7 +106,8 @@ export class Training {
     await this.#claim();
     // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
-    if (this.data?.[DATA]) this.#keepPreparation(this.data.preparation);
+    if (this.data?.[DATA])
+      this.#keepPreparation(this.data.preparation ?? namesAlone(session.preparation));
     session.progress.seed = options.seed ?? session.progress.seed;
     if (!options.resume) session.progress.position = 0;
     if (options.recover) session.snapshot.takenAt = -Infinity;

@@ -28,7 +28,7 @@ const METHODS = [
   'undo',
 ];
 /** What a model has besides methods; the worker sends it with each answer. */
-const FACTS = ['progress', 'adapter', 'classes'];
+const FACTS = ['progress', 'adapter', 'classes', 'hasLearned'];
 const SETTINGS = ['checkFinite', 'preparation'];
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<any>} */
@@ -138,7 +138,13 @@ class RemoteModel {
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-        (await loadData()).readData(source, plan, options, model.tokens),
+        (await loadData()).readData(
+          source,
+          plan,
+          options,
+          model.tokens,
+          /** @type {any} */ (model),
+        ),
       tokens: this.tokens,
       recover: () => this.#recover(),
       dispose: () => this.end('closed', 'the model was disposed'),

@@ -11,6 +11,7 @@ from wgcc.cli.printing import say
 
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
+    from wgcc.lazy_numpy import Array
 
 ENTRY = "train"
 
@@ -18,21 +19,22 @@ ENTRY = "train"
 def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> bytes | None:
     """data.safetensors of the bundle; None if there is nothing to put into it."""
     from wgcc.bundle.data_file import data_bytes, described, labelled
+    from wgcc_runtime.fit import kept_preparation
 
     path, title, labels = options["data"], options["title"], options["labels"]
     vocab, known = compiled.program.vocab, _preparation(options["weights"])
     form = described(compiled.planned.plan, None if isinstance(vocab, str) else vocab.text)
     if path is None and title is None and labels is None and known is None:
         return None
-    arrays, preparation, target = {}, known, known["target"] if known else _target(form)
-    if path is not None:
-        data = _read(path, form, options["reading"], known, quiet)
-        arrays, preparation = data.arrays, data.preparation
-        target = preparation["target"] if preparation else target
+    arrays: Mapping[str, Array] = {}
     if labels is not None:
-        names = [name.strip() for name in labels.split(",")]
-        preparation = labelled(preparation, target, names)
-    return data_bytes(arrays, preparation, title)
+        target = known["target"] if known else _target(form)
+        known = labelled(known, target, [name.strip() for name in labels.split(",")], form)
+    if path is not None:
+        has_learned = options["weights"] is not None
+        data = _read(path, form, options["reading"], known, has_learned, quiet)
+        arrays, known = data.arrays, kept_preparation(known, data)
+    return data_bytes(arrays, known, title)
 
 
 def _preparation(weights: Path | None) -> dict[str, Any] | None:
@@ -55,13 +57,16 @@ def _read(
     form: Mapping[str, Any],
     reading: DataOptions,
     known: dict[str, Any] | None,
+    has_learned: bool,
     quiet: bool,
 ) -> Any:
     from wgcc.errors import WgError
+    from wgcc_runtime.data.known_classes import known_form
 
     if ENTRY not in form["entries"]:
         raise WgError(f"--data needs an entry `{ENTRY}`, which this model does not have")
-    data = reading.read(path, form, preparation=None if reading.chooses else known)
+    model = known_form(form, known, has_learned)
+    data = reading.read(path, model, preparation=None if reading.chooses else known)
     if not quiet:
         say_reading(path, data, reading)
         if data.preparation is None:

@@ -29,6 +29,7 @@ class Converted:
     written: Written
     traced: Traced
     model: Any
+    classes: Classes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def convert_model(model: Any, file: str, wishes: Wishes) -> Converted:
         sizes={clean[key]: size for key, size in given.items()},
     )
     written = write_model(traced, heading, standard_names(), wishes.training)
-    return Converted(written, traced, model)
+    return Converted(written, traced, model, classes)
 
 
 def _size_names(model: Any) -> dict[str, dict[int, str]]:

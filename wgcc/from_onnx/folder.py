@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.content import Content
+from wgcc.bundle.data_file import data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
+from wgcc.from_onnx.classes import classes_known
 from wgcc.from_onnx.compare import (
     Difference,
     compared_numbers,
@@ -22,6 +24,7 @@ from wgcc.from_onnx.compare import (
 )
 from wgcc.from_onnx.convert import Converted
 from wgcc.lazy_numpy import Array, np
+from wgcc_runtime.data.preparation import preparation_text
 
 MODEL, WEIGHTS, BUNDLE = "model.wg", "weights.safetensors", "bundle"
 
@@ -43,7 +46,9 @@ def build(path: Path, converted: Converted) -> Imported:
         folder = Path(name)
         (folder / MODEL).write_text(converted.written.text, encoding="utf-8")
         compiled = _compiled(path, folder / MODEL)
-        files = compiled.files(converted.written.weights)
+        known = classes_known(compiled.plan(), converted.classes)
+        data = data_bytes({}, known, None) if known else None
+        files = compiled.files(converted.written.weights, data)
         (folder / BUNDLE).mkdir()
         write_files(files, folder / BUNDLE)
         own = own_inputs(path, converted)
@@ -53,7 +58,7 @@ def build(path: Path, converted: Converted) -> Imported:
     compared = differences(converted, found, wanted)
     contents = {
         MODEL: converted.written.text.encode(),
-        WEIGHTS: _saved(converted.written.weights),
+        WEIGHTS: _saved(converted.written.weights, known),
         "README.md": readme(path.name, converted, compared, runner).encode(),
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
@@ -73,10 +78,12 @@ def _compiled(path: Path, model: Path) -> Compiled:
         raise WgError(f"{path}: the text made of it cannot be compiled: {reason}") from None
 
 
-def _saved(weights: Mapping[str, Array]) -> bytes:
+def _saved(weights: Mapping[str, Array], known: Mapping[str, Any] | None) -> bytes:
+    """`known` stays with the weights, so that a bundle that is built with them knows it, too."""
     from safetensors.numpy import save
 
-    return save({name: weights[name] for name in sorted(weights)})
+    metadata = {"preparation": preparation_text(dict(known))} if known else None
+    return save({name: weights[name] for name in sorted(weights)}, metadata)
 
 
 def _limits(converted: Converted, compiled: Compiled) -> dict[str, tuple[int, int]]:
