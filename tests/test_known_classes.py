@@ -200,7 +200,7 @@ def test_labels_that_do_not_fit_are_refused(
     text, weights = work / "more" / "model.wg", work / "more" / "weights.safetensors"
     common = ("build", str(text), "--weights", str(weights), "-o", str(tmp_path / "b"))
     for labels, message in {
-        "a,b": "2 names, but the model knows 10 classes: 0, 1",
+        "a,b": "2 names, but there are 10 classes: 0, 1",
         "a,b,c,d,e,f,g,h,i,j,k,l,m": "13 names, but `target` has 12 classes",
         "a,b,c,d,e,f,g,h,i,j,a": "`a` occurs twice",
         "a,b,c,d,e,f,g,h,i,j,": "name 11 is empty",

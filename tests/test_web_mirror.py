@@ -182,14 +182,14 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # wgcc.js is all that a page loads to train and predict; the others are loaded when first needed.
 LARGEST = {
-    "wgcc.js": 9400,
+    "wgcc.js": 9500,
     "wgcc/fit.js": 4 * 1024,
     "wgcc/check.js": 10800,
     "wgcc/files.js": 7000,
     "wgcc/draw.js": 2550,
     "wgcc/inspect.js": 5600,
     "wgcc/calls.js": 7000,
-    "wgcc/data.js": 18100,
+    "wgcc/data.js": 19300,
     "wgcc/worker.js": 3000,
     "wgcc/serve.js": 1300,
     "wgcc/wasm.js": 4600,

@@ -232,8 +232,6 @@ export interface Loaded {
   preparation: Preparation | null;
   /** The names of the classes that the model predicts, by their ids. */
   readonly classes: readonly string[] | null;
-  /** Whether its values are trained or given, not drawn. Then names of classes in data get the ids that the model knows them by. */
-  readonly hasLearned: boolean;
   /** A training step that gives a NaN is undone and rejected, unless this is false. */
   checkFinite: boolean;
   call<E extends keyof Inputs>(entry: E, inputs: Inputs[E]): Promise<Outputs[E]>;

@@ -18,14 +18,3 @@ export function classNames(preparation) {
     return null;
   return names;
 }
-
-/**
- * What stays of a preparation when the model is trained with arrays as they are.
- * @param {any} preparation
- */
-export function namesAlone(preparation) {
-  const inputs = Object.entries(preparation?.inputs ?? {})
-    .filter(([, { classes }]) => classes)
-    .map(([name, { kind, classes }]) => [name, { kind, classes }]);
-  return inputs.length ? { ...preparation, inputs: Object.fromEntries(inputs) } : null;
-}

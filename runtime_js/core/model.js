@@ -43,9 +43,6 @@ export function createModel(session) {
     get classes() {
       return session.classes;
     },
-    get hasLearned() {
-      return session.hasLearned;
-    },
     call: (/** @type {[string, any, any]} */ ...given) => call(session, ...given),
     callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.call(entryName, inputs),

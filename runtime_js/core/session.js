@@ -2,7 +2,7 @@
 // queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
 import { batchOf } from './batches.js';
-import { classNames, isOnlyNames } from './class_names.js';
+import { classNames } from './class_names.js';
 import { DEFAULT_PROFILE, findAdapter, openDevice, tunedName } from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
@@ -37,7 +37,7 @@ export class Session {
   /** Whether training steps that give a NaN are undone and rejected. */
   checkFinite = true;
   progress = noProgress();
-  /** Whether parameters were restored or set since. */
+  /** Whether values were given, in place of the bundle's. */
   hasOtherValues = false;
   /**
    * How raw rows become inputs, and outputs what people read: see data/apply.js.
@@ -76,6 +76,7 @@ export class Session {
     this.bundle = bundle;
     this.options = options;
     this.values = values;
+    this.hasOtherValues = Boolean(options.weights ?? values.stored.preparation);
     this.preparation = values.stored.preparation ?? bundle.preparation ?? null;
     /** Those of the plan, and what tuning finds. @type {Profiles} */
     this.profiles = { [DEFAULT_PROFILE]: {}, ...bundle.plan.profiles };
@@ -196,20 +197,6 @@ export class Session {
     return classNames(this.preparation);
   }
 
-  /** Whether its values are trained or given, not drawn. */
-  get hasLearned() {
-    const { given, preparation } = this.values.stored;
-    const isGiven = preparation || this.hasOtherValues || Object.keys(given).length > 0;
-    const isDrawn = this.plan.weights?.seed !== undefined;
-    return isGiven || !isDrawn || Object.values(this.progress.steps).some(steps => steps > 0);
-  }
-
-  /** Names of classes that the bundle was built with, for values that come without. */
-  get ownNames() {
-    const own = this.values.stored.preparation ?? this.bundle.preparation;
-    return own && isOnlyNames(own) ? own : null;
-  }
-
   // ---- values
 
   /**
@@ -274,7 +261,7 @@ export class Session {
   async reset(seed, own) {
     const words = await (own ? this.values.ownWords() : this.values.words(seed));
     await this.writeAll(words, noProgress());
-    this.hasOtherValues = false;
+    this.hasOtherValues = Boolean(this.options.weights && !own);
   }
 
   /** Keeps a copy of everything on the host, for `recover`. */

@@ -8,6 +8,15 @@ import { counted, listed } from './source.js';
 
 /** @import { ModelForm, Port } from './form.js' */
 /** @import { Source } from './source.js' */
+/** @import { Plan } from '../core/plan.js' */
+/** @import { Progress } from '../core/session.js' */
+/**
+ * @typedef {object} KnownModel a session, or what a page knows of one in a worker
+ * @property {Plan} plan
+ * @property {any} preparation
+ * @property {boolean} hasOtherValues than those of the bundle
+ * @property {Progress} progress
+ */
 /** @typedef {{names: Set<string>, why: string}} Refusal `names` get no id; `why` ends the sentence */
 
 const REMEDY =
@@ -60,6 +69,12 @@ export class KnownClasses {
     }
     return [...this.names, ...fresh];
   }
+}
+
+/** Whether values are trained or given, not drawn. @param {KnownModel} model */
+export function hasLearned({ plan, hasOtherValues, progress }) {
+  const isDrawn = plan.weights?.seed !== undefined;
+  return hasOtherValues || !isDrawn || Object.values(progress.steps).some(steps => steps > 0);
 }
 
 /**

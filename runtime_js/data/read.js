@@ -6,7 +6,7 @@ import { decode } from './decode.js';
 import { filesGiven } from './files_given.js';
 import { formOf } from './form.js';
 import { readJson } from './json_tables.js';
-import { knownForm } from './known_classes.js';
+import { hasLearned, knownForm } from './known_classes.js';
 import { checkOptions } from './options.js';
 import { isPicture } from './picture_files.js';
 import { readPictures } from './pictures.js';
@@ -18,6 +18,7 @@ import { readsText, readText } from './text_windows.js';
 /** @import { Plan } from '../core/plan.js' */
 /** @import { SourceFile } from './files_given.js' */
 /** @import { EntryForm, ModelForm, Tokens } from './form.js' */
+/** @import { KnownModel } from './known_classes.js' */
 /** @import { Options } from './options.js' */
 /** @import { Data } from './result.js' */
 /** @import { JsonTable, NamedArrays } from './json_tables.js' */
@@ -25,18 +26,18 @@ import { readsText, readText } from './text_windows.js';
 /** @typedef {{notes: string[], unit: string}} Found what reading the file itself gave */
 /** @typedef {Found & {table?: JsonTable, arrays?: NamedArrays}} FoundTable */
 
-const NEW = { preparation: null, hasLearned: false };
 const TABLE_SUFFIX = /\.(?:csv|tsv|tab|json)$/i;
 
 /**
  * A table, arrays, pictures or text as arrays for the inputs of an entry.
  * @param {any} source @param {Plan} plan @param {Options} [options]
  * @param {Tokens} [tokens] of the model, if its vocabulary is a file
- * @param {{preparation: any, hasLearned: boolean}} [model] what it was trained with
+ * @param {KnownModel} [model] what it has learned
  */
-export async function readData(source, plan, options = {}, tokens = undefined, model = NEW) {
+export async function readData(source, plan, options = {}, tokens = undefined, model = undefined) {
   checkOptions(options);
-  const form = knownForm(formOf(plan, tokens), model.preparation, model.hasLearned);
+  const unknown = formOf(plan, tokens);
+  const form = model ? knownForm(unknown, model.preparation, hasLearned(model)) : unknown;
   return new DataSource(filesGiven(source, options.name)).read(form, options);
 }
 

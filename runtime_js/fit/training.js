@@ -1,13 +1,13 @@
 // The training loop: several steps per submit, reports, and recovery from a lost device.
 
 import { DATA } from '../core/batches.js';
-import { namesAlone } from '../core/class_names.js';
 import { fail } from '../core/errors.js';
 import { loadCalls, loadCheck, loadFiles } from '../core/parts.js';
 import { isPauseDue, nextTask } from '../core/pause.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { leaveWords } from '../core/spare_words.js';
+import { namesAlone } from './names_alone.js';
 import { Pace } from './pace.js';
 import { openSource } from './sources.js';
 

@@ -42,8 +42,8 @@ class Server {
   /** What the page shows of the model. */
   facts() {
     if (!this.#model) return undefined;
-    const { progress, adapter, classes, hasLearned, checkFinite, preparation } = this.#model;
-    return { progress, adapter, classes, hasLearned, checkFinite, preparation };
+    const { progress, adapter, classes, checkFinite, preparation } = this.#model;
+    return { progress, adapter, classes, checkFinite, preparation };
   }
 
   /** @param {any} bundle @param {any} options */

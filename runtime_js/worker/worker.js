@@ -28,7 +28,9 @@ const METHODS = [
   'undo',
 ];
 /** What a model has besides methods; the worker sends it with each answer. */
-const FACTS = ['progress', 'adapter', 'classes', 'hasLearned'];
+const FACTS = ['progress', 'adapter', 'classes'];
+/** Methods that replace the model's values. */
+const REPLACING = ['loadParams', 'restore', 'recall'];
 const SETTINGS = ['checkFinite', 'preparation'];
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<any>} */
@@ -44,6 +46,7 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
     new Wire(worker, (_method, [info]) => remote.lose(info)),
     worker,
     tokens,
+    options,
   );
   worker.addEventListener('error', (/** @type {any} */ event) =>
     remote.end('device-lost', `the worker failed: ${event.message}`),
@@ -84,9 +87,14 @@ class RemoteModel {
   #onLost = () => {};
   #lost = this.#newLost();
 
-  /** @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens */
-  constructor(plan, wire, worker, tokens) {
+  /**
+   * @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens
+   * @param {LoadOptions} options
+   */
+  constructor(plan, wire, worker, tokens, options) {
     this.plan = plan;
+    this.options = options;
+    this.hasOtherValues = Boolean(options.weights);
     this.wire = wire;
     this.worker = worker;
     this.tokens = tokens;
@@ -117,6 +125,8 @@ class RemoteModel {
   /** @param {string} method @param {any[]} given @returns {Promise<any>} */
   async call(method, ...given) {
     if (this.#ended) throw this.#ended;
+    if (REPLACING.includes(method)) this.hasOtherValues = true;
+    if (method === 'reset') this.hasOtherValues = Boolean(this.options.weights);
     try {
       return await this.wire.call(method, ...given);
     } catch (error) {
@@ -124,6 +134,13 @@ class RemoteModel {
       for (const options of given) options?.signal?.throwIfAborted?.();
       throw error;
     }
+  }
+
+  /** What reading data needs to know of the model. */
+  get known() {
+    const { plan, hasOtherValues } = this;
+    const { progress, preparation } = this.#facts;
+    return { plan, hasOtherValues, progress, preparation };
   }
 
   /** What callers see. */
@@ -138,13 +155,7 @@ class RemoteModel {
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-        (await loadData()).readData(
-          source,
-          plan,
-          options,
-          model.tokens,
-          /** @type {any} */ (model),
-        ),
+        (await loadData()).readData(source, plan, options, model.tokens, this.known),
       tokens: this.tokens,
       recover: () => this.#recover(),
       dispose: () => this.end('closed', 'the model was disposed'),

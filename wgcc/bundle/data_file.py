@@ -123,7 +123,7 @@ def labelled(
         raise WgError(f"--labels: `{target}` is not one of classes")
     known = spec.get("classes", [])
     if len(labels) < len(known):
-        text = f"--labels: {len(labels)} names, but the model knows {len(known)} classes"
+        text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
         raise WgError(f"{text}: {listed(known)}")
     _check_labels(labels, target, form)
     return {**found, "inputs": {**found["inputs"], target: {**spec, "classes": list(labels)}}}

@@ -115,6 +115,11 @@ def extended(preparation: Preparation, specs: Mapping[str, Any]) -> Preparation:
     return {**preparation, "inputs": inputs}
 
 
+def is_alike(name: str, names: Iterable[str]) -> bool:
+    """Whether it is one of the names, but for case and blanks."""
+    return _folded(name) in {_folded(other) for other in names}
+
+
 def new_names(names: Iterable[str], known: Sequence[str]) -> list[str]:
     there = set(known)
     return [name for name in names if name not in there]
