@@ -27,6 +27,10 @@ const METHODS = [
   'apply',
   'undo',
 ];
+const SCRIPT = 'wgcc/serve.js';
+const REMEDY =
+  'copy wgcc.js and the folder wgcc of the bundle beside the scripts that are built, or load ' +
+  'without `worker`';
 /** What a model has besides methods; the worker sends it with each answer. */
 const FACTS = ['progress', 'adapter', 'classes'];
 /** Methods that replace the model's values. */
@@ -39,7 +43,7 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
     return fail('name', 'worker', 'needs workers of the web, which are not here');
   signal?.throwIfAborted();
   const tokens = async () => (await loadCalls()).tokensOf(bundle);
-  const worker = bundle.worker();
+  const worker = startWorker(bundle);
   /** @type {RemoteModel} */
   const remote = new RemoteModel(
     bundle.plan,
@@ -48,9 +52,11 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
     tokens,
     options,
   );
-  worker.addEventListener('error', (/** @type {any} */ event) =>
-    remote.end('device-lost', `the worker failed: ${event.message}`),
-  );
+  worker.addEventListener('error', (/** @type {any} */ { message }) => {
+    // A script that cannot be loaded has no message.
+    if (message) remote.end('device-lost', `the worker failed: ${message}`);
+    else remote.end('bundle', missingScript(bundle));
+  });
   const stop = () => remote.end('closed', 'the loading was aborted');
   signal?.addEventListener('abort', stop);
   try {
@@ -76,6 +82,22 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
   } finally {
     signal?.removeEventListener('abort', stop);
   }
+}
+
+/** @param {Bundle} bundle @returns {Worker} */
+function startWorker(bundle) {
+  try {
+    return /** @type {() => Worker} */ (bundle.worker)();
+  } catch (error) {
+    return fail('bundle', 'worker', `cannot be started: ${error}; ${REMEDY}`);
+  }
+}
+
+/** @param {Bundle} bundle */
+function missingScript({ weights, twin }) {
+  const beside = weights?.() ?? twin?.();
+  const place = beside instanceof URL ? new URL(SCRIPT, beside) : SCRIPT;
+  return `worker: ${place}, or a script that it imports, cannot be loaded: ${REMEDY}`;
 }
 
 class RemoteModel {

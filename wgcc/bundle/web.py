@@ -12,7 +12,7 @@ from typing import Any
 from wgcc.bundle.data_file import preparation_text_of
 from wgcc.bundle.page import page_html, served_files
 from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.runtime_js import SOURCE, TOKENS, readable_text, shipped_files
+from wgcc.bundle.runtime_js import TOKENS, shipped_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
 from wgcc.bundle.web_text import (
@@ -47,7 +47,6 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime,
-        SOURCE: readable_text(runtime),
         "package.json": _package(plan, names),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, large, seal),
