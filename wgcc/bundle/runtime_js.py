@@ -32,8 +32,6 @@ FILES = {
 # Only bundles with a file of tokens have it.
 TOKENS = "wgcc/tokens.js"
 _BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
-    "// The runtime of wgcc, MIT licence. The folder runtime_js of wgcc has it with comments.\n"
-)
 
 
 @lru_cache(maxsize=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,6 @@ def fix_sizes(model: Any, path: str, sizes: Mapping[str, int]) -> dict[str, int]
             raise WgError(f"{path}: --set {name}: no input has a size of this name{hint}")
     if missing:
         wanted = ", ".join(f"{name} (of `{port}`)" for name, port in missing.items())
-        give = " ".join(f"--set {name}=1" for name in missing)
+        give = " ".join(f"--set {shlex.quote(f'{name}=1')}" for name in missing)
         raise WgError(f"{path}: these sizes are not fixed: {wanted}; give them numbers: {give}")
     return used
