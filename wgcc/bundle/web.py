@@ -5,6 +5,7 @@ Everything is derived from the plan and the bundle's other files, not from the s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -27,6 +28,7 @@ from wgcc.bundle.web_types import declarations
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
+OFFLINE = "offline.js"
 # The npm package holds everything once: the contents of these files are in index.js and kernels.js.
 # (npm packs package.json and README.md in any case.)
 _NOT_PACKED = (
@@ -52,7 +54,22 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
         "index.html": page_html(plan, files, large, seal),
         **served_files(plan, files),
     }
-    return {name: text.encode("utf-8") for name, text in found.items()}
+    written = {name: text.encode("utf-8") for name, text in found.items()}
+    return {**written, OFFLINE: _offline(plan, {**files, **written}).encode("utf-8")}
+
+
+def _offline(plan: Plan, files: Files) -> str:
+    """A service worker that keeps what served.html and index.js load; pages may ask for it."""
+    unused = (*_NOT_PACKED, "index.d.ts", OFFLINE)
+    names = sorted(name for name in files if not name.startswith(unused))
+    digest = hashlib.sha256()
+    for name in names:
+        digest.update(hashlib.sha256(files[name]).digest())
+    return fill(
+        script_template("bundle/offline.js"),
+        DIGEST=digest.hexdigest()[:16],
+        LIST=json.dumps(names, separators=(",", ":")),
+    )
 
 
 def _index(plan: Plan, files: Files, names: Collection[str], seal: str) -> str:
