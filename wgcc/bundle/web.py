@@ -55,16 +55,17 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
         **served_files(plan, files),
     }
     written = {name: text.encode("utf-8") for name, text in found.items()}
-    return {**written, OFFLINE: _offline(plan, {**files, **written}).encode("utf-8")}
+    return {**written, OFFLINE: _offline({**files, **written}, large).encode("utf-8")}
 
 
-def _offline(plan: Plan, files: Files) -> str:
+def _offline(files: Files, large: Mapping[str, int]) -> str:
     """A service worker that keeps what served.html and index.js load; pages may ask for it."""
     unused = (*_NOT_PACKED, "index.d.ts", OFFLINE)
-    names = sorted(name for name in files if not name.startswith(unused))
+    names = sorted(name for name in (*files, *large) if not name.startswith(unused))
     digest = hashlib.sha256()
     for name in names:
-        digest.update(hashlib.sha256(files[name]).digest())
+        content = files[name] if name in files else str(large[name]).encode()
+        digest.update(hashlib.sha256(content).digest())
     return fill(
         script_template("bundle/offline.js"),
         DIGEST=digest.hexdigest()[:16],
