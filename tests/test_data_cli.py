@@ -13,10 +13,8 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 import wgcc_runtime
-from test_data_cases import CASES
 from wgcc.bundle.data_file import described
 from wgcc.bundle.folder import write_files
-from wgcc.cli.data import DataOptions
 from wgcc.cli.group import cli
 from wgcc.compiler import compile_file
 from wgcc_runtime.weights import load_weights
@@ -394,23 +392,3 @@ def test_trained_weights_bring_their_names_and_scaling(tmp_path: Path) -> None:
     assert f"note: Columns, classes and scaling are those of {weights}." in result.stderr
     kept = load_weights(tmp_path / "w.safetensors")[1]["preparation"]
     assert kept == model.preparation
-
-
-def test_the_hint_for_columns_can_be_pasted() -> None:
-    case = json.loads((CASES / "quoted_columns.expected.json").read_text(encoding="utf-8"))
-    hint = case["error"].partition("choose its columns with ")[2]
-    option, names = shlex.split(hint)
-    assert option == "--columns"
-    model = json.loads((CASES / case["model"]).read_text(encoding="utf-8"))
-    model["entries"]["train"]["inputs"]["x"]["shape"] = [2, 3]
-    data = DataOptions(columns=names, target="label").read(CASES / case["source"], model)
-    assert data.arrays["x"].tolist() == [[1.5, 2, 3], [2.5, 3, 4]]
-
-
-def test_a_folder_with_blanks_can_be_entered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = wgcc("new", "my model's", "-t", "classes")
-    (line,) = (line for line in result.stderr.splitlines() if line.startswith("  cd "))
-    assert shlex.split(line) == ["cd", "my model's"]

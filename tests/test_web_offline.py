@@ -48,3 +48,16 @@ def test_its_list_has_every_file_that_pages_load(bundle: Path, seen: Any) -> Non
 
 def test_a_part_that_cannot_be_fetched_is_told_in_words(seen: Any) -> None:
     assert "is the network gone?" in seen["missing"]
+
+
+def test_a_build_replaces_its_own_service_worker_alone(bundle: Path) -> None:
+    from wgcc.compiler import compile_file
+    from wgcc.errors import WgError
+
+    source = ROOT / "tests" / "golden" / "regression.wg"
+    build_web(source, bundle)
+    text = (bundle / "offline.js").read_text(encoding="utf-8")
+    (bundle / "offline.js").write_text("// mine", encoding="utf-8")
+    with pytest.raises(WgError, match=r"offline\.js was not written by a build"):
+        compile_file(source).write(bundle)
+    (bundle / "offline.js").write_text(text, encoding="utf-8")

@@ -1,5 +1,4 @@
-// Keeps the files of this bundle for use without a network: a service worker, for pages that ask for
-// it. Written by `wgcc build`; do not edit.
+// A service worker that keeps this bundle for use offline. Written by `wgcc build`; do not edit.
 
 // Another build has another cache; other folders have caches of their own.
 const FOLDER = `wgcc ${registration.scope} `;

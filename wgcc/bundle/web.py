@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
+from wgcc.bundle.owned import OFFLINE
 from wgcc.bundle.page import page_html, served_files
 from wgcc.bundle.plan import TOKENIZER
 from wgcc.bundle.runtime_js import TOKENS, shipped_files
@@ -28,7 +29,6 @@ from wgcc.bundle.web_types import declarations
 
 Plan = Mapping[str, Any]
 Files = Mapping[str, bytes]
-OFFLINE = "offline.js"
 # The npm package holds everything once: the contents of these files are in index.js and kernels.js.
 # (npm packs package.json and README.md in any case.)
 _NOT_PACKED = (
