@@ -312,9 +312,18 @@ def test_build_refuses_data_and_labels_that_do_not_fit(tmp_path: Path) -> None:
     result = wgcc("build", model, *out, "--data", table, "--json", "--target", "kind")
     assert "there is no column" in json.loads(result.stdout)["error"]
     result = wgcc("build", model, *out, "--data", table, "--labels", "a,b")
-    assert (result.exit_code, "2 names, but the data has 3 classes" in result.stderr) == (1, True)
+    assert (result.exit_code, "2 names, but there are 3 classes" in result.stderr) == (1, True)
+    result = wgcc("build", model, *out, "--data", table, "--labels", "b,aster,rose")
+    text = "`species` is 'tulip', a class that the model does not know; it knows: b, aster, rose"
+    assert (result.exit_code, text in result.stderr) == (1, True), result.stderr
+    result = wgcc("build", model, *out, "--data", table, "--labels", "tulip,rose,aster")
+    assert result.exit_code == 0
+    stored = load_weights(tmp_path / "bundle" / "data.safetensors")[0]
+    assert stored["y"].tolist() == [1, 0, 2] * 10
     labels = ("--labels", "Aster,Rose,Tulip")
-    assert wgcc("build", model, *out, "--data", table, *labels).exit_code == 0
+    result = wgcc("build", model, *out, "--data", table, *labels)
+    assert result.exit_code == 0
+    assert "names the classes of the data anew: aster is Aster, rose is Rose" in result.stderr
     assert wgcc_runtime.load_plan(tmp_path / "bundle").model == "Flowers"
     assert wgcc("build", model, *out, *labels).exit_code == 0
     found = wgcc_runtime.load(tmp_path / "bundle", device="wasm")

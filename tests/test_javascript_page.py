@@ -86,7 +86,7 @@ def test_every_block_is_run() -> None:
     run = [*files().values(), *blocks("js"), *blocks("sh")]
     assert sorted(run) == sorted(text for _, text in BLOCKS)
     used = {"node.js", "deno.js", "vite.config.js", "worker.js", "Trainer.jsx", "index.html"}
-    assert files().keys() == used | {"digits.js", "main.jsx", "smooth.ts"}
+    assert files().keys() == used | {"Predictor.jsx", "digits.js", "main.jsx", "smooth.ts"}
 
 
 def test_blocks_run_in_order(app: Path) -> None:
@@ -120,6 +120,15 @@ def test_app_runs_in_a_browser(app: Path, tmp_path: Path) -> None:
     assert re.fullmatch(r"done: (loading|step 2\d0, .*)", seen["stopped"])
     assert seen["continued"].startswith("done: step 400, "), "from what was stored"
     assert re.fullmatch(r"\d \(\d+ %\)", seen["digit"])
+    assert re.fullmatch(r"y = -?\d\.\d\d", seen["predicted"])
+
+
+def test_components_are_mounted_twice_while_developing(app: Path) -> None:
+    """React's development build: what `<StrictMode>` mounts first is disposed, not used."""
+    shell("NODE_ENV=development vite build --mode development --outDir strict --logLevel warn", app)
+    seen = run_node("guide.mjs", str(app / "strict"))
+    assert re.fullmatch(r"y = -?\d\.\d\d", seen["predicted"])
+    assert seen["problems"] == []
 
 
 def png(size: int) -> bytes:

@@ -14,6 +14,7 @@ from web_stacks import JOBS, build_web, run_node, tool
 
 # What index.js names by `new URL(…, import.meta.url)`.
 ASSETS = ("weights.safetensors", "twin.wasm")
+WITH_WORKER = ("esbuild", "rollup", "webpack", "vite")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ["rollup", "/rollup/main.js"],
         ["rollup iife", "/rollup-iife/main.js", {"baseUrl": "/bundle"}],
         ["webpack", "/webpack/main.js"],
+        *([f"{name}, worker", f"/{name}/main.js", {"worker": True}] for name in WITH_WORKER),
+        ["esbuild iife, worker", "/esbuild-iife/main.js", {"baseUrl": "/bundle", "worker": True}],
+        ["no worker copied", "/esbuild-files/main.js", {"worker": True}],
         ["vite", "/vite/main.js"],
         ["vite, apart", "/vite-apart/shared.js"],
         ["vite, shared", "/vite-shared/shared.js"],
@@ -45,15 +49,19 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def build_all(folder: Path) -> None:
     build(folder, "esbuild", "app/main.js", "--bundle", "--format=esm", "--outdir=esbuild")
-    shutil.copytree(folder / "esbuild", folder / "esbuild-alone")
+    for name in ("esbuild-alone", "esbuild-files"):
+        shutil.copytree(folder / "esbuild", folder / name)
     iife = ("--bundle", "--format=iife", "--outdir=esbuild-iife")
     assert "import.meta" in build(folder, "esbuild", "app/main.js", *iife)
     build(folder, "rollup", "app/main.js", "--format", "es", "--dir", "rollup")
     iife = ("--format", "iife", "--file", "rollup-iife/main.js", "--inlineDynamicImports")
     build(folder, "rollup", "app/main.js", *iife)
     for name in ASSETS:
-        for target in ("esbuild", "rollup"):
+        for target in ("esbuild", "rollup", "esbuild-files"):
             shutil.copy(folder / "bundle" / name, folder / target)
+    for target in ("esbuild", "rollup"):
+        shutil.copy(folder / "bundle" / "wgcc.js", folder / target)
+        shutil.copytree(folder / "bundle" / "wgcc", folder / target / "wgcc")
     output = ("--output-path", "webpack", "--mode", "production", "--devtool", "false")
     build(folder, "webpack", "--entry", "./app/main.js", *output)
     build_vite(folder, "main", "vite")
@@ -79,7 +87,8 @@ def build(folder: Path, name: str, *arguments: str) -> str:
 
 WORKING = (
     "esbuild", "esbuild, elsewhere", "esbuild iife, told where", "rollup", "rollup iife",
-    "webpack", "vite", "vite dev",
+    "webpack", "vite", "vite dev", *(f"{name}, worker" for name in WITH_WORKER),
+    "esbuild iife, worker",
 )  # fmt: skip
 
 
@@ -97,6 +106,10 @@ def test_apps_that_lack_something_say_what_to_do(seen: dict[str, Any]) -> None:
     assert (
         "copy it beside the scripts" in alone["message"] and "load({baseUrl})" in alone["message"]
     )
+    worker = seen["no worker copied"]
+    assert worker["code"] == "bundle"
+    assert "/esbuild-files/wgcc/serve.js, or a script that it imports" in worker["message"]
+    assert "copy wgcc.js and the folder wgcc" in worker["message"]
     script = seen["esbuild iife"]
     assert (script["code"], script["field"]) == ("bundle", "baseUrl")
     assert "these scripts are not modules: load({baseUrl}) is" in script["message"]

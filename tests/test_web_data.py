@@ -13,13 +13,11 @@ import pytest
 
 import wgcc_runtime
 from adapters import ROOT
-from test_data_cases import CASES, EXPECTED, exact
+from test_data_cases import ASKED, CASES, EXPECTED, exact
 from test_data_fuzz import damage
 from web_stacks import build_web, run_job, run_node
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.weights import save_arrays
-
-READ = ("source", "model", "options", "held_out")
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +26,11 @@ def cases() -> list[dict[str, Any]]:
 
 
 def test_all_cases_are_read_as_in_python(cases: list[dict[str, Any]]) -> None:
-    asked = [{key: case[key] for key in READ if key in case} for case in cases]
+    asked = [{key: case[key] for key in ASKED if key in case} for case in cases]
     seen = run_node("data_cases.mjs", str(CASES), data=asked)
     assert len(seen) == len(cases) > 40
     for case, found in zip(cases, seen, strict=True):
-        wanted = exact({key: case[key] for key in case.keys() - set(READ)})
+        wanted = exact({key: case[key] for key in case.keys() - set(ASKED)})
         assert found == wanted, case["source"]
 
 

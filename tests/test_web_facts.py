@@ -24,6 +24,7 @@ from wgcc_runtime import (
     weights,
     wgsl_guard,
 )
+from wgcc_runtime.data import numbers
 from wgcc_runtime.schema import plan_schema
 
 # The numpy type of each of JavaScript's arrays.
@@ -111,3 +112,13 @@ def test_error_codes() -> None:
         javascript |= set(re.findall(r"(?:fail|WgccError)\(\s*'([a-z-]+)'", text))
     assert len(javascript) > 20
     assert javascript - python == ONLY_IN_JAVASCRIPT
+
+
+def test_missing_cells() -> None:
+    """The same words in both languages, and in the documentation."""
+    text = runtime_modules()["data/cells.js"]
+    body = re.search(r"const MISSING = new Set\(\s*\[(.*?)\]", text, re.DOTALL)
+    assert body and set(re.findall(r"'([^']*)'", body[1])) == numbers.MISSING
+    page = (ROOT / "wgcc" / "DATA.md").read_text(encoding="utf-8")
+    rule = page.partition("**Missing cells.**")[2].partition(". The row")[0]
+    assert set(re.findall(r"`([^`]+)`", rule)) == numbers.MISSING - {""}

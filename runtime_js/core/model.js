@@ -47,7 +47,7 @@ export function createModel(session) {
     callPrepared: (/** @type {string} */ entryName, /** @type {any} */ inputs = {}) =>
       session.call(entryName, inputs),
     readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-      (await loadData()).readData(source, session.plan, options, model.tokens),
+      (await loadData()).readData(source, session.plan, options, model.tokens, session),
     fit: (/** @type {any} */ data, /** @type {any} */ options) =>
       startable(async () => (await loadFit()).openRun(session, model, data, options)),
     reset: (/** @type {number} */ seed, /** @type {{own?: boolean}} */ { own } = {}) =>

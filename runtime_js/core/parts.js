@@ -23,5 +23,7 @@ export const loadTwin = () => part(import('../wasm/wasm.js'));
 
 /** @template T @param {Promise<T>} importing @returns {Promise<T>} */
 export function part(importing) {
-  return importing.catch(error => fail('bundle', '', `a part is missing: ${error}`));
+  return importing.catch(error =>
+    fail('bundle', '', `a part is missing; is the network gone? ${error}`),
+  );
 }

@@ -2,6 +2,7 @@
 // queue that runs one job at a time. model.js shows callers a part of it; other modules work on it.
 
 import { batchOf } from './batches.js';
+import { classNames } from './class_names.js';
 import { DEFAULT_PROFILE, findAdapter, openDevice, tunedName } from './device.js';
 import { WgccError } from './errors.js';
 import { Waiter } from './gpu_errors.js';
@@ -36,6 +37,8 @@ export class Session {
   /** Whether training steps that give a NaN are undone and rejected. */
   checkFinite = true;
   progress = noProgress();
+  /** Whether values were given, in place of the bundle's. */
+  hasOtherValues = false;
   /**
    * How raw rows become inputs, and outputs what people read: see data/apply.js.
    * @type {any}
@@ -73,6 +76,7 @@ export class Session {
     this.bundle = bundle;
     this.options = options;
     this.values = values;
+    this.hasOtherValues = Boolean(options.weights ?? values.stored.preparation);
     this.preparation = values.stored.preparation ?? bundle.preparation ?? null;
     /** Those of the plan, and what tuning finds. @type {Profiles} */
     this.profiles = { [DEFAULT_PROFILE]: {}, ...bundle.plan.profiles };
@@ -195,10 +199,8 @@ export class Session {
     this.machine?.dispose();
   }
 
-  /** The names of the classes that the model was trained with. @returns {string[] | null} */
   get classes() {
-    const { inputs, target } = this.preparation ?? {};
-    return inputs?.[target]?.classes ?? null;
+    return classNames(this.preparation);
   }
 
   // ---- values
@@ -265,6 +267,7 @@ export class Session {
   async reset(seed, own) {
     const words = await (own ? this.values.ownWords() : this.values.words(seed));
     await this.writeAll(words, noProgress());
+    this.hasOtherValues = Boolean(this.options.weights && !own);
   }
 
   /** Keeps a copy of everything on the host, for `recover`. */

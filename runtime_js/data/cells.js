@@ -10,7 +10,10 @@ import { shown } from './source.js';
 /** @typedef {{cells: string[], row: number, column: number}} Marked the cells of a number column
  *   that have a decimal mark, and the place of the first */
 
-const MISSING = new Set(['', 'NA', 'N/A', 'NaN', 'nan', 'null', 'None', 'NULL', '-', '?', '.']);
+// biome-ignore format: one after the other, as in numbers.py
+const MISSING = new Set(
+  ['', 'NA', 'N/A', 'n/a', 'N.A.', 'n.a.', 'NaN', 'nan', 'null', 'None', 'NULL', '-', '?', '.'],
+);
 /** Of f32. */
 const LARGEST = 3.4028234663852886e38;
 const WITH_POINT = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;

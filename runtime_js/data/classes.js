@@ -6,6 +6,7 @@ import { listed, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { Port } from './form.js' */
+/** @import { KnownClasses } from './known_classes.js' */
 /** @typedef {{ids: Float64Array, names?: string[]}} Classes the id of each row, and the names of
  *   the classes; none where numbers are just numbers */
 
@@ -15,18 +16,28 @@ const MOST_LISTED = 13;
 /**
  * The ids of the given rows.
  * @param {Table} table @param {Column} column @param {Uint32Array} rows @param {Port} port
- * @param {string[]} [known] the classes that the model was trained with
- * @returns {Promise<Classes>}
+ * @param {KnownClasses} [known] @returns {Promise<Classes>}
  */
 export async function readClasses(table, column, rows, port, known) {
   const numbers = column.kind === 'numbers' ? await wholeNumbers(table, column, rows) : undefined;
-  if (numbers && !known && (await areAllowed(numbers, port)))
-    return { ids: numbers, names: await countedNames(numbers, port) };
+  if (numbers && (await areIds(numbers, port, known))) {
+    if (known) await noteIds(table, column, numbers, known);
+    return { ids: numbers, names: await countedNames(numbers, port, known) };
+  }
   const cellAt = numbers
     ? (/** @type {number} */ i) => wholeText(numbers[i])
     : (/** @type {number} */ i) => column.cells[rows[i]];
-  if (known)
-    return { ids: await idsOfKnown(table, column, rows, cellAt, known, port), names: known };
+  const names = known
+    ? await matchedNames(table, column, numbers, rows, port, known)
+    : await newNames(table, column, numbers, rows, port);
+  return { ids: await namedIds(rows.length, cellAt, names, port), names };
+}
+
+/**
+ * @param {Table} table @param {Column} column @param {Float64Array | undefined} numbers
+ * @param {Uint32Array} rows @param {Port} port
+ */
+async function newNames(table, column, numbers, rows, port) {
   const names = await sortedNames(table, column, numbers, rows, port);
   if (numbers && port.allowed) {
     const { low, high } = port.allowed;
@@ -35,12 +46,40 @@ export async function readClasses(table, column, rows, port, known) {
         `classes: ${listed(names)}.`,
     );
   }
+  return names;
+}
+
+/**
+ * Known names, and new ones after them. The number that an input ignores is no class.
+ * @param {Table} table @param {Column} column @param {Float64Array | undefined} numbers
+ * @param {Uint32Array} rows @param {Port} port @param {KnownClasses} known
+ */
+async function matchedNames(table, column, numbers, rows, port, known) {
+  const ignored = `${port.allowed?.ignore}`;
+  const names = await sortedNames(table, column, numbers, rows);
+  const fresh = known.newAmong(names).filter(name => name !== ignored);
+  const refusal = known.refusal(fresh);
+  if (refusal) {
+    const cellAt = (/** @type {number} */ row) =>
+      numbers ? wholeText(column.values[row]) : column.cells[row];
+    const row = rows[rows.findIndex(at => refusal.names.has(cellAt(at)))];
+    const text = `\`${column.name}\` is ${shown(cellAt(row))}, a class that the model does not know`;
+    table.source.refuse(text + refusal.why, table.lines[row], column.number);
+  }
+  return known.withNew(fresh, table.source);
+}
+
+/**
+ * @param {number} count @param {(i: number) => string} cellAt @param {string[]} names
+ * @param {Port} port
+ */
+async function namedIds(count, cellAt, names, port) {
   const ids = new Map(names.map((name, id) => [name, id]));
-  const found = new Float64Array(rows.length);
-  await forEachIndex(rows.length, i => {
-    found[i] = /** @type {number} */ (ids.get(cellAt(i)));
+  const found = new Float64Array(count);
+  await forEachIndex(count, i => {
+    found[i] = ids.get(cellAt(i)) ?? port.allowed?.ignore ?? 0;
   });
-  return { ids: found, names };
+  return found;
 }
 
 /** @param {Table} table @param {Column} column @param {Uint32Array} rows */
@@ -57,23 +96,50 @@ async function wholeNumbers(table, column, rows) {
   return numbers;
 }
 
-/** Whether all numbers may be used as they are. @param {Float64Array} numbers @param {Port} port */
-async function areAllowed(numbers, port) {
+/**
+ * Whether all numbers may be used as they are: none is the name of another id.
+ * @param {Float64Array} numbers @param {Port} port @param {KnownClasses} [known]
+ */
+async function areIds(numbers, port, known) {
+  const ids = new Map(known?.names.map((name, id) => [name, id]));
+  const isId = (/** @type {number} */ number) =>
+    (port.isFloat ? number >= 0 && number < port.rowSize : port.allows(number)) &&
+    (!ids.size || (ids.get(wholeText(number)) ?? number) === number);
   let allowed = 0;
   await forEachItem(numbers, number => {
-    if (port.allows(number)) allowed++;
+    if (isId(number)) allowed++;
   });
   return allowed === numbers.length;
 }
 
-/** `0`, `1`, … up to the largest. @param {Float64Array} numbers @param {Port} port */
-async function countedNames(numbers, port) {
-  if (port.allowed?.low !== 0) return undefined;
+/**
+ * Those that are known, then `0`, `1`, … up to the largest.
+ * @param {Float64Array} numbers @param {Port} port @param {KnownClasses} [known]
+ */
+async function countedNames(numbers, port, known) {
+  if (!known && port.allowed?.low !== 0) return undefined;
+  const names = [...(known?.names ?? [])];
   let highest = 0;
   await forEachItem(numbers, number => {
     highest = Math.max(highest, number);
   });
-  return Array.from({ length: highest + 1 }, (_, number) => `${number}`);
+  if (port.classCount) for (let id = names.length; id <= highest; id++) names.push(`${id}`);
+  return names;
+}
+
+/**
+ * @param {Table} table @param {Column} column @param {Float64Array} numbers
+ * @param {KnownClasses} known
+ */
+async function noteIds({ source }, column, numbers, { names }) {
+  /** @type {Set<number>} */
+  const used = new Set();
+  await forEachItem(numbers, number => {
+    if (number >= 0 && number < names.length && names[number] !== `${number}`) used.add(number);
+  });
+  if (!used.size) return;
+  const ids = listed([...used].sort(byValue).map(number => `${number} is ${names[number]}`));
+  source.note(`\`${column.name}\` has numbers, which are ids of classes: ${ids}.`);
 }
 
 /** As Python writes an integer of any size. @param {number} number */
@@ -83,7 +149,8 @@ function wholeText(number) {
 
 /**
  * @param {Table} table @param {Column} column @param {Float64Array | undefined} numbers
- * @param {Uint32Array} rows @param {Port} port @returns {Promise<string[]>}
+ * @param {Uint32Array} rows @param {Port} [port] that must have as many classes
+ * @returns {Promise<string[]>}
  */
 async function sortedNames({ source }, column, numbers, rows, port) {
   /** @type {Set<any>} */
@@ -94,8 +161,8 @@ async function sortedNames({ source }, column, numbers, rows, port) {
   /** @type {(a: any, b: any) => number} */
   const order = numbers ? byValue : byCodePoints;
   const text = numbers ? wholeText : String;
-  const most = port.isFloat ? port.rowSize : (port.classCount ?? Infinity);
-  if (distinct.size > most) {
+  const most = port?.isFloat ? port.rowSize : (port?.classCount ?? Infinity);
+  if (port && distinct.size > most) {
     const first = (await firstOf(distinct, order)).map(text);
     const classes = `${distinct.size} classes (${listed(first)})`;
     source.refuse(`\`${column.name}\` has ${classes}, but \`${port.name}\` has ${most}`);
@@ -129,27 +196,6 @@ export async function firstOf(items, order) {
     found.push(item);
     found.sort(order);
     found.splice(MOST_LISTED);
-  });
-  return found;
-}
-
-/**
- * @param {Table} table @param {Column} column @param {Uint32Array} rows
- * @param {(i: number) => string} cellAt @param {string[]} known @param {Port} port
- */
-async function idsOfKnown(table, column, rows, cellAt, known, port) {
-  const ids = new Map(known.map((name, id) => [name, id]));
-  const { ignore } = port.allowed ?? {};
-  if (ignore !== undefined && !ids.has(`${ignore}`)) ids.set(`${ignore}`, ignore);
-  const found = new Float64Array(rows.length);
-  await forEachIndex(rows.length, i => {
-    const id = ids.get(cellAt(i));
-    if (id === undefined) {
-      const text = `\`${column.name}\` is ${shown(cellAt(i))}, a class that the model does not know`;
-      const line = table.lines[rows[i]];
-      table.source.refuse(`${text}; it knows: ${listed(known)}`, line, column.number);
-    }
-    found[i] = id;
   });
   return found;
 }

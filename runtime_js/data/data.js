@@ -4,6 +4,7 @@
 export { callRaw } from './apply.js';
 export { filesGiven } from './files_given.js';
 export { formOf, ModelForm } from './form.js';
+export { knownForm } from './known_classes.js';
 export { readPasted } from './pasted.js';
 export { averagedBitmap } from './picture_files.js';
 export { isPictureSource, pictureRows } from './picture_rows.js';

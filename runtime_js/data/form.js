@@ -10,7 +10,12 @@ import { mapRecord, ownOf } from '../core/records.js';
  * @typedef {{dtype: Dtype, shape: number[], range?: Range}} PortFacts
  * @typedef {{inputs: string[], dim?: string, outputs?: Record<string, string>}} RowFacts
  * @typedef {{training: boolean, inputs: Record<string, PortFacts>, rows?: RowFacts}} EntryFacts
- * @typedef {{vocab?: string | TokenVocab, entries: Record<string, EntryFacts>}} ModelFacts
+ * @typedef {object} ModelFacts
+ * @property {string | TokenVocab} [vocab]
+ * @property {Record<string, EntryFacts>} entries
+ * @property {Record<string, string[]>} [classes] that the model knows, by input and id
+ */
+/**
  * @typedef {() => Promise<{encodePieces: (text: string) => Iterable<number[]>}>} Tokens
  */
 
@@ -58,10 +63,18 @@ export class EntryForm {
 
 export class ModelForm {
   /** @param {ModelFacts} facts @param {Tokens} [tokens] opens the file of the vocabulary */
-  constructor({ vocab = '', entries }, tokens) {
+  constructor({ vocab = '', entries, classes = {} }, tokens) {
     this.vocab = vocab;
+    this.classes = classes;
     this.tokens = tokens;
     this.entries = mapRecord(entries, (facts, name) => new EntryForm(name, facts));
+  }
+
+  /** The same for a model that knows these. @param {Record<string, string[]>} classes */
+  withClasses(classes) {
+    /** @type {ModelForm} */
+    const form = Object.create(ModelForm.prototype);
+    return Object.assign(form, this, { classes });
   }
 
   /** The entry of that name; without one, the first that trains. @param {string} [name] */

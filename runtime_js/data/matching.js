@@ -3,7 +3,7 @@
 import { byCodePoints, firstOf } from './classes.js';
 import { firstName } from './columns.js';
 import { forEachItem } from './pause.js';
-import { listed, listedNames, shown } from './source.js';
+import { listed, listedNames, pasted, shown } from './source.js';
 
 /** @import { Column, Table } from './columns.js' */
 /** @import { EntryForm, Port } from './form.js' */
@@ -163,7 +163,7 @@ class Matcher {
     const numbers = columns.filter(({ kind }) => kind === 'numbers').map(column => column.name);
     const advice = isTarget
       ? 'choose another column with --target NAME'
-      : `choose its columns with --columns ${numbers.join(',') || 'NAMES'}`;
+      : `choose its columns with --columns ${numbers.length ? pasted(numbers) : 'NAMES'}`;
     const holds = `\`${odd.name}\` holds names (${shown(odd.cells[row])})`;
     const text = `${holds}, but \`${name}\` takes numbers: ${advice}`;
     const option = isTarget ? 'target' : 'columns';

@@ -2,6 +2,7 @@
 // pictures.py.
 
 import { byCodePoints } from './classes.js';
+import { extended, KnownClasses } from './known_classes.js';
 import { findPictures, readPicture } from './picture_files.js';
 import { layoutOf } from './resize.js';
 import { Data } from './result.js';
@@ -9,17 +10,17 @@ import { checkRows, otherInputs } from './rows_left.js';
 import { listed } from './source.js';
 
 /** @import { SourceFile } from './files_given.js' */
-/** @import { EntryForm, Port } from './form.js' */
+/** @import { EntryForm, ModelForm, Port } from './form.js' */
 /** @import { Options } from './options.js' */
 /** @import { PictureFile } from './picture_files.js' */
 /** @import { Layout } from './resize.js' */
 /** @import { Source } from './source.js' */
 
 /**
- * @param {SourceFile[]} given @param {Source} source @param {EntryForm} entry
- * @param {Options} options
+ * @param {SourceFile[]} given @param {Source} source @param {ModelForm} form
+ * @param {EntryForm} entry @param {Options} options
  */
-export async function readPictures(given, source, entry, options) {
+export async function readPictures(given, source, form, entry, options) {
   const others = otherInputs(entry, options.values ?? {}, source);
   const { image, labels } = pictureInputs(entry, source);
   const files = findPictures(given, source);
@@ -29,18 +30,45 @@ export async function readPictures(given, source, entry, options) {
   const inputs = { [image.name]: { kind: 'pictures', layout: layout.order, scale } };
   const arrays = { [image.name]: await picturesIn(files, image, layout, scale) };
   if (labels) {
-    const { spec, array } = classesOf(files, source, labels, options);
+    const prepared = options.preparation?.inputs[labels.name]?.classes;
+    const names = prepared ?? form.classes[labels.name] ?? [];
+    const known = names.length ? new KnownClasses(names, labels, entry.training) : undefined;
+    const { spec, array } = classesOf(files, source, labels, known);
     Object.assign(inputs, { [labels.name]: spec });
     arrays[labels.name] = array;
   }
   const { preparation, missing = 'drop' } = options;
   return new Data({
     arrays: { ...arrays, ...others },
-    preparation: preparation ?? { version: 1, inputs, target: labels?.name ?? null, missing },
+    preparation: preparation
+      ? extended(preparation, inputs)
+      : { version: 1, inputs, target: labels?.name ?? null, missing },
     rows: files.length,
     withRows: entry.rows,
     notes: source.notes,
   });
+}
+
+/**
+ * The names of all classes, by their ids.
+ * @param {PictureFile[]} files @param {Source} source @param {Port} port @param {KnownClasses} [known]
+ */
+function namesOf(files, source, port, known) {
+  const names = [...new Set(files.map(({ label }) => label))].sort(byCodePoints);
+  if (!known) {
+    const most = port.isFloat ? port.rowSize : (port.classCount ?? Infinity);
+    if (names.length > most)
+      source.refuse(`${names.length} classes (${listed(names)}), but \`${port.name}\` has ${most}`);
+    return names;
+  }
+  const fresh = known.newAmong(names);
+  const refusal = known.refusal(fresh);
+  const refused = refusal && files.find(({ label }) => refusal.names.has(label));
+  if (refused) {
+    const text = `${refused.file.name} is of \`${refused.label}\`, a class that the model does not know`;
+    source.refuse(text + refusal.why);
+  }
+  return known.withNew(fresh, source);
 }
 
 /** The one input for pictures, and the one for their classes, if there is one. */
@@ -69,28 +97,19 @@ async function picturesIn(files, port, layout, scale) {
 }
 
 /**
- * @param {PictureFile[]} files @param {Source} source @param {Port} port @param {Options} options
- * @returns {{spec: Record<string, any>, array: any}}
+ * @param {PictureFile[]} files @param {Source} source @param {Port} port
+ * @param {KnownClasses} [known] @returns {{spec: Record<string, any>, array: any}}
  */
-function classesOf(files, source, port, options) {
+function classesOf(files, source, port, known) {
   const unlabelled = files.find(({ label }) => !label);
   if (unlabelled)
     source.refuse(
       `nothing says the class of ${unlabelled.file.name}: put the pictures of each class into ` +
         'a folder with its name, or let their names begin with it',
     );
-  const known = options.preparation?.inputs[port.name]?.classes;
-  /** @type {string[]} */
-  const names = known ?? [...new Set(files.map(({ label }) => label))].sort(byCodePoints);
-  const most = port.isFloat ? port.rowSize : (port.classCount ?? Infinity);
-  if (names.length > most)
-    source.refuse(`${names.length} classes (${listed(names)}), but \`${port.name}\` has ${most}`);
-  const other = files.find(({ label }) => !names.includes(label));
-  if (other) {
-    const text = `${other.file.name} is of \`${other.label}\`, a class that the model does not know`;
-    source.refuse(`${text}; it knows: ${listed(names)}`);
-  }
-  const ids = Int32Array.from(files, ({ label }) => names.indexOf(label));
+  const names = namesOf(files, source, port, known);
+  const byName = new Map(names.map((name, id) => [name, id]));
+  const ids = Int32Array.from(files, ({ label }) => byName.get(label) ?? 0);
   const shape = [files.length, ...port.rowShape];
   if (!port.isFloat)
     return { spec: { kind: 'classes', classes: names }, array: Object.assign(ids, { shape }) };

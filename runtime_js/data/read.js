@@ -1,10 +1,12 @@
 // `readData`: files as data for a model. Mirrors read.py.
 
+import { isOnlyNames } from '../core/class_names.js';
 import { dataOfArrays, holdsArrays, readArrays } from './array_files.js';
 import { decode } from './decode.js';
 import { filesGiven } from './files_given.js';
 import { formOf } from './form.js';
 import { readJson } from './json_tables.js';
+import { hasLearned, knownForm } from './known_classes.js';
 import { checkOptions } from './options.js';
 import { isPicture } from './picture_files.js';
 import { readPictures } from './pictures.js';
@@ -16,6 +18,7 @@ import { readsText, readText } from './text_windows.js';
 /** @import { Plan } from '../core/plan.js' */
 /** @import { SourceFile } from './files_given.js' */
 /** @import { EntryForm, ModelForm, Tokens } from './form.js' */
+/** @import { KnownModel } from './known_classes.js' */
 /** @import { Options } from './options.js' */
 /** @import { Data } from './result.js' */
 /** @import { JsonTable, NamedArrays } from './json_tables.js' */
@@ -29,10 +32,13 @@ const TABLE_SUFFIX = /\.(?:csv|tsv|tab|json)$/i;
  * A table, arrays, pictures or text as arrays for the inputs of an entry.
  * @param {any} source @param {Plan} plan @param {Options} [options]
  * @param {Tokens} [tokens] of the model, if its vocabulary is a file
+ * @param {KnownModel} [model] what it has learned
  */
-export async function readData(source, plan, options = {}, tokens = undefined) {
+export async function readData(source, plan, options = {}, tokens = undefined, model = undefined) {
   checkOptions(options);
-  return new DataSource(filesGiven(source, options.name)).read(formOf(plan, tokens), options);
+  const unknown = formOf(plan, tokens);
+  const form = model ? knownForm(unknown, model.preparation, hasLearned(model)) : unknown;
+  return new DataSource(filesGiven(source, options.name)).read(form, options);
 }
 
 /** Files that can be read again with other options, without decoding them again. */
@@ -53,6 +59,14 @@ export class DataSource {
 
   /** @param {ModelForm} form @param {Options} [options] @returns {Promise<Data>} */
   async read(form, options = {}) {
+    const { preparation } = options;
+    if (preparation && isOnlyNames(preparation))
+      return this.#read(knownForm(form, preparation, true), { ...options, preparation: null });
+    return this.#read(form, options);
+  }
+
+  /** @param {ModelForm} form @param {Options} options @returns {Promise<Data>} */
+  async #read(form, options) {
     const source = new Source(this.name);
     const entry = form.entry(options.entry);
     const [file] = this.files;
@@ -61,7 +75,7 @@ export class DataSource {
     if (this.files.length > 1 && file.path.length === 1 && !this.files.some(isPicture))
       source.refuse('one table or text can be read at a time');
     if (this.files.length > 1 || isPicture(file))
-      return readPictures(this.files, source, entry, options);
+      return readPictures(this.files, source, form, entry, options);
     if (!TABLE_SUFFIX.test(file.name) && readsText(form, entry)) {
       this.#text ??= this.#decoded();
       const { chunks, notes } = await this.#text;

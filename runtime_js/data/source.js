@@ -46,6 +46,17 @@ export class Source {
   }
 }
 
+/**
+ * `a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted.
+ * @param {string[]} names
+ */
+export function pasted(names) {
+  const field = (/** @type {string} */ name) =>
+    /[,"]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name;
+  const text = names.map(field).join(',');
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
+}
+
 /** Without blanks at its ends. @param {string} cell */
 export function trimmed(cell) {
   // Most cells have none, which is found out faster than by a regular expression.

@@ -1,10 +1,12 @@
 // A table as arrays for the inputs of an entry: matching, missing cells, classes, scaling. Mirrors
 // tables.py.
 
+import { ownOf } from '../core/records.js';
 import { isMissing, numberParser } from './cells.js';
 import { readClasses } from './classes.js';
 import { makeTable } from './columns.js';
 import { Port } from './form.js';
+import { extended, KnownClasses } from './known_classes.js';
 import { isOneHot, matchColumns } from './matching.js';
 import { askedColumns } from './options.js';
 import { forEachIndex } from './pause.js';
@@ -40,7 +42,7 @@ export async function readTable(records, source, form, entry, options, header) {
     ? findPrepared(table, entry, preparation)
     : await matchColumns(table, entry, form.target(entry), options);
   noteInputs(source, matching);
-  return new Reading(table, entry, matching, options).data(others);
+  return new Reading(table, entry, matching, options, form.classes).data(others);
 }
 
 /** Also shown with a table that is refused later. @param {Source} source @param {Matching} matching */
@@ -56,14 +58,15 @@ class Reading {
 
   /**
    * @param {Table} table @param {EntryForm} entry @param {Matching} matching
-   * @param {Options} options
+   * @param {Options} options @param {Record<string, string[]>} classes that the model knows
    */
-  constructor(table, entry, matching, options) {
+  constructor(table, entry, matching, options, classes) {
     this.table = table;
     this.source = table.source;
     this.entry = entry;
     this.matching = matching;
     this.options = options;
+    this.classes = classes;
     /** What the preparation that was given says of inputs. @type {Record<string, any>} */
     this.known = options.preparation?.inputs ?? {};
   }
@@ -87,7 +90,9 @@ class Reading {
     const target = this.matching.target ?? null;
     return new Data({
       arrays: { ...arrays, ...others },
-      preparation: preparation ?? { version: 1, inputs, target, missing },
+      preparation: preparation
+        ? extended(preparation, inputs)
+        : { version: 1, inputs, target, missing },
       rows: rows.length,
       withRows: Object.keys(arrays),
       notes: this.source.notes,
@@ -106,6 +111,13 @@ class Reading {
     const columns = this.matching.columns.get(name) ?? [];
     if (port.takesClasses) return 'classes';
     return columns.length === 1 && isOneHot(columns[0], port) ? 'one hot' : 'columns';
+  }
+
+  /** Those of the preparation that was given, else those that the model knows. @param {string} name */
+  #knownClasses(name) {
+    const names = this.known[name]?.classes ?? ownOf(this.classes, name);
+    const { inputs, training } = this.entry;
+    return names?.length ? new KnownClasses(names, inputs[name], training) : undefined;
   }
 
   async #refuseOddCells() {
@@ -161,7 +173,7 @@ class Reading {
         : await this.#integers(port, columns, rows);
       return { spec: { kind, columns: names, ...spec }, array };
     }
-    const known = this.known[name]?.classes;
+    const known = this.#knownClasses(name);
     const classes = await readClasses(this.table, columns[0], rows, port, known);
     if (!classes.names)
       return { spec: { kind: 'columns', columns: names }, array: integers(classes.ids, port) };

@@ -1,6 +1,7 @@
 // Reads, saves and restores a model. These are methods of a model: see core/model.js.
 
 import { fromWords } from '../core/arrays.js';
+import { isOnlyNames } from '../core/class_names.js';
 import { fail } from '../core/errors.js';
 import { filterRecord, mapRecord } from '../core/records.js';
 import { noProgress } from '../core/session.js';
@@ -49,6 +50,7 @@ export async function loadParams(session, given, { strict = true } = {}) {
   const known = Object.entries(given).filter(([name]) => strict || Object.hasOwn(tensors, name));
   const words = await wordsOf(Object.fromEntries(known), tensors, 'what was given');
   await session.writeAll(words);
+  session.hasOtherValues = true;
   await keepForRecovery(session, words);
 }
 
@@ -123,9 +125,16 @@ export async function restore(session, source, options = {}) {
   if (missing) fail('weights', missing, 'is not in the checkpoint');
   const start = await session.values.words();
   const copies = weightsOnly ? copiesOf({ ...start, ...words }, persistent) : {};
-  session.preparation = file.preparation;
+  session.preparation = file.preparation ?? ownNames(session);
+  session.hasOtherValues = true;
   await session.writeAll({ ...start, ...copies, ...words }, weightsOnly ? noProgress() : progress);
   return weightsOnly ? [] : notesOn(session.plan, facts);
+}
+
+/** Names of classes that the bundle was built with, for values that come without. */
+function ownNames(/** @type {Session} */ { values, bundle }) {
+  const own = values.stored.preparation ?? bundle.preparation;
+  return own && isOnlyNames(own) ? own : null;
 }
 
 /**

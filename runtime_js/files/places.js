@@ -33,7 +33,20 @@ export function bundleAt(bundle, baseUrl) {
     tokenizer: tokenizer && (() => new URL('tokenizer.json', folder)),
     twin: twin && (() => new URL('twin.wasm', folder)),
     weights: weights && (() => new URL(WEIGHTS, folder)),
+    worker: bundle.worker && (() => startedWorker(bundle, folder)),
   };
+}
+
+/**
+ * A web bundler may have made a script of the worker; else it is in the folder, too.
+ * @param {Bundle} bundle @param {URL} folder @returns {Worker}
+ */
+function startedWorker({ worker }, folder) {
+  try {
+    return /** @type {() => Worker} */ (worker)();
+  } catch {
+    return new Worker(new URL('wgcc/serve.js', folder), { type: 'module', name: 'wgcc' });
+  }
 }
 
 /** @param {any} baseUrl relative to the page @returns {URL} */

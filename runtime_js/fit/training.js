@@ -7,6 +7,7 @@ import { isPauseDue, nextTask } from '../core/pause.js';
 import { inputTensors, isScalar, totalBytes } from '../core/plan.js';
 import { mapRecord, ownOf } from '../core/records.js';
 import { leaveWords } from '../core/spare_words.js';
+import { namesAlone } from './names_alone.js';
 import { Pace } from './pace.js';
 import { openSource } from './sources.js';
 
@@ -116,7 +117,8 @@ export class Training {
     await this.#claim();
     // So that the result can be saved even if the network is gone by then.
     loadFiles().catch(() => {});
-    if (this.data?.[DATA]) this.#keepPreparation(this.data.preparation);
+    if (this.data?.[DATA])
+      this.#keepPreparation(this.data.preparation ?? namesAlone(session.preparation));
     session.progress.seed = options.seed ?? session.progress.seed;
     if (!options.resume) session.progress.position = 0;
     if (options.recover) session.snapshot.takenAt = -Infinity;

@@ -1,6 +1,8 @@
 // The bundle inside this page, for the scripts below: `load(options)`, `plan`, `kernels`, `source`,
 // and `files` of data, which `readTensors` reads. An exported page also has a checkpoint, `trained`.
 const isServed = false;
+/** All parts are in this page. */
+const fetchParts = () => {};
 const plan = __PLAN__;
 const kernels = __KERNELS__;
 const source = __SOURCE__;

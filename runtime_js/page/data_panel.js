@@ -8,10 +8,11 @@ const ADVICE = [
   [/: leave them out with --unknown drop$/, '.'],
   [/: choose (its columns|another column) with --.*$/s, ': choose $1 below.'],
   [/\. Choose them with --columns$/, '. Choose them in the table below.'],
+  [/\. Name its classes with wgcc build --labels.*$/s, '.'],
   [/: rebuild with --set (\w+)=(\d+)$/, ': build the model with --set $1=$2, or bring more rows.'],
 ];
 
-const dataForm = formOf(plan, () => page.model.tokens());
+let dataForm = formOf(plan, () => page.model.tokens());
 const rowInputs = trainer ? dataForm.entry(trainer).rows : [];
 const learnedInput = trainer && dataForm.target(dataForm.entry(trainer));
 
@@ -204,6 +205,8 @@ page.when('loaded', () => {
   $('drop').hidden = !rowInputs.length;
   showSettings();
   showShare();
+  // What the model knows when it starts anew; `continueWith` reads by what it has learned since.
+  dataForm = knownForm(dataForm, page.model.preparation, isTrained());
   dataPanel.built = builtData();
   $('built').hidden = !dataPanel.built;
   dataPanel.names = isOnlyNames(page.model.preparation) ? page.model.preparation : null;

@@ -7,6 +7,10 @@ import * as draw_js from './draw.js';
 import * as files_js from './files.js';
 
 const isServed = true;
+/** Fetches what training needs, so that it works after the network is gone. */
+const fetchParts = () => {
+  for (const name of __PARTS__) import(`./${name}.js`).catch(() => {});
+};
 const besides = async name => fetch(new URL(`../${name}`, import.meta.url));
 const bytesOf = async name => new Uint8Array(await (await besides(name)).arrayBuffer());
 const source = await (await besides('__SOURCE__')).text();

@@ -27,8 +27,14 @@ const METHODS = [
   'apply',
   'undo',
 ];
+const SCRIPT = 'wgcc/serve.js';
+const REMEDY =
+  'copy wgcc.js and the folder wgcc of the bundle beside the scripts that are built, or load ' +
+  'without `worker`';
 /** What a model has besides methods; the worker sends it with each answer. */
 const FACTS = ['progress', 'adapter', 'classes'];
+/** Methods that replace the model's values. */
+const REPLACING = ['loadParams', 'restore', 'recall'];
 const SETTINGS = ['checkFinite', 'preparation'];
 
 /** @param {Bundle} bundle @param {LoadOptions} options @returns {Promise<any>} */
@@ -37,17 +43,20 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
     return fail('name', 'worker', 'needs workers of the web, which are not here');
   signal?.throwIfAborted();
   const tokens = async () => (await loadCalls()).tokensOf(bundle);
-  const worker = bundle.worker();
+  const worker = startWorker(bundle);
   /** @type {RemoteModel} */
   const remote = new RemoteModel(
     bundle.plan,
     new Wire(worker, (_method, [info]) => remote.lose(info)),
     worker,
     tokens,
+    options,
   );
-  worker.addEventListener('error', (/** @type {any} */ event) =>
-    remote.end('device-lost', `the worker failed: ${event.message}`),
-  );
+  worker.addEventListener('error', (/** @type {any} */ { message }) => {
+    // A script that cannot be loaded has no message.
+    if (message) remote.end('device-lost', `the worker failed: ${message}`);
+    else remote.end('bundle', missingScript(bundle));
+  });
   const stop = () => remote.end('closed', 'the loading was aborted');
   signal?.addEventListener('abort', stop);
   try {
@@ -75,6 +84,22 @@ export async function openInWorker(bundle, { worker: _, signal, ...options }) {
   }
 }
 
+/** @param {Bundle} bundle @returns {Worker} */
+function startWorker(bundle) {
+  try {
+    return /** @type {() => Worker} */ (bundle.worker)();
+  } catch (error) {
+    return fail('bundle', 'worker', `cannot be started: ${error}; ${REMEDY}`);
+  }
+}
+
+/** @param {Bundle} bundle */
+function missingScript({ weights, twin }) {
+  const beside = weights?.() ?? twin?.();
+  const place = beside instanceof URL ? new URL(SCRIPT, beside) : SCRIPT;
+  return `worker: ${place}, or a script that it imports, cannot be loaded: ${REMEDY}`;
+}
+
 class RemoteModel {
   /** @type {Record<string, any>} */
   #facts = {};
@@ -84,9 +109,14 @@ class RemoteModel {
   #onLost = () => {};
   #lost = this.#newLost();
 
-  /** @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens */
-  constructor(plan, wire, worker, tokens) {
+  /**
+   * @param {Plan} plan @param {Wire} wire @param {Worker} worker @param {() => Promise<any>} tokens
+   * @param {LoadOptions} options
+   */
+  constructor(plan, wire, worker, tokens, options) {
     this.plan = plan;
+    this.options = options;
+    this.hasOtherValues = Boolean(options.weights);
     this.wire = wire;
     this.worker = worker;
     this.tokens = tokens;
@@ -117,6 +147,8 @@ class RemoteModel {
   /** @param {string} method @param {any[]} given @returns {Promise<any>} */
   async call(method, ...given) {
     if (this.#ended) throw this.#ended;
+    if (REPLACING.includes(method)) this.hasOtherValues = true;
+    if (method === 'reset') this.hasOtherValues = Boolean(this.options.weights);
     try {
       return await this.wire.call(method, ...given);
     } catch (error) {
@@ -124,6 +156,13 @@ class RemoteModel {
       for (const options of given) options?.signal?.throwIfAborted?.();
       throw error;
     }
+  }
+
+  /** What reading data needs to know of the model. */
+  get known() {
+    const { plan, hasOtherValues } = this;
+    const { progress, preparation } = this.#facts;
+    return { plan, hasOtherValues, progress, preparation };
   }
 
   /** What callers see. */
@@ -138,7 +177,7 @@ class RemoteModel {
       generate: (/** @type {any} */ prompt, /** @type {any} */ options) =>
         this.iterate('generate', prompt, options),
       readData: async (/** @type {any} */ source, /** @type {any} */ options) =>
-        (await loadData()).readData(source, plan, options, model.tokens),
+        (await loadData()).readData(source, plan, options, model.tokens, this.known),
       tokens: this.tokens,
       recover: () => this.#recover(),
       dispose: () => this.end('closed', 'the model was disposed'),

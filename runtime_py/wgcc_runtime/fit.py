@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.batches import Batch, Length, Source, open_source
 from wgcc_runtime.checkpoint import Checkpoint
+from wgcc_runtime.data.known_classes import names_alone
+from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.evaluation import Evaluate, make_evaluation
@@ -188,11 +190,16 @@ def _keep_preparation(model: Model, data: Data, resumed: Checkpoint | None) -> N
     """What the data was prepared by belongs to the model; a resumed training must go on with it."""
     if resumed:
         check_preparation(data, resumed)
-    model.preparation = data.preparation
+    model.preparation = kept_preparation(model.preparation, data)
+
+
+def kept_preparation(known: Preparation | None, data: Data) -> Preparation | None:
+    """That of the data; of arrays, which have none, the names of classes that the model knows."""
+    return names_alone(known) if data.preparation is None else data.preparation
 
 
 def check_preparation(data: Data, resumed: Checkpoint) -> None:
-    if resumed.preparation not in (None, data.preparation):
+    if resumed.preparation not in (None, kept_preparation(resumed.preparation, data)):
         raise WgccError(
             "data",
             f"{resumed.path} was trained with data that was prepared in another way (its columns, "

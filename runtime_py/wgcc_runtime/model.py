@@ -68,6 +68,7 @@ class Model(StepsInHalves, WithTokens):
         # How people's data became the arrays that the model was trained with; see wgcc/DATA.md.
         self.preparation: prepare.Preparation | None = values.preparation
         self._seed = seed
+        self._has_learned = values.has_learned
         self._snapshot: tuple[Words, Progress] | None = None
         self._write(values.constants)
         self._write(counted(values.words(seed), on_bytes), Progress())
@@ -92,7 +93,9 @@ class Model(StepsInHalves, WithTokens):
             failure = error
         else:
             return self._call(spec, batch)
-        outputs = self._call_rows(spec, inputs)
+        from wgcc_runtime.rows import run_rows
+
+        outputs = run_rows(self, spec, inputs)
         if outputs is None:
             raise failure
         return outputs
@@ -102,12 +105,6 @@ class Model(StepsInHalves, WithTokens):
             flight = self._launch(entry.name, tuple(entry.outputs), [batch])
             self._land()
         return flight.result()[0]
-
-    def _call_rows(self, entry: Entry, inputs: Mapping[str, Any]) -> dict[str, Array] | None:
-        """A call with another number of rows; None if something else is wrong."""
-        from wgcc_runtime.rows import run_rows
-
-        return run_rows(self, entry, inputs)
 
     def map(self, entry: str, /, **inputs: Any) -> dict[str, Array]:
         """As a call; an entry that mixes rows, too, runs over several whole batches.
@@ -170,6 +167,11 @@ class Model(StepsInHalves, WithTokens):
         return prepare.class_names(self.preparation)
 
     @property
+    def has_learned(self) -> bool:
+        """Whether its values are trained or given, not drawn."""
+        return self._has_learned or self.steps_done > 0
+
+    @property
     def device_name(self) -> str:
         return self._machine.device.name
 
@@ -228,12 +230,14 @@ class Model(StepsInHalves, WithTokens):
             if strict and tensor.role == "param" and name not in values:
                 raise WgccError("weights", f"load_params: `{name}` is missing", name)
         self._write(words_of(values, self.plan, "load_params"))
+        self._has_learned = True
 
     def reset(self, seed: int | None = None) -> None:
         """Resets to initial values and no steps. A seed draws other initial values."""
         check_process()
         seed = checked_seed(seed)
         self._write(self._values.words(self._seed if seed is None else seed), Progress())
+        self._has_learned = self._values.has_learned
 
     def reset_to_bundle(self) -> None:
         """Resets to the values the bundle was built with, ignoring weights and seed of `load`."""
@@ -267,7 +271,8 @@ class Model(StepsInHalves, WithTokens):
         start = self._values.words(self._seed)
         found = restore(path, self.plan, start, weights_only, weights)
         self._write(found.words, found.progress)
-        self.preparation = found.preparation
+        self.preparation = found.preparation or self._values.names
+        self._has_learned = True
         for note in found.notes:
             warnings.warn(note, WgccWarning, stacklevel=2)
         return found
@@ -295,10 +300,9 @@ class Model(StepsInHalves, WithTokens):
             return  # the memory belongs to the parent process
         with self._exclusive.use():
             self._land()
-            for runner in self._runners.values():
-                runner.close()
-            for guard in self._guards.values():
-                guard.close()
+            parts: list[Runner | Guard] = [*self._runners.values(), *self._guards.values()]
+            for part in parts:
+                part.close()
             self._runners, self._guards = {}, {}
             self._machine.close()
 

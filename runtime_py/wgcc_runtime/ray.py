@@ -19,6 +19,7 @@ from typing import Any
 
 from wgcc_runtime.bundle_files import open_bundle
 from wgcc_runtime.checkpoint import Progress, resume_checkpoint
+from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.distributed.identity import LARGEST, identity
 from wgcc_runtime.distributed.ray_loopback import on_loopback
@@ -37,7 +38,13 @@ from wgcc_runtime.distributed.setup import (
 from wgcc_runtime.distributed.training import Training
 from wgcc_runtime.distributed.worker import Values
 from wgcc_runtime.errors import WgccError
-from wgcc_runtime.fit import check_places, check_preparation, check_training, resumed_place
+from wgcc_runtime.fit import (
+    check_places,
+    check_preparation,
+    check_training,
+    kept_preparation,
+    resumed_place,
+)
 from wgcc_runtime.halves import exchange_of
 from wgcc_runtime.history import History
 from wgcc_runtime.loader import load_plan
@@ -85,8 +92,7 @@ def fit(
     plan, arrays = load_plan(bundle), rows_of(data)
     entry = _training_entry(plan, checked)
     outer = checked.outer if checked.sync_every is not None else None
-    begin, everything = _start(bundle, plan, checked, data, weights)
-    preparation = data.preparation if isinstance(data, Data) else None
+    begin, everything, preparation = _start(bundle, plan, checked, data, weights)
     job = Job(checked.entry, device, threads_for(cores, threads), outer, preparation)
     with _cluster(address, sizes.most * cores, gpus, device) as ray:
         shipped = Shipped(
@@ -137,14 +143,15 @@ def _sizes(workers: Any, wait: float) -> Sizes:
 
 def _start(
     bundle: str | Path, plan: Plan, options: Options, data: Any, weights: Any
-) -> tuple[Start, Everything]:
+) -> tuple[Start, Everything, Preparation | None]:
     """The values that training starts with: initial ones, or those of a checkpoint."""
     check_places(options.checkpoint, options.log, options.resume)
     values = StartValues(plan, open_bundle(bundle), weights)
     words = values.words(checked_seed(options.seed))
     place = resumed_place(options.checkpoint, options.resume)
     if place is None:
-        return Start(0), Everything(Values(dict(words), Progress(seed=options.seed or 0)), None)
+        first = Everything(Values(dict(words), Progress(seed=options.seed or 0)), None)
+        return Start(0), first, _kept(values.preparation, data)
     found = resume_checkpoint(place, plan, words)
     if isinstance(data, Data):
         check_preparation(data, found)
@@ -153,7 +160,12 @@ def _start(
     step = progress.step(options.entry)
     damaged = options.checkpoint and found.path == previous(Path(options.checkpoint))
     begin = Start(step, True, not damaged, found.notes)
-    return begin, Everything(Values(dict(found.words), progress), found.velocity)
+    resumed = Everything(Values(dict(found.words), progress), found.velocity)
+    return begin, resumed, _kept(found.preparation, data)
+
+
+def _kept(known: Preparation | None, data: Any) -> Preparation | None:
+    return kept_preparation(known, data) if isinstance(data, Data) else known
 
 
 def _packed(bundle: str | Path) -> bytes:

@@ -12,7 +12,7 @@ from wgcc_runtime.arrays import Array, as_array, convert
 from wgcc_runtime.averages import names_averages, with_averages
 from wgcc_runtime.bundle_files import Folder, Read
 from wgcc_runtime.data.bundle_data import bundle_preparation
-from wgcc_runtime.data.preparation import KEY, Preparation
+from wgcc_runtime.data.preparation import KEY, Preparation, is_only_names
 from wgcc_runtime.errors import WgccError, did_you_mean
 from wgcc_runtime.initial import initial_values
 from wgcc_runtime.plan import Plan, Tensor
@@ -82,7 +82,15 @@ class StartValues:
             facts = {**facts, **given_facts}
         # How the data was made that the weights were trained with.
         self.preparation: Preparation | None = facts.get(KEY) or bundle_preparation(read)
+        # Whether values are given or trained, not drawn.
+        self.has_learned = bool(self._given) or "seed" not in plan.weights or KEY in facts
         _check_complete(plan, self.constants, self._own, self._given)
+
+    @property
+    def names(self) -> Preparation | None:
+        """Names of classes that the bundle was built with, for weights that come without."""
+        own = self.preparation
+        return own if own and is_only_names(own) else None
 
     def words(self, seed: int | None, own: bool = False) -> DrawnWords:
         """With a seed, random values are drawn from it; given weights are kept in any case.

@@ -100,10 +100,11 @@ const listsOf = ({ arrays }) =>
   );
 
 /** With `held_out`, the rows to train with; the others are `held`. */
-async function read({ source, model, options, held_out: share }) {
+async function read({ source, model, classes, options, held_out: share }) {
   try {
     checkOptions(options);
-    const form = new ModelForm(JSON.parse(readFileSync(resolve(folder, model), 'utf8')));
+    const facts = JSON.parse(readFileSync(resolve(folder, model), 'utf8'));
+    const form = new ModelForm({ ...facts, classes });
     const files = Array.isArray(source) ? source.map(given) : given(source);
     const whole = await new DataSource(filesGiven(files)).read(form, options);
     const [data, held] = share ? await whole.split(share) : [whole];

@@ -13,6 +13,7 @@ from typing import Any
 from wgcc.bundle.safetensors import read_header
 from wgcc.errors import WgError
 from wgcc.lazy_numpy import Array, np
+from wgcc_runtime.data.source import listed
 from wgcc_runtime.javascript_json import as_javascript, with_sorted_keys
 
 FILE = "data.safetensors"
@@ -108,7 +109,10 @@ def _entry(entry: Plan, tensors: Plan) -> dict[str, Any]:
 
 
 def labelled(
-    preparation: Preparation | None, target: str | None, labels: Sequence[str]
+    preparation: Preparation | None,
+    target: str | None,
+    labels: Sequence[str],
+    form: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The preparation with these names of the target's classes, by their ids."""
     if target is None:
@@ -119,6 +123,19 @@ def labelled(
         raise WgError(f"--labels: `{target}` is not one of classes")
     known = spec.get("classes", [])
     if len(labels) < len(known):
-        text = f"--labels: {len(labels)} names, but the data has {len(known)} classes"
-        raise WgError(f"{text}: {', '.join(known)}")
+        text = f"--labels: {len(labels)} names, but there are {len(known)} classes"
+        raise WgError(f"{text}: {listed(known)}")
+    _check_labels(labels, target, form)
     return {**found, "inputs": {**found["inputs"], target: {**spec, "classes": list(labels)}}}
+
+
+def _check_labels(labels: Sequence[str], target: str, form: Mapping[str, Any]) -> None:
+    for number, name in enumerate(labels):
+        if not name or name in labels[:number]:
+            problem = f"`{name}` occurs twice" if name else f"name {number + 1} is empty"
+            raise WgError(f"--labels: {problem}; each class needs a name of its own")
+    ports = [entry["inputs"][target] for entry in form["entries"].values()
+             if target in entry["inputs"]]  # fmt: skip
+    counts = [port["range"]["high"] + 1 for port in ports if "range" in port]
+    if counts and len(labels) > max(counts):
+        raise WgError(f"--labels: {len(labels)} names, but `{target}` has {max(counts)} classes")

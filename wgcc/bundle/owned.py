@@ -19,6 +19,9 @@ from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
 from wgcc.bundle.safetensors import read_header
 
 WEIGHTS = "weights.safetensors"
+OFFLINE = "offline.js"
+# How it begins: earlier versions had none, so a file of this name may be somebody's own.
+_OFFLINE_START = b"// A service worker that keeps this bundle"
 # Files of every bundle; constants, data and the twin only if there are any.
 FIXED = (
     "plan.json", WEIGHTS, "constants.safetensors", DATA, "index.js", "kernels.js", "index.d.ts",
@@ -57,8 +60,16 @@ def own_files(folder: Path, plan: OldPlan) -> set[str]:
         # Other versions of wgcc may have had other files here.
         names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
         found |= {f"wgcc/{name}" for name in names}
-    tokens = {TOKENIZER} if _has_tokens(plan) else set()
-    return found | tokens | {name for name in (_source(plan),) if name}
+    found |= {TOKENIZER} if _has_tokens(plan) else set()
+    found |= {OFFLINE} if _is_offline(folder) else set()
+    return found | {name for name in (_source(plan),) if name}
+
+
+def _is_offline(folder: Path) -> bool:
+    if not is_plain(folder, OFFLINE):
+        return False
+    with (folder / OFFLINE).open("rb") as file:
+        return file.read(len(_OFFLINE_START)) == _OFFLINE_START
 
 
 def is_own_name(name: Any) -> bool:
@@ -69,7 +80,9 @@ def is_own_name(name: Any) -> bool:
     parts = {"kernels": _KERNEL, "wgcc": _RUNTIME}
     if folder in parts:
         return not file or bool(parts[folder].fullmatch(file))
-    return name in (*FIXED, TOKENIZER) or bool(SOURCE_NAME.fullmatch(name) or _KEPT.fullmatch(name))
+    return name in (*FIXED, TOKENIZER, OFFLINE) or bool(
+        SOURCE_NAME.fullmatch(name) or _KEPT.fullmatch(name)
+    )
 
 
 def is_plain(folder: Path, name: str) -> bool:

@@ -28,6 +28,8 @@ Files = Mapping[str, bytes]
 Sizes = Mapping[str, int]
 # Bytes of weights, or of a file of tokens, up to which they are inside the page.
 MOST_INSIDE = 8_000_000
+# What training may load of the runtime after the page itself.
+_TRAINING_PARTS = ("fit", "calls", "check", "inspect")
 _INLINE = re.compile(r"<!-- inline ([\w. ]+) -->")
 
 
@@ -62,6 +64,7 @@ def _served_bundle(plan: Plan, files: Files) -> str:
         strip_javascript(template("page/served_bundle.js")),
         SOURCE=plan["model"]["source"],
         FILES=f"{{{','.join(data)}}}",
+        PARTS=json.dumps(_TRAINING_PARTS),
     )
     return _joined([bundle, strip_javascript(template("page/runtime_names.js"))])
 

@@ -1,8 +1,7 @@
 """The JavaScript runtime as bundles ship it: the modules of runtime_js, joined into a few files.
 
 wgcc.js is all that a page loads to train and predict. The files in wgcc/ are loaded when they are
-first needed, so most pages never fetch them. All are without comments and blanks; wgcc/source.txt,
-which nothing loads, holds them as they were written.
+first needed, so most pages never fetch them. All are without comments and blanks.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ FILES = {
 }
 # Only bundles with a file of tokens have it.
 TOKENS = "wgcc/tokens.js"
-SOURCE = "wgcc/source.txt"
-_BANNER = f"// The runtime of wgcc, MIT licence. {SOURCE} has it with comments.\n"
+_BANNER = "// The runtime of wgcc, MIT licence; with comments: runtime_js of the sources of wgcc.\n"
 
 
 @lru_cache(maxsize=1)
@@ -46,12 +44,6 @@ def shipped_files(files: Iterable[str]) -> dict[str, str]:
     """Those of a bundle that has these `files`: the same for every bundle of one wgcc version."""
     left_out = () if TOKENIZER in files else (TOKENS,)
     return {name: text for name, text in runtime_files().items() if name not in left_out}
-
-
-def readable_text(names: Iterable[str]) -> str:
-    """The contents of `SOURCE` for a bundle that has these files of the runtime."""
-    readable = readable_files()
-    return "\n".join(f"==== {name}\n\n{readable[name]}" for name in names)
 
 
 @lru_cache(maxsize=1)

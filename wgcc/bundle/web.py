@@ -5,14 +5,16 @@ Everything is derived from the plan and the bundle's other files, not from the s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from wgcc.bundle.data_file import preparation_text_of
+from wgcc.bundle.owned import OFFLINE
 from wgcc.bundle.page import page_html, served_files
 from wgcc.bundle.plan import TOKENIZER
-from wgcc.bundle.runtime_js import SOURCE, TOKENS, readable_text, shipped_files
+from wgcc.bundle.runtime_js import TOKENS, shipped_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.web_readme import readme
 from wgcc.bundle.web_text import (
@@ -47,13 +49,28 @@ def web_files(plan: Plan, files: Files, large: Mapping[str, int] | None = None) 
         "kernels.js": _kernels(plan, files),
         "index.d.ts": declarations(plan),
         **runtime,
-        SOURCE: readable_text(runtime),
         "package.json": _package(plan, names),
         "README.md": readme(plan, files),
         "index.html": page_html(plan, files, large, seal),
         **served_files(plan, files),
     }
-    return {name: text.encode("utf-8") for name, text in found.items()}
+    written = {name: text.encode("utf-8") for name, text in found.items()}
+    return {**written, OFFLINE: _offline({**files, **written}, large).encode("utf-8")}
+
+
+def _offline(files: Files, large: Mapping[str, int]) -> str:
+    """A service worker that keeps what served.html and index.js load; pages may ask for it."""
+    unused = (*_NOT_PACKED, "index.d.ts", OFFLINE)
+    names = sorted(name for name in (*files, *large) if not name.startswith(unused))
+    digest = hashlib.sha256()
+    for name in names:
+        content = files[name] if name in files else str(large[name]).encode()
+        digest.update(hashlib.sha256(content).digest())
+    return fill(
+        script_template("bundle/offline.js"),
+        DIGEST=digest.hexdigest()[:16],
+        LIST=json.dumps(names, separators=(",", ":")),
+    )
 
 
 def _index(plan: Plan, files: Files, names: Collection[str], seal: str) -> str:

@@ -12,10 +12,24 @@ from wgcc.cli.printing import show, table
 from wgcc.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
+    from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Entry
 
 # A longer table is cut.
 MOST_ROWS = 20
+
+
+def class_names(model: Model) -> list[str] | None:
+    """The names of all classes that the model tells apart; those without one have their number."""
+    names = model.classes
+    if names is None or model.preparation is None:
+        return None
+    target = model.preparation["target"]
+    limits = [
+        entry.ranges[target] for entry in model.plan.entries.values() if target in entry.ranges
+    ]
+    count = max((limit.high + 1 for limit in limits), default=0)
+    return [*names, *(str(number) for number in range(len(names), count))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,7 +119,7 @@ def command(name: str, template: str) -> None:
     files["README.md"] = _readme(folder.resolve().name, template).encode("utf-8")
     write_new(files, folder)
     say(f"{folder}: {chosen.what}. Next:", style="good")
-    for line in (f"cd {folder}", *chosen.commands()):
+    for line in (f"cd {shlex.quote(str(folder))}", *chosen.commands()):
         say(f"  {line}")
 
 

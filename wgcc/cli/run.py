@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.class_names import Outputs
+from wgcc.cli.class_names import Outputs, class_names
 from wgcc.cli.data import DataOptions, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
@@ -99,7 +99,7 @@ def command(
             options = {"steps": count or CHARACTERS, "stop": stops, "inputs": given}
             return _stream(model, entry, prompt, options, as_json)
         results = model.map(entry, **given)
-    found = Outputs(model.entry(entry), results, model.classes)
+    found = Outputs(model.entry(entry), results, class_names(model))
     for target in outputs:
         _write(target, found)
     if as_json:

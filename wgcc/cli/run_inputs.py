@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,8 @@ def _value(text: str) -> Any:
         arrays = read_arrays(Path(text))
         if len(arrays) != 1:
             raise click.UsageError(
-                f"{text} holds {len(arrays)} arrays; give it without NAME=, as -i {text}"
+                f"{text} holds {len(arrays)} arrays; give it without NAME=, as "
+                f"-i {shlex.quote(text)}"
             )
         return next(iter(arrays.values()))
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def _kept(folder: str, kept: Mapping[str, str]) -> list[str]:
         for name, new in kept.items()
     ]
     if WEIGHTS in kept:
-        path = Path(folder) / kept[WEIGHTS]
+        path = shlex.quote(str(Path(folder) / kept[WEIGHTS]))
         lines.append(f"to build with these weights: wgcc build … --weights {path}")
     if any(name.startswith("kernels/") for name in kept):
         lines.append("to build with edited kernels in place: wgcc build … --keep-kernels")

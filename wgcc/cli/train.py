@@ -23,7 +23,9 @@ from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
     from wgcc_runtime.history import History
+    from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Plan
+    from wgcc_runtime.values import StartValues
 
 EXISTING = click.Path(exists=True, path_type=Path)
 COUNT = click.IntRange(min=1)
@@ -186,7 +188,7 @@ def run_alone(job: Job, as_json: bool) -> None:
     model = wgcc_runtime.load(
         job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
     )
-    data = read_for(model.plan, job, model.preparation)
+    data = read_for(model.plan, job, model)
     check_batch(model.plan, job)
     data, evaluation = evaluation_of(model.plan, job, data)
     say(f"training `{job.entry}` of {model.plan.model} on {model.device_name}")
@@ -208,19 +210,22 @@ def run_alone(job: Job, as_json: bool) -> None:
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
 
 
-def read_for(plan: Plan, job: Job, preparation: Any) -> Data:
-    """`preparation`: that of the weights."""
+def read_for(plan: Plan, job: Job, model: Model | StartValues) -> Data:
+    """Data for the model, or for one that begins with these values."""
     from wgcc_runtime.bundle_files import open_bundle
     from wgcc_runtime.data.bundle_data import bundle_data
     from wgcc_runtime.data.form import form_of
+    from wgcc_runtime.data.known_classes import known_form
+    from wgcc_runtime.data.preparation import is_only_names
     from wgcc_runtime.errors import WgccError
 
     if job.data:
         # Weights that were trained with a file go on with its columns, classes and scaling.
-        known = preparation if job.weights and not job.reading.chooses else None
-        data = job.reading.read(job.data, plan, job.entry, preparation=known)
+        known = model.preparation if job.weights and not job.reading.chooses else None
+        form = known_form(plan, model.preparation, model.has_learned)
+        data = job.reading.read(job.data, form, job.entry, preparation=known)
         say_reading(job.data, data, job.reading)
-        if known:
+        if known and not is_only_names(known):
             say(f"note: Columns, classes and scaling are those of {job.weights}.")
         return data
     found = bundle_data(open_bundle(job.bundle), form_of(plan).entry(job.entry))

@@ -71,7 +71,7 @@ def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
         model = wgcc_runtime.load(
             job.bundle, device=job.device, weights=job.weights, seed=job.seed, on_bytes=Loading()
         )
-        data = read_for(model.plan, job, model.preparation)
+        data = read_for(model.plan, job, model)
         check_batch(model.plan, job)
         return model, *evaluation_of(model.plan, job, data)
 
@@ -137,8 +137,8 @@ def run_ray(job: Job, as_json: bool) -> None:
     assert job.workers is not None
     plan = load_plan(job.bundle)
     check_batch(plan, job)
-    known = StartValues(plan, open_bundle(job.bundle), job.weights).preparation
-    data, evaluation = evaluation_of(plan, job, read_for(plan, job, known))
+    values = StartValues(plan, open_bundle(job.bundle), job.weights)
+    data, evaluation = evaluation_of(plan, job, read_for(plan, job, values))
     least, most = job.workers
     count = f"{least}" if least == most else f"{least} to {most}"
     say(f"training `{job.entry}` of {plan.model} with {count} workers (Ray)")

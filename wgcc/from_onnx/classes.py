@@ -5,6 +5,7 @@ All that follows (shapes, text, comparison) sees an ordinary model with these cl
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "LSTM", "GRU", 
 MOST_CLASSES = 100_000
 # How far random numbers are from zero where the old ones are all equal.
 SPREAD = 0.1
+# The input of `entry train` that has the classes.
+TARGET = "target"
 # Operators that change scores by one number for each class, and the number that changes nothing.
 NEUTRAL = {"Add": 0.0, "Sub": 0.0, "Mul": 1.0, "Div": 1.0}
 
@@ -59,6 +62,22 @@ class Changed:
                 f"{wanted.option}: `{self.output}` must have {self.count} numbers for each row, "
                 f"but the file fixes its shape as {list(shape)}"
             )
+
+
+def classes_known(plan: Mapping[str, Any], wanted: Classes | None) -> dict[str, Any] | None:
+    """Which ids the imported weights know, for data with names of classes; see wgcc/DATA.md.
+
+    The file has no names, so each class is called by its number. Ids without a name are those that
+    were added. None where there are no rows of one class each.
+    """
+    train = plan["entries"].get("train", {})
+    limits = train.get("ranges", {}).get(TARGET)
+    if limits is None or len(plan["tensors"][train["inputs"][TARGET]]["shape"]) != 1:
+        return None
+    kept = limits["high"] + 1 - wanted.count if wanted else limits["high"] + 1
+    names = [str(number) for number in range(kept)]
+    inputs = {TARGET: {"kind": "classes", "classes": names}}
+    return {"version": 1, "inputs": inputs, "target": TARGET, "missing": "drop"}
 
 
 def change_classes(

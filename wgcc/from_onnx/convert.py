@@ -47,6 +47,7 @@ class Converted:
     trial: Converted | None = None
     note: str = ""
     incomparable: str = ""
+    classes: Classes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _converted(model: Any, file: str, wishes: Wishes, drawn: Any = None) -> Conv
             return None
 
     opened = open_text(draft, {titles[name]: size for name, size in given.items()})
-    return Converted(opened or written, traced, model, fixed)
+    return Converted(opened or written, traced, model, fixed, classes=classes)
 
 
 def _check_any_floats(traced: Traced, names: Collection[str]) -> None:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from wgcc.bundle.content import Content
+from wgcc.bundle.data_file import data_bytes
 from wgcc.bundle.folder import write_files
 from wgcc.compiler import Compiled, compile_file
 from wgcc.errors import WgError
+from wgcc.from_onnx.classes import classes_known
 from wgcc.from_onnx.compare import (
     compared_numbers,
     given_inputs,
@@ -23,6 +25,7 @@ from wgcc.from_onnx.differences import Difference, differences
 from wgcc.from_onnx.original import run_onnx
 from wgcc.from_onnx.readme import BUNDLE, MODEL, WEIGHTS, Comparison, readme
 from wgcc.lazy_numpy import Array, np
+from wgcc_runtime.data.preparation import preparation_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +58,13 @@ def build(path: Path, converted: Converted, comparing: Comparing = Comparing()) 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         compiled = _compiled(path, folder, converted.written.text)
-        files = compiled.files(converted.written.weights)
+        known = classes_known(compiled.plan(), converted.classes)
+        data = data_bytes({}, known, None) if known else None
+        files = compiled.files(converted.written.weights, data)
         comparison = _compared(path, folder, converted, compiled, files, comparing)
     contents = {
         MODEL: converted.written.text.encode(),
-        WEIGHTS: _saved(converted.written.weights),
+        WEIGHTS: _saved(converted.written.weights, known),
         "README.md": readme(path.name, converted, comparison).encode(),
         **{f"{BUNDLE}/{name}": data for name, data in files.items()},
     }
@@ -81,10 +86,12 @@ def _compiled(path: Path, folder: Path, text: str) -> Compiled:
         raise WgError(f"{path}: the text made of it cannot be compiled: {reason}") from None
 
 
-def _saved(weights: Mapping[str, Array]) -> bytes:
+def _saved(weights: Mapping[str, Array], known: Mapping[str, Any] | None) -> bytes:
+    """`known` stays with the weights, so that a bundle that is built with them knows it, too."""
     from safetensors.numpy import save
 
-    return save({name: weights[name] for name in sorted(weights)})
+    metadata = {"preparation": preparation_text(dict(known))} if known else None
+    return save({name: weights[name] for name in sorted(weights)}, metadata)
 
 
 def _compared(

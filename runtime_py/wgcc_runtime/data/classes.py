@@ -10,6 +10,7 @@ import numpy as np
 from wgcc_runtime.arrays import Array
 from wgcc_runtime.data.columns import NUMBERS, Column, Table
 from wgcc_runtime.data.form import Port
+from wgcc_runtime.data.known_classes import KnownClasses, new_names
 from wgcc_runtime.data.source import listed, shown
 
 
@@ -22,23 +23,23 @@ class Classes:
 
 
 def read_classes(
-    table: Table, column: Column, rows: Sequence[int], port: Port, known: Sequence[str] | None
+    table: Table, column: Column, rows: Sequence[int], port: Port, known: KnownClasses | None
 ) -> Classes:
-    """The ids of the given rows. `known`: the classes that the model was trained with."""
+    """The ids of the given rows."""
+    names = known.names if known else ()
     if column.kind == NUMBERS:
         numbers = [_whole(table, column, row) for row in rows]
-        if known is None and _stay(numbers, port):
-            named = port.allowed is not None and port.allowed.low == 0
-            highest = max(max(numbers), 0)
-            names = [str(number) for number in range(highest + 1)] if named else None
-            return Classes(np.array(numbers, np.int64), names)
+        if _stay(numbers, port, names):
+            _note_ids(table, column, numbers, names)
+            return Classes(np.array(numbers, np.int64), _numbered(numbers, port, names))
         order = [str(number) for number in sorted(set(numbers))]
         cells = [str(number) for number in numbers]
     else:
         cells = [column.cells[row] for row in rows]
         order = sorted(set(cells))
-    if known is not None:
-        return Classes(_ids_of_known(table, column, rows, cells, known, port), list(known))
+    if names:
+        assert known is not None
+        return _by_name(table, column, rows, cells, _without_ignored(order, names, port), known)
     _check_count(table, column, order, port)
     if column.kind == NUMBERS and port.allowed:
         low, high = port.allowed.low, port.allowed.high
@@ -49,12 +50,59 @@ def read_classes(
     return Classes(_ids(cells, order), order)
 
 
-def _stay(numbers: list[int], port: Port) -> bool:
-    """Whether all numbers may be used as they are."""
+def _stay(numbers: list[int], port: Port, names: Sequence[str]) -> bool:
+    """Whether all numbers may be used as they are: none is the name of another id."""
+    ids, distinct = _by_text(names), set(numbers)
+    return all(_is_allowed(n, port) and ids.get(str(n), n) == n for n in distinct)
+
+
+def _is_allowed(number: int, port: Port) -> bool:
+    if port.is_float:
+        return 0 <= number < port.row_size
     allowed = port.allowed
-    if allowed is None:
-        return True
-    return all(allowed.low <= n <= allowed.high or n == allowed.ignore for n in numbers)
+    return allowed is None or allowed.low <= number <= allowed.high or number == allowed.ignore
+
+
+def _numbered(numbers: list[int], port: Port, names: Sequence[str]) -> list[str] | None:
+    """Those that are known, then `0`, `1`, … up to the largest."""
+    if not names and (port.allowed is None or port.allowed.low != 0):
+        return None
+    highest = max(max(numbers), 0) if port.class_count else -1
+    return [*names, *(str(number) for number in range(len(names), highest + 1))]
+
+
+def _note_ids(table: Table, column: Column, numbers: list[int], names: Sequence[str]) -> None:
+    named = [n for n in sorted(set(numbers)) if 0 <= n < len(names) and names[n] != str(n)]
+    if named:
+        ids = listed(f"{number} is {names[number]}" for number in named)
+        table.source.note(f"`{column.name}` has numbers, which are ids of classes: {ids}.")
+
+
+def _without_ignored(order: list[str], names: Sequence[str], port: Port) -> list[str]:
+    """The names that are new. The number that an input ignores is no class."""
+    ignored = str(port.allowed.ignore) if port.allowed else None
+    return [name for name in new_names(order, names) if name != ignored]
+
+
+def _by_name(
+    table: Table,
+    column: Column,
+    rows: Sequence[int],
+    cells: list[str],
+    new: list[str],
+    known: KnownClasses,
+) -> Classes:
+    if refusal := known.refusal(new):
+        at = next(at for at, cell in enumerate(cells) if cell in refusal.names)
+        text = f"`{column.name}` is {shown(cells[at])}, a class that the model does not know"
+        raise table.source.refuse(text + refusal.why, table.lines[rows[at]], column.number)
+    names = known.with_new(new, table.source)
+    ids = _by_text(names)
+    return Classes(np.array([ids[c] if c in ids else int(c) for c in cells], np.int64), names)
+
+
+def _by_text(names: Sequence[str]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names)}
 
 
 def _whole(table: Table, column: Column, row: int) -> int:
@@ -75,26 +123,6 @@ def _check_count(table: Table, column: Column, order: list[str], port: Port) -> 
         )
 
 
-def _ids_of_known(
-    table: Table,
-    column: Column,
-    rows: Sequence[int],
-    cells: list[str],
-    known: Sequence[str],
-    port: Port,
-) -> Array:
-    ignored = port.allowed.ignore if port.allowed else None
-    ids = {name: number for number, name in enumerate(known)}
-    if ignored is not None:
-        ids.setdefault(str(ignored), ignored)
-    for row, cell in zip(rows, cells, strict=True):
-        if cell not in ids:
-            text = f"`{column.name}` is {shown(cell)}, a class that the model does not know"
-            text = f"{text}; it knows: {listed(known)}"
-            raise table.source.refuse(text, table.lines[row], column.number)
-    return np.array([ids[cell] for cell in cells], np.int64)
-
-
 def _ids(cells: list[str], order: list[str]) -> Array:
-    ids = {name: number for number, name in enumerate(order)}
+    ids = _by_text(order)
     return np.array([ids[cell] for cell in cells], np.int64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +64,15 @@ class EntryForm:
 
 @dataclass(frozen=True, slots=True)
 class ModelForm:
-    """`tokens` gives the encoder of a model whose vocabulary is a file of tokens."""
+    """`tokens` gives the encoder of a model whose vocabulary is a file of tokens.
+
+    `classes` are the names of classes that the model knows, by input and id.
+    """
 
     vocab: str
     entries: Mapping[str, EntryForm]
     tokens: Callable[[], Tokens] | None = None
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def entry(self, name: str) -> EntryForm:
         if name not in self.entries:
@@ -96,7 +100,8 @@ def form_of(model: Any) -> ModelForm:
         return model
     if isinstance(model, Mapping):
         entries = {name: _described(name, spec) for name, spec in model["entries"].items()}
-        return ModelForm(model.get("vocab", ""), entries, model.get("tokens"))
+        classes = model.get("classes", {})
+        return ModelForm(model.get("vocab", ""), entries, model.get("tokens"), classes)
     plan: Plan = model if isinstance(model, Plan) else model.plan
     entries = {name: _planned(entry) for name, entry in plan.entries.items()}
     return ModelForm(plan.vocab, entries, plan.tokens.open if plan.tokens else None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from wgcc_runtime.data.columns import EMPTY, INDEX, NAMES, NUMBERS, Column, Table
 from wgcc_runtime.data.form import EntryForm, Port
 from wgcc_runtime.data.options import Options
-from wgcc_runtime.data.source import listed, shown
+from wgcc_runtime.data.source import listed, pasted, shown
 
 TARGET_NAMES = frozenset(("target", "label", "class", "y", "species", "category"))
 
@@ -146,7 +146,7 @@ class _Matcher:
         if name == self.found.target:
             advice = "choose another column with --target NAME"
         else:
-            advice = f"choose its columns with --columns {','.join(others) or 'NAMES'}"
+            advice = f"choose its columns with --columns {pasted(others) if others else 'NAMES'}"
         text = f"`{odd.name}` holds names ({shown(odd.cells[row])}), but `{name}` takes numbers"
         raise self._source.refuse(f"{text}: {advice}", self._table.lines[row], odd.number)
 

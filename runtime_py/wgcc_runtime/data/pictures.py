@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from wgcc_runtime.arrays import CALLER_TYPES, Array
-from wgcc_runtime.data.form import EntryForm, Port
+from wgcc_runtime.data.form import EntryForm, ModelForm, Port
+from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in, new_names
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import PictureFile, find_pictures, read_pixels
 from wgcc_runtime.data.resize import Layout, layout_of, picture_row
@@ -19,7 +20,7 @@ from wgcc_runtime.data.source import Source, listed
 
 
 def read_pictures(
-    places: Sequence[Path], source: Source, entry: EntryForm, options: Options
+    places: Sequence[Path], source: Source, form: ModelForm, entry: EntryForm, options: Options
 ) -> Data:
     others = other_inputs(entry, options.values, source)
     image, labels = _inputs(entry, source)
@@ -31,13 +32,17 @@ def read_pictures(
         specs[port.name] = {"kind": "pictures", "layout": layout.order, "scale": scale}
         arrays[port.name] = _rows(files, port, layout, scale)
     for port in labels:
-        specs[port.name], arrays[port.name] = _classes(files, source, port, options)
-    preparation = options.preparation or {
+        prepared = (options.preparation or {"inputs": {}})["inputs"].get(port.name, {})
+        names = prepared.get("classes", form.classes.get(port.name, ()))
+        known = known_in(names, port, entry.training) if names else None
+        specs[port.name], arrays[port.name] = _classes(files, source, port, known)
+    new = {
         "version": 1,
         "inputs": {name: specs[name] for name in entry.rows},
         "target": labels[0].name if labels else None,
         "missing": options.missing,
     }
+    preparation = extended(options.preparation, specs) if options.preparation else new
     found = {name: arrays[name] for name in entry.rows}
     return Data({**found, **others}, preparation, len(files), entry.rows, source.notes)
 
@@ -65,7 +70,7 @@ def _rows(files: list[PictureFile], port: Port, layout: Layout, scale: float) ->
 
 
 def _classes(
-    files: list[PictureFile], source: Source, port: Port, options: Options
+    files: list[PictureFile], source: Source, port: Port, known: KnownClasses | None
 ) -> tuple[dict[str, Any], Array]:
     for file in files:
         if not file.label:
@@ -73,17 +78,25 @@ def _classes(
                 f"nothing says the class of {file.path.name}: put the pictures of each class into "
                 "a folder with its name, or let their names begin with it"
             )
-    known = (options.preparation or {"inputs": {}})["inputs"].get(port.name, {}).get("classes")
-    names = known or sorted({file.label for file in files})
+    names = sorted({file.label for file in files})
     most = port.row_size if port.is_float else port.class_count
-    if most is not None and len(names) > most:
+    if known is not None:
+        names = _with_known(files, source, new_names(names, known.names), known)
+    elif most is not None and len(names) > most:
         text = f"{len(names)} classes ({listed(names)}), but `{port.name}` has {most}"
         raise source.refuse(text)
-    for file in files:
-        if file.label not in names:
-            text = f"{file.path.name} is of `{file.label}`, a class that the model does not know"
-            raise source.refuse(f"{text}; it knows: {listed(names)}")
-    ids = np.array([names.index(file.label) for file in files], np.int32)
+    by_name = {name: number for number, name in enumerate(names)}
+    ids = np.array([by_name[file.label] for file in files], np.int32)
     if port.is_float:
         return {"kind": "one hot", "classes": names}, np.eye(port.row_size, dtype=np.float32)[ids]
     return {"kind": "classes", "classes": names}, ids.reshape(len(ids), *port.row_shape)
+
+
+def _with_known(
+    files: list[PictureFile], source: Source, new: list[str], known: KnownClasses
+) -> list[str]:
+    if refusal := known.refusal(new):
+        file = next(file for file in files if file.label in refusal.names)
+        text = f"{file.path.name} is of `{file.label}`, a class that the model does not know"
+        raise source.refuse(text + refusal.why)
+    return known.with_new(new, source)

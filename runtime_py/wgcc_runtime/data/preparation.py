@@ -62,11 +62,21 @@ def readable_outputs(
 
 
 def class_names(preparation: Preparation | None) -> list[str] | None:
-    """The names of the target's classes."""
+    """The names of the target's classes; None where they are known by their numbers alone."""
     if not preparation:
         return None
-    names: list[str] | None = preparation["inputs"].get(preparation["target"], {}).get("classes")
-    return names
+    spec = preparation["inputs"].get(preparation["target"], {})
+    names: list[str] | None = spec.get("classes")
+    return None if is_only_names(preparation) and _are_numbers(names) else names
+
+
+def is_only_names(preparation: Preparation) -> bool:
+    """Whether it says nothing but names of classes."""
+    return all("classes" in s and "columns" not in s for s in preparation["inputs"].values())
+
+
+def _are_numbers(names: list[str] | None) -> bool:
+    return names is not None and names == [str(number) for number in range(len(names))]
 
 
 def _scale(value: Any, spec: Mapping[str, Any] | None) -> Any:

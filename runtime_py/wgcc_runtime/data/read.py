@@ -11,10 +11,11 @@ from wgcc_runtime.data.csv_records import read_records
 from wgcc_runtime.data.encoding import decode
 from wgcc_runtime.data.form import EntryForm, ModelForm, form_of
 from wgcc_runtime.data.json_tables import JsonTable, read_json
+from wgcc_runtime.data.known_classes import known_form
 from wgcc_runtime.data.options import Options
 from wgcc_runtime.data.picture_files import is_picture
 from wgcc_runtime.data.pictures import read_pictures
-from wgcc_runtime.data.preparation import Preparation
+from wgcc_runtime.data.preparation import Preparation, is_only_names
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.source import Source, counted
 from wgcc_runtime.data.tables import read_table
@@ -45,12 +46,16 @@ def read_data(
     rules, and what the options mean, are in wgcc/DATA.md. With a `preparation`, such as that of a
     trained model, columns, classes and scaling are the same as there.
     """
-    options = Options(target, columns, scale, missing, decimal, unknown, values or {}, preparation)
     form = form_of(model)
+    if hasattr(model, "has_learned"):
+        form = known_form(form, model.preparation, model.has_learned)
+    if preparation and is_only_names(preparation):
+        form, preparation = known_form(form, preparation, True), None
+    options = Options(target, columns, scale, missing, decimal, unknown, values or {}, preparation)
     if not isinstance(source, str | Path):
         places = [Path(place) for place in source]
         name = counted(len(places), "picture", "pictures")
-        return read_pictures(places, Source(name), form.entry(entry), options)
+        return read_pictures(places, Source(name), form, form.entry(entry), options)
     return _read(Path(source), Source(str(source)), form, form.entry(entry), options)
 
 
@@ -59,7 +64,7 @@ def _read(path: Path, source: Source, form: ModelForm, entry: EntryForm, options
     if (path.is_dir() and any(path.glob("*.npy"))) or suffix in array_files.SUFFIXES:
         return array_files.data_of_arrays(array_files.read_arrays(path), source, entry)
     if path.is_dir() or is_picture(path):
-        return read_pictures([path], source, entry, options)
+        return read_pictures([path], source, form, entry, options)
     text = decode(_bytes(path, source), source)
     if suffix not in TABLES and reads_text(form, entry):
         return read_text(text, source, form, entry, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -44,6 +45,16 @@ def listed(items: Iterable[str]) -> str:
     found: Sequence[str] = list(items)
     more = ", …" if len(found) > MOST_ITEMS else ""
     return ", ".join(found[:MOST_ITEMS]) + more
+
+
+def pasted(names: Sequence[str]) -> str:
+    """`a,"b, c"` as one word of a command line, as `--columns` takes it: it can be pasted."""
+    return shlex.quote(",".join(map(_field, names)))
+
+
+def _field(name: str) -> str:
+    is_plain = "," not in name and '"' not in name
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
 
 
 def counted(count: int, one: str, many: str) -> str:

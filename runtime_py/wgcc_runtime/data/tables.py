@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,11 @@ from wgcc_runtime.data.classes import read_classes
 from wgcc_runtime.data.columns import NUMBERS, Column, Table, make_table
 from wgcc_runtime.data.csv_records import Delimited
 from wgcc_runtime.data.form import EntryForm, ModelForm, Port
+from wgcc_runtime.data.known_classes import KnownClasses, extended, known_in
 from wgcc_runtime.data.matching import Matching, is_one_hot, match_columns
 from wgcc_runtime.data.numbers import number_parser
 from wgcc_runtime.data.options import Options
+from wgcc_runtime.data.preparation import Preparation
 from wgcc_runtime.data.prepared_columns import find_prepared
 from wgcc_runtime.data.result import Data
 from wgcc_runtime.data.rows_left import check_rows, other_inputs
@@ -41,7 +43,7 @@ def read_table(
         matching = find_prepared(table, entry, options)
     else:
         matching = match_columns(table, entry, form.target(entry), options)
-    return _Reading(table, entry, matching, options).data(others)
+    return _Reading(table, entry, matching, options, form.classes).data(others)
 
 
 def _prepared_names(options: Options) -> set[str]:
@@ -53,9 +55,14 @@ class _Reading:
     """The steps from matched columns to arrays."""
 
     def __init__(
-        self, table: Table, entry: EntryForm, matching: Matching, options: Options
+        self,
+        table: Table,
+        entry: EntryForm,
+        matching: Matching,
+        options: Options,
+        classes: Mapping[str, Sequence[str]],
     ) -> None:
-        self._table, self._entry = table, entry
+        self._table, self._entry, self._classes = table, entry, classes
         self._matching, self._options = matching, options
         self._source = table.source
         self._kinds = {name: self._kind(name) for name in matching.columns}
@@ -68,15 +75,9 @@ class _Reading:
         specs, arrays = {}, {}
         for name in self._entry.rows:
             specs[name], arrays[name] = self._input(name, rows)
-        preparation = self._options.preparation or {
-            "version": 1,
-            "inputs": specs,
-            "target": self._matching.target,
-            "missing": self._options.missing,
-        }
         return Data(
             arrays={**arrays, **others},
-            preparation=preparation,
+            preparation=self._preparation(specs),
             rows=len(rows),
             with_rows=tuple(arrays),
             notes=self._source.notes,
@@ -85,6 +86,16 @@ class _Reading:
             needs_scaling=[c.name for c in sorted(self._needs, key=lambda c: c.number)],
             own_scaling=self._options.scale and not self._options.preparation,
         )
+
+    def _preparation(self, specs: dict[str, dict[str, Any]]) -> Preparation:
+        if self._options.preparation:
+            return extended(self._options.preparation, specs)
+        return {
+            "version": 1,
+            "inputs": specs,
+            "target": self._matching.target,
+            "missing": self._options.missing,
+        }
 
     def _kind(self, name: str) -> str:
         known = self._known(name)
@@ -101,6 +112,11 @@ class _Reading:
             return None
         spec: dict[str, Any] | None = self._options.preparation["inputs"].get(name)
         return spec
+
+    def _known_classes(self, name: str) -> KnownClasses | None:
+        """Those of the preparation that was given, else those that the model knows."""
+        names = (self._known(name) or {}).get("classes", self._classes.get(name))
+        return names and known_in(names, self._entry.inputs[name], self._entry.training)
 
     def _refuse_odd_cells(self) -> None:
         used = [column for column in self._matching.used() if column.kind == NUMBERS]
@@ -146,9 +162,7 @@ class _Reading:
         if kind == COLUMNS:
             more, numbers = self._numbers(name, columns, rows, port)
             return {**spec, **more}, numbers.reshape(shape)
-        known = self._known(name)
-        names = known["classes"] if known else None
-        classes = read_classes(self._table, columns[0], rows, port, names)
+        classes = read_classes(self._table, columns[0], rows, port, self._known_classes(name))
         if classes.names is None:
             return {**spec, "kind": COLUMNS}, _integers(classes.ids, port).reshape(shape)
         spec["classes"] = classes.names

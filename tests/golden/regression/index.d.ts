@@ -12,7 +12,7 @@ export type NumberList = readonly (number | NumberList | Float32Array | Int32Arr
  * fit. Also nested arrays, pictures, and a buffer of the model's `device`, of which the numbers are not checked.
  */
 export type In<A, S extends readonly number[]> = (A & { readonly shape?: S }) | (S extends readonly [] | readonly [1] ? number : never) | NumberList | (S extends readonly [number, number, number, ...number[]] ? Picture | readonly Picture[] : never) | Known<'GPUBuffer'>;
-/** An output: a typed array with its shape. */
+/** An output: a typed array with its shape. One number (shape `[]`) is an array with one element: `loss[0]`. */
 export type Out<A, S extends readonly number[]> = A & { readonly shape: S };
 
 

@@ -31,7 +31,7 @@ METHODS = frozenset((
     "reset_to_bundle", "restore", "runner", "save", "snapshot", "state", "steps_done", "store",
     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "tune",
     "tokens", "valueOf",
-    "apply", "generate", "gradients", "undo",
+    "apply", "generate", "gradients", "has_learned", "undo",
 ))  # fmt: skip
 LONGEST_NAME, LONGEST_PATH = 127, 255
 MOST_PORTS, MOST_ENTRIES, MOST_OPTIMIZERS, MOST_TENSORS = 256, 256, 64, 5_000
