@@ -42,10 +42,13 @@ def compiled(source: str, folder: Path) -> Compiled:
     return compile_file(path)
 
 
-def test_blocks_are_what_wgcc_prints(tmp_path: Path, bless: bool) -> None:
-    files = compiled(model(), tmp_path).files()
+def test_blocks_are_what_wgcc_prints(
+    tmp_path: Path, bless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = compiled(model(), Path()).files()
     with pytest.raises(WgError) as raised:
-        compiled(model().replace("Linear[H, 1]", "Linear[32, 1]"), tmp_path)
+        compiled(model().replace("Linear[H, 1]", "Linear[32, 1]"), Path())
     diagnostic = render(raised.value.diagnostics.errors[0])
     produced = KERNEL.sub(lambda m: f"{m[1]}{kernel_writing(m[2], files)}{m[4]}", text())
     produced = DIAGNOSTIC.sub(lambda m: f"{m[1]}{diagnostic.rstrip()}\n{m[3]}", produced)

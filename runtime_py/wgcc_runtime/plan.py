@@ -309,17 +309,10 @@ def _plan(raw: dict[str, Any]) -> Plan:
 
 
 def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
-    return Tensor(
-        name=name,
-        dtype=spec["dtype"],
-        shape=tuple(spec["shape"]),
-        buffer=spec["buffer"],
-        offset=spec["offset"],
-        role=spec["role"],
-        trainable=spec.get("trainable", False),
-        init=spec.get("init", {"kind": "zeros"}),
-        any_float=spec.get("any_float", False),
-    )
+    place = spec["buffer"], spec["offset"], spec["role"]
+    trainable, init = spec.get("trainable", False), spec.get("init", {"kind": "zeros"})
+    any_float = spec.get("any_float", False)
+    return Tensor(name, spec["dtype"], tuple(spec["shape"]), *place, trainable, init, any_float)
 
 
 def _kernel(spec: Mapping[str, Any]) -> Kernel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,9 +100,9 @@ def _request(model: Any, missing: list[OpenSize], works: Callable[[], bool]) -> 
     )
     numbers = _working_numbers(model, missing, works)
     if numbers is None:
-        give = " ".join(f"--set {name}=N" for name in names)
+        give = " ".join(f"--set {shlex.quote(name)}=N" for name in names)
         return f"these sizes are not fixed: {wanted}; give them numbers that fit the model: {give}"
-    give = " ".join(f"--set {size}={n}" for size, n in numbers.items())
+    give = " ".join(f"--set {shlex.quote(size)}={n}" for size, n in numbers.items())
     return f"these sizes are not fixed: {wanted}; give them numbers: {give}"
 
 

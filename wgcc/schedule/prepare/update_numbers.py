@@ -54,7 +54,7 @@ def _numbers(update: Node, producers: Mapping[str, Node]) -> dict[str, float]:
 
 def _constant(number: float) -> Constant:
     """Its name has a slash, so it is that of no value of the model."""
-    return to_words(np.asarray(number), Value(f"opt/number/{number!r}", TensorType((), "f32")))
+    return to_words(np.asarray(number), Value(f"number/{number!r}", TensorType((), "f32")))
 
 
 def _is_moved(node: Node, moved: Mapping[str, Constant]) -> bool:
