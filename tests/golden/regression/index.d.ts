@@ -104,9 +104,9 @@ export interface FitOptions<E> {
   validationEntry?: keyof Inputs;
   /** Steps between validations. Default: `every`. */
   validationEvery?: number;
-  /** Aborting ends the training after the current submit, without waiting for data; `fit` throws the signal's reason. */
+  /** Aborting ends the training after the current submit, without waiting for data; `fit` throws the signal's reason. A call of WebAssembly that goes on for 5 s is ended; then `recover` is needed. */
   signal?: AbortSignal;
-  /** Seconds between snapshots for `recover`; 0 for none. Default 15. */
+  /** Seconds between snapshots for `recover`, of which the last is at the end; 0 for none. Default 15. */
   snapshot?: number;
   /** After a lost device, open a new one and continue from the last snapshot, with the same bits (not if `data` is an iterator). */
   recover?: boolean;
@@ -348,8 +348,11 @@ export interface Loaded {
   /** Restores what `store` stored, as `restore` does; false if there is nothing. */
   recall(key?: string): Promise<readonly string[] | false>;
   snapshot(): Promise<void>;
-  /** After a lost device: opens a new one and restores the last snapshot. */
-  recover(device?: LoadOptions['device']): Promise<void>;
+  /**
+   * After a lost device: opens a new one and restores the last snapshot. `fit` ends with one; `restore`, `reset` and
+   * `loadParams` change it, too. Resolves to the steps of each training entry, and how many were lost.
+   */
+  recover(device?: LoadOptions['device']): Promise<{ steps: Numbers; lost: Numbers }>;
   profile(entry?: keyof Inputs, repeat?: number): Promise<{ entry: string; method: string; rows: { kernel: string; label: string; at: string; ms: number; times: number }[] }>;
   dispose(): void;
 }
