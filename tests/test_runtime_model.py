@@ -158,20 +158,8 @@ WRONG_INPUTS: list[tuple[str, str, dict[str, Any], str, str]] = [
     ("shape", "predict", {"x": np.zeros((7, 3))}, "shape", r"\[7, 3\], not \[7, 4\]"),
     ("scalar", "predict", {"x": 1.0}, "shape", r"\[\], not"),
     ("text", "predict", {"x": "hello"}, "dtype", "not numbers"),
-    (
-        "objects",
-        "predict",
-        {"x": [[object()] * 4] * 8},
-        "dtype",
-        r"objects \(object\), not numbers",
-    ),
-    (
-        "joined",
-        "predict",
-        {"x": np.array([np.zeros(4), np.zeros(3)], object)},
-        "dtype",
-        r"`np.stack\(x\)`",
-    ),
+    ("objects", "predict", {"x": [[object()] * 4] * 8}, "dtype", r"objects \(object\), not num"),
+    ("joined", "predict", {"x": np.array([[1.0], [1, 2]], object)}, "dtype", r"`np.stack\(x\)`"),
     ("ragged", "predict", {"x": [[1], [1, 2]]}, "dtype", "cannot be read"),
     ("complex", "predict", {"x": np.zeros((8, 4), complex)}, "dtype", "complex"),
     ("nan", "predict", {"x": np.full((8, 4), np.nan)}, "not-finite", "nan"),
@@ -401,7 +389,6 @@ def test_profile_has_a_row_per_dispatch(model: Model) -> None:
     assert [row.kernel for row in profile.rows] == ["predict", "gradient", "update"]
     assert profile.rows[1].at == "line.wg:2"
     assert profile.method.startswith("GPU timestamps")
-    assert profile.total_ms >= 0
 
 
 def test_profile_without_timestamps_says_so(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
