@@ -25,6 +25,9 @@ BatchNorm nn.BatchNorm1d momentum eps "true"=affine "true"=track_running_stats
 GroupNorm nn.GroupNorm eps "true"=affine
 InstanceNorm nn.InstanceNorm1d eps affine "false"=track_running_stats
 Dropout nn.Dropout p
+Dropout1d nn.Dropout1d p
+Dropout2d nn.Dropout2d p
+Dropout3d nn.Dropout3d p
 PReLU nn.PReLU init shared=-
 Conv1d nn.Conv1d k=kernel_size stride pad=padding bias groups dilation
 Conv2d nn.Conv2d k=kernel_size stride pad=padding bias groups dilation
@@ -77,6 +80,9 @@ top_k aten::topk axis=dim
 normalize F.normalize axis=dim eps
 cosine_similarity aten::cosine_similarity axis=dim eps
 transpose aten::transpose.int a=dim0 b=dim1
+unbind aten::unbind.int axis=dim
+clamp aten::clamp low=min high=max
+arange aten::arange.start_step stop=- step
 stack aten::stack axis=dim
 flip aten::flip axis=dims
 roll aten::roll axis=dims
@@ -105,15 +111,15 @@ grid_sample F.grid_sample mode padding_mode align_corners
 unfold F.unfold stride pad=padding dilation
 fold F.fold stride pad=padding dilation
 attention aten::scaled_dot_product_attention causal=is_causal scale mask=attn_mask offset=- window=-
-mse F.mse_loss "mean"=reduction
-mae F.l1_loss "mean"=reduction
-huber F.huber_loss delta "mean"=reduction
-bce F.binary_cross_entropy "mean"=reduction
-bce_logits F.binary_cross_entropy_with_logits "mean"=reduction
+mse F.mse_loss reduction
+mae F.l1_loss reduction
+huber F.huber_loss delta reduction
+bce F.binary_cross_entropy reduction
+bce_logits F.binary_cross_entropy_with_logits reduction
 kl_div F.kl_div log_target reduction
-triplet F.triplet_margin_loss margin eps "2"=p "mean"=reduction
-nll F.nll_loss ignore=ignore_index "mean"=reduction
-cross_entropy F.cross_entropy ignore=ignore_index smoothing=label_smoothing "mean"=reduction
+triplet F.triplet_margin_loss margin eps "2"=p reduction
+nll F.nll_loss ignore=ignore_index weight reduction
+cross_entropy F.cross_entropy ignore=ignore_index smoothing=label_smoothing weight reduction
 solve_triangular aten::linalg_solve_triangular upper
 ctc_loss F.ctc_loss blank "mean"=reduction
 """

@@ -124,7 +124,7 @@ def test_every_op_is_in_the_subset(op: Op) -> None:
             assert names(parse_expression(pattern)) <= holes
         elif isinstance(lower, Reduce):
             assert not names(parse_expression(lower.start(node.output.dtype)))
-            assert names(parse_expression(lower.combine)) == {"{0}", "{1}"}
+            assert names(parse_expression(lower.combine(node.output.dtype))) == {"{0}", "{1}"}
         elif isinstance(lower, Update):
             assert parse_statements(lower.form(node.attrs).wgsl)
 
