@@ -206,3 +206,41 @@ def test_the_command_line_refuses_devices(bundle: Path, tmp_path: Path) -> None:
         )  # fmt: skip
         assert done.returncode == 1
         assert f"cannot read {path}: it is a" in done.stderr + done.stdout
+
+
+def train_from_pipe(
+    bundle: Path, data: bytes, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    out = str(bundle.parent / "out.safetensors")
+    command = [
+        sys.executable,
+        "-m",
+        "wgcc",
+        "train",
+        str(bundle),
+        "-",
+        "--steps",
+        "2",
+        "--out",
+        out,
+    ]
+    done = subprocess.run(
+        command,
+        input=data,
+        capture_output=True,
+        timeout=SECONDS,
+        env={**os.environ, "PYTHONPATH": python_path(), **variables},
+    )
+    return subprocess.CompletedProcess(command, done.returncode, "", done.stderr.decode())
+
+
+def test_a_pipe_is_read_where_a_dash_asks_for_it(tmp_path: Path) -> None:
+    bundle = line_bundle.write_bundle(tmp_path / "line")
+    rows = "".join(f"{i},{i + 1},{i + 2},{i + 3},{4 * i + 6}\n" for i in range(32))
+    table = f"a,b,c,d,y\n{rows}".encode()
+    done = train_from_pipe(bundle, table)
+    assert done.returncode == 0, done.stderr
+    assert "standard-input: 32 rows" in done.stderr
+    endless = train_from_pipe(bundle, table, WGCC_DATA_BYTES="100")
+    assert endless.returncode == 1
+    assert "at most 100 bytes are read here" in endless.stderr

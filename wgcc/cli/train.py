@@ -18,6 +18,7 @@ from wgcc.cli.group import INTERRUPTED
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
+from wgcc.cli.standard_input import DataFile
 from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Job:
 
 @click.command("train")
 @click.argument("bundle", type=EXISTING)
-@click.argument("data", type=EXISTING, required=False)
+@click.argument("data", type=DataFile(), required=False)
 @data_options
 @click.option(
     "--held-out",
@@ -138,9 +139,10 @@ def command(
 
     DATA is a table (.csv, .tsv, .json), a folder of pictures with one folder per class, a text for
     a model with a vocabulary, or arrays named like the inputs (.npz, .safetensors, a folder of
-    .npy files); without DATA, what the bundle was built with. How files are read, what the options
-    mean, and what is refused: wgcc/DATA.md. What was read is kept with the weights, so that
-    `wgcc run` takes and predicts numbers and names as the file has them.
+    .npy files), or - for a table or text from a pipe; without DATA, what the bundle was built
+    with. How files are read, what the options mean, and what is refused: wgcc/DATA.md. What was
+    read is kept with the weights, so that `wgcc run` takes and predicts numbers and names as the
+    file has them.
 
     Rows are shuffled and cut into batches; rows after the last full batch of an epoch are left
     out, and the next epoch has another order. Of the data of --eval every row counts.
