@@ -30,7 +30,7 @@ from wgcc.to_onnx.export import export_entry
 # Gradients that use what attention saved: their samples are drawn without it.
 OF_ANOTHER = {"attention_grad_q", "attention_grad_kv", "attention_grad_mask"}
 REFUSED = {
-    "accumulate", "attention_grad_stats_q", "attention_stats", "merge_ids", "not_finite",
+    "accumulate", "attention_grad_stats_q", "attention_stats", "merge_ids",
     "order_ids", "pack", "random", "remat_barrier", "resize_weight",
     "state_ends", "state_grad_channels", "state_grad_states", "state_output", "state_scan",
     "sum_in_order", "sum_squares",

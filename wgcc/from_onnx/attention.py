@@ -125,7 +125,7 @@ def _softmax(op: Op, weights: Operand) -> Weights | None:
         return None
     if isinstance(test, Member):
         return None if test.arrays[""].any() else Weights(found)
-    undefined = made_by(op, test, "{0} != {0}")
+    undefined = made_by(op, test, "isnan({0})")
     if undefined is not None:
         return Weights(found, True) if undefined.parts[0] is guard.parts[2] else None
     mask = _tested_mask(op, test)

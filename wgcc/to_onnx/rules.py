@@ -129,7 +129,7 @@ def cast(call: Call) -> str:
 
 
 def constant(call: Call) -> str:
-    """`const`, `literal` and `iota`: their numbers."""
+    """`const`, `not_finite`, `literal` and `iota`: their numbers."""
     found = np.asarray(OPS[call.node.op].reference(**call.node.attrs))
     held = call.to.store(found.astype(NUMPY[call.out.dtype]).reshape(call.out.shape), "constant")
     return call.to.node("Identity", held, name=call.name)
@@ -348,6 +348,7 @@ RULES: dict[str, Rule] = {
     "mod": modulo,
     "cast": cast,
     "const": constant,
+    "not_finite": constant,
     "literal": constant,
     "iota": constant,
     "broadcast": broadcast,

@@ -89,6 +89,11 @@ def constant(node: Node) -> str:
     return f"torch.tensor({held.tolist()!r}, dtype={DTYPES[node.output.dtype]})"
 
 
+def not_finite(node: Node) -> str:
+    value = str(float(node.attrs["value"]))
+    return f"torch.tensor(float({value!r}), dtype={DTYPES[node.output.dtype]})"
+
+
 def slice_(node: Node) -> str:
     starts, sizes, steps = (node.attrs[name] for name in ("starts", "sizes", "steps"))
     shape = node.inputs[0].shape
@@ -291,6 +296,7 @@ RULES: dict[str, Rule] = {
     "mod": lambda node: "torch.remainder({0}, {1})",
     "cast": cast,
     "const": constant,
+    "not_finite": not_finite,
     "literal": constant,
     "iota": constant,
     "broadcast": lambda node: f"{{0}}.expand{listed(node.attrs['shape'])}",
