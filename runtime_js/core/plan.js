@@ -42,6 +42,7 @@ import { ownOf } from './records.js';
  * @typedef {object} Plan
  * @property {number} version of the format
  * @property {string} generator which wgcc wrote it
+ * @property {string} [sha256] of all else in it
  * @property {{name: string, sha256: string, vocab?: string | TokenVocab}} model
  * @property {{features: string[], limits: Record<string, number>}} requires
  * @property {{name: string, bytes: number, role: string}[]} buffers

@@ -122,7 +122,9 @@ class Tuning {
   /** @param {Profile} profile @returns {Promise<Times>} */
   async #times(profile) {
     const trial = `${CANDIDATE}trial`;
-    const plan = { ...this.plan, profiles: { [trial]: profile } };
+    // Without the digest, which is of the plan with its own profiles.
+    const { sha256: _, ...content } = this.plan;
+    const plan = { ...content, profiles: { [trial]: profile } };
     const { maxBytes, subgroups } = this.options;
     const options = { device: this.device.gpu, maxBytes, subgroups, profile: trial };
     const model = await open({ ...this.bundle, plan }, options);

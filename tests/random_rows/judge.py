@@ -16,6 +16,7 @@ from wgcc.evaluate import evaluate
 from wgcc.ir.graph import Graph
 from wgcc.ir.program import Program as Traced
 from wgcc.passes.mark_rows import mark_rows
+from wgcc_runtime.plan import Tensor
 from wgcc_runtime.rows import run_rows
 
 Array = np.ndarray[Any, Any]
@@ -103,11 +104,12 @@ class _Model:
 def _entry(graph: Graph, rows: Any) -> Any:
     """The entry as a plan describes it."""
     outputs = {
-        name: SimpleNamespace(shape=value.shape, is_float=value.dtype in ("f32", "f16"))
+        name: Tensor(name, value.dtype, value.shape, 0, 0, "output", False, {})
         for name, value in graph.outputs.items()
     }
     inputs = {
-        value.name: SimpleNamespace(shape=value.shape, dtype=value.dtype) for value in graph.inputs
+        value.name: Tensor(value.name, value.dtype, value.shape, 0, 0, "input", False, {})
+        for value in graph.inputs
     }
     ports = {"inputs": inputs, "outputs": outputs, "ranges": {}}
     return SimpleNamespace(name=graph.name, rows=rows, **ports)

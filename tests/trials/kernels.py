@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from pathlib import Path
 import wgcc_runtime
 from adapters import NAMES, ROOT
 from building import build
-from wgcc_runtime import WgccError
-from wgcc_runtime.wgsl_code import code_digest
+from wgcc.bundle.edited import accept
+from wgcc.bundle.folder import write_files
+from wgcc_runtime import WgccError, WgccWarning
 
 OTHER = {" + ": " - ", " - ": " + ", " * ": " + ", " / ": " * ", "fma(": "0.5 * fma("}
 # Operators of the code; comments, declarations, bounds checks and strides of loops are left
@@ -85,13 +87,13 @@ def mutants(bundle: Path, each: int, seed: int) -> Iterator[Mutant]:
 
 
 def write_mutant(bundle: Path, mutant: Mutant, folder: Path) -> Path:
-    """The bundle with that kernel and its new checksum."""
+    """The bundle with that kernel, accepted as `wgcc accept` does."""
     shutil.copytree(bundle, folder)
     plan = json.loads((bundle / "plan.json").read_text())
-    kernel = plan["kernels"][mutant.kernel]
-    kernel["sha256"] = code_digest(mutant.text)
-    (folder / "kernels" / kernel["file"]).write_text(mutant.text)
-    (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "kernels" / plan["kernels"][mutant.kernel]["file"]).write_text(mutant.text)
+    files, edited = accept(folder)
+    assert len(edited) == 1
+    write_files(files, folder)
     return folder
 
 
@@ -99,7 +101,10 @@ def _verdict(bundle: Path, adapter: str, mutant: Mutant) -> str:
     with tempfile.TemporaryDirectory(prefix="wgcc-mutant-") as folder:
         wrong = write_mutant(bundle, mutant, Path(folder) / "bundle")
         try:
-            wgcc_runtime.load(wrong, device=NAMES[adapter], verify=True).close()
+            with warnings.catch_warnings():
+                # That it was edited.
+                warnings.simplefilter("ignore", WgccWarning)
+                wgcc_runtime.load(wrong, device=NAMES[adapter], verify=True).close()
         except WgccError as error:
             return "caught" if error.code in ("selftest", "nan") else f"refused ({error.code})"
     return "survived"

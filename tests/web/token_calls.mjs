@@ -30,7 +30,7 @@ function sessionOf(tokenizer, call) {
   const entries = { decode: { inputs: { id: 't' }, outputs: { id: 't' }, ranges: {} } };
   const plan = { entries, tensors: { t: { dtype: 'i32', shape: [1] } }, model: { vocab } };
   const tokens = async () => ({ openTokens: () => tokenizer });
-  return { plan, bundle: { plan, tokens }, call };
+  return { plan, bundle: { plan, tokens }, machine: {}, call };
 }
 
 /** What a model writes that knows a word and the token behind a text. */
