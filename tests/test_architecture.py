@@ -59,7 +59,6 @@ SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for 
 ELABORATE_ROWS = (
     ("from_pytorch",),
     ("report",),
-    ("work_limits",),
     ("index_ranges",),
     ("tracing",),
     ("operators",),

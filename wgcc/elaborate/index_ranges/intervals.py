@@ -1,19 +1,95 @@
-"""Interval analysis: the least and the greatest number that each integer value can hold.
-
-An interval may be wider than what really occurs, never narrower. Arithmetic that may overflow
-gives the whole range of the dtype, because integers wrap around.
-"""
+"""The smallest and the largest number of each integer value: rules for ops and conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from wgcc.elaborate.index_ranges.condition_intervals import in_branch
-from wgcc.elaborate.index_ranges.interval import Interval, hull, is_empty, within
 from wgcc.ir.dtypes import INTEGER_RANGES
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import FLOATS, Graph, Node, Value
 from wgcc.ir.loops import Loop, loop_of
 from wgcc.ops import OPS
+
+Interval = tuple[int, int]
+
+
+def within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def hull(*parts: Interval) -> Interval:
+    return min(low for low, _ in parts), max(high for _, high in parts)
+
+
+def overlap(a: Interval, b: Interval) -> Interval:
+    return max(a[0], b[0]), min(a[1], b[1])
+
+
+def is_empty(interval: Interval) -> bool:
+    return interval[0] > interval[1]
+
+
+def same_numbers(graph: Graph) -> Mapping[Value, Value]:
+    """Maps each integer value that duplicates an earlier one to the first such value."""
+    first: dict[tuple[object, ...], Value] = {}
+    found: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if len(node.outputs) != 1 or node.output.dtype in FLOATS or "body" in node.attrs:
+            continue
+        inputs = tuple(found.get(value, value) for value in node.inputs)
+        key = (node.op, inputs, *sorted((name, repr(item)) for name, item in node.attrs.items()))
+        known = first.setdefault(key, node.output)
+        if known != node.output:
+            found[node.output] = known
+    return found
+
+
+FAR = 2**70
+# Parts of a condition that are looked at; an interval may be wider than what really occurs.
+MOST_PARTS = 64
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def in_branch(
+    condition: Value,
+    is_true: bool,
+    value: Value,
+    producers: Mapping[str, Node],
+    found: Mapping[str, Interval],
+) -> Interval:
+    """The interval of `value` where `condition` is true (or false); empty if that never happens."""
+    known, pending = found[value.name], [(condition, is_true)]
+    parts = 0
+    while pending and parts < MOST_PARTS:
+        claim, holds = pending.pop()
+        parts += 1
+        node = producers.get(claim.name)
+        if node is None:
+            continue
+        if node.op == "logical_not":
+            pending.append((node.inputs[0], not holds))
+        elif node.op == ("logical_and" if holds else "logical_or"):
+            pending += [(operand, holds) for operand in node.inputs]
+        elif node.op in _OPPOSITE and value in node.inputs:
+            known = overlap(known, _compared(node, holds, value, found))
+    return known
+
+
+def _compared(node: Node, holds: bool, value: Value, found: Mapping[str, Interval]) -> Interval:
+    x, other = node.inputs
+    relation = node.op if holds else _OPPOSITE[node.op]
+    if value != x:
+        relation, other = _SWAPPED[relation], x
+    low, high = found[other.name]
+    return {
+        "lt": (-FAR, high - 1),
+        "le": (-FAR, high),
+        "gt": (low + 1, FAR),
+        "ge": (low, FAR),
+        "eq": (low, high),
+        "ne": (-FAR, FAR),
+    }[relation]
+
 
 Narrow = Callable[[Value, Interval], Interval]
 Rule = Callable[[Node, Sequence[Interval]], Interval]
