@@ -16,8 +16,9 @@ from safetensors.numpy import save
 
 import line_bundle
 from adapters import ROOT
+from changed_plans import REMOVED, change
 from test_rows_plan import MALFORMED as MALFORMED_ROWS
-from test_runtime_plan import MALFORMED, REMOVED, change
+from test_runtime_plan import MALFORMED
 from test_twin_plan import MALFORMED as MALFORMED_TWINS
 from test_twin_plan import plan_with_twin
 from web_stacks import NODE, run_node, tool

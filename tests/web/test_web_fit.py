@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from test_rows_runtime import MODEL, data
+from rows_model import MODEL, data
 from web_stacks import as_lists, build_web, run_job, run_node
 from wgcc.bundle.page import build_page
 
