@@ -9,10 +9,7 @@ import pytest
 
 from expressions import graph_of
 from wgcc.ir.graph import Graph, Value
-from wgcc.ir.program import Program
-from wgcc.passes.pipeline import run_passes
-from wgcc.schedule.codegen.hoist import Hoist
-from wgcc.schedule.codegen.index import (
+from wgcc.ir.index import (
     Atom,
     Index,
     Quotient,
@@ -21,6 +18,9 @@ from wgcc.schedule.codegen.index import (
     linear,
     variable,
 )
+from wgcc.ir.program import Program
+from wgcc.passes.pipeline import run_passes
+from wgcc.schedule.codegen.hoist import Hoist
 from wgcc.schedule.dataflow import Flow, operand_places
 
 Numbers = Mapping[str, int]

@@ -213,7 +213,7 @@ def test_why_there_is_no_twin(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert wgcc("build", model, "-o", bundle, "--no-twin").exit_code == 0
     with pytest.raises(WgccError, match="it was built with --no-twin: build it again without"):
         wgcc_runtime.load(bundle, device="wasm")
-    monkeypatch.setattr("wgcc.wasm.twin.MOST_PAGES", 0)
+    monkeypatch.setattr("wgcc.backends.wasm.twin.MOST_PAGES", 0)
     assert wgcc("build", model, "-o", bundle).exit_code == 0
     with pytest.raises(WgccError, match=r"the model needs .* GB of memory, and WebAssembly has"):
         wgcc_runtime.load(bundle, device="wasm")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from wgcc.schedule.codegen.index import (
+from wgcc.ir.index import (
     Index,
     Quotient,
     Variable,

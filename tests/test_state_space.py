@@ -12,8 +12,8 @@ from safetensors.numpy import load_file
 import wgcc_runtime
 from adapters import ROOT
 from building import build
+from wgcc.backends.wasm.twin import kernel_text
 from wgcc.compiler import compile_file
-from wgcc.wasm.twin import kernel_text
 
 CURVES = ROOT / "tests" / "curves"
 TOKENS = 64

@@ -12,10 +12,10 @@ import wasmtime
 from adapters import ROOT
 from cli_runs import run
 from wgcc import compiler
+from wgcc.backends.wasm import twin
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.seal import seal_text
 from wgcc.bundle.tuned import read_files
-from wgcc.wasm import twin
 from wgcc_runtime import load_plan
 
 MODEL = ROOT / "tests" / "golden" / "regression.wg"

@@ -11,13 +11,13 @@ import wgcc_runtime
 from op_bundles import forward_graph, write_op_bundle
 from op_samples import input_arrays, reference_of
 from wasm_kernels import KINDS, Built
+from wgcc.backends.wasm.panels import attention
 from wgcc.compiler import compile_program
 from wgcc.errors import Diagnostics, Source
 from wgcc.ir.program import Program
 from wgcc.ops import OPS
 from wgcc.ops.registry import Sample
 from wgcc.schedule.kernel import Kernel
-from wgcc.wasm.panels import attention
 
 NAMES = ("attention", "attention_grad_q", "attention_grad_kv")
 DTYPES = {kind: np.dtype(dtype) for dtype, kind in KINDS.items()}

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from wasm_runs import Array, kernel, run, same_bits
+from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.wgsl.library import Library, standard_function, standard_functions
+from wgcc.kernel.parse import parse_functions
 from wgcc.ops import OPS
 from wgcc.ops.wgsl_functions import FOLDER
-from wgcc.wasm.encoding.module import PAGE, Module
-from wgcc.wasm.wgsl.library import Library, standard_function, standard_functions
-from wgcc.wasm.wgsl.parse import parse_functions
 
 
 @cache

@@ -10,16 +10,16 @@ import wasmtime
 
 from op_samples import build, every_sample, input_arrays, pattern_of
 from wasm_runs import DTYPES, Array, run, same_bits
+from wgcc.backends.wasm.encoding.encoder import F32, I32, V128
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.module import Module
+from wgcc.backends.wasm.encoding.wat import wat
+from wgcc.backends.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
+from wgcc.backends.wasm.wgsl.lanes import Code, Type
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.kernel.parse import parse_expression, parse_functions, parse_statements
 from wgcc.ops.dtypes import numpy_dtype, wgsl_type
 from wgcc.ops.registry import Op, Pointwise, Sample, Source
-from wgcc.wasm.encoding.encoder import F32, I32, V128
-from wgcc.wasm.encoding.function import Function
-from wgcc.wasm.encoding.module import Module
-from wgcc.wasm.encoding.wat import wat
-from wgcc.wasm.wgsl.evaluate import Constant, Local, UnsupportedError
-from wgcc.wasm.wgsl.lanes import Code, Type
-from wgcc.wasm.wgsl.library import Library
-from wgcc.wasm.wgsl.parse import parse_expression, parse_functions, parse_statements
 
 LEAST, MOST = -(2**31), 2**31 - 1
 i32, u32, f32 = np.int32, np.uint32, np.float32

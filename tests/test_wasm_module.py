@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import wasmtime
 
-from wgcc.wasm.encoding.encoder import (
+from wgcc.backends.wasm.encoding.encoder import (
     F32,
     I32,
     I64,
@@ -23,9 +23,9 @@ from wgcc.wasm.encoding.encoder import (
     signed,
     unsigned,
 )
-from wgcc.wasm.encoding.function import Function
-from wgcc.wasm.encoding.hoist import hoist_constants
-from wgcc.wasm.encoding.instructions import (
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.hoist import hoist_constants
+from wgcc.backends.wasm.encoding.instructions import (
     BLOCK,
     CONST_F32,
     CONST_F64,
@@ -43,8 +43,8 @@ from wgcc.wasm.encoding.instructions import (
     SHUFFLE,
     Instruction,
 )
-from wgcc.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Module
-from wgcc.wasm.encoding.wat import wat
+from wgcc.backends.wasm.encoding.module import NOT_SHARED, PAGE, SHARED, Module
+from wgcc.backends.wasm.encoding.wat import wat
 
 NUMBERS = [0, 1, 63, 64, 127, 128, 300, 2**31 - 1, 2**32 - 1, 2**35]
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from op_samples import build, pattern_of
-from wgcc.ops import OPS
-from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
-from wgcc.ops.wgsl_functions import FOLDER
-from wgcc.wasm.wgsl.parse import WgslError, parse_expression, parse_functions, parse_statements
-from wgcc.wasm.wgsl.wgsl_tree import (
+from wgcc.kernel.parse import WgslError, parse_expression, parse_functions, parse_statements
+from wgcc.kernel.tree import (
     Assign,
     Binary,
     Call,
@@ -26,6 +23,9 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Return,
     Unary,
 )
+from wgcc.ops import OPS
+from wgcc.ops.registry import Op, Pointwise, Reduce, Source, Update
+from wgcc.ops.wgsl_functions import FOLDER
 
 X, Y, Z = Name("x"), Name("y"), Name("z")
 ONE = Literal(1.0, "f32")

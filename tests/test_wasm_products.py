@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wasm_kernels import Built, kernel_of
-from wgcc.wasm.panels import tiling
-from wgcc.wasm.panels.tiling import tiling_of
+from wgcc.backends.wasm.panels import tiling
+from wgcc.backends.wasm.panels.tiling import tiling_of
 
 Array = np.ndarray[Any, Any]
 # (batch, rows, columns, inner)

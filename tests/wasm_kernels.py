@@ -9,12 +9,12 @@ import numpy as np
 import wasmtime
 
 from wasm_runs import ENGINE
+from wgcc.backends.wasm.encoding.encoder import I32
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
 from wgcc.schedule.kernel import Binding, Kernel
-from wgcc.wasm.encoding.encoder import I32
-from wgcc.wasm.encoding.function import Function
-from wgcc.wasm.encoding.module import PAGE, Module
-from wgcc.wasm.wgsl.library import Library
-from wgcc.wasm.write_kernel import scratch_words, write_kernel
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32"}

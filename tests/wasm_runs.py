@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from wgcc.wasm.encoding.encoder import F32, I32, V128
-from wgcc.wasm.encoding.function import Function
-from wgcc.wasm.encoding.module import PAGE, Module
-from wgcc.wasm.wgsl.evaluate import Local
-from wgcc.wasm.wgsl.lanes import Code
-from wgcc.wasm.wgsl.library import Library
-from wgcc.wasm.wgsl.parse import parse_expression
-from wgcc.wasm.wgsl.wgsl_tree import FunctionDef
+from wgcc.backends.wasm.encoding.encoder import F32, I32, V128
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.wgsl.evaluate import Local
+from wgcc.backends.wasm.wgsl.lanes import Code
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.kernel.parse import parse_expression
+from wgcc.kernel.tree import FunctionDef
 
 Array = np.ndarray[Any, Any]
 KINDS = {"float32": "f32", "int32": "i32", "uint32": "u32", "bool": "bool"}
