@@ -1,4 +1,7 @@
-"""Reports errors: at which line, when not to report again, and what the user may have meant."""
+"""Reports errors: at which line, when not to report again, and what the user may have meant.
+
+Limits on the work of checking one program, so that `check` always ends soon.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,11 @@
 """The parser tables: a lexer that never fails, and a parser that is fed token by token.
 
 This is the only file that imports Lark, and the only one that accesses Lark's parser state.
+
+Caches the parser's tables in a file of the user, because building them takes a while.
+
+Where the file is missing, damaged, of another owner or cannot be written, the caller builds the
+tables again.
 """
 
 from __future__ import annotations

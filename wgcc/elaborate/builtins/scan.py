@@ -1,4 +1,9 @@
-"""Loops as functions: `scan`, the results of its rounds, and `selective_scan`."""
+"""`scan`: a loop that is traced, differentiated and compiled once for any number of rounds.
+
+What the body of a loop returns: the next state, of the type of the last one, and a result.
+
+`selective_scan`: the recurrence of state-space models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`module.Layer[sizes](options)`: which layer it names, with which sizes and options."""
+"""`module.Layer[sizes](options)`: which layer it names, with which sizes and options.
+
+The arguments of a call as they are written, evaluated one by one.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A call as a PyTorch user writes it, as texts and facts; and how rules read it.
 
 Rules know nothing of the checker: an argument is its text, and what is known of its value.
+
+Tables of counterparts: for each name of PyTorch its parameters and what to write.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A GPU silently clamps an index that is out of range. Runtimes refuse an input that leads to one;
 what depends on several inputs, on state or on floats is checked by the entry's range guard.
+
+Lookups in the body of a loop: which of them follow from values outside, and which are checked in
+every round.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Operands are values with their places; their syntax is not used here. `wgcc/ops/binary.py` defines
 integer division at run time; at compile time a division must be exact.
+
+`x ** y` by the cheapest ops: known small exponents become products and roots.
 """
 
 from __future__ import annotations

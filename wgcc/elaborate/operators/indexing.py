@@ -1,6 +1,8 @@
 """Indexing: the value of `x[…]`, and the new state after `state[…] := value`.
 
 `selections.py` gives a selection for each axis; here they become ops that read or write it.
+
+`x[rows, cols]`: the elements that tensors of indices name, broadcast together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Checks layers and functions that nothing uses, with placeholder sizes.
 
 So libraries are checked, too, but for what depends on actual numbers (divisibility, bounds).
+
+Warns of names: locals that nothing reads, and functions that hide built-in ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Checks that a model has as many ids as its `vocab` has characters or tokens."""
+"""Checks that a model has as many ids as its `vocab` has characters or tokens.
+
+`vocab = tokens("tokenizer.json")`: the files of a vocabulary, read and checked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""keep_top_k(x; k), keep_top_p(x, mass): the best classes of each row; the others become HIDDEN.
+"""argsort(x; axis, descending): along an axis, the positions of the elements in order, as i32.
+
+Equal elements stay in their order. NaN counts as the largest, as in PyTorch.
+
+keep_top_k(x; k), keep_top_p(x, mass): the best classes of each row; the others become HIDDEN.
 
 Rows are along the last axis. The k largest are kept, or the largest that together reach `mass` of
 softmax(x). Of equal scores the first one is kept first.
@@ -8,10 +12,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from wgcc.ir.graph import Node, TensorType
+from wgcc.ir.graph import DTYPES, Node, TensorType
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_dtype, check_scalar
+from wgcc.ops.checks import check_axis, check_dtype, check_scalar, other_axes
 from wgcc.ops.registry import Op, Sample, ShapeError, SharedAxis, Special
+
+
+def infer_argsort(x: TensorType, axis: int, descending: bool) -> TensorType:
+    check_axis("argsort", x, axis)
+    check_dtype("argsort", x, DTYPES)
+    return TensorType(x.shape, "i32")
+
+
+def reference_argsort(x: Array, axis: int, descending: bool) -> Array:
+    if not descending:
+        return np.argsort(x, axis, kind="stable").astype(np.int32)
+    # Sorting backwards what is reversed leaves equal elements in their order.
+    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.asarray(np.flip(x.shape[axis] - 1 - backwards, axis)).astype(np.int32)
+
+
+_CASES: tuple[tuple[tuple[int, ...], int], ...] = (
+    ((1,), 0),
+    ((2,), 0),
+    ((5,), 0),
+    ((65,), 0),
+    ((257,), 0),
+    ((3, 2500), 1),
+    ((66, 7), 1),
+    ((64, 3), 0),
+    ((2, 33, 5), 1),
+    ((2, 3, 4, 5), 2),
+)
+
 
 # A score that softmax turns into 0 and that arithmetic on it does not make infinite.
 HIDDEN = -1e30
@@ -75,7 +108,31 @@ _SHAPES: tuple[tuple[int, ...], ...] = (
     (2, 4999),
 )
 
+
 OPS = (
+    Op(
+        "argsort",
+        infer_argsort,
+        reference_argsort,
+        Special("sort", inlines=False),
+        samples=[
+            Sample([shape], {"axis": axis, "descending": number % 2 == 1})
+            for number, (shape, axis) in enumerate(_CASES)
+        ]
+        # Small integers have many ties.
+        + [
+            Sample([TensorType(shape, dtype)], {"axis": 1, "descending": descending}, integers=ends)
+            for dtype, ends in (
+                ("i32", (-3, 3)),
+                ("u32", (0, 3)),
+                ("i8", (-2, 2)),
+                ("bool", (0, 1)),
+            )
+            for shape, descending in (((2, 19), True), ((3, 70), False))
+        ],
+        stops_gradient=True,
+        separate=other_axes,
+    ),
     Op(
         "keep_top_k",
         infer_top_k,
