@@ -17,7 +17,7 @@ import pytest
 from adapters import INSTALL, ROOT, environment
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.web import web_files
-from wgcc.cli.stacks import run_on
+from wgcc.cli.commands.verify.stacks import run_on
 from wgcc.compiler import compile_file
 
 NODE = ROOT / ".cache" / "node"

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.class_names import Outputs, class_names
+from wgcc.cli.commands.run.values import Outputs, class_names, read_inputs
 from wgcc.cli.data import DataOptions, unknown_option
 from wgcc.cli.failures import failures
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import plural, say, show_json
 from wgcc.cli.progress import Loading
-from wgcc.cli.run_inputs import read_inputs
 from wgcc.lazy_numpy import Array, np
 
 if TYPE_CHECKING:
     from wgcc_runtime.model import Model
+
 
 # How many characters a language model writes by default.
 CHARACTERS = 200

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.failures import failures
-from wgcc.cli.group import CHECK_FAILED, PROBLEM
+from wgcc.cli.failures import CHECK_FAILED, PROBLEM, failures
 from wgcc.cli.options import device_option, json_option, sizes_option
 from wgcc.cli.printing import say, show_json
 from wgcc.cli.progress import Loading
@@ -21,6 +20,7 @@ from wgcc.reading import LARGEST_PLAN, read_bytes
 
 if TYPE_CHECKING:
     import wgcc_runtime
+
 
 PYTHON = ("python", "wasm")
 STACKS = (*PYTHON, "node", "deno", "chrome", "firefox")
@@ -229,7 +229,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | Non
 
 def _on_web(stack: str, bundle: Path, device: str | None, profile: str | None) -> dict[str, Any]:
     """On WebGPU as the platform has it; with `device` wasm, the twin in JavaScript."""
-    from wgcc.cli.stacks import run_on
+    from wgcc.cli.commands.verify.stacks import run_on
     from wgcc.paths import data_dir
     from wgcc_runtime.device import uses_subgroups
 

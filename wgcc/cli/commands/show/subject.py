@@ -160,3 +160,18 @@ def _only(plan: dict[str, Any], entry: str | None) -> dict[str, Any]:
     if entry not in entries:
         raise WgError(f"there is no entry {entry}; there are: {', '.join(entries)}")
     return {**plan, "entries": {entry: entries[entry]}}
+
+
+def kernel_wat(subject: Subject, name: str) -> str:
+    """`--wat`: the twin's form of the dispatches that a WGSL kernel serves, as WebAssembly text."""
+    from wgcc.backends.wasm.twin import kernel_text
+
+    compiled = subject.compiled
+    if compiled is None:
+        raise WgError("a bundle has no names of variables; for --wat give wgcc show the model file")
+    name, _ = subject.kernel(name)
+    kernels = next(file.kernels for file in compiled.planned.kernels if file.name == name)
+    for dispatch in compiled.schedule.dispatches:
+        if any(launch.kernel in kernels for launch in dispatch.launches.values()):
+            return kernel_text(dispatch)
+    raise AssertionError(f"no dispatch runs {name}")

@@ -23,6 +23,7 @@ from wgcc.schedule.kernel import CANDIDATE
 if TYPE_CHECKING:
     from wgcc_runtime.tune import Case, Tuning
 
+
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 SOURCE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -11,7 +11,8 @@ from wgcc.cli.options import json_option, model_options, strict_dims_option
 from wgcc.cli.printing import show, show_json
 
 if TYPE_CHECKING:
-    from wgcc.cli.subject import Subject
+    from wgcc.cli.commands.show.subject import Subject
+
 
 IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", "prepared")
 STAGES = ("ast", *IR_STAGES, "fused", "plan")
@@ -71,7 +72,7 @@ def command(
 
     Without options, prints its parameters, entries, kernels and memory.
     """
-    from wgcc.cli.subject import open_subject
+    from wgcc.cli.commands.show.subject import open_subject
 
     if sum((kernel is not None, kernels, memory, graph is not None)) > 1:
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
@@ -79,7 +80,7 @@ def command(
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
-        from wgcc.cli.kernel_wat import kernel_wat
+        from wgcc.cli.commands.show.subject import kernel_wat
 
         show(kernel_wat(subject, kernel))
     elif kernel is not None or kernels:
@@ -87,7 +88,7 @@ def command(
     elif as_json:
         _show_json(subject, stage, memory, graph)
     elif memory:
-        from wgcc.cli.memory import memory_text
+        from wgcc.cli.commands.show.overview import memory_text
 
         show(memory_text(subject))
     elif graph is not None:
@@ -95,13 +96,13 @@ def command(
     elif stage is not None:
         show(_stage_text(subject, stage).rstrip("\n"))
     else:
-        from wgcc.cli.overview import overview
+        from wgcc.cli.commands.show.overview import overview
 
         show(overview(subject.plan))
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
-    from wgcc.cli.kernel_facts import facts_comment, facts_table, kernel_facts
+    from wgcc.cli.commands.show.kernel_facts import facts_comment, facts_table, kernel_facts
 
     if kernel is None:
         texts = subject.kernel_texts()
@@ -119,13 +120,13 @@ def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | N
             "--json can be used alone or with --kernel, --kernels, --memory or --stage plan."
         )
     if memory:
-        from wgcc.cli.memory import memory_facts
+        from wgcc.cli.commands.show.overview import memory_facts
 
         show_json(memory_facts(subject))
     elif stage == "plan":
         show_json(subject.plan)
     else:
-        from wgcc.cli.overview import overview_facts
+        from wgcc.cli.commands.show.overview import overview_facts
 
         show_json(overview_facts(subject.plan))
 
@@ -141,13 +142,13 @@ def _stage_text(subject: Subject, stage: str) -> str:
         from wgcc.bundle.plan import plan_text
 
         return plan_text(subject.plan)
-    from wgcc.cli.fused import fused_text
+    from wgcc.cli.commands.show.fused import fused_text
 
     return fused_text(subject)
 
 
 def _drawn(subject: Subject, stage: str, form: str) -> str:
-    from wgcc.cli.drawing import draw, graph_drawing, plan_drawing
+    from wgcc.cli.commands.show.drawing import draw, graph_drawing, plan_drawing
 
     if stage in IR_STAGES:
         graphs = subject.program(stage).entries

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.import_onnx import (
+from wgcc.cli.commands.import_.onnx_models import (
     comparing,
     import_model,
     model_settings,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wgcc.importing.propose import Pair, Proposal, Rules, Undecided
     from wgcc.importing.transforms import Shape
     from wgcc.ir.program import Program
+
 
 _HELP = """\
 Import an ONNX model, or PyTorch weights for a model of yours.

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.data import DataOptions, data_options, say_reading
-from wgcc.cli.failures import failures, warnings_printed
-from wgcc.cli.group import INTERRUPTED
+from wgcc.cli.commands.train.worker_options import Range, refuse_without_effect, worker_options
+from wgcc.cli.data import DataFile, DataOptions, data_options, say_reading
+from wgcc.cli.failures import INTERRUPTED, failures, warnings_printed
 from wgcc.cli.options import SEED, device_option, json_option
 from wgcc.cli.printing import is_muted, say, show_json
 from wgcc.cli.progress import Loading
-from wgcc.cli.standard_input import DataFile
-from wgcc.cli.worker_options import Range, refuse_without_effect, worker_options
 
 if TYPE_CHECKING:
     from wgcc_runtime.data.result import Data
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.model import Model
     from wgcc_runtime.plan import Plan
     from wgcc_runtime.values import StartValues
+
 
 EXISTING = click.Path(exists=True, path_type=Path)
 COUNT = click.IntRange(min=1)
@@ -163,7 +162,7 @@ def command(
 
 
 def run(job: Job, as_json: bool) -> None:
-    from wgcc.cli.train_together import run_mpi, run_ray, started_together
+    from wgcc.cli.commands.train.together import run_mpi, run_ray, started_together
 
     launcher = started_together()
     try:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wgcc_runtime.benchmark import Stopwatch
     from wgcc_runtime.model import Model
 
+
 EXISTING = click.Path(exists=True, path_type=Path)
 # Two bundles are measured alternately, so that other load on the machine affects both.
 ROUNDS = 4
@@ -63,7 +64,7 @@ def command(
     if as_json:
         show_json(dict(zip(("bundle", "compared"), found, strict=False)))
         return
-    from wgcc.cli.bench_text import bench_text
+    from wgcc.cli.commands.bench.text import bench_text
 
     show(bench_text(*found))
 
@@ -148,7 +149,7 @@ class Subject:
         Software adapters are like no GPU.
         """
         from wgcc.access.devices import device_like
-        from wgcc.cli.predictions import predicted_ms
+        from wgcc.cli.commands.bench.text import predicted_ms
         from wgcc_runtime.device import is_software
 
         model = self._model

@@ -1,10 +1,36 @@
-"""The results of `wgcc bench` as tables."""
+"""The results of `wgcc bench` as text, beside what the access model predicts."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from wgcc.access.devices import Device, seconds
+from wgcc.access.model import access_or_none
 from wgcc.cli.printing import size, table
+
+if TYPE_CHECKING:
+    from wgcc_runtime.plan import Dispatch, Plan
+
+
+def predicted_ms(
+    folder: Path, plan: Plan, dispatches: Sequence[Dispatch], device: Device
+) -> list[float]:
+    """The least milliseconds of each dispatch on a device; 0 where the kernel cannot be read."""
+    known: dict[tuple[object, ...], float] = {}
+    found = []
+    for dispatch in dispatches:
+        bound = [binding.size for binding in dispatch.bindings]
+        key = (dispatch.kernel, *dispatch.grid, *bound)
+        if key not in known:
+            file = folder / "kernels" / plan.kernels[dispatch.kernel].file
+            text = file.read_text(encoding="utf-8")
+            access = access_or_none(text, dispatch.grid, dispatch.flops, bound)
+            known[key] = 1000 * seconds(access, device) if access else 0.0
+        found.append(known[key])
+    return found
+
 
 Facts = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.build_data import data_file
+from wgcc.cli.commands.build.data_file import data_file
 from wgcc.cli.data import data_options
 from wgcc.cli.options import (
     all_errors_option,
@@ -24,6 +24,7 @@ from wgcc.cli.printing import print_error, say, say_diagnostics, show_json
 
 if TYPE_CHECKING:
     from wgcc.compiler import Compiled
+
 
 POLL_SECONDS = 0.3
 
@@ -132,7 +133,7 @@ def _build(
 ) -> None:
     from wgcc.bundle.folder import write_files
     from wgcc.bundle.plan import TWIN
-    from wgcc.cli.summary import facts, summary
+    from wgcc.cli.commands.build.summary import facts, summary
     from wgcc.compiler import compile_file
 
     started = time.perf_counter()

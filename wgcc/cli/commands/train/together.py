@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wgcc.cli.failures import warnings_printed
-from wgcc.cli.group import PROBLEM
+from wgcc.cli.commands.train import (
+    Interruption,
+    Job,
+    check_batch,
+    evaluation_of,
+    read_for,
+    summary,
+)
+from wgcc.cli.failures import PROBLEM, warnings_printed
 from wgcc.cli.printing import mute, say
 from wgcc.cli.progress import Loading
-from wgcc.cli.train import Interruption, Job, check_batch, evaluation_of, read_for, summary
 
 if TYPE_CHECKING:
     from wgcc_runtime.history import History

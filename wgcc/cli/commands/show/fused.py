@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
+from wgcc.cli.commands.show.subject import Subject
 from wgcc.cli.printing import dispatches, plural
-from wgcc.cli.subject import Subject
 from wgcc.errors import WgError
 from wgcc.schedule.kernel import GPU, Dispatch, EntrySchedule, Made, Rounds
 

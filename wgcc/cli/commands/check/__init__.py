@@ -19,7 +19,7 @@ from wgcc.cli.printing import plural, say, say_diagnostics, show_json, size
 from wgcc.ir.dtypes import DTYPE_TABLE
 
 if TYPE_CHECKING:
-    from wgcc.cli.checking import Checked
+    from wgcc.cli.commands.check.checking import Checked
     from wgcc.ir.program import Program
 
 
@@ -52,7 +52,7 @@ def command(
 
     FILES are .wg files, or folders of them. A file that passes also builds.
     """
-    from wgcc.cli.checking import check_file
+    from wgcc.cli.commands.check.checking import check_file
 
     results = [check_file(path, sizes, model, seed, limits, strict_dims) for path in _models(files)]
     if as_json:

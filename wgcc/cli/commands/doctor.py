@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from wgcc.cli.group import PROBLEM
+from wgcc.cli.failures import PROBLEM
 from wgcc.cli.options import json_option
 from wgcc.cli.printing import say, show, show_json
 

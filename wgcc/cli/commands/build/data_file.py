@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wgcc.lazy_numpy import Array
     from wgcc_runtime.data.result import Data
 
+
 ENTRY = "train"
 
 
