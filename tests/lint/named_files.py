@@ -20,6 +20,7 @@ PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]+\.")
 # Files of a user, or made by a test.
 MADE = {
     "app.py", "net.py", "deep/train.py", "core/factor.js", "from-here.js", "resolve-from-here.js",
+    "./module.js",
 }  # fmt: skip
 
 
