@@ -19,7 +19,7 @@ from wgcc.kernel.rewrite.transform import map_expression
 from wgcc.kernel.rewrite.unroll import unroll
 from wgcc.kernel.tree import Binary, Expr
 
-GOLDEN = sorted((Path(__file__).parent / "golden").glob("*/kernels/*.wgsl"))
+GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]
 # Templates of these indent by other rules, or have redundant parentheses around names.
 PRINTED_OTHERWISE = 22
