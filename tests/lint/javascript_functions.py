@@ -10,13 +10,13 @@ _METHOD = r"(?:(?:static|async|get|set) )*\*?(?!(?:if|for|while|switch|catch)\b)
 _START = re.compile(rf"^(\s*)(?:.*\bfunction\b.*[({{]|.*=> \{{|{_METHOD})$")
 
 
-def functions(text: str) -> Iterator[tuple[str, int]]:
-    """The first line of each function, and its number of lines."""
+def functions(text: str) -> Iterator[tuple[int, str, int]]:
+    """Where each function begins, its first line, and its number of lines."""
     lines = text.split("\n")
     for start, line in enumerate(lines):
         found = _START.match(line)
         if found:
-            yield line.strip(), _end(lines, start, found[1]) - start + 1
+            yield start + 1, line.strip(), _end(lines, start, found[1]) - start + 1
 
 
 def _end(lines: list[str], start: int, indent: str) -> int:
