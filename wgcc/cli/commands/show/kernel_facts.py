@@ -134,7 +134,7 @@ def _add_access(facts: Facts, text: str) -> None:
 
 @lru_cache
 def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
-    """Of the form that runtimes use on devices with subgroups, if it is another one."""
+    """Barriers of the form for devices with subgroups, if the kernel has one."""
     changed = with_subgroups(text)
     access = None if changed == text else access_or_none(changed, grid)
     return access.barriers if access else None
