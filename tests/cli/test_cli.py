@@ -28,7 +28,7 @@ def model(tmp_path: Path) -> str:
 
 
 def test_help_names_the_commands() -> None:
-    # It is fast because of what it does not import, which test_architecture.py checks.
+    # It is fast because of what it does not import, which test_lazy_imports.py checks.
     done = subprocess.run(
         [sys.executable, "-m", "wgcc", "--help"],
         capture_output=True,
