@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wgcc.ops.wgsl_functions import FOLDER
+from wgcc.ops.dtypes import FOLDER
 
 from wgcc.backends.wgsl.print_tree import print_expression, print_module, print_statements
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_module, parse_statements
