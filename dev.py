@@ -101,10 +101,12 @@ def demo(_: Sequence[str]) -> int:
 
 # The compiler without kernels: what a contributor runs after each edit, in less than two minutes.
 QUICK = (
-    "architecture", "autograd", "builtin_errors", "builtins", "diagnostics", "diagnostics_page",
-    "dims", "elaborate", "elaborate_training", "errors_text", "evaluate", "filecheck", "imports",
-    "index", "loops", "network_builtins", "operators", "optimizer", "passes", "runtime_plan",
-    "runtime_values", "syntax",
+    "bundle/runtime_plan", "docs/diagnostics_page", "language/builtin_errors", "language/builtins",
+    "language/diagnostics", "language/dims", "language/elaborate", "language/elaborate_training",
+    "language/errors_text", "language/imports", "language/loops", "language/network_builtins",
+    "language/operators", "language/syntax", "ops/evaluate", "passes/autograd", "passes/optimizer",
+    "passes/passes", "project/architecture", "python/runtime_values", "schedule/index",
+    "project/filecheck",
 )  # fmt: skip
 
 # Three processes for two cores, because many tests wait for browsers and other programs. Each file
@@ -116,7 +118,7 @@ def test(arguments: Sequence[str]) -> int:
     need_environment("dev")
     quick = "--quick" in arguments
     if quick:
-        files = [f"tests/test_{name}.py" for name in QUICK]
+        files = [_test_file(name) for name in QUICK]
         arguments = [*files, *(argument for argument in arguments if argument != "--quick")]
     else:
         need_test_tools()
@@ -126,6 +128,12 @@ def test(arguments: Sequence[str]) -> int:
     if lint_failed:
         print("\ndev.py: lint failed, see above", file=sys.stderr)
     return tests_failed or lint_failed
+
+
+def _test_file(name: str) -> str:
+    """`language/syntax` -> `tests/language/test_syntax.py`."""
+    folder, _, part = name.partition("/")
+    return f"tests/{folder}/test_{part}.py"
 
 
 def lint(arguments: Sequence[str]) -> int:
@@ -201,7 +209,7 @@ def _adapter() -> str:
 
 def need_test_tools() -> None:
     """Both software adapters (lavapipe, and SwiftShader, which Chromium brings), Node, and Dawn."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
     # Imported here: the rest of this script must not depend on the tests.
     from adapters import PACKAGES, driver_file
 

@@ -148,22 +148,23 @@ def _build(
         limits=options["limits"],
         strict_dims=options["strict_dims"],
     )
-    data = data_file(compiled, options, as_json)
-    files = compiled.files(_weights(options["weights"], compiled), data)
+    weights, stored = _weights(options["weights"], compiled)
+    data = data_file(compiled, options, stored.get("preparation"), as_json)
+    files = compiled.files(weights, data)
     edited: list[str] = []
     if options["keep_kernels"]:
         from wgcc.bundle.edited import keep_kernels
 
         files, edited = keep_kernels(files, output)
     kept = write_files(files, output, options["force"])
-    found = facts(compiled, output, files, kept, time.perf_counter() - started)
-    found["edited"] = edited
-    found["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
+    report = facts(compiled, output, files, kept, time.perf_counter() - started)
+    report["edited"] = edited
+    report["tooLargeForTwin"] = not options["no_twin"] and TWIN not in files
     if as_json:
-        show_json(found)
+        show_json(report)
     else:
         say_diagnostics(compiled.diagnostics, all_errors)
-        say(summary(found, options["verbose"]))
+        say(summary(report, options["verbose"]))
         if edited:
             say(f"kept, edited by hand: {', '.join(edited)}")
 
@@ -198,10 +199,15 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _weights(path: Path | None, compiled: Compiled) -> Mapping[str, Any] | None:
-    """Arrays by name. Every name and shape must be that of a tensor of the model."""
+def _weights(
+    path: Path | None, compiled: Compiled
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
+    """Arrays by name, and what the file says of them.
+
+    Every name and shape must be that of a tensor of the model.
+    """
     if path is None:
-        return None
+        return None, {}
     from wgcc.bundle.initial_weights import read_weights
 
     return read_weights(path, compiled.program)

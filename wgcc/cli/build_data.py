@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 ENTRY = "train"
 
 
-def data_file(compiled: Compiled, options: Mapping[str, Any], quiet: bool) -> bytes | None:
-    """data.safetensors of the bundle; None if there is nothing to put into it."""
+def data_file(
+    compiled: Compiled,
+    options: Mapping[str, Any],
+    known: dict[str, Any] | None,
+    quiet: bool,
+) -> bytes | None:
+    """data.safetensors of the bundle; None if there is nothing to put into it.
+
+    `known` is how the data was read that given weights were trained with.
+    """
     from wgcc.bundle.data_file import data_bytes, described, labelled
     from wgcc_runtime.fit import kept_preparation
 
     path, title, labels = options["data"], options["title"], options["labels"]
-    vocab, known = compiled.program.vocab, _preparation(options["weights"])
+    vocab = compiled.program.vocab
     form = described(compiled.planned.plan, None if isinstance(vocab, str) else vocab.text)
     if path is None and title is None and labels is None and known is None:
         return None
@@ -66,21 +74,6 @@ def _renamed(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data 
         new = listed(f"{old} is {name}" for old, name in zip(own, names, strict=False))
         data.notes.append(f"--labels names the classes of the data anew: {new}.")
     return replace(data, preparation=preparation)
-
-
-def _preparation(weights: Path | None) -> dict[str, Any] | None:
-    """How the data was read that given weights were trained with."""
-    if weights is None:
-        return None
-    from wgcc.errors import WgError
-    from wgcc_runtime.errors import WgccError
-    from wgcc_runtime.weights import load_weights
-
-    try:
-        found: dict[str, Any] | None = load_weights(weights)[1].get("preparation")
-    except WgccError as error:
-        raise WgError(error.message) from None
-    return found
 
 
 def _read(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from wgcc.backends.wasm.twin import kernel_text
 from wgcc.cli.subject import Subject
 from wgcc.errors import WgError
-from wgcc.wasm.twin import kernel_text
 
 
 def kernel_wat(subject: Subject, name: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ops.registry import Reduce
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
-from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.column_parts import ColumnPart, column_part
 from wgcc.schedule.fuse.fuse import Group, product_position

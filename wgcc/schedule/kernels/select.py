@@ -6,10 +6,10 @@ One workgroup shares a row on a GPU; short rows, and those of the twin, have one
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import coordinates_of, variable
 from wgcc.ops.keep_top import HIDDEN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.codegen.wgsl import literal
 from wgcc.schedule.fuse.fuse import Group

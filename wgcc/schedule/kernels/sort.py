@@ -7,9 +7,9 @@ twin, have one thread each.
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import Coordinates, Index, coordinates_of, linear, variable
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear, variable
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Index, variable
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Index, variable
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
