@@ -28,7 +28,8 @@ def join_modules(
     own folder go into the file, others belong to the file of their folder. `folders` maps more
     folders to files.
     """
-    targets = {posixpath.dirname(entry): name for name, entry in files.items()} | (folders or {})
+    targets = dict(folders or {})
+    targets |= {posixpath.dirname(entry): name for name, entry in files.items()}
     joined = {name: _closure(texts, entry, targets) for name, entry in files.items()}
     wanted = _wanted(joined, targets)
     return {
