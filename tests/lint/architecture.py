@@ -51,7 +51,6 @@ SCHEDULE_ROWS = (
 ELABORATE_ROWS = (
     ("from_pytorch",),
     ("report",),
-    ("work_limits",),
     ("index_ranges",),
     ("tracing",),
     ("operators",),

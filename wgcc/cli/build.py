@@ -208,9 +208,9 @@ def _weights(
     """
     if path is None:
         return None, {}
-    from wgcc.bundle.initial_weights import read_weights
+    from wgcc.bundle.initial_weights import read_checkpoint
 
-    return read_weights(path, compiled.program)
+    return read_checkpoint(path, compiled.program)
 
 
 def _changes(folder: Path) -> Iterator[None]:

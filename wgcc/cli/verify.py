@@ -223,7 +223,7 @@ def _large_selftest(bundle: Path, sizes: dict[str, int]) -> dict[str, Any] | Non
     made = json.loads(json.dumps(again.planned.plan))
     check_same_model(as_built(raw), made)
     say(f"no self-test is recorded; numpy computes one call of {plan.model}", style="dim")
-    values = InitialValues(again.program) if is_drawn else read_weights(file, again.program)[0]
+    values = InitialValues(again.program) if is_drawn else read_weights(file, again.program)
     return make_large_selftest(again.program, made, values)
 
 
