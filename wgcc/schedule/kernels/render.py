@@ -30,12 +30,16 @@ def render_body(kernel: Kernel) -> str:
 
 
 def _indented(text: str) -> str:
-    """Each line as deep as the brackets that are open before it, whatever filled a hole."""
+    """Each line as deep as the brackets that are open before it, whatever filled a hole.
+
+    A hole may also be empty: functions have no empty lines.
+    """
     depth, lines = 0, []
     for line in map(str.strip, text.splitlines()):
         code = line.split("//")[0]
         closed = len(code) - len(code.lstrip("})"))
-        lines.append(f"{'  ' * (depth - closed)}{line}" if line else "")
+        if line or not depth:
+            lines.append(f"{'  ' * (depth - closed)}{line}" if line else "")
         depth += sum(code.count(c) for c in "({") - sum(code.count(c) for c in ")}")
     return "\n".join(lines)
 
