@@ -14,6 +14,7 @@ import pytest
 
 from adapters import ROOT
 from cli_runs import MODEL, WRONG, run
+from wgcc import __version__
 from wgcc.cli import failures
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime_py")))}
@@ -61,7 +62,7 @@ def test_completion_offers_commands() -> None:
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--version")
-    assert (code, out) == (0, "wgcc 0.1.0\n")
+    assert (code, out) == (0, f"wgcc {__version__}\n")
 
 
 def test_a_misspelt_command(capsys: pytest.CaptureFixture[str]) -> None:
