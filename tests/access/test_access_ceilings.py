@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from adapters import ROOT
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 
 GOLDEN = ROOT / "tests" / "golden"
 MOST_CONFLICTS = 2

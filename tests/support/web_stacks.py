@@ -18,7 +18,7 @@ from adapters import INSTALL, ROOT, environment
 from building import build
 from wgcc.bundle.folder import write_files
 from wgcc.bundle.web import web_files
-from wgcc.cli.stacks import run_on
+from wgcc.cli.commands.verify.stacks import run_on
 
 NODE = ROOT / ".cache" / "node"
 TOOLS = NODE / "node_modules" / ".bin"
