@@ -8,7 +8,7 @@ from math import prod
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
-from wgcc.ops.flat import ALIGNMENT
+from wgcc.ops.storage import ALIGNMENT
 
 __all__ = [
     "ALIGNMENT",
