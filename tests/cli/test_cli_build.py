@@ -12,6 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from cli_runs import MODEL, WRONG, run
 from wgcc.cli import main
+from wgcc.cli.show import IR_STAGES
+from wgcc.passes.pipeline import STAGES
 
 
 @pytest.fixture
@@ -177,6 +179,9 @@ class TestShow:
             ("opt", "sgd_update("),
             ("expanded", "matmul("),
             ("simplified", "matmul("),
+            ("placed", "at params[64:"),
+            ("products", "matmul("),
+            ("own-gradients", "%d.g.w.copy: f32[3, 1] = copy("),
             ("prepared", "%d.g.w.copy: f32[3, 1] = copy("),
             ("fused", "workgroups of"),
             ("fused", "; stored because it is a result of the entry"),
@@ -190,6 +195,9 @@ class TestShow:
     ) -> None:
         code, out, err = run(capsys, "show", model, "--stage", stage)
         assert (code, err) == (0, "") and text in out
+
+    def test_every_pass_leads_to_a_stage(self) -> None:
+        assert IR_STAGES == STAGES
 
     def test_overview_is_the_same_of_model_and_bundle(
         self, model: str, bundle: str, capsys: pytest.CaptureFixture[str]

@@ -36,13 +36,12 @@ ROWS = (
     ("cli",),
 )
 HEIGHT = {part: height for height, row in enumerate(ROWS) for part in row}
-# The same inside wgcc/schedule, in the order of its flow; the compiler alone calls preparation.
+# The same inside wgcc/schedule, in the order of its flow.
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("dataflow", "limits", "budget"),
+    ("limits", "budget"),
     ("raised_limits",),
-    ("updates", "multiplied"),
     ("layout",),
     ("copies",),
     ("fuse",),
@@ -51,7 +50,6 @@ SCHEDULE_ROWS = (
     ("loop_lives",),
     ("plan_entry", "kernels"),
     ("schedule",),
-    ("prepare",),
 )
 SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for part in row}
 # And inside wgcc/elaborate: what a folder works with comes before it.
@@ -189,7 +187,7 @@ def test_names_of_added_state_are_made_and_read_in_one_place() -> None:
         "runtime_py/wgcc_runtime/values.py",
         "wgcc/ir/state_names.py",
         # The number of a call site is a constant, named beside the generator's state.
-        "wgcc/schedule/prepare/random_sites.py",
+        "wgcc/passes/prepare/numbers_in_memory.py",
     }
 
 

@@ -16,13 +16,14 @@ from adapters import ROOT
 from filecheck import filecheck
 from read_ir import program_of, read_graphs
 from wgcc.ir.graph import Graph
+from wgcc.passes.lay_out import lay_out
+from wgcc.passes.pipeline import PREPARED, SIMPLIFIED, run_passes
 from wgcc.schedule.fuse import materialise, merge
 from wgcc.schedule.fuse.fuse import FIRST, fuse
 from wgcc.schedule.kernel import Place
-from wgcc.schedule.layout import lay_out
+from wgcc.schedule.layout import Layout
 from wgcc.schedule.memory.slots import Slots
 from wgcc.schedule.plan_entry import plan_entry
-from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.schedule import schedule
 
 FOLDER = ROOT / "tests" / "filetests"
@@ -72,7 +73,7 @@ def test_where_values_are_stored(case: Path) -> None:
 def _planned(graph: Graph, precision: str) -> Iterator[str]:
     program = program_of(graph, precision)
     _schedule(graph, precision)
-    layout, slots = lay_out(program), Slots(precision=precision)
+    layout, slots = Layout.of(lay_out(program)), Slots(precision=precision)
     planned = plan_entry(graph, layout, slots)
     for number, group in enumerate(planned.order):
         yield f"kernel {number} {group.kind}"
@@ -94,9 +95,7 @@ def _place(place: Place) -> str:
 
 def _schedule(graph: Graph, precision: str) -> None:
     """All kernels can be written, so the graph is a valid input of the scheduler."""
-    program = program_of(graph, precision)
-    layout = lay_out(program)
-    schedule(prepare(program, layout), layout)
+    schedule(run_passes(program_of(graph, precision), until=PREPARED, since=SIMPLIFIED))
 
 
 def test_a_kernel_has_a_limited_number_of_ops() -> None:

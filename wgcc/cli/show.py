@@ -13,7 +13,13 @@ from wgcc.cli.printing import show, show_json
 if TYPE_CHECKING:
     from wgcc.cli.subject import Subject
 
-IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", "prepared")
+# The stages of `PASSES` of wgcc/passes/pipeline.py, which is imported only where it is needed.
+PREPARATION = (
+    *("placed", "products", "gradients", "statistics", "columns", "flat", "turned", "added"),
+    *("split", "split-simplified", "own-gradients", "arenas", "numbers", "packed", "results"),
+    "prepared",
+)
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
 STAGES = ("ast", *IR_STAGES, "fused", "plan")
 
 
@@ -23,8 +29,9 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
-    "gradients added, optimizer added, composite ops expanded, simplified, prepared for kernels "
-    "(split-K, two-step reductions), fused kernels with the reasons for them, plan.json.",
+    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
+    "the steps that prepare graphs for kernels, up to `prepared`; fused kernels with "
+    "the reasons for them, plan.json.",
 )
 @click.option(
     "--kernel",

@@ -6,11 +6,9 @@ The scheduler creates it where many tensors are read at once; it is a view, not 
 from __future__ import annotations
 
 from wgcc.ir.graph import TensorType
+from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.registry import Op, Special
-
-# Tensors of an arena begin on this many words (WebGPU's 256-byte rule for bindings).
-ALIGNMENT = 64
 
 
 def infer(*parts: TensorType, words: int) -> TensorType:
@@ -21,7 +19,7 @@ def reference(*parts: Array, words: int) -> Array:
     flat, at = np.zeros(words, parts[0].dtype), 0
     for part in parts:
         flat[at : at + part.size] = part.reshape(-1)
-        at += -(-part.size // ALIGNMENT) * ALIGNMENT
+        at += round_up(part.size, ALIGNMENT)
     return flat
 
 

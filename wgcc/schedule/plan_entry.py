@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from wgcc.ir.graph import Constant, Graph, Value
-from wgcc.schedule.codegen.bindings import SCALARS, Part
+from wgcc.ir.places import SCALARS, span
+from wgcc.passes.updates import is_update, lists_of, partners, replaced_by
+from wgcc.schedule.codegen.bindings import Part
 from wgcc.schedule.exchange import (
     NotSeparable,
     check_separable,
@@ -30,7 +32,6 @@ from wgcc.schedule.memory.reuse import take_from_arenas
 from wgcc.schedule.memory.slots import Life, Slots, io_places, lives_of, own_place
 from wgcc.schedule.memory.unfuse import unfuse
 from wgcc.schedule.memory.write_plan import WritePlan, plan_writes
-from wgcc.schedule.updates import is_update, lists_of, partners, replaced_by, span
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ def plan_entry(
             places[value.name] = own_place(key, "output", value, layout)
         planned.outputs[name] = places[value.name]
     if graph.range_guard:
-        places[graph.range_guard.flag.name] = layout.append(SCALARS, "state", 1)
+        places[graph.range_guard.flag.name] = layout.buffers.append(SCALARS, "state", 1)
     _place_temporaries(planned, layout, slots)
     return planned
 
@@ -107,7 +108,7 @@ def _constant_places(graph: Graph, layout: Layout) -> dict[str, Place]:
     for constant in graph.constants:
         key = constant_key(constant)
         if key not in layout.places:
-            layout.places[key] = layout.tensor(CONSTANTS, "constant", constant.value.type)
+            layout.places[key] = layout.buffers.tensor(CONSTANTS, "constant", constant.value.type)
         places[constant.value.name] = layout.places[key]
     return places
 
@@ -120,7 +121,7 @@ def constant_key(constant: Constant) -> str:
 
 def _arena_places(graph: Graph, layout: Layout, places: dict[str, Place]) -> dict[str, Place]:
     """Gradients are stored in their arena, and what an update makes replaces the old content."""
-    owners, found = partners(graph.nodes), dict(places)
+    owners, found = partners(graph), dict(places)
     for node in graph.nodes:
         if is_update(node):
             for value in lists_of(node).get("g", ()):
@@ -161,7 +162,7 @@ def _place_temporaries(planned: PlannedEntry, layout: Layout, slots: Slots) -> N
     kept = {name: made[name] for name in made if name in read}
     for name, (value, _) in kept.items():
         if value.type.size == 1:
-            planned.places[name] = layout.append(SCALARS, "state", 1)
+            planned.places[name] = layout.buffers.append(SCALARS, "state", 1)
     stored = {name: found for name, found in kept.items() if found[0].type.size > 1}
     halves = _halves(expanded, stored) if slots.precision == "f16" else set()
     planned.lives = lives_of(stored, reads, halves)

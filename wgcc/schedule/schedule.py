@@ -9,11 +9,11 @@ from itertools import islice
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node
 from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
+from wgcc.ir.places import SCALARS
 from wgcc.ir.program import Program
-from wgcc.schedule.codegen.bindings import SCALARS
+from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.copies import COPIES, Copies
-from wgcc.schedule.dataflow import moves
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import (
@@ -94,11 +94,12 @@ CANDIDATES: dict[str, Callable[[Group, Context], list[Launch]]] = {
 }
 
 
-def schedule(program: Program, layout: Layout, candidates: bool = False) -> Schedule:
-    """Schedule every entry of a prepared program; its other buffers are added to `layout`.
+def schedule(program: Program, candidates: bool = False) -> Schedule:
+    """Schedule every entry of a prepared program.
 
     `candidates`: dispatches have other launches too, for tuning to choose from.
     """
+    layout = Layout.of(program)
     graphs, slots = program.entries, Slots(precision=program.precision)
     planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
     slots.reserve_in(layout)
@@ -124,7 +125,7 @@ class _Writer:
     """
 
     def __init__(self, layout: Layout, candidates: bool, copies: Copies | None) -> None:
-        self._scalar_words = layout.words(SCALARS)
+        self._scalar_words = layout.buffers.words(SCALARS)
         self._candidates = candidates
         self._copies = copies
         self._repeated = Repeated()
@@ -192,7 +193,7 @@ def _copies(entries: Iterable[PlannedEntry], layout: Layout) -> Copies:
     )
     copies = Copies.of(names, layout.places)
     for span in copies.spans():
-        layout.reserve(span.copy.buffer, COPIES, span.end // 2)
+        layout.buffers.reserve(span.copy.buffer, COPIES, span.end // 2)
     return copies
 
 
@@ -238,7 +239,7 @@ def _guarded(entry: EntrySchedule, graph: Graph, layout: Layout) -> EntrySchedul
 
 def _buffers(layout: Layout, entries: Mapping[str, EntrySchedule]) -> tuple[Buffer, ...]:
     is_guarded = any(entry.guard for entry in entries.values())
-    return (*layout.buffers(), *([FLAG_BUFFER] if is_guarded else []))
+    return (*layout.buffers.sized(), *([FLAG_BUFFER] if is_guarded else []))
 
 
 def _is_new(launch: Launch, launches: Mapping[str, Launch]) -> bool:

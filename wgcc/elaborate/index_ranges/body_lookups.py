@@ -31,7 +31,7 @@ def settle_lookups(
     """Lookups that cannot fail are left out; `inputs` are the intervals of the loop's inputs."""
     live = live_names(body)
     known = body_intervals(body, rounds, inputs)
-    makers = {value.name: node for node in body.nodes for value in node.outputs}
+    makers = body.producers
     moved: list[Lookup] = []
     checked: list[Lookup] = []
     for lookup in lookups:

@@ -134,7 +134,7 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        producers = {value.name: node for node in graph.nodes for value in node.outputs}
+        producers = graph.producers
         self.facts = Facts(producers, intervals(graph))
         self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
