@@ -48,7 +48,8 @@ SCHEDULE_ROWS = (
     ("memory", "exchange"),
     ("expand_loops",),
     ("loop_lives",),
-    ("plan_entry", "kernels"),
+    ("entry_plan",),
+    ("steps", "kernels"),
     ("schedule",),
 )
 SCHEDULE_HEIGHT = {part: height for height, row in enumerate(SCHEDULE_ROWS) for part in row}

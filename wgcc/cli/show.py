@@ -20,7 +20,12 @@ PREPARATION = (
     "prepared",
 )
 IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
-STAGES = ("ast", *IR_STAGES, "fused", "plan")
+# Those of `STEPS` of wgcc/schedule/steps.py.
+STEP_STAGES = (
+    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
+    *("lives", "slots"),
+)
+STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 
 
 @click.command()
@@ -30,8 +35,9 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
     "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
-    "the steps that prepare graphs for kernels, up to `prepared`; fused kernels with "
-    "the reasons for them, plan.json.",
+    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
+    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
+    "plan.json.",
 )
 @click.option(
     "--kernel",
@@ -144,6 +150,11 @@ def _stage_text(subject: Subject, stage: str) -> str:
         from wgcc.ir.text import program_text
 
         return program_text(subject.program(stage))
+    if stage in STEP_STAGES:
+        from wgcc.passes.pipeline import PREPARED
+        from wgcc.schedule.steps import stage_text
+
+        return stage_text(subject.program(PREPARED), stage)
     if stage == "plan":
         from wgcc.bundle.plan import plan_text
 

@@ -14,6 +14,7 @@ from wgcc.ir.program import Program
 from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.copies import COPIES, Copies
+from wgcc.schedule.entry_plan import EntryPlan
 from wgcc.schedule.expand_loops import COUNTER
 from wgcc.schedule.fuse.group import FLAT, Group
 from wgcc.schedule.kernel import (
@@ -59,8 +60,7 @@ from wgcc.schedule.kernels.update import update_code
 from wgcc.schedule.kernels.window_update import window_update_code
 from wgcc.schedule.layout import CONSTANTS, Layout
 from wgcc.schedule.limits import check_limits, too_many_positions
-from wgcc.schedule.memory.slots import Slots
-from wgcc.schedule.plan_entry import PlannedEntry, constant_key, plan_entry
+from wgcc.schedule.steps import Shared, constant_key, plan_entry
 
 Writer = Callable[[Group, Context], GroupCode]
 WRITERS: dict[str, Writer] = {
@@ -99,10 +99,10 @@ def schedule(program: Program, candidates: bool = False) -> Schedule:
 
     `candidates`: dispatches have other launches too, for tuning to choose from.
     """
-    layout = Layout.of(program)
-    graphs, slots = program.entries, Slots(precision=program.precision)
-    planned = {name: plan_entry(graph, layout, slots) for name, graph in graphs.items()}
-    slots.reserve_in(layout)
+    graphs, shared = program.entries, Shared.of(program)
+    layout = shared.layout
+    planned = {name: plan_entry(graph, shared) for name, graph in graphs.items()}
+    shared.slots.reserve_in(layout)
     copies = _copies(planned.values(), layout) if program.precision == "f16" else None
     writer = _Writer(layout, candidates, copies)
     written = {name: writer.entry(entry) for name, entry in planned.items()}
@@ -130,7 +130,7 @@ class _Writer:
         self._copies = copies
         self._repeated = Repeated()
 
-    def entry(self, planned: PlannedEntry) -> EntrySchedule:
+    def entry(self, planned: EntryPlan) -> EntrySchedule:
         graph, places = planned.graph, planned.places
         copies = self._copies
         refresh = copies.refresh(copies.left_over(graph)) if copies else ()
@@ -148,7 +148,7 @@ class _Writer:
             exchange=planned.exchange,
         )
 
-    def _dispatch(self, group: Group, planned: PlannedEntry) -> Dispatch:
+    def _dispatch(self, group: Group, planned: EntryPlan) -> Dispatch:
         context = self._context(group, planned)
         span = next((root.span for root in reversed(group.roots) if root.span), None)
         try:
@@ -160,13 +160,13 @@ class _Writer:
         made = tuple(_made(group, planned))
         return Dispatch(label, code.regions, code.launches, shows, code.twin, span, flops, made)
 
-    def _context(self, group: Group, planned: PlannedEntry) -> Context:
+    def _context(self, group: Group, planned: EntryPlan) -> Context:
         loaded = _loaded_weights(group, planned) if self._copies else set()
         places = planned.places
         if self._copies and loaded:
             places = {**places, **{name: self._copies.place(name) for name in loaded}}
         context = Context(
-            planned.fused.inlined,
+            planned.kernels.inlined,
             lambda value: places[value.name],
             planned.is_stored,
             self._scalar_words,
@@ -186,7 +186,7 @@ class _Writer:
         return replace(code, launches={**code.launches, **more})
 
 
-def _copies(entries: Iterable[PlannedEntry], layout: Layout) -> Copies:
+def _copies(entries: Iterable[EntryPlan], layout: Layout) -> Copies:
     """Of all weights that products load, with places for them."""
     names = set[str]().union(
         *(_loaded_weights(group, entry) for entry in entries for group in entry.order)
@@ -197,12 +197,12 @@ def _copies(entries: Iterable[PlannedEntry], layout: Layout) -> Copies:
     return copies
 
 
-def _loaded_weights(group: Group, planned: PlannedEntry) -> set[str]:
+def _loaded_weights(group: Group, planned: EntryPlan) -> set[str]:
     params = {value.name: value for value in planned.graph.params}
-    return loaded_weights(group, params, planned.fused.inlined, planned.parts)
+    return loaded_weights(group, params, planned.kernels.inlined, planned.parts)
 
 
-def _repeats(planned: PlannedEntry) -> tuple[Rounds, ...]:
+def _repeats(planned: EntryPlan) -> tuple[Rounds, ...]:
     """The loops as ranges of dispatches."""
     before = [0]
     for group in planned.order:
@@ -252,19 +252,19 @@ def _product_flops(node: Node) -> int:
     return 2 * node.output.type.size * node.inputs[0].shape[-1] if node.op == "matmul" else 0
 
 
-def _made(group: Group, planned: PlannedEntry) -> Iterator[Made]:
+def _made(group: Group, planned: EntryPlan) -> Iterator[Made]:
     for root in group.roots:
         here = group.why[root.outputs[0].name]
         stored = [value for value in root.outputs if planned.is_stored(value)]
         if stored:
-            why = planned.fused.reasons[stored[0].name].text
+            why = planned.kernels.reasons[stored[0].name].text
             yield Made(tuple(value.name for value in stored), here, why)
         if len(stored) < len(root.outputs):
             others = (value.name for value in root.outputs if value not in stored)
             yield Made(tuple(others), here)
 
 
-def _label(group: Group, planned: PlannedEntry) -> str:
+def _label(group: Group, planned: EntryPlan) -> str:
     """What a group computes, in the words of the source: the last thing it keeps."""
     if group.kind == "update":
         return group.roots[0].op
@@ -272,9 +272,7 @@ def _label(group: Group, planned: PlannedEntry) -> str:
     return stored[-1].name.removesuffix(".copy").removesuffix(".write").removesuffix(".pack")
 
 
-def _constants(
-    planned: dict[str, PlannedEntry], layout: Layout
-) -> dict[str, tuple[Constant, Place]]:
+def _constants(planned: dict[str, EntryPlan], layout: Layout) -> dict[str, tuple[Constant, Place]]:
     """The words of every distinct constant, by name, with its place."""
     found: dict[str, tuple[Constant, Place]] = {}
     for entry in planned.values():
