@@ -19,7 +19,7 @@ from adapters import ROOT
 from bundle_folders import Capsys, Files, build, compile_both, content, write_old
 from cli_runs import MODEL, run
 from trials.builds import MIXED, THEIRS, WAYS, Trial
-from wgcc.bundle import file_system, staging
+from wgcc.bundle import file_system, replace_folder
 from wgcc.bundle.folder import write_files
 
 
@@ -91,7 +91,7 @@ def test_ctrl_c_while_writing(
     bundle = tmp_path / "bundle"
     build(capsys, model, bundle)
     before = content(bundle)
-    monkeypatch.setattr(staging, "_swap", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(replace_folder, "_swap", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     code, _, err = run(capsys, "build", str(model), "-o", str(bundle), "--seed", "5")
     assert (code, err.strip()) == (130, "interrupted")
     assert content(bundle) == before and len(os.listdir(tmp_path)) == 2
@@ -101,7 +101,7 @@ def test_without_an_atomic_swap(
     both: dict[str, Files], old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two renames then; a process that dies between them leaves the old bundle to be restored."""
-    monkeypatch.setattr(staging, "exchange", lambda *_: False)
+    monkeypatch.setattr(replace_folder, "exchange", lambda *_: False)
     write_files(both["new.wg"], old)
     assert content(old) == {**both["new.wg"], **THEIRS}
     process = os.fork()
@@ -111,7 +111,7 @@ def test_without_an_atomic_swap(
         write_files(both["old.wg"], old)
     os.waitpid(process, 0)
     assert not old.exists() and len(os.listdir(old.parent)) == 2
-    staging.recover(old)
+    replace_folder.recover(old)
     assert content(old) == {**both["new.wg"], **THEIRS}
     assert os.listdir(old.parent) == ["bundle"]
 
@@ -130,7 +130,7 @@ def test_where_the_folder_has_to_stay(
         return real(path, *rest)
 
     inode = old.stat().st_ino
-    monkeypatch.setattr(staging, "exchange", lambda *_: False)
+    monkeypatch.setattr(replace_folder, "exchange", lambda *_: False)
     monkeypatch.setattr(os, what, refuse)
     write_files(both["new.wg"], old)
     assert content(old) == {**both["new.wg"], **THEIRS}
@@ -142,7 +142,7 @@ def test_files_saved_during_a_build_are_not_lost(
 ) -> None:
     """A training saves its checkpoint into the folder just before it is swapped."""
     (old / "ck.safetensors").write_bytes(b"first")
-    swap = staging._swap
+    swap = replace_folder._swap
 
     def late(stage: Path, folder: Path) -> None:
         (folder / "ck.tmp").write_bytes(b"second")
@@ -151,7 +151,7 @@ def test_files_saved_during_a_build_are_not_lost(
         (folder / "more" / "log").write_bytes(b"third")
         swap(stage, folder)
 
-    monkeypatch.setattr(staging, "_swap", late)
+    monkeypatch.setattr(replace_folder, "_swap", late)
     write_files(both["new.wg"], old)
     more = {"ck.safetensors": b"second", "more/log": b"third"}
     assert content(old) == {**both["new.wg"], **THEIRS, **more}
@@ -162,15 +162,16 @@ def test_a_foreign_journal_moves_nothing_else(both: dict[str, Files], old: Path)
     precious = old.parent / "precious"
     precious.write_text("mine")
     stage = old / ".wgcc-1999999-00000000.tmp"
-    stage.mkdir()
-    (stage / "old-0").write_text("theirs")
-    moves = [["../precious", "old-0"], ["../precious", None], [str(precious), "old-0"],
-             ["notes.txt", None], ["kernels/../../precious", "old-0"], [["x"], None], 5,
+    moves = [["../precious", True], ["../precious", False], [str(precious), True],
+             ["notes.txt", False], ["kernels/../../precious", True], [["x"], False], 5,
              ["README.md", "../../precious"]]  # fmt: skip
-    (stage / "moves").write_text("\n".join(map(json.dumps, moves)))
-    write_files(both["new.wg"], old)
-    assert precious.read_text() == "mine"
-    assert content(old) == {**both["new.wg"], **THEIRS}
+    for journal in (*([move] for move in moves), moves, 7, {"notes.txt": False}):
+        stage.mkdir(exist_ok=True)
+        (stage / "old-0").write_text("theirs")
+        (stage / "moves").write_text(json.dumps(journal))
+        replace_folder.recover(old)
+        assert not stage.exists() and precious.read_text() == "mine"
+        assert content(old) == {**both["old.wg"], **THEIRS}
 
 
 def test_where_files_are_written_to_disk_one_by_one(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import line_bundle
-from test_runtime_plan import change, encode
+from changed_plans import change, encode
 from web_stacks import run_node
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import read_plan

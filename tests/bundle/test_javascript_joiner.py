@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from wgcc.bundle.join import JoinError, join_modules
+from wgcc.bundle.join import join_modules
+from wgcc.bundle.modules import JoinError
 from wgcc.bundle.runtime_js import FILES, readable_files, runtime_modules
+from wgcc.bundle.strip import strip_javascript
 
 CORE = """// The whole.
 
@@ -104,6 +106,43 @@ def test_joined_files_run(tmp_path: Path) -> None:
     assert done.stdout == "8 [ 42, 'two' ]\n", done.stderr
 
 
+NASTY = """// What looks like imports and exports, and is none.
+
+import { factor } from './factor.js'; // import { hidden } from './none.js';
+
+/* export const gone = 1; */
+export const later = async x => {
+  const text = 'import { a } from "./b.js";' + `export { ${ `}${factor}` }
+
+
+import('../none/none.js')`;
+  if (x) /export const [}/'`]/.test(text);
+  const { meta } = { meta: import('../part/part.js') };
+  return [text.length, text.split('\\n').length, (await meta).answer(1)];
+};
+"""
+
+
+def test_only_code_is_joined(tmp_path: Path) -> None:
+    """Imports in strings, templates, regular expressions and comments stay as they are."""
+    text = join(later=NASTY)["all.js"]
+    assert "import { hidden } from './none.js';" in text and "import('../none/none.js')`" in text
+    assert "{ meta: import('./parts/part.js') }" in text
+    for name, code in {**join(later=NASTY), "package.json": '{"type": "module"}'}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code, encoding="utf-8")
+    stripped = strip_javascript(text)
+    (tmp_path / "stripped.js").write_text(stripped, encoding="utf-8")
+    script = (
+        "import * as all from './all.js'; import * as stripped from './stripped.js';"
+        "for (const { later } of [all, stripped]) console.log(await later(true));"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "[ 66, 4, [ 2, 'two' ] ]\n" * 2, done.stderr
+
+
 def test_joining_twice_gives_the_same() -> None:
     shuffled = dict(reversed(MODULES.items()))
     assert join_modules(shuffled, TWO_FILES, {"settings.json": SETTINGS}) == join()
@@ -113,7 +152,8 @@ def test_joining_twice_gives_the_same() -> None:
     ("changes", "complaint"),
     [
         ({"factor": "// F.\n\nexport default 2;\n"}, "factor.js: .*export default 2"),
-        ({"factor": "// F.\n\nconst { max } = Math;\n"}, r"factor.js: .*const \{ max"),
+        ({"factor": "// F.\n\nconst { max: m } = Math;\n"}, r"factor.js: .*const \{ max"),
+        ({"later": LATER + "const [a, hidden] = '12';\n"}, "hidden is also declared in core/"),
         ({"factor": "// F.\n\nvar factor = 2;\n"}, "factor.js: .*var factor"),
         ({"factor": "// F.\n\nimport './other.js';\n"}, "factor.js: .*import './other.js'"),
         ({"factor": "// F.\n\n/** @import * as x from './other.js' */\n"}, "factor.js: .*@import"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import line_bundle
-from test_runtime_plan import change, encode
+from changed_plans import change, encode
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.plan import read_plan
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -15,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import line_bundle
+from changed_plans import REMOVED, change, encode
 from wgcc_runtime.errors import WgccError
 from wgcc_runtime.loader import load, load_plan
 from wgcc_runtime.plan import read_plan
 from wgcc_runtime.schema import check_form, plan_schema
 from wgcc_runtime.wgsl_code import code_digest
 
-REMOVED = object()
 SAMPLE = {"mean": 0, "size": 0, "at": [0], "scale": 1}
 CHANGES = {"tolerance": 1, "tensors": {"train/x": SAMPLE}}
 DRAW = {"kind": "uniform", "low": 0, "high": 1}
@@ -378,22 +376,3 @@ def replace_kernel(bundle: Path, index: int, text: str) -> None:
     kernel["sha256"] = code_digest(text)
     (bundle / "kernels" / kernel["file"]).write_text(text)
     line_bundle.write_plan(bundle, plan)
-
-
-def encode(plan: dict[str, Any]) -> bytes:
-    return json.dumps(plan).encode()
-
-
-def change(plan: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy of the plan with the value at a dotted path replaced, added or removed."""
-    changed = copy.deepcopy(plan)
-    *parents, last = path.split(".")
-    inside: Any = changed
-    for key in parents:
-        inside = inside[int(key) if isinstance(inside, list) else key]
-    key = int(last) if isinstance(inside, list) else last
-    if value is REMOVED:
-        del inside[key]
-    else:
-        inside[key] = value
-    return changed

@@ -11,8 +11,9 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import NODE, build_web, tool
+from wgcc.bundle.javascript import JavaScriptError, tokenize
 from wgcc.bundle.runtime_js import TOKENS, readable_files, shipped_files
-from wgcc.bundle.strip import StripError, strip_css, strip_javascript, tokens
+from wgcc.bundle.strip import strip_css, strip_javascript
 
 CASES = {
     "comments": ("// a\nlet a = 1; /* b */ let b = 2; // c\n", "let a=1;let b=2;\n"),
@@ -34,6 +35,14 @@ CASES = {
         "return /[/\\]] '/g.test(a) || b.match( /\\// )",
         "return/[/\\]] '/g.test(a)||b.match(/\\//)\n",
     ),
+    "division after names of properties": ("a.return / b.of / 2; i++ / 2", None),
+    "a regular expression after a condition": (
+        "if (a) /b  c/.test(d); while (f(e)) /'/g.exec(h); (a) / b / (c)",
+        "if(a)/b  c/.test(d);while(f(e))/'/g.exec(h);(a)/b/(c)\n",
+    ),
+    "a brace in a template": ("x = `a } ${ b ? `}  ${ c }` : '}' } {  `", None),
+    "a division in a template": ("x = `${ a / b }  /  ${ /  }/.source }`", None),
+    "imports in texts": ("x = 'import  { a }' + `import  ('b')` // import 'c'", None),
     "division by one": ("a / /b/.length", "a/ /b/.length\n"),
     "numbers": ("1 .toFixed() + 0x1f + .5 + 2e-3 + 1_000n", "1 .toFixed()+0x1f+.5+2e-3+1_000n\n"),
     "a choice": ("a ? .5 : b?.c", "a? .5:b?.c\n"),
@@ -48,14 +57,33 @@ def test_code(name: str) -> None:
     source, expected = CASES[name]
     stripped = strip_javascript(source)
     assert expected is None or stripped == expected
-    assert [token for token, _ in tokens(stripped)] == [token for token, _ in tokens(source)]
+    assert code_of(stripped) == code_of(source)
     assert strip_javascript(stripped) == stripped
 
 
-@pytest.mark.parametrize("text", ["x = 'a\nb'", "`a", "if (a) {} /b/.test(c)", "a \\ b"])
+def code_of(text: str) -> list[tuple[str, str]]:
+    return [(token.kind, token.text) for token in tokenize(text) if token.kind != "comment"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = 'a\nb'", "`a", "if (a) {} /b/.test(c)", "a \\ b", "f(a]", "f(a))", "`${ a `", "x = {"],
+)
 def test_what_is_not_read_is_refused(text: str) -> None:
-    with pytest.raises(StripError):
+    with pytest.raises(JavaScriptError):
         strip_javascript(text)
+
+
+def test_tokens_have_kinds_places_and_depths() -> None:
+    text = "f(`a${ b }`, /c/) // d\n+ 'e'"
+    tokens = tokenize(text)
+    assert [(token.kind, token.text, token.depth) for token in tokens] == [
+        ("name", "f", 0), ("sign", "(", 0), ("template", "`a${", 1), ("name", "b", 2),
+        ("template", "}`", 1), ("sign", ",", 1), ("regex", "/c/", 1), ("sign", ")", 0),
+        ("comment", "// d", 0), ("sign", "+", 0), ("string", "'e'", 0),
+    ]  # fmt: skip
+    assert all(text[token.start : token.end] == token.text for token in tokens)
+    assert [token.text for token in tokens if token.is_new_line] == ["+"]
 
 
 def test_style_sheets() -> None:

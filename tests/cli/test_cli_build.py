@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from cli_runs import MODEL, WRONG, run
 from wgcc.cli import main
-from wgcc.cli.show import IR_STAGES, STEP_STAGES
+from wgcc.cli.commands.show import IR_STAGES, STEP_STAGES
 from wgcc.passes import pipeline as passes
 from wgcc.schedule import steps
 
@@ -158,7 +158,7 @@ class TestBuild:
                 raise KeyboardInterrupt
             Path(model).write_text(saves.pop(0))
 
-        monkeypatch.setattr("wgcc.cli.build.time.sleep", sleep)
+        monkeypatch.setattr("wgcc.cli.commands.build.time.sleep", sleep)
         code, _, err = run(capsys, "build", model, "-o", str(tmp_path / "out"), "--watch")
         assert code == 130
         assert "13 parameters" in err and "25 parameters" in err and "unknown name `tahn`" in err

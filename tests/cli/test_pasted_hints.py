@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from test_data_cases import CASES
+from adapters import ROOT
 from wgcc.cli.data import DataOptions
 from wgcc.cli.group import cli
+
+CASES = ROOT / "tests" / "data_cases"
 
 
 def test_the_hint_for_columns_can_be_pasted() -> None:

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from adapters import ROOT
 from cli_runs import run
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.initial_weights import InitialValues
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.importing.transforms import Shape
@@ -54,7 +54,7 @@ def outputs(model: Path, weights: Arrays, x: np.ndarray) -> np.ndarray:
     program = read_program(model)[1]
     entries = {name: autograd(graph) for name, graph in program.entries.items()}
     program = replace(program, entries=entries)
-    values = {**initial_weights(program), **weights}
+    values = {**InitialValues(program), **weights}
     held = ({n: values[n] for n in names} for names in (program.params, program.state))
     session = Session(program, *held, dtype="f32")
     (name,) = (value.name for value in program.entries["predict"].inputs)

@@ -13,7 +13,7 @@ import pytest
 
 import wgcc_runtime
 from elaborated import problems, program
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.initial_weights import InitialValues
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes
@@ -63,7 +63,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
 
 def session() -> Session:
     found = run_passes(program(MODEL))
-    values = initial_weights(found)
+    values = dict(InitialValues(found))
     return Session(found, values, {n: values.get(n, 0) for n in found.state})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from adapters import ROOT
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.initial_weights import InitialValues
 from wgcc.compiler import read_program
 from wgcc.evaluate import Session
 from wgcc.passes.pipeline import run_passes
@@ -21,7 +21,7 @@ FOLDER = ROOT / "tests" / "loops"
 def session(name: str, **params: Any) -> Session:
     """The program with its initial values, and `params` instead of some of them."""
     done = run_passes(read_program(FOLDER / f"{name}.wg")[1], check=True)
-    values = {**initial_weights(done), **params}
+    values = {**InitialValues(done), **params}
     held = ({n: values[n] for n in names if n in values} for names in (done.params, done.state))
     return Session(done, *held)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,23 +13,14 @@ import wgcc_runtime
 from adapters import ROOT
 from building import build
 from line_training import everything, refused
+from poisoned_bundles import BAD, floats, poisoned
 from wgcc.compiler import compile_file
 from wgcc_runtime import Model
 from wgcc_runtime.batches import check_batch
 from wgcc_runtime.drawn import drawn_input
-from wgcc_runtime.wgsl_code import code_digest
 
 EXAMPLES = ("sin", "digits", "playground")
 LARGER = ("cnn", "names", "mamba")
-BAD = (np.nan, np.inf, -np.inf)
-POISON = """
-@group(0) @binding(0) var<storage, read_write> gradient: array<u32>;
-
-@compute @workgroup_size(1)
-fn main() {
-  gradient[0] = WORDu;
-}
-"""
 
 
 @pytest.fixture(scope="module", params=EXAMPLES)
@@ -79,11 +68,6 @@ def assert_same_but(model: Model, before: dict[str, Any], name: str) -> None:
             np.testing.assert_array_equal(value, before[key], err_msg=key)
 
 
-def floats(model: Model) -> list[Any]:
-    written = model.entry("train").writes
-    return [t for n, t in model.plan.persistent().items() if t.is_float and n in written]
-
-
 def test_bad_parameters_and_moments(model: Model) -> None:
     """Written without the runtime's knowledge, like a memory error."""
     for number, tensor in enumerate(floats(model)):
@@ -112,34 +96,6 @@ def test_bad_inputs(model: Model) -> None:
             with refused("nan", f"`train/{name}` was not finite before the step"):
                 model.runner("train", entry.outputs).run([given])
             assert_same_but(model, before, "")
-
-
-def poisoned(bundle: Path, folder: Path, name: str, word: int) -> Path:
-    """The bundle with a kernel that spoils the gradient of a parameter just before its update."""
-    plan = json.loads((bundle / "plan.json").read_text())
-    text = POISON.replace("WORD", str(word))
-    kernel = {
-        "name": "poison", "file": "poison.wgsl", "entry": "main", "workgroup": [1, 1, 1],
-        "access": ["read_write"], "sha256": code_digest(text),
-    }  # fmt: skip
-    grads = next(i for i, b in enumerate(plan["buffers"]) if b["role"] == "grads")
-    place = {"buffer": grads, "offset": plan["tensors"][name]["offset"], "size": 4}
-    dispatches = plan["entries"]["train"]["dispatches"]
-    at = next(
-        i
-        for i, d in enumerate(dispatches)
-        if plan["kernels"][d["kernel"]]["name"].startswith("adam")
-    )
-    dispatches.insert(at, {
-        "kernel": len(plan["kernels"]), "bindings": [place], "grid": [1, 1, 1],
-        "at": "here", "label": f"d.{name}",
-    })  # fmt: skip
-    plan["kernels"].append(kernel)
-    shutil.copytree(bundle, folder)
-    (folder / "kernels" / "poison.wgsl").write_text(text)
-    plan.pop("sha256", None)
-    (folder / "plan.json").write_text(json.dumps(plan))
-    return folder
 
 
 def test_bad_gradients(bundle: Path, adapter: str, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import wgcc.passes.lay_out as lay_out
 import wgcc.schedule.copies as copies
 import wgcc_runtime
 from building import build
+from changed_plans import REMOVED, change
 from cli_runs import run
-from test_runtime_plan import REMOVED, change
 from web_stacks import as_lists, build_web, run_job, run_node
 from wgcc_runtime import Model, WgccError
 from wgcc_runtime.plan import read_plan

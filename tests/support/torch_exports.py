@@ -14,7 +14,7 @@ import numpy as np
 
 from adapters import ROOT
 from op_samples import Array, build
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.initial_weights import InitialValues
 from wgcc.compiler import read_program
 from wgcc.errors import WgError
 from wgcc.evaluate import Session
@@ -56,7 +56,7 @@ class Case:
     def weights(self) -> dict[str, Array]:
         """Without zeros: biases and running statistics are drawn, too."""
         generator = np.random.default_rng(1)
-        found = initial_weights(self.program)
+        found = dict(InitialValues(self.program))
         return {
             name: generator.uniform(0.2, 0.9, array.shape).astype(np.float32)
             if array.ndim < 2 and array.dtype == np.float32 else array

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from test_data_cases import CASES
+from adapters import ROOT
 from web_stacks import build_web, run_job, run_node
 from wgcc.cli import main
+
+CASES = ROOT / "tests" / "data_cases"
 
 # Models with the inputs of tests/data_cases/models.
 CLASSES = """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapters import ROOT
-from test_nan_guard import poisoned
+from poisoned_bundles import poisoned
 from web_stacks import add_web_files, build_web, run_job
 
 # How many of the written tensors are corrupted: all, or some if the kernels take long.

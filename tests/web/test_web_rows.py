@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wgcc_runtime
-from test_rows_runtime import SIZES, data, expected, write_model
+from rows_model import SIZES, data, expected, write_model
 from web_stacks import as_lists, build_web, run_job
 
 

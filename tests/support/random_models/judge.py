@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import wgcc_runtime
-from wgcc.bundle.initial_weights import initial_weights
+from wgcc.bundle.initial_weights import InitialValues
 from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.evaluate import Evaluated, Session, as_held, from_words
 from wgcc.ir.graph import FLOATS, Graph, Value
@@ -66,7 +66,7 @@ def judge(path: Path, devices: Mapping[str, Any], folder: Path) -> Compiled:
 
 def expected_calls(program: Program) -> list[Call]:
     """Every entry once, training a few times, then all again: state must change alike."""
-    weights = initial_weights(program)
+    weights = dict(InitialValues(program))
     exact = Session(program, weights, weights)
     noisy = [NoisySession(program, weights, weights) for _ in range(NOISY_RUNS)]
     for number, session in enumerate(noisy):
@@ -188,7 +188,7 @@ def check_slopes(program: Program, calls: list[Call]) -> None:
     graph = program.entries.get("slopes")
     if graph is None or not _is_smooth(graph):
         return
-    weights = initial_weights(program)
+    weights = dict(InitialValues(program))
     session = Session(program, weights, weights)
     inputs = dict(_inputs(graph, 0))
     values = {**session.params, **session.state, **inputs}

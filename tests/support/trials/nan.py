@@ -16,7 +16,7 @@ from adapters import NAMES, ROOT
 from building import build
 from example_runs import EXAMPLES, draw_batch
 from line_training import everything
-from test_nan_guard import BAD, floats, poisoned
+from poisoned_bundles import BAD, floats, poisoned
 from web_stacks import build_web, run_job
 from wgcc_runtime.batches import check_batch
 
