@@ -3,17 +3,27 @@ with several parameters. Kernels load joined operands from where their parts are
 
 a @ b + c @ d is one product over the joined inner axis, so that its results are moved once. x @ b
 and x @ c, where nothing follows that one kernel could do to the results of one, load x once.
+
+A product of which only the transpose is used is computed transposed: bᵀ @ aᵀ. The gradient of a
+table that is also the output layer is one: stored as the product's rows, it would be read by
+columns where it is added to the gradient of the lookups.
+
+Join lists that grew one by one are made in a single step, so that nothing is copied again for each
+part: `concat(concat(a, b), c)` becomes `concat(a, b, c)` where nothing else reads the inner one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import Pointwise
+from wgcc.passes.dataflow import Flow, lowering
 from wgcc.passes.rewrite import Rewrite
-from wgcc.schedule.dataflow import Flow, lowering
 
 # Each takes two bindings of the eight that a kernel has, and one is for the result.
 MOST = 3
@@ -69,8 +79,8 @@ def _product(flow: Flow, term: Value) -> Node | None:
 
 def _uses(flow: Flow, value: Value) -> list[Node]:
     """Who reads it: a result of the entry is read once more."""
-    found = flow.consumers.get(value.name, [])
-    return [*found, *found] if value.name in flow.results else found
+    consumers = list(flow.consumers.get(value.name, ()))
+    return consumers * 2 if value.name in flow.results else consumers
 
 
 def _may_be_summed(products: Iterable[Node]) -> bool:
@@ -153,3 +163,61 @@ def _columns(b: Builder, whole: Value, widths: list[int]) -> Iterable[Value]:
     for width in widths:
         yield b.apply("slice", whole, starts=(0, start), sizes=(rows, width), steps=(1, 1))
         start += width
+
+
+def turn_products(graph: Graph) -> Graph:
+    flow, rewrite = Flow.of(graph), Rewrite(graph)
+    for old in graph.nodes:
+        node, product = rewrite.updated(old), _product_of(flow, old)
+        if product is None:
+            rewrite.keep(node)
+        else:
+            rewrite.replace(node, partial(_turned, rewrite.builder, rewrite.updated(product)))
+    return rewrite.finish()
+
+
+def _product_of(flow: Flow, node: Node) -> Node | None:
+    """The product that this node transposes, if nothing else uses it and no product uses this."""
+    if node.op != "transpose" or not _swaps_last(node.attrs["perm"]):
+        return None
+    value = node.inputs[0]
+    product = flow.producers.get(value.name)
+    if product is None or product.op != "matmul" or value.name in flow.results:
+        return None
+    in_products = any(reader.op == "matmul" for reader in flow.readers(node.output))
+    return product if flow.consumers[value.name] == (node,) and not in_products else None
+
+
+def _swaps_last(perm: Sequence[int]) -> bool:
+    rank = len(perm)
+    return tuple(perm) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _turned(b: Builder, product: Node) -> Sequence[Value]:
+    rank = len(product.output.shape)
+    perm = (*range(rank - 2), rank - 1, rank - 2)
+    left, right = (b.apply("transpose", value, perm=perm) for value in product.inputs)
+    return [b.apply("matmul", right, left)]
+
+
+def flatten_joins(graph: Graph) -> Graph:
+    reads = Counter(value.name for node in graph.nodes for value in node.inputs)
+    reads.update(value.name for value in graph.results)
+    joins: dict[str, Node] = {}
+    nodes = []
+    for node in graph.nodes:
+        if node.op == "concat":
+            node = replace(node, inputs=tuple(_flat_parts(node, joins, reads)))
+            joins[node.output.name] = node
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _flat_parts(node: Node, joins: dict[str, Node], reads: Counter[str]) -> Iterator[Value]:
+    """Earlier joins are flat already."""
+    for value in node.inputs:
+        inner = joins.get(value.name)
+        if inner and reads[value.name] == 1 and inner.attrs["axis"] == node.attrs["axis"]:
+            yield from inner.inputs
+        else:
+            yield value

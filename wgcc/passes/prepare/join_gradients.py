@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.places import MAX_BINDINGS
 from wgcc.ops.registry import Pointwise, ReduceMany, Update
-from wgcc.schedule.dataflow import Flow, behind_views, lowering
-from wgcc.schedule.kernel import MAX_BINDINGS
-from wgcc.schedule.prepare.join_products import (
+from wgcc.passes.dataflow import Flow, behind_views, lowering
+from wgcc.passes.prepare.join_products import (
     MOST,
     fill_vectors,
     is_plain_product,
     join_groups,
 )
-from wgcc.schedule.prepare.split_k import parts_of
+from wgcc.passes.prepare.split_long import parts_of
 
 
 def join_gradients(graph: Graph) -> Graph:
@@ -57,7 +57,7 @@ def _before_readers(
 
 def _is_gradient(flow: Flow, node: Node) -> bool:
     """Do only updates, and reductions over all gradients, read it?"""
-    readers = flow.consumers.get(node.output.name, [])
+    readers = flow.consumers.get(node.output.name, ())
     are_last = all(isinstance(lowering(reader), Update | ReduceMany) for reader in readers)
     return bool(readers) and are_last and node.output.name not in flow.results
 

@@ -12,17 +12,20 @@ from dataclasses import replace
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.registry import ReduceMany, Repeat, Source
+from wgcc.passes.dataflow import lowering, moves
 from wgcc.passes.rewrite import builder_for
-from wgcc.schedule.dataflow import lowering, moves
-from wgcc.schedule.updates import is_update, lists_of, partners
+from wgcc.passes.updates import is_update, lists_of, partners
 
 # The values of one gradient, by the parameters it belongs to.
 Own = dict[str, Value]
 
 
 def own_gradients(graph: Graph) -> Graph:
-    owners, builder = partners(graph.nodes), builder_for(graph)
-    made = {value.name: node for node in graph.nodes for value in node.outputs}
+    """Gradients have their final form by now, which nothing changes any more."""
+    if not any(is_update(node) for node in graph.nodes):
+        return graph
+    owners, builder = partners(graph), builder_for(graph)
+    made = graph.producers
     wanted = _wanted(graph, owners, made)
     own: dict[str, Own] = {}
     for node in graph.nodes:

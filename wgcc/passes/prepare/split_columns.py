@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.iteration_space import reduction_space
 from wgcc.ops.registry import Pointwise, Reduce, ReduceMany, Update
+from wgcc.passes.dataflow import Flow, computes_by_element, lowering, moves
 from wgcc.passes.rewrite import Rewrite
-from wgcc.schedule.dataflow import Flow, computes_by_element, lowering, moves
-from wgcc.schedule.fuse.column_sums import ENOUGH_GROUPS, LEAST_ROWS, MOST_COLUMNS, MOST_ROWS
-from wgcc.schedule.fuse.iteration_space import reduction_space
 
+# Rows of a workgroup: with fewer, sums would be a large part of what is moved. So many workgroups
+# keep a GPU busy.
+LEAST_ROWS, MOST_ROWS, ENOUGH_GROUPS = 8, 16, 256
+# Sums of a workgroup are in its memory.
+MOST_COLUMNS = 1024
 # Shorter rows are reduced by one thread each.
 LEAST_COLUMNS = 32
 # A sum of more tensors, as of all layers before, is taken for one.
@@ -78,7 +82,7 @@ def _is_split(
         return False
     operand = node.inputs[0]
     runs = reduction_space(operand.shape, node.attrs["axes"]).runs
-    readers = flow.consumers.get(node.output.name, [])
+    readers = flow.consumers.get(node.output.name, ())
     are_last = all(isinstance(lowering(reader), Update | ReduceMany) for reader in readers)
     if [reduced for reduced, _ in runs] != [True, False] or not readers or not are_last:
         return False

@@ -6,14 +6,14 @@ the same form, so one kernel can loop over all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Graph, Node, Value, once_per_graph
+from wgcc.ir.places import ALIGNMENT, Place, round_up
 from wgcc.ops.registry import Update, UpdateForm
-from wgcc.schedule.dataflow import lowering
-from wgcc.schedule.kernel import ALIGNMENT, Place
+from wgcc.passes.dataflow import lowering
 
 Key = TypeVar("Key")
 
@@ -56,9 +56,10 @@ def replaced_by(node: Node) -> dict[str, Value]:
     return found
 
 
-def partners(nodes: Iterable[Node]) -> dict[str, str]:
+@once_per_graph
+def partners(graph: Graph) -> Mapping[str, str]:
     """The parameter each tensor of an update belongs to: the k-th of all lists go together."""
-    updates = [node for node in nodes if is_update(node)]
+    updates = [node for node in graph.nodes if is_update(node)]
     found: dict[str, str] = {}
     for node in updates:
         found |= {value.name: value.name for value in lists_of(node).get("p", ())}
@@ -85,7 +86,7 @@ def _spread(node: Node, found: dict[str, str]) -> None:
 def bound_alone(graph: Graph) -> set[str]:
     """What takes a binding of its own: all but values of one element that are in no arena."""
     values = [*graph.sources, *(value for node in graph.nodes for value in node.outputs)]
-    inside = set(partners(graph.nodes)) | {value.name for value in graph.params}
+    inside = set(partners(graph)) | {value.name for value in graph.params}
     inside |= {value.name for target, value in graph.writes.items() if target in inside}
     inside |= {constant.value.name for constant in graph.constants}
     for node in graph.nodes:
@@ -105,7 +106,7 @@ def in_arenas(graph: Graph) -> set[str]:
     return found
 
 
-def runs(names: Sequence[str], places: dict[str, Place]) -> list[list[int]]:
+def runs(names: Sequence[str], places: Mapping[str, Place]) -> list[list[int]]:
     """Indices of `names`, in order of place, cut wherever the next does not follow at once."""
     return [
         [i for i, _ in run] for run in adjacent([(i, places[name]) for i, name in enumerate(names)])
@@ -120,20 +121,13 @@ def adjacent(items: Iterable[tuple[Key, Place]]) -> list[list[tuple[Key, Place]]
         if (place.buffer, place.offset) != end:
             found.append([])
         found[-1].append((key, place))
-        end = place.buffer, place.offset + -(-place.count // ALIGNMENT) * ALIGNMENT
+        end = place.buffer, place.offset + round_up(place.count, ALIGNMENT)
     return found
 
 
 def _order(place: Place) -> tuple[int, str, int]:
     """`params.10` comes after `params.9`."""
     return len(place.buffer), place.buffer, place.offset
-
-
-def span(places: Sequence[Place]) -> Place:
-    """One place from the first to the last of a run."""
-    start = min(place.offset for place in places)
-    end = max(place.offset + place.count for place in places)
-    return Place(places[0].buffer, start, end - start)
 
 
 def overwrites_bytes(node: Node | None, name: str) -> bool:

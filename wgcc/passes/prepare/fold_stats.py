@@ -6,8 +6,8 @@ Each workgroup of it has the rows of the result and of its gradient at hand.
 from __future__ import annotations
 
 from wgcc.ir.graph import Graph, Node
+from wgcc.passes.dataflow import Flow
 from wgcc.passes.rewrite import Rewrite
-from wgcc.schedule.dataflow import Flow
 
 # q, k, v, dy and the statistics; offset and mask come after them, and would take bindings.
 INPUTS = 5
@@ -28,7 +28,7 @@ def fold_stats(graph: Graph) -> Graph:
 
 def _first_gradient(flow: Flow, stats: Node) -> Node | None:
     """The gradient of q that reads these statistics; none of its other inputs is made later."""
-    readers = flow.consumers.get(stats.output.name, [])
+    readers = flow.consumers.get(stats.output.name, ())
     found = [n for n in readers if n.op == "attention_grad_q" and len(n.inputs) == INPUTS]
     y, dy = stats.inputs[0], stats.inputs[2]
     attention = flow.producers.get(y.name)

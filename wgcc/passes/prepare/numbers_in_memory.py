@@ -1,6 +1,6 @@
-"""Lets many parameter groups share the kernel of their updates: numbers that distinguish groups
-(learning rates, weight decays) become constants in memory, bound by their addresses, where they
-would be numbers in a kernel each."""
+"""Lets what is equal but for a number share kernels: such numbers become constants in memory, bound
+by their addresses, where they would be numbers in a kernel each. These are what distinguishes the
+random draws of equal layers, and the learning rates or weight decays of parameter groups."""
 
 from __future__ import annotations
 
@@ -9,21 +9,53 @@ from dataclasses import replace
 
 from wgcc.evaluate import to_words
 from wgcc.ir.graph import Constant, Graph, Node, TensorType, Value
+from wgcc.ir.places import MAX_BINDINGS
 from wgcc.lazy_numpy import np
-from wgcc.schedule.kernel import MAX_BINDINGS
-from wgcc.schedule.updates import form_of, is_update, scalars_of
+from wgcc.passes.updates import form_of, is_update, scalars_of
 
+# With so few draws, a kernel each is cheaper than the binding that a site in memory takes.
+FEW_SITES = 3
 # With so few updates, a kernel each is cheaper than the bindings that numbers in memory take.
 FEW_UPDATES = 8
 # Scalars of the step, and f16 copies of parameters, which an update may bind as well.
 OTHER_BINDINGS = 2
 
 
-def update_numbers_in_memory(graph: Graph) -> Graph:
+def numbers_in_memory(graph: Graph) -> Graph:
+    return _update_numbers_in_memory(_sites_in_memory(graph))
+
+
+def _sites_in_memory(graph: Graph) -> Graph:
+    sites = {node.attrs["site"] for node in graph.nodes if _has_fixed_site(node)}
+    if len(sites) <= FEW_SITES:
+        return graph
+    constants = {site: _site_constant(site) for site in sorted(sites)}
+    nodes = tuple(
+        _with_site(node, constants[node.attrs["site"]].value) if _has_fixed_site(node) else node
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes, constants=(*graph.constants, *constants.values()))
+
+
+def _has_fixed_site(node: Node) -> bool:
+    """In loops the site is computed from the round."""
+    return node.op == "random" and len(node.inputs) == 2
+
+
+def _site_constant(site: int) -> Constant:
+    """Its name has a slash, so it is that of no value of the model."""
+    return to_words(np.asarray(site), Value(f"rng/site/{site}", TensorType((), "u32")))
+
+
+def _with_site(node: Node, site: Value) -> Node:
+    return replace(node, inputs=(*node.inputs, site), attrs={**node.attrs, "site": 0})
+
+
+def _update_numbers_in_memory(graph: Graph) -> Graph:
     updates = [node for node in graph.nodes if is_update(node)]
     if len(updates) <= FEW_UPDATES:
         return graph
-    producers = {value.name: node for node in graph.nodes for value in node.outputs}
+    producers = graph.producers
     numbers = [_numbers(node, producers) for node in updates]
     shared = set.intersection(*map(set, numbers))
     moved: dict[str, Constant] = {}
@@ -66,6 +98,3 @@ def _reading(node: Node, moved: Mapping[str, Constant]) -> Node:
         return node
     inputs = (moved[v.name].value if v.name in moved else v for v in node.inputs)
     return replace(node, inputs=tuple(inputs))
-
-
-__all__ = ["update_numbers_in_memory"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.graph import Graph, Node, Value, once_per_graph
 from wgcc.ir.index import Coordinates, indices, variable
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Lowering, Pointwise, Reduce, Source, View
@@ -39,38 +39,22 @@ def computes_by_element(node: Node) -> bool:
     return isinstance(lowering(node), Pointwise | Indirect | Source)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Flow:
-    """`in_bytes` are tensors of one byte per element. `alone` take a binding each, `uniforms` take
-    none of the storage buffers. `packs` maps values to what is bound for several of them.
+    """`results` are used outside of the graph. `sizes` counts the elements of every value.
+    `in_bytes` are tensors of one byte per element.
     """
 
     graph: Graph
-    producers: dict[str, Node] = field(default_factory=dict)
-    consumers: dict[str, list[Node]] = field(default_factory=dict)
-    results: set[str] = field(default_factory=set)
-    sizes: dict[str, int] = field(default_factory=dict)
-    in_bytes: set[str] = field(default_factory=set)
-    alone: set[str] = field(default_factory=set)
-    uniforms: Set[str] = frozenset()
-    packs: Mapping[str, str] = field(default_factory=dict)
+    producers: Mapping[str, Node]
+    consumers: Mapping[str, tuple[Node, ...]]
+    results: frozenset[str]
+    sizes: Mapping[str, int]
+    in_bytes: frozenset[str]
 
     @classmethod
     def of(cls, graph: Graph) -> Flow:
-        flow = cls(graph)
-        flow.results = {value.name for value in graph.results}
-        flow.sizes = {value.name: value.type.size for value in graph.sources}
-        flow.in_bytes = {value.name for value in graph.sources if value.type.is_packed}
-        for node in graph.nodes:
-            flow.producers.update((value.name, node) for value in node.outputs)
-            flow.sizes.update((value.name, value.type.size) for value in node.outputs)
-            for value in dict.fromkeys(node.inputs):
-                flow.consumers.setdefault(value.name, []).append(node)
-        return flow
-
-    def bound(self, names: Iterable[str]) -> set[str]:
-        """What is bound for these values."""
-        return {self.packs.get(name, name) for name in names}
+        return _flow(graph)
 
     def size(self, name: str) -> int:
         """The elements of a value; 0 if there is none of this name."""
@@ -110,6 +94,19 @@ class Flow:
                         found.append((node, count))
             pending = ahead[:MOST_WAYS]
         return found
+
+
+@once_per_graph
+def _flow(graph: Graph) -> Flow:
+    values = (*graph.sources, *(value for node in graph.nodes for value in node.outputs))
+    return Flow(
+        graph,
+        graph.producers,
+        graph.consumers,
+        frozenset(value.name for value in graph.results),
+        {value.name: value.type.size for value in values},
+        frozenset(value.name for value in graph.sources if value.type.is_packed),
+    )
 
 
 def elements_read(node: Node, operand: Value, count: int) -> int:

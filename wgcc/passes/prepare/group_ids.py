@@ -11,8 +11,8 @@ from functools import partial
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ops.id_sums import FAN, RUN
+from wgcc.passes.dataflow import Flow
 from wgcc.passes.rewrite import Rewrite
-from wgcc.schedule.dataflow import Flow
 
 # By the model of `wgcc/access`, sorting 2,048 ids takes 14 µs on the fastest of its GPUs and 53 on
 # the slowest, and one more dispatch. Looking at so many ids takes 5 and 130 µs.
@@ -53,7 +53,7 @@ def _sums_of(flow: Flow, node: Node) -> Node | None:
     for value in reversed(node.inputs):
         made = flow.producers.get(value.name)
         is_sum = made is not None and made.op == "gather_grad" and len(made.inputs) == 2
-        if is_sum and flow.consumers[value.name] == [node] and value.name not in flow.results:
+        if is_sum and flow.consumers[value.name] == (node,) and value.name not in flow.results:
             return made
     return None
 
