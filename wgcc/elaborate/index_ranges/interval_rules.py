@@ -7,6 +7,7 @@ gives the whole range of the dtype, because integers wrap around.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from wgcc.elaborate.index_ranges.condition_intervals import in_branch
 from wgcc.elaborate.index_ranges.interval import Interval, hull, is_empty, within
@@ -17,6 +18,8 @@ from wgcc.ops import OPS
 
 Narrow = Callable[[Value, Interval], Interval]
 Rule = Callable[[Node, Sequence[Interval]], Interval]
+# Of intervals of whole numbers or floats.
+Arithmetic = Callable[[Sequence[Any]], Any]
 
 # For floats, which are not analysed: wider than any integer, so that casts give the whole dtype.
 UNKNOWN: Interval = (-(2**70), 2**70)
@@ -84,10 +87,10 @@ def _choice(node: Node, producers: Mapping[str, Node], found: Mapping[str, Inter
     return hull(*taken) if taken else limits(node.output)
 
 
-def _corners(rule: Callable[[int, int], int]) -> Rule:
+def _corners(rule: Callable[[Any, Any], Any]) -> Arithmetic:
     """For functions of two numbers whose extremes are at the ends of the intervals."""
 
-    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+    def apply(inputs: Sequence[Any]) -> Any:
         x, z = inputs
         found = [rule(a, b) for a in x for b in z]
         return min(found), max(found)
@@ -95,13 +98,38 @@ def _corners(rule: Callable[[int, int], int]) -> Rule:
     return apply
 
 
-def _monotone(rule: Callable[..., int]) -> Rule:
+def _monotone(rule: Callable[..., Any]) -> Arithmetic:
     """For functions that increase with each operand."""
 
-    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+    def apply(inputs: Sequence[Any]) -> Any:
         return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))
 
     return apply
+
+
+def _magnitude(inputs: Sequence[Any]) -> Any:
+    ((low, high),) = inputs
+    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+    return least, max(abs(low), abs(high))
+
+
+def _square(inputs: Sequence[Any]) -> Any:
+    least, most = _magnitude(inputs)
+    return least * least, most * most
+
+
+# Rules that need no node: they hold for floats as well.
+ARITHMETIC: dict[str, Arithmetic] = {
+    "add": _monotone(lambda a, b: a + b),
+    "sub": lambda inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
+    "mul": _corners(lambda a, b: a * b),
+    "maximum": _monotone(max),
+    "minimum": _monotone(min),
+    "neg": lambda inputs: (-inputs[0][1], -inputs[0][0]),
+    "abs": _magnitude,
+    "square": _square,
+    "sign": lambda inputs: (-1, 1),
+}
 
 
 def _first(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -119,7 +147,8 @@ def _divide(node: Node, inputs: Sequence[Interval]) -> Interval:
         # x / 0 is 0, and no quotient is larger in magnitude than x.
         most = max(abs(x[0]), abs(x[1]))
         return -most, most
-    return _corners(lambda a, b: a // b)(node, inputs)
+    quotient: Interval = _corners(lambda a, b: a // b)(inputs)
+    return quotient
 
 
 def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -129,17 +158,6 @@ def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
         return x
     found = min(z[0] + 1, 0), max(z[1] - 1, 0)
     return hull(found, x) if z[0] <= 0 <= z[1] else found
-
-
-def _magnitude(node: Node, inputs: Sequence[Interval]) -> Interval:
-    ((low, high),) = inputs
-    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
-    return least, max(abs(low), abs(high))
-
-
-def _square(node: Node, inputs: Sequence[Interval]) -> Interval:
-    least, most = _magnitude(node, inputs)
-    return least * least, most * most
 
 
 def _sum(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -159,7 +177,12 @@ def _place(node: Node, inputs: Sequence[Interval]) -> Interval:
     return 0, node.inputs[0].shape[node.attrs["axis"]] - 1
 
 
+def _of_numbers(rule: Arithmetic) -> Rule:
+    return lambda node, inputs: rule(inputs)
+
+
 RULES: dict[str, Rule] = {
+    **{name: _of_numbers(rule) for name, rule in ARITHMETIC.items()},
     "const": _constant,
     "literal": lambda node, inputs: (int(min(_listed(node))), int(max(_listed(node)))),
     "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
@@ -167,17 +190,8 @@ RULES: dict[str, Rule] = {
     "argmin": _place,
     "argsort": _place,
     "running_argmax": _place,
-    "add": _monotone(lambda a, b: a + b),
-    "sub": lambda node, inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
-    "mul": _corners(lambda a, b: a * b),
     "div": _divide,
     "mod": _remainder,
-    "maximum": _monotone(max),
-    "minimum": _monotone(min),
-    "neg": lambda node, inputs: (-inputs[0][1], -inputs[0][0]),
-    "abs": _magnitude,
-    "square": _square,
-    "sign": lambda node, inputs: (-1, 1),
     "sum": _sum,
     "concat": lambda node, inputs: hull(*inputs),
     "window_update": lambda node, inputs: hull(*inputs[:2]),
