@@ -4,7 +4,7 @@
     python3 dev.py demo          install wgcc into .venv, build examples/sin, train it
     python3 dev.py test [ARGS]   install what the tests need, lint, run them all (ARGS go to pytest)
     python3 dev.py test --quick  lint, and the tests that need neither an adapter nor a browser
-    python3 dev.py lint          ruff, mypy and biome alone; --fix repairs what they can
+    python3 dev.py lint          ruff, mypy, biome and tests/lint alone; --fix repairs what they can
     python3 dev.py bless [ARGS]  rewrite the expected files of golden and file tests
 
 Each step is skipped when it is already done. System packages come from apt-get where it exists;
@@ -101,22 +101,25 @@ def demo(_: Sequence[str]) -> int:
 
 # The compiler without kernels: what a contributor runs after each edit, in less than two minutes.
 QUICK = (
-    "architecture", "autograd", "builtin_errors", "builtins", "diagnostics", "diagnostics_page",
-    "dims", "elaborate", "elaborate_training", "errors_text", "evaluate", "filecheck", "imports",
-    "index", "loops", "network_builtins", "operators", "optimizer", "passes", "runtime_plan",
-    "runtime_values", "syntax",
+    "bundle/runtime_plan", "docs/diagnostics_page", "language/builtin_errors", "language/builtins",
+    "language/diagnostics", "language/dims", "language/elaborate", "language/elaborate_training",
+    "language/errors_text", "language/imports", "language/loops", "language/network_builtins",
+    "language/operators", "language/syntax", "ops/evaluate", "passes/autograd", "passes/optimizer",
+    "passes/passes", "project/lint", "python/runtime_values", "schedule/index",
+    "project/filecheck",
 )  # fmt: skip
 
 # Three processes for two cores, because many tests wait for browsers and other programs. Each file
-# stays in one process, so that what its tests share is made once.
-IN_PARALLEL = ("-n", "3", "--dist", "loadfile")
+# stays in one process, so that what its tests share is made once; tests/conftest.py has put the
+# longest files first, an order that xdist would replace by its own.
+IN_PARALLEL = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def test(arguments: Sequence[str]) -> int:
     need_environment("dev")
     quick = "--quick" in arguments
     if quick:
-        files = [f"tests/test_{name}.py" for name in QUICK]
+        files = [_test_file(name) for name in QUICK]
         arguments = [*files, *(argument for argument in arguments if argument != "--quick")]
     else:
         need_test_tools()
@@ -126,6 +129,12 @@ def test(arguments: Sequence[str]) -> int:
     if lint_failed:
         print("\ndev.py: lint failed, see above", file=sys.stderr)
     return tests_failed or lint_failed
+
+
+def _test_file(name: str) -> str:
+    """`language/syntax` -> `tests/language/test_syntax.py`."""
+    folder, _, part = name.partition("/")
+    return f"tests/{folder}/test_{part}.py"
 
 
 def lint(arguments: Sequence[str]) -> int:
@@ -139,6 +148,7 @@ def lint(arguments: Sequence[str]) -> int:
         (BIN / "ruff", ["format", "--quiet", *([] if fix else ["--check", "--diff"]), "."]),
         (BIN / "mypy", ["--no-error-summary"]),
         (biome, ["check", "--error-on-warnings", *(["--write"] if fix else [])]),
+        (BIN / "python", ["tests/lint"]),
     ]
     # All of them, so that one run shows everything there is to repair.
     return max([run_program(tool, *options) for tool, options in checks])
@@ -201,7 +211,7 @@ def _adapter() -> str:
 
 def need_test_tools() -> None:
     """Both software adapters (lavapipe, and SwiftShader, which Chromium brings), Node, and Dawn."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT / "tests" / "support"))
     # Imported here: the rest of this script must not depend on the tests.
     from adapters import PACKAGES, driver_file
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wgcc import __version__
+from wgcc.backends.wasm.twin import why_too_large, write_twin
 from wgcc.bundle.content import Content
 from wgcc.bundle.emit import bundle_files, complete_plan
 from wgcc.bundle.folder import write_files
@@ -29,7 +30,6 @@ from wgcc.schedule.layout import Layout, lay_out
 from wgcc.schedule.prepare.prepare import prepare
 from wgcc.schedule.raised_limits import RAISED, check_raised
 from wgcc.schedule.schedule import schedule
-from wgcc.wasm.twin import why_too_large, write_twin
 
 # Why a bundle has no twin.
 NOT_WANTED = "it was built with --no-twin: build it again without"

@@ -29,7 +29,7 @@ from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent.parent
-for place in (ROOT, ROOT / "runtime_py", FOLDER.parent, FOLDER):
+for place in (ROOT, ROOT / "runtime_py", ROOT / "tests" / "support", FOLDER):
     sys.path.insert(0, str(place))
 
 from batches import write_batch  # noqa: E402

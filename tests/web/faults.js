@@ -9,7 +9,7 @@ export default async function faults({ load, device: gpu = navigator.gpu }, { st
   };
 }
 
-/** A batch for the model of tests/line_bundle.py, another at each step. */
+/** A batch for the model of tests/support/line_bundle.py, another at each step. */
 const batchOf = step => ({
   x: Float32Array.from({ length: 32 }, (_, i) => Math.sin(i + step)),
   y: Float32Array.from({ length: 8 }, (_, i) => Math.cos(3 * i + step)),

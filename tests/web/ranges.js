@@ -1,4 +1,4 @@
-// Indices and labels out of range (tests/range_model.py): the error, and whether the call was
+// Indices and labels out of range (tests/support/range_model.py): the error, and whether the call was
 // undone.
 
 const said = promise =>

@@ -1,4 +1,4 @@
-// Entries with more rows than they take (tests/test_random_rows.py): outputs, or the code of the refusal.
+// Entries with more rows than they take (tests/reliability/test_random_rows.py): outputs, or the code of the refusal.
 
 export default async function rowEntries({ load, device }, { inputs, names }) {
   const model = await load({ device });

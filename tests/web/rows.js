@@ -1,4 +1,4 @@
-// Calls with any number of rows (tests/test_rows_runtime.py): outputs and their shapes, and what is refused.
+// Calls with any number of rows (tests/python/test_rows_runtime.py): outputs and their shapes, and what is refused.
 
 const said = promise =>
   promise.then(

@@ -1,4 +1,4 @@
-// The bundle of tests/line_twin.py on its twin: what it trains to, bit by bit, for several numbers
+// The bundle of tests/support/line_twin.py on its twin: what it trains to, bit by bit, for several numbers
 // of threads, and what becomes of NaN, traps, ended workers, aborts and missing memory.
 
 export default async function wasm({ load, device: gpu }, { threads, gpu: hasGpu }) {

@@ -20,9 +20,8 @@ from wgcc.access.values import (
     known,
     zero_of,
 )
-from wgcc.lazy_numpy import Array, np
-from wgcc.wasm.wgsl.parse import parse_expression
-from wgcc.wasm.wgsl.wgsl_tree import (
+from wgcc.kernel.parse import parse_expression
+from wgcc.kernel.tree import (
     Binary,
     Call,
     Element,
@@ -33,6 +32,7 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Name,
     Unary,
 )
+from wgcc.lazy_numpy import Array, np
 
 # Functions that the special units compute, at a quarter of the rate.
 _SLOW = re.compile("exp2?|log2?|sqrt|inverseSqrt|sin|cos|tanh|pow")
@@ -243,7 +243,8 @@ class Machine:
             return self.value(pointer)
         values = [self.value(arg) for arg in args]
         if name in self.module.structs:
-            return dict(zip(self.module.structs[name], values, strict=True))
+            fields = self.module.structs[name].fields
+            return {field: value for (field, _), value in zip(fields, values, strict=True)}
         if name.startswith(("vec", "array<")):
             return self._constructed(name, values)
         if name.startswith("bitcast<") or name in (*LANE_TYPES, "f32", "f16"):

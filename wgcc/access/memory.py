@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wgcc.access.values import FLOAT, MAYBE, Ids, Value, cast, is_varying
+from wgcc.kernel.tree import Element, Expr, Member, Module, Name
 from wgcc.lazy_numpy import np
-from wgcc.wasm.wgsl.wgsl_tree import Element, Expr, Member, Module, Name
 
 _SIZES = {"bool": 4, "f32": 4, "u32": 4, "i32": 4, "f16": 2, "atomic<u32>": 4}
 _COMPONENTS = "xyzw"

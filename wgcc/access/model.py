@@ -14,8 +14,8 @@ from wgcc.access.expressions import Counts, Machine
 from wgcc.access.registers import live_registers
 from wgcc.access.run import run_workgroup
 from wgcc.access.traffic import SECTOR, SharedSite, Site
-from wgcc.wasm.wgsl.parse import WgslError, parse_module
-from wgcc.wasm.wgsl.wgsl_tree import Module
+from wgcc.kernel.parse import WgslError, parse_module
+from wgcc.kernel.tree import Module
 
 Size = tuple[int, int, int]
 BOUND_SPACES = ("storage", "uniform")

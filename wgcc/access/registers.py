@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wgcc.wasm.wgsl.wgsl_tree import (
+from wgcc.kernel.tree import (
     Assign,
     Call,
     Expr,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from wgcc.access.expressions import Frame, Machine
 from wgcc.access.values import FLOAT, MAYBE, Ids, Value, chosen, known, words, zero_of
-from wgcc.lazy_numpy import Array, np
-from wgcc.wasm.wgsl.wgsl_tree import (
+from wgcc.kernel.tree import (
     Assign,
     Binary,
     Element,
@@ -20,6 +19,7 @@ from wgcc.wasm.wgsl.wgsl_tree import (
     Run,
     Statement,
 )
+from wgcc.lazy_numpy import Array, np
 
 # Of a longer loop, so many iterations stand for all: the first two, one in the middle, the last.
 SAMPLES = 4

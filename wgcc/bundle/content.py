@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+
+PIECE = 1 << 20
 
 
 class Pieces:
@@ -36,9 +39,32 @@ def digest_of(content: Content) -> str:
     return state.hexdigest()
 
 
-def is_content(path: Path, content: Content) -> bool:
-    """Whether the file holds exactly this; it is read part by part."""
-    if path.lstat().st_size != len(content):
+def digest_of_file(path: Path) -> str:
+    """The same of a file that exists. It may be large."""
+    state = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(PIECE):
+            state.update(piece)
+    return state.hexdigest()
+
+
+def is_plain(folder: Path, name: str) -> bool:
+    """Whether it is a regular file, with no link on the path to it."""
+    try:
+        inner = folder
+        for part in PurePosixPath(name).parts[:-1]:
+            inner = inner / part
+            if not stat.S_ISDIR(inner.lstat().st_mode):
+                return False
+        return stat.S_ISREG((folder / name).lstat().st_mode)
+    except OSError:
+        return False
+
+
+def holds(folder: Path, name: str, content: Content) -> bool:
+    """Whether the folder has a plain file of exactly this content; it is read part by part."""
+    path = folder / name
+    if not is_plain(folder, name) or path.lstat().st_size != len(content):
         return False
     with open(path, "rb") as file:
         return all(file.read(len(part)) == part for part in parts_of(content))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wgcc.bundle.content import Content, Pieces
-from wgcc.bundle.owned import OldPlan, is_plain, read_old_plan
+from wgcc.bundle.content import Content, Pieces, is_plain
+from wgcc.bundle.owned import OldPlan, read_old_plan
 from wgcc.bundle.plan import plan_text
 from wgcc.bundle.tuned import own_names, read_files
 from wgcc.bundle.web import web_files

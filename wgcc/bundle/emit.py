@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wgcc.bundle.content import Content, Pieces, digest_of
@@ -12,7 +12,6 @@ from wgcc.bundle.owned import WEIGHTS
 from wgcc.bundle.plan import TOKENIZER, TWIN, Plan, Planned, plan_text
 from wgcc.bundle.safetensors import safetensors_content
 from wgcc.bundle.selftest import make_selftest
-from wgcc.bundle.twin_digests import with_twin_digests
 from wgcc.bundle.web import web_files
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.program import Program
@@ -21,6 +20,8 @@ from wgcc.tokens.token_file import TokenFile
 
 # Bytes of drawn values up to which a bundle holds them.
 MOST_STORED = 8_000_000
+# A twin with more memory is not run during a build, which would hold its weights three times.
+MOST_TWIN_BYTES = 1 << 27
 
 
 def bundle_files(
@@ -68,7 +69,35 @@ def complete_plan(
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
     plan = {**planned.plan, "weights": record, "selftest": selftest}
-    return with_twin_digests(plan, lambda: _files_to_run(plan, planned, weights)), weights
+    return _with_twin_digests(plan, lambda: _files_to_run(plan, planned, weights)), weights
+
+
+def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]) -> Plan:
+    """The plan with the exact bits of the twin's outputs, which are the same on every machine.
+
+    `make_files` gives what the twin needs. Without wasmtime, or values, nothing is recorded.
+    An entry whose steps overflow in f32, though not in the float64 of the expected outputs, is left
+    without a test.
+    """
+    from wgcc_runtime.errors import WgccError
+    from wgcc_runtime.loader import open_twin
+    from wgcc_runtime.selftest import twin_digests
+
+    entries = plan["selftest"]["entries"]
+    if "twin" not in plan or not entries or plan["twin"]["bytes"] > MOST_TWIN_BYTES:
+        return plan
+    files = make_files()
+    try:
+        with open_twin(lambda name, most: files.get(name)) as model:
+            digests = twin_digests(model)
+    except WgccError as error:
+        if error.code not in ("no-wasmtime", "weights"):
+            raise
+        return plan
+    recorded = {
+        name: {**test, "twin": digests[name]} for name, test in entries.items() if name in digests
+    }
+    return {**plan, "selftest": {**plan["selftest"], "entries": recorded}}
 
 
 def _files_to_run(plan: Plan, planned: Planned, weights: Content | None) -> dict[str, bytes]:

@@ -7,9 +7,9 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-from wgcc.bundle.content import Content, Files, is_content
-from wgcc.bundle.owned import OldPlan, is_plain, own_files, read_old_plan, written_since
-from wgcc.bundle.staging import recover, replace_files
+from wgcc.bundle.content import Files, holds
+from wgcc.bundle.owned import OldPlan, own_files, read_old_plan, written_since
+from wgcc.bundle.replace_folder import recover, replace_files
 from wgcc.errors import WgError
 
 
@@ -81,7 +81,7 @@ def _check_free(files: Files, folder: Path, own: Collection[str], force: bool) -
         existing = _existing(folder, name)
         if existing is None or existing.is_symlink():
             continue  # a link is replaced, and its target is left alone
-        is_theirs = name not in own and not force and not _holds(folder, name, data)
+        is_theirs = name not in own and not force and not holds(folder, name, data)
         if existing != folder / name or existing.is_dir() or is_theirs:
             raise WgError(
                 f"{existing} was not written by a build, and the bundle needs that name: "
@@ -101,7 +101,7 @@ def _existing(folder: Path, name: str) -> Path | None:
 def _kept(files: Files, folder: Path, plan: OldPlan) -> dict[str, str]:
     found = {}
     for name, wanted in written_since(folder, plan):
-        if not _holds(folder, name, files.get(name, b"")):
+        if not holds(folder, name, files.get(name, b"")):
             found[name] = _free_name(folder, wanted, files)
     return found
 
@@ -114,7 +114,3 @@ def _free_name(folder: Path, wanted: str, files: Files) -> str:
         count += 1
         name = f"{stem}-{count}.{end}"
     return name
-
-
-def _holds(folder: Path, name: str, content: Content) -> bool:
-    return is_plain(folder, name) and is_content(folder / name, content)

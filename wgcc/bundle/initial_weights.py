@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from wgcc.errors import WgError
 from wgcc.ir.dtypes import DTYPE_TABLE
@@ -12,9 +13,7 @@ from wgcc.ir.state_names import is_optimizer_state
 from wgcc.lazy_numpy import Array
 from wgcc.spelling import did_you_mean
 
-
-def initial_weights(program: Program) -> dict[str, Array]:
-    return dict(InitialValues(program))
+Facts = dict[str, Any]
 
 
 class InitialValues(Mapping[str, Array]):
@@ -53,20 +52,26 @@ class InitialValues(Mapping[str, Array]):
 
 
 def read_weights(path: Path, program: Program) -> dict[str, Array]:
-    """Arrays by the names of parameters and state; moments of optimizers are left out.
+    return read_checkpoint(path, program)[0]
 
-    They are converted to what the GPU has in memory, with the same checks as in the runtimes.
+
+def read_checkpoint(path: Path, program: Program) -> tuple[dict[str, Array], Facts]:
+    """Arrays by the names of parameters and state, and the facts that a checkpoint has.
+
+    Moments of optimizers are left out. Arrays are converted to what the GPU has in memory, with the
+    same checks as in the runtimes. Large files are read once: nobody else needs to open them.
     """
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.weights import load_weights
 
     try:
-        loaded = load_weights(path)[0]
-        return {
-            name: _fitting(path, array, _named(path, name, program))
+        loaded, facts = load_weights(path)
+        values = {
+            name: _convert(path, array, _tensor(path, name, program))
             for name, array in loaded.items()
             if not is_optimizer_state(name)
         }
+        return values, facts
     except WgccError as error:
         raise WgError(error.message) from None
 
@@ -75,7 +80,7 @@ def tensors_of(program: Program, names: Iterable[str]) -> dict[str, Tensor]:
     return {name: program.params.get(name) or program.state[name] for name in names}
 
 
-def _named(path: Path, name: str, program: Program) -> Tensor:
+def _tensor(path: Path, name: str, program: Program) -> Tensor:
     tensor = program.params.get(name) or program.state.get(name)
     if tensor is None:
         near = did_you_mean(name, [*program.params, *program.state])
@@ -84,7 +89,7 @@ def _named(path: Path, name: str, program: Program) -> Tensor:
     return tensor
 
 
-def _fitting(path: Path, array: Array, tensor: Tensor) -> Array:
+def _convert(path: Path, array: Array, tensor: Tensor) -> Array:
     from wgcc_runtime.arrays import convert
 
     if tuple(array.shape) != tensor.type.shape:

@@ -6,14 +6,13 @@ lead outside the folder is ignored.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
+from wgcc.bundle.content import digest_of_file, is_plain
 from wgcc.bundle.data_file import FILE as DATA
 from wgcc.bundle.plan import FORMAT, SOURCE_NAME, TOKENIZER, TWIN
 from wgcc.bundle.safetensors import read_header
@@ -30,8 +29,6 @@ FIXED = (
 _KERNEL = re.compile(r"\w[\w.-]{0,58}\.wgsl")
 _RUNTIME = re.compile(r"\w+\.(css|js|txt)")
 _KEPT = re.compile(r"weights\.trained(-\d+)?\.safetensors")
-
-PIECE = 1 << 20
 
 OldPlan = Mapping[str, Any]
 
@@ -85,19 +82,6 @@ def is_own_name(name: Any) -> bool:
     )
 
 
-def is_plain(folder: Path, name: str) -> bool:
-    """Whether it is a regular file, with no link on the path to it."""
-    try:
-        inner = folder
-        for part in PurePosixPath(name).parts[:-1]:
-            inner = inner / part
-            if not stat.S_ISDIR(inner.lstat().st_mode):
-                return False
-        return stat.S_ISREG((folder / name).lstat().st_mode)
-    except OSError:
-        return False
-
-
 def written_since(folder: Path, plan: OldPlan) -> Iterator[tuple[str, str]]:
     """Own files that changed since the build, and the names to keep them under."""
     if is_plain(folder, WEIGHTS) and _is_trained(folder / WEIGHTS, plan):
@@ -126,14 +110,14 @@ def _is_changed(kernel: Path, path: str, name: str, plan: OldPlan) -> bool:
 def _is_trained(path: Path, plan: OldPlan) -> bool:
     record = plan.get("weights")
     if isinstance(record, dict):
-        return _file_digest(path) != record.get("sha256")
+        return digest_of_file(path) != record.get("sha256")
     # Bundles of earlier versions do not record it; only a checkpoint has metadata.
     header = read_header(path.read_bytes())
     return not isinstance(header, dict) or "__metadata__" in header
 
 
 def _is_edited(source: Path, plan: OldPlan) -> bool:
-    return bool(_digest(source.read_bytes()) != plan["model"].get("sha256"))
+    return bool(digest_of_file(source) != plan["model"].get("sha256"))
 
 
 def _kernels(plan: OldPlan) -> Iterator[str]:
@@ -154,16 +138,3 @@ def _source(plan: OldPlan) -> str:
     model = plan.get("model")
     name = model.get("source") if isinstance(model, dict) else None
     return name if isinstance(name, str) and SOURCE_NAME.fullmatch(name) else ""
-
-
-def _file_digest(path: Path) -> str:
-    """Piece by piece: weights may be large."""
-    found = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(PIECE):
-            found.update(piece)
-    return found.hexdigest()
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from wgcc.backends.wasm.twin import Twin
 from wgcc.bundle.exchange import exchange
 from wgcc.bundle.kernels import KernelFile, kernel_files
 from wgcc.errors import WgError
@@ -31,7 +32,6 @@ from wgcc.schedule.kernel import (
 )
 from wgcc.schedule.kernels.guard import FLAG
 from wgcc.tokens.token_file import TokenFile
-from wgcc.wasm.twin import Twin
 from wgcc_runtime.plan_digest import KEY, plan_digest
 
 FORMAT, VERSION = "wgcc-bundle", 1

@@ -20,7 +20,7 @@ from wgcc.ir.graph import Graph, Node, Value
 from wgcc.ir.program import Program, Tensor
 from wgcc.lazy_numpy import np
 from wgcc.ops import OPS
-from wgcc.ops.attention_rule import optional
+from wgcc.ops.attention import optional
 from wgcc.syntax import ast
 from wgcc.syntax.grammar import grammar
 from wgcc.syntax.print_source import print_source

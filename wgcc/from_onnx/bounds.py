@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from wgcc.elaborate.index_ranges.interval_rules import ARITHMETIC
+from wgcc.elaborate.index_ranges.intervals import ARITHMETIC
 from wgcc.from_onnx.context import Op
 from wgcc.from_onnx.literals import is_infinite
 from wgcc.from_onnx.match import number

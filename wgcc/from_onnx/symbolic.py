@@ -23,7 +23,7 @@ from wgcc.from_onnx.writing.written import Written
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast, templates
 from wgcc.syntax.templates import NOWHERE, identifier
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 # The program at given sizes; None where the model does not allow them.
 Draft: TypeAlias = Callable[[Sizes], Written | None]

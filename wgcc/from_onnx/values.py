@@ -13,8 +13,9 @@ from typing import TypeAlias
 from wgcc.lazy_numpy import Array, np
 from wgcc.syntax import ast
 from wgcc.syntax.print_source import expression_text
+from wgcc.syntax.rewrite import form
 from wgcc.syntax.templates import NOWHERE, identifier, typed
-from wgcc.syntax.walk import form, walk
+from wgcc.syntax.tree_text import walk
 
 Shape: TypeAlias = tuple[int, ...]
 Scope: TypeAlias = tuple[str, ...]

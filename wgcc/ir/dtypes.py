@@ -1,7 +1,7 @@
 """The element types of tensors, and all that is known of each: the one place to add another.
 
 The grammar, the editor grammar, the schema of plans and both runtimes list them too, because they
-must stand alone; `tests/test_dtypes.py` compares them with this table.
+must stand alone; `tests/ops/test_dtypes.py` compares them with this table.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def grad_sums(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Va
     return [None if g is None else b.apply("gather", g, ids), None, None, *(g for _ in base)]
 
 
-# Drawn numbers are an order of ids where there is one of them; tests/test_id_sums.py has more.
+# Drawn numbers are an order of ids where there is one of them; tests/ops/test_id_sums.py has more.
 _ONE = TensorType((1,), "i32")
 
 OPS = (

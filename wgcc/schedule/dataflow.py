@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Graph, Node, Value
+from wgcc.ir.index import Coordinates, indices, variable
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Lowering, Pointwise, Reduce, Source, View
-from wgcc.schedule.codegen.index import Coordinates, indices, variable
 
 # What is behind more views is stored: each of them takes index arithmetic at every use.
 MOST_VIEWS = 32

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wgcc.errors import Diagnostics, Span, WgError
+from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.program import Program
-from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.kernel import (
     GPU,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from itertools import islice
 
 from wgcc.ir.graph import FLOATS, Constant, Graph, Node
+from wgcc.ir.index import IndexTooLarge
 from wgcc.ir.loops import loop_of
 from wgcc.ir.program import Program
 from wgcc.schedule.codegen.bindings import SCALARS
-from wgcc.schedule.codegen.index import IndexTooLarge
 from wgcc.schedule.codegen.loop_limits import MAX_ITERATIONS
 from wgcc.schedule.copies import COPIES, Copies
 from wgcc.schedule.dataflow import moves

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from wgcc.errors import Diagnostics, Source, Span
 from wgcc.syntax import ast
 from wgcc.syntax.parser import parse
-from wgcc.syntax.walk import rewrite
+from wgcc.syntax.rewrite import rewrite
 
 NOWHERE = Span(Source("", ""), 0, 0)
 MOST_HOLES = 32

@@ -15,8 +15,9 @@ from wgcc.from_onnx.context import leaf
 from wgcc.from_onnx.training_options import Training
 from wgcc.from_onnx.values import Leaf, Shape, Statement, Traced, Value
 from wgcc.syntax import ast
+from wgcc.syntax.rewrite import rewrite
 from wgcc.syntax.templates import call
-from wgcc.syntax.walk import rewrite, walk
+from wgcc.syntax.tree_text import walk
 
 ENDINGS = ("softmax", "sigmoid")
 # So many statements between the last product and an output are followed.

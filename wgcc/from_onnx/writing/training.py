@@ -18,7 +18,7 @@ from wgcc.from_onnx.writing.trained_output import has_matrix_product, is_call
 from wgcc.spelling import did_you_mean
 from wgcc.syntax import ast
 from wgcc.syntax.templates import NOWHERE, bind, call, identifier, name, typed
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 
 @dataclass(frozen=True, slots=True)

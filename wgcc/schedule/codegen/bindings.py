@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Value
-from wgcc.schedule.codegen.index import Index, variable
+from wgcc.ir.index import Index, variable
 from wgcc.schedule.codegen.wgsl import element_type, wgsl_type
 from wgcc.schedule.kernel import BYTES, WORD, Binding, Place
 

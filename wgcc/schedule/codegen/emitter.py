@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, Index, Variable, indices, linear, variable
 from wgcc.ops import OPS
 from wgcc.ops.registry import Indirect, Join, Pointwise, Source, View
 from wgcc.schedule.codegen.bindings import Bindings, Hoisting, unchanged
-from wgcc.schedule.codegen.index import Coordinates, Index, Variable, indices, linear, variable
 from wgcc.schedule.codegen.wgsl import is_literal, literal, wgsl_type, zero
 
 

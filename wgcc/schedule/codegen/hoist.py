@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.schedule.codegen.index import Atom, Index, Quotient, Remainder, Variable
+from wgcc.ir.index import Atom, Index, Quotient, Remainder, Variable
 
 
 class Hoist:

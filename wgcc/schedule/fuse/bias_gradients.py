@@ -7,8 +7,8 @@ loads the same elements anyway.
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, coordinates_of, indices, linear, variable
 from wgcc.ops.registry import View
-from wgcc.schedule.codegen.index import Coordinates, coordinates_of, indices, linear, variable
 from wgcc.schedule.dataflow import Flow, lowering
 from wgcc.schedule.fuse.iteration_space import reduction_space
 

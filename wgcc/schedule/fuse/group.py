@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Index, linear, variable
 from wgcc.ops.registry import Reduce
-from wgcc.schedule.codegen.index import Index, linear, variable
 from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.iteration_space import Space, flat_space, reduction_space
 

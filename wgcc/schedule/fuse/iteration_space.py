@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from wgcc.schedule.codegen.index import Index, coordinates_of, linear, variable
+from wgcc.ir.index import Index, coordinates_of, linear, variable
 
 OUTER, INNER = "o", "r"
 

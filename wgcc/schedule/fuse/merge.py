@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, coordinates_of, variable
 from wgcc.ops.registry import Indirect, Pointwise, Reduce, View
-from wgcc.schedule.codegen.index import Coordinates, coordinates_of, variable
 from wgcc.schedule.dataflow import Flow, behind_views, lowering, operand_places
 from wgcc.schedule.fuse.column_parts import column_part
 from wgcc.schedule.fuse.column_sums import MOST_SUMS, column_sums, rows_of

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.attention_rule import HIDDEN, Scope, optional
+from wgcc.ir.index import Coordinates, linear, variable
+from wgcc.ops.attention import HIDDEN, Scope, optional
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Lines
-from wgcc.schedule.codegen.index import Coordinates, linear, variable
 from wgcc.schedule.codegen.wgsl import literal, wgsl_type
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context

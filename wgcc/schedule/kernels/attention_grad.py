@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Set
 
 from wgcc.ir.graph import Node, Value
-from wgcc.ops.attention_rule import optional
+from wgcc.ir.index import Index, constant, coordinates_of, variable
+from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Index, constant, coordinates_of, variable
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place, WorkgroupVariable
 from wgcc.schedule.kernels.attention import launch_blocks, launch_panels

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import prod
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Index, coordinates_of, variable
 from wgcc.schedule.codegen.bindings import byte_of
 from wgcc.schedule.codegen.emitter import Emitter
-from wgcc.schedule.codegen.index import Index, coordinates_of, variable
 
 FOUR = 4
 _ALL = 2**32 - 1

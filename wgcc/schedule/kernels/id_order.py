@@ -6,10 +6,10 @@ Both are in a fixed order without atomics: of equal ids the first position is fi
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import coordinates_of, linear, variable
 from wgcc.ops.id_sums import FAN, RUN
 from wgcc.schedule.codegen.emitter import Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import coordinates_of, linear, variable
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import prod
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import coordinates_of, variable
 from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type, zero
 from wgcc.schedule.fuse.fuse import Group

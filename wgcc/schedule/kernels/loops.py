@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, Index, Variable, coordinates_of, variable
 from wgcc.ops.registry import Reduce
 from wgcc.schedule.codegen.bindings import Touch, is_counter
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Coordinates, Index, Variable, coordinates_of, variable
 from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS, loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.dataflow import lowering

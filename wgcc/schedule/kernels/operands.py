@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from wgcc.ir.graph import Value
+from wgcc.ir.index import Index, constant, variable
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import (
     COMPONENTS,
@@ -20,7 +21,6 @@ from wgcc.schedule.codegen.emitter import (
     unchanged,
 )
 from wgcc.schedule.codegen.hoist import Hoist
-from wgcc.schedule.codegen.index import Index, constant, variable
 from wgcc.schedule.kernel import Place
 from wgcc.schedule.kernels.context import Context
 

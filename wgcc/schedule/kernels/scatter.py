@@ -8,9 +8,9 @@ many loads, one thread per column loops over the ids once. For large tables ids 
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.codegen.emitter import Coordinates, Emitter, Scope
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.schedule.codegen.loop_limits import loop, unrolled
 from wgcc.schedule.codegen.wgsl import wgsl_type, zero
 from wgcc.schedule.fuse.fuse import Group

@@ -7,9 +7,9 @@ twin, have one thread each.
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import Coordinates, Index, coordinates_of, linear, variable
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear, variable
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, WorkgroupVariable
 from wgcc.schedule.kernels.context import Context, GroupCode
@@ -49,8 +49,9 @@ def _launch(node: Node, context: Context, shared: bool) -> Launch:
         holes={
             "functions": _functions(node, emitter, rows, length, in_workgroup),
             "index": thread_index(grid, 1 if shared else threads),
-            "shared": "yes" if shared else "",
-            "keys_in_workgroup": "yes" if in_workgroup else "",
+            "shared": shared,
+            "worker": "workgroup" if shared else "thread",
+            "keys_in_workgroup": in_workgroup,
         },
         workgroup=(threads, 1, 1),
         grid=grid,

@@ -6,9 +6,9 @@ A window that does not fit is not written.
 from __future__ import annotations
 
 from wgcc.ir.graph import Node
+from wgcc.ir.index import Index, coordinates_of, variable
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.codegen.grid import grid_of, thread_index
-from wgcc.schedule.codegen.index import Index, coordinates_of, variable
 from wgcc.schedule.codegen.wgsl import wgsl_type
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch

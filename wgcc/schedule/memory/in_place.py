@@ -6,8 +6,8 @@ It may if only the thread that stores the new element reads the old one, and bef
 from __future__ import annotations
 
 from wgcc.ir.graph import Node, Value
+from wgcc.ir.index import Coordinates, Index, coordinates_of, linear
 from wgcc.ops.registry import Reduce, Special
-from wgcc.schedule.codegen.index import Coordinates, Index, coordinates_of, linear
 from wgcc.schedule.dataflow import lowering, operand_places
 from wgcc.schedule.fuse.fuse import Fused
 from wgcc.schedule.fuse.group import REPEAT, Group, own_space, product_position

@@ -1,0 +1,31 @@
+"""A part of the determinism trial: new processes build and train to the same bits.
+
+`python tests/reliability determinism` runs all of it.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from adapters import ROOT
+from building import build
+from trials.determinism import Runs, builds
+
+STEPS = 12
+
+
+@pytest.mark.parametrize("name", ["digits", "names"])
+def test_builds_under_any_hash_seed(name: str) -> None:
+    source = ROOT / "examples" / name / "model.wg"
+    assert len(builds(source, 3, random.Random(name))) == 1
+
+
+def test_fresh_processes_and_resumed_runs(target: str, tmp_path: Path) -> None:
+    bundle = build(ROOT / "examples" / "sin" / "model.wg", tmp_path / "bundle")
+    runs = Runs(bundle, tmp_path, target, random.Random(target))
+    straight = runs.straight(STEPS)
+    assert runs.straight(STEPS) == straight == runs.resumed(STEPS, STEPS // 3)
+    assert runs.straight(STEPS - 1) != straight

@@ -1,0 +1,1 @@
+"""Long reliability trials, started by `python tests/reliability NAME`."""

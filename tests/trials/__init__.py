@@ -1,1 +1,0 @@
-"""Long reliability trials, started by `python tests/reliability.py NAME`."""

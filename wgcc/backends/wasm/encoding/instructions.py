@@ -1,0 +1,183 @@
+"""The instructions that kernels may use: name, opcode, immediates. Numbers are 32 or 64 bits wide.
+
+Arithmetic on lanes of 8 and 16 bits is left out, because kernels unpack elements into words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wgcc.backends.wasm.encoding.encoder import unsigned
+
+# What follows an opcode.
+PLAIN, INDEX, MEMORY, LANE, MEMORY_LANE, BLOCK, LABELS = range(7)
+CONST_I32, CONST_I64, CONST_F32, CONST_F64, CONST_V128, SHUFFLE = range(7, 13)
+FIXED = 13  # bytes that are always the same, and part of `code` here
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`align` is the natural alignment of what it reads or writes, in bytes."""
+
+    name: str
+    code: bytes
+    immediates: int = PLAIN
+    align: int = 0
+    atomic: bool = False
+
+
+def _core() -> list[Instruction]:
+    rows = [(0x00, "unreachable"), (0x01, "nop"), (0x05, "else"), (0x0B, "end"), (0x0F, "return")]
+    rows += [(0x1A, "drop"), (0x1B, "select")]
+    found = [Instruction(name, bytes([code])) for code, name in rows]
+    for code, name in ((0x02, "block"), (0x03, "loop"), (0x04, "if")):
+        found.append(Instruction(name, bytes([code]), BLOCK))
+    indexed = {0x0C: "br", 0x0D: "br_if", 0x10: "call", 0x20: "local.get", 0x21: "local.set"}
+    indexed |= {0x22: "local.tee", 0x23: "global.get", 0x24: "global.set"}
+    found += [Instruction(name, bytes([code]), INDEX) for code, name in indexed.items()]
+    found.append(Instruction("br_table", b"\x0e", LABELS))
+    for at, name in enumerate(("i32", "i64", "f32", "f64")):
+        found.append(Instruction(f"{name}.const", bytes([0x41 + at]), CONST_I32 + at))
+    found.append(Instruction("memory.size", b"\x3f\0", FIXED))
+    found.append(Instruction("memory.grow", b"\x40\0", FIXED))
+    found.append(Instruction("memory.copy", b"\xfc\x0a\0\0", FIXED))
+    found.append(Instruction("memory.fill", b"\xfc\x0b\0", FIXED))
+    return found
+
+
+def _memory() -> list[Instruction]:
+    loads = "i32.load/4 i64.load/8 f32.load/4 f64.load/8 i32.load8_s/1 i32.load8_u/1 i32.load16_s/2"
+    loads += " i32.load16_u/2 i64.load8_s/1 i64.load8_u/1 i64.load16_s/2 i64.load16_u/2"
+    loads += " i64.load32_s/4 i64.load32_u/4"
+    stores = " i32.store/4 i64.store/8 f32.store/4 f64.store/8 i32.store8/1 i32.store16/2"
+    stores += " i64.store8/1 i64.store16/2 i64.store32/4"
+    found = []
+    for at, row in enumerate((loads + stores).split()):
+        name, align = row.split("/")
+        found.append(Instruction(name, bytes([0x28 + at]), MEMORY, int(align)))
+    return found
+
+
+def _numeric() -> list[Instruction]:
+    """Opcodes 0x45 to 0xc4 and the saturating truncations, in the order of their numbers."""
+    compare_int = "eqz eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u"
+    compare_float = "eq ne lt gt le ge"
+    integer = (
+        "clz ctz popcnt add sub mul div_s div_u rem_s rem_u and or xor shl shr_s shr_u rotl rotr"
+    )
+    floating = "abs neg ceil floor trunc nearest sqrt add sub mul div min max copysign"
+    families = [("i32", compare_int), ("i64", compare_int), ("f32", compare_float)]
+    families += [("f64", compare_float), ("i32", integer), ("i64", integer), ("f32", floating)]
+    families += [
+        ("f64", floating),
+        ("i32", "wrap_i64 trunc_f32_s trunc_f32_u trunc_f64_s trunc_f64_u"),
+        ("i64", "extend_i32_s extend_i32_u trunc_f32_s trunc_f32_u trunc_f64_s trunc_f64_u"),
+        ("f32", "convert_i32_s convert_i32_u convert_i64_s convert_i64_u demote_f64"),
+        ("f64", "convert_i32_s convert_i32_u convert_i64_s convert_i64_u promote_f32"),
+        ("i32", "reinterpret_f32"),
+        ("i64", "reinterpret_f64"),
+        ("f32", "reinterpret_i32"),
+        ("f64", "reinterpret_i64"),
+        ("i32", "extend8_s extend16_s"),
+        ("i64", "extend8_s extend16_s extend32_s"),
+    ]
+    names = [f"{family}.{name}" for family, row in families for name in row.split()]
+    found = [Instruction(name, bytes([0x45 + at])) for at, name in enumerate(names)]
+    kinds = [f"{to}.trunc_sat_{of}" for to in ("i32", "i64") for of in ("f32", "f64")]
+    truncations = [f"{kind}_{sign}" for kind in kinds for sign in "su"]
+    return found + [Instruction(n, bytes([0xFC, at])) for at, n in enumerate(truncations)]
+
+
+# Runs of instructions on vectors: the first opcode, the lanes, the names (`-` is a number unused).
+_LANES = (
+    (14, "i8x16", "swizzle splat"),
+    (16, "i16x8", "splat"),
+    (17, "i32x4", "splat"),
+    (18, "i64x2", "splat"),
+    (19, "f32x4", "splat"),
+    (20, "f64x2", "splat"),
+    (55, "i32x4", "eq ne lt_s lt_u gt_s gt_u le_s le_u ge_s ge_u"),
+    (65, "f32x4", "eq ne lt gt le ge"),
+    (71, "f64x2", "eq ne lt gt le ge"),
+    (77, "v128", "not and andnot or xor bitselect any_true"),
+    (94, "f32x4", "demote_f64x2_zero"),
+    (95, "f64x2", "promote_low_f32x4"),
+    (103, "f32x4", "ceil floor trunc nearest"),
+    (116, "f64x2", "ceil floor"),
+    (122, "f64x2", "trunc"),
+    (148, "f64x2", "nearest"),
+    (135, "i16x8", "extend_low_i8x16_s - extend_low_i8x16_u"),
+    (160, "i32x4", "abs neg - all_true bitmask"),
+    (167, "i32x4", "extend_low_i16x8_s - extend_low_i16x8_u"),
+    (171, "i32x4", "shl shr_s shr_u add - - sub - - - mul min_s min_u max_s max_u"),
+    (192, "i64x2", "abs neg - all_true bitmask"),
+    (199, "i64x2", "extend_low_i32x4_s extend_high_i32x4_s extend_low_i32x4_u"),
+    (202, "i64x2", "extend_high_i32x4_u shl shr_s shr_u add - - sub - - - mul eq ne lt_s gt_s"),
+    (218, "i64x2", "le_s ge_s extmul_low_i32x4_s extmul_high_i32x4_s"),
+    (222, "i64x2", "extmul_low_i32x4_u extmul_high_i32x4_u"),
+    (224, "f32x4", "abs neg - sqrt add sub mul div min max pmin pmax"),
+    (236, "f64x2", "abs neg - sqrt add sub mul div min max pmin pmax"),
+    (248, "i32x4", "trunc_sat_f32x4_s trunc_sat_f32x4_u"),
+    (250, "f32x4", "convert_i32x4_s convert_i32x4_u"),
+    (252, "i32x4", "trunc_sat_f64x2_s_zero trunc_sat_f64x2_u_zero"),
+    (254, "f64x2", "convert_low_i32x4_s convert_low_i32x4_u"),
+)
+_VECTOR_MEMORY = (
+    (0, "load/16 load8x8_s/8 load8x8_u/8 load16x4_s/8 load16x4_u/8 load32x2_s/8 load32x2_u/8"),
+    (7, "load8_splat/1 load16_splat/2 load32_splat/4 load64_splat/8 store/16"),
+    (92, "load32_zero/4 load64_zero/8"),
+)
+_LANE_ACCESS = ((27, "i32x4"), (29, "i64x2"), (31, "f32x4"), (33, "f64x2"))
+
+
+def _simd() -> list[Instruction]:
+    found = [_vector(12, "v128.const", CONST_V128), _vector(13, "i8x16.shuffle", SHUFFLE)]
+    for first, lanes, names in _LANES:
+        for at, name in enumerate(names.split()):
+            if name != "-":
+                found.append(_vector(first + at, f"{lanes}.{name}", PLAIN))
+    for first, lanes in _LANE_ACCESS:
+        found.append(_vector(first, f"{lanes}.extract_lane", LANE))
+        found.append(_vector(first + 1, f"{lanes}.replace_lane", LANE))
+    for first, names in _VECTOR_MEMORY:
+        for at, row in enumerate(names.split()):
+            name, align = row.split("/")
+            found.append(_vector(first + at, f"v128.{name}", MEMORY, int(align)))
+    for at, size in enumerate((1, 2, 4, 8)):
+        found.append(_vector(84 + at, f"v128.load{8 * size}_lane", MEMORY_LANE, size))
+        found.append(_vector(88 + at, f"v128.store{8 * size}_lane", MEMORY_LANE, size))
+    return found
+
+
+def _vector(code: int, name: str, immediates: int, align: int = 0) -> Instruction:
+    return Instruction(name, b"\xfd" + unsigned(code), immediates, align)
+
+
+_ATOMIC = (
+    (0x00, "memory.atomic.notify", 4),
+    (0x01, "memory.atomic.wait32", 4),
+    (0x02, "memory.atomic.wait64", 8),
+    (0x10, "i32.atomic.load", 4),
+    (0x11, "i64.atomic.load", 8),
+    (0x17, "i32.atomic.store", 4),
+    (0x18, "i64.atomic.store", 8),
+)
+
+
+def _threads() -> list[Instruction]:
+    found = [Instruction("atomic.fence", b"\xfe\x03\0", FIXED)]
+    rows = list(_ATOMIC)
+    for at, name in enumerate(("add", "sub", "and", "or", "xor", "xchg", "cmpxchg")):
+        rows.append((0x1E + 7 * at, f"i32.atomic.rmw.{name}", 4))
+        rows.append((0x1F + 7 * at, f"i64.atomic.rmw.{name}", 8))
+    for code, name, align in rows:
+        found.append(Instruction(name, bytes([0xFE, code]), MEMORY, align, atomic=True))
+    return found
+
+
+INSTRUCTIONS = {
+    instruction.name: instruction
+    for instruction in [*_core(), *_memory(), *_numeric(), *_simd(), *_threads()]
+}
+# Those without immediates, which are most of what a kernel holds.
+PLAIN_CODES = {i.name: i.code for i in INSTRUCTIONS.values() if i.immediates in (PLAIN, FIXED)}

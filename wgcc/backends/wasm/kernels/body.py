@@ -1,0 +1,169 @@
+"""Statements of a kernel as instructions: what one thread of a GPU does, four threads at a time.
+
+Bindings are addresses in memory. What lanes would have to do at different times is not for vectors:
+`Unvectorisable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.kernels.loops import Loops
+from wgcc.backends.wasm.kernels.positions import Counter
+from wgcc.backends.wasm.kernels.span import LANES
+from wgcc.backends.wasm.kernels.things import Env, Held, Mutable, Storage, Unvectorisable, type_code
+from wgcc.ir.index import Index, constant, variable
+from wgcc.kernel.parse import parse_expression
+from wgcc.kernel.tree import (
+    Assign,
+    Call,
+    Element,
+    If,
+    Let,
+    Literal,
+    Loop,
+    Name,
+    Return,
+    Run,
+    Statement,
+)
+
+UNNAMED = ("f32", "i32", "u32", "bool", "x")
+Emit = Callable[[], None]
+
+
+class Body(Loops):
+    def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
+        """What is returned, if something is."""
+        for statement in statements:
+            match statement:
+                case Return(value):
+                    return self.value(value, env) if value else None
+                case Let():
+                    self._let(statement, env)
+                case Assign():
+                    self._assign(statement, env)
+                case Run():
+                    self._run(statement, env)
+                case If():
+                    self._if(statement, env)
+                case Loop():
+                    self.loop(statement, env)
+        return None
+
+    def run_together(self, statements: Sequence[Statement], envs: Sequence[Env]) -> None:
+        """For several environments, with each loop run once for all of them."""
+        for statement in statements:
+            if isinstance(statement, Loop):
+                self.loop_together(statement, envs)
+            else:
+                for env in envs:
+                    self.run((statement,), env)
+
+    def _let(self, statement: Let, env: Env) -> None:
+        if not statement.mutable:
+            assert statement.value is not None
+            held = self.value(statement.value, env, statement.kind)
+            env[statement.name] = held
+            self._call(held.local, statement.name)
+            return
+        value = statement.value or Literal(0, "int")
+        kind = statement.kind or self.kind(value, env)
+        held = self.value(value, env, kind)
+        lanes = LANES if self._lane_depth is not None else 1
+        variable_ = Mutable(kind, lanes, self.f.local(statement.name, type_code(kind, lanes)))
+        self.push(held, lanes)
+        self.f.set(variable_.local)
+        env[statement.name] = variable_
+
+    def _assign(self, statement: Assign, env: Env) -> None:
+        if isinstance(statement.target, Element):
+            self.store(statement.target, statement.value, env)
+            return
+        assert isinstance(statement.target, Name)
+        target = env[statement.target.name]
+        assert isinstance(target, Mutable), statement.target.name
+        held = self.value(statement.value, env, target.kind)
+        if held.lanes > target.lanes:
+            raise Unvectorisable(f"`{statement.target.name}` is one for all lanes")
+        self.push(held, target.lanes)
+        self.f.set(target.local)
+
+    def _run(self, statement: Run, env: Env) -> None:
+        assert isinstance(statement.call, Call)
+        self._inline(statement.call, env)
+
+    def _if(self, statement: If, env: Env) -> None:
+        condition = self.value(statement.condition, env)
+        if condition.number is not None:
+            self.run(statement.then if condition.number else statement.other, dict(env))
+            return
+        if condition.lanes > 1:
+            raise Unvectorisable("a branch")
+        self.when(
+            condition,
+            lambda: self._run_apart(statement.then, env),
+            (lambda: self._run_apart(statement.other, env)) if statement.other else None,
+        )
+
+    def _run_apart(self, statements: Sequence[Statement], env: Env) -> None:
+        self.run(statements, dict(env))
+
+    def when(self, condition: Held, then: Emit, other: Emit | None = None) -> None:
+        """A branch on a condition that all lanes share."""
+        bodies = []
+        for part in (then, other or _nothing):
+            with self.scopes.inside(conditional=True) as scope:
+                part()
+            bodies.append(scope.body)
+        self.push(condition, 1)
+        self.f.if_()
+        self.f.code += bodies[0]
+        if bodies[1]:
+            self.f.else_()
+            self.f.code += bodies[1]
+        self.f.end()
+
+    def _call(self, local: int, name: str) -> None:
+        """Locals without a name of their own get that of the first variable they hold."""
+        if local >= 0 and self.f.local_names[local] in UNNAMED:
+            self.f.local_names[local] = name
+
+    def bind(self, env: Env, name: str, index: Index | int) -> None:
+        """`name` stands for a position from here on."""
+        index = index if isinstance(index, Index) else constant(index)
+        lanes = LANES if self.positions.in_lanes(index) else 1
+        env[name] = Held("u32", lanes, index=index, depth=self.positions.depth(index))
+
+    def index_of(self, env: Env, name: str) -> Index:
+        held = env[name]
+        assert isinstance(held, Held) and held.index is not None, name
+        return held.index
+
+    @property
+    def scratch(self) -> Storage:
+        """The thread's own memory."""
+        found = self._outermost["scratch"]
+        assert isinstance(found, Storage)
+        return found
+
+    def at_most(self, text: str, env: Env, most: int) -> Index:
+        """The value of an expression that is never greater than `most`, as a position."""
+        held = self.value(parse_expression(text), env, "u32")
+        if held.index is not None:
+            return held.index
+        return variable(self.positions.name("limit", Counter(held.local, held.depth)), most + 1)
+
+    def push_address(self, storage: Storage, index: Index) -> None:
+        offset = self.positions.address(storage.local, index)
+        if offset:
+            self.f.i32(offset).emit("i32.add")
+
+    def call_shared(self, key: str, write: Callable[[], Function]) -> None:
+        """Calls a function that all kernels of the module share, with what has been pushed."""
+        self.f.call(self._library.shared(key, write))
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,338 @@
+"""Expressions of a kernel: positions stay sums of loop variables, the rest is in locals.
+
+What depends on outer loops only is computed there, once (`scopes`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.kernels.positions import Counter, Positions
+from wgcc.backends.wasm.kernels.reductions import ordered_names
+from wgcc.backends.wasm.kernels.scopes import Scopes
+from wgcc.backends.wasm.kernels.span import LANES, WORD
+from wgcc.backends.wasm.kernels.things import Choice, Env, Held, Mutable, Storage, Thing, type_code
+from wgcc.backends.wasm.wgsl.evaluate import Constant, Local
+from wgcc.backends.wasm.wgsl.lanes import Code
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.ir.index import Index, constant, variable
+from wgcc.kernel.tree import (
+    Binary,
+    Call,
+    Element,
+    Expr,
+    FunctionDef,
+    Literal,
+    Member,
+    Name,
+    Statement,
+    Unary,
+)
+
+MOST = 1 << 32
+_GENERIC = ("min", "max", "clamp", "abs", "sign", "select")
+# What a call of a function costs, in instructions.
+CALL = 20
+_COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+_CHOICE = Call("select", (Literal(0, "u32"), Name("then"), Name("inside")))
+
+
+class Expressions(ABC):
+    """`functions` are those of the kernel, which are inlined; those of `library` are called.
+
+    `outermost` has the bindings and constants, which all functions see.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        library: Library,
+        functions: Mapping[str, FunctionDef],
+        outermost: Env,
+    ) -> None:
+        self.f = function
+        self._outermost = outermost
+        self.scopes = Scopes(function)
+        self.positions = Positions(function, self.scopes)
+        self.divisors: set[int] = set()
+        # By the name of the variable that stands for one.
+        self.choices: dict[str, Choice] = {}
+        self._code = Code(function, library)
+        self._functions = functions
+        self._library = library
+
+    @abstractmethod
+    def run(self, statements: Sequence[Statement], env: Env) -> Held | None:
+        """What is returned, if something is."""
+
+    @abstractmethod
+    def load(self, storage: Storage, index: Index) -> Held: ...
+
+    def value(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
+        """Loads and calls of the kernel's functions are done; the rest is one expression."""
+        names: Env = {}
+        lowered = self._lowered(expr, env, names)
+        return self._held(lowered, {**env, **names}, kind)
+
+    def _held(self, expr: Expr, env: Env, kind: str | None = None) -> Held:
+        if isinstance(expr, Name) and isinstance(env.get(expr.name), Held):
+            held = env[expr.name]
+            assert isinstance(held, Held)
+            return held
+        own = kind or self.kind(expr, env)
+        if isinstance(expr, Literal):
+            return _literal(expr, own)
+        if own == "u32":
+            index = self._sum_of(expr, env)
+            if index is not None:
+                return self._of_index(index)
+            chosen = self._chosen(expr, env)
+            if chosen is not None:
+                return chosen
+        return self._computed(expr, env, own)
+
+    def _chosen(self, expr: Expr, env: Env) -> Held | None:
+        """A choice of neighbouring lanes: they can be loaded at once where the condition holds."""
+        match expr:
+            case Call("select", (Literal(0), then, condition)):
+                index = self._sum_of(then, env)
+                if index is None or self.positions.stride(index) in (0, None):
+                    return None
+                held = self._held(condition, env, "bool")
+                depth = max(self.positions.depth(index), held.depth)
+                name = self.positions.name("choice", Counter(-1, depth, varies=True))
+                self.choices[name] = Choice(index, held)
+                return Held("u32", LANES, index=variable(name, MOST), depth=depth)
+        return None
+
+    def resolved(self, index: Index) -> Index:
+        """With choices computed lane by lane."""
+        new = {}
+        for own in index.variables():
+            choice = self.choices.get(own.name)
+            if choice is not None:
+                names: Env = {"then": self._of_index(choice.index), "inside": choice.condition}
+                new[own] = self._index(self._computed(_CHOICE, names, "u32"))
+        return index.substitute(new) if new else index
+
+    def _of_index(self, index: Index) -> Held:
+        lanes = LANES if self.positions.in_lanes(index) else 1
+        return Held("u32", lanes, index=index, depth=self.positions.depth(index))
+
+    def _computed(self, expr: Expr, env: Env, kind: str) -> Held:
+        used = {name: env[name] for name in ordered_names(expr) if name in env}
+        things = list(used.values())
+        lanes = max((t.lanes for t in things if not isinstance(t, Storage)), default=1)
+        depth = max((t.depth for t in things if isinstance(t, Held)), default=0)
+        changes = any(isinstance(thing, Mutable) for thing in things)
+        depth = self.scopes.depth if changes else depth
+        operands = {name: self._operand(thing, lanes) for name, thing in used.items()}
+        key = ("value", expr, kind, tuple(sorted(operands.items(), key=itemgetter(0))))
+
+        def emit() -> int:
+            local = self.f.local(kind, type_code(kind, lanes))
+            self._code.expression(_typed(expr, kind), operands, lanes)
+            self.f.set(local)
+            return local
+
+        self.scopes.spend(self._cost(expr), depth)
+        local = emit() if changes else self.scopes.once(key, depth, emit)
+        return Held(kind, lanes, local, depth=depth)
+
+    def _cost(self, expr: Expr) -> float:
+        match expr:
+            case Unary(_, operand):
+                return 1 + self._cost(operand)
+            case Binary(_, left, right):
+                return 1 + self._cost(left) + self._cost(right)
+            case Call(name, args):
+                own = CALL if self._library.lookup(name) else 1
+                return own + sum(map(self._cost, args))
+        return 0
+
+    def _operand(self, thing: Thing, lanes: int) -> Local | Constant:
+        assert not isinstance(thing, Storage)
+        if isinstance(thing, Mutable):
+            return Local(thing.local, thing.kind, thing.lanes)
+        if thing.number is not None:
+            return Constant(thing.number, thing.kind)
+        if thing.index is None:
+            return Local(thing.local, thing.kind, thing.lanes)
+        if thing.index.is_constant:
+            return Constant(thing.index.offset & (MOST - 1), "u32")
+        if thing.lanes > 1:
+            index = self.resolved(thing.index)
+            self.note(index)
+            return Local(self.positions.vector(index), "u32", LANES)
+        return Local(self.positions.scalar(thing.index), "u32")
+
+    def push(self, held: Held, lanes: int) -> None:
+        """Pushes a value in at least so many lanes."""
+        self._code.expression(Name("x"), {"x": self._operand(held, lanes)}, lanes)
+
+    def position(self, expr: Expr, env: Env) -> Index:
+        return self._index(self.value(expr, env, "u32"))
+
+    def _index(self, held: Held) -> Index:
+        """A value as a position; what is not known as a sum is a variable of its own."""
+        if held.index is not None:
+            return held.index
+        if held.number is not None:
+            return constant(int(held.number))
+        counter = Counter(held.local, held.depth, varies=held.lanes > 1)
+        name = f"value#{held.local}"
+        self.positions.counters[name] = counter
+        return variable(name, MOST)
+
+    def _sum_of(self, expr: Expr, env: Env) -> Index | None:
+        """A sum, product or quotient of positions; None where it is something else."""
+        if isinstance(expr, Literal):
+            return constant(int(expr.value))
+        if isinstance(expr, Name):
+            thing = env[expr.name]
+            return self._index(thing) if isinstance(thing, Held) and thing.kind == "u32" else None
+        if not isinstance(expr, Binary) or expr.op not in "+-*/%":
+            return None
+        left, right = (self._part(side, env) for side in (expr.left, expr.right))
+        return _combined(expr.op, left, right)
+
+    def _part(self, expr: Expr, env: Env) -> Index:
+        found = self._sum_of(expr, env)
+        return self._index(self._computed(expr, env, "u32")) if found is None else found
+
+    def _lowered(self, expr: Expr, env: Env, names: Env) -> Expr:
+        """With loads and inlined calls as names."""
+        match expr:
+            case Element(Name(name), index):
+                storage = env[name]
+                assert isinstance(storage, Storage)
+                return self._named(self.load(storage, self.position(index, env)), names)
+            case Member(Name(name), "x") if isinstance(storage := env[name], Storage):
+                return self._named(self.load(storage, constant(0)), names)
+            case Call("extractBits", (word, first, Literal(8))) if byte := _word_of(word):
+                return self._named(self._byte(*byte, first, env), names)
+            case Call(name, args) if name in self._functions:
+                held = self._inline(expr, env)
+                assert held is not None
+                return self._named(held, names)
+            case Call("f16", (inner,)):
+                return self._lowered(inner, env, names)
+            case Call(name, args):
+                return Call(name, tuple(self._lowered(arg, env, names) for arg in args))
+            case Binary(op, left, right):
+                left, right = (self._lowered(side, env, names) for side in (left, right))
+                if op in _COMPARISONS:
+                    left, right = (self._shared(side, env, names) for side in (left, right))
+                return Binary(op, left, right)
+            case Unary(op, operand):
+                return Unary(op, self._lowered(operand, env, names))
+        return expr
+
+    def _byte(self, name: str, index: Expr, kind: str, first: Expr, env: Env) -> Held:
+        """A byte of a word in memory, whose bits start at a multiple of 8."""
+        storage = env[name]
+        assert isinstance(storage, Storage)
+        position = self.position(index, env) * WORD + self.position(first, env) // 8
+        return self.load(replace(storage, kind=kind, unit=1), position)
+
+    def _shared(self, expr: Expr, env: Env, names: Env) -> Expr:
+        """A position that turns out to be the same for all lanes is computed for all of them."""
+        if isinstance(expr, Binary) and self.kind(expr, known := {**env, **names}) == "u32":
+            index = self._sum_of(expr, known)
+            if index is not None and not self.positions.in_lanes(index):
+                return self._named(self._of_index(index), names)
+        return expr
+
+    def _named(self, held: Held, names: Env) -> Name:
+        # Numbered anew for each expression: equal ones are then compiled once.
+        name = f"%{len(names)}"
+        names[name] = held
+        return Name(name)
+
+    def _inline(self, call: Call, env: Env) -> Held | None:
+        function = self._functions[call.name]
+        inner = dict(self._outermost)
+        for (name, kind), arg in zip(function.params, call.args, strict=True):
+            inner[name] = self.value(arg, env, kind)
+        return self.run(function.body, inner)
+
+    def note(self, index: Index) -> None:
+        """A position that is computed lane by lane: other loops might do without."""
+        self.divisors |= self.positions.divisors(index)
+
+    def kind(self, expr: Expr, env: Env) -> str:
+        found = self._kind(expr, env)
+        return "i32" if found == "int" else found
+
+    def _kind(self, expr: Expr, env: Env) -> str:
+        match expr:
+            case Literal(_, kind):
+                return kind
+            case Name(name):
+                return env[name].kind
+            case Element(Name(name), _) | Member(Name(name), _):
+                return env[name].kind
+            case Unary(op, operand):
+                return "bool" if op == "!" else self._kind(operand, env)
+            case Binary(op, left, right):
+                if op in (*_COMPARISONS, "&&", "||"):
+                    return "bool"
+                first = self._kind(left, env)
+                return (
+                    self._kind(right, env) if first == "int" and op not in ("<<", ">>") else first
+                )
+            case Call(name, args):
+                return self._kind_of_call(name, args, env)
+        raise AssertionError(expr)
+
+    def _kind_of_call(self, name: str, args: Sequence[Expr], env: Env) -> str:
+        if name in ("f32", "u32", "i32", "bool"):
+            return name
+        if name == "f16":
+            return "f32"
+        if name.startswith("bitcast<"):
+            return name[8:-1]
+        function = self._functions.get(name) or self._library.lookup(name)
+        if function is not None and function.result is not None and name not in _GENERIC:
+            return function.result
+        kinds = [self._kind(arg, env) for arg in (args[:2] if name == "select" else args)]
+        return next((kind for kind in kinds if kind != "int"), "int")
+
+
+def _word_of(expr: Expr) -> tuple[str, Expr, str] | None:
+    """The binding and the index of a word that is loaded, and as what."""
+    match expr:
+        case Element(Name(name), index):
+            return name, index, "u32"
+        case Call("bitcast<i32>", (Element(Name(name), index),)):
+            return name, index, "i32"
+    return None
+
+
+def _literal(expr: Literal, kind: str) -> Held:
+    if kind == "u32":
+        return Held("u32", index=constant(int(expr.value)))
+    return Held(kind, number=expr.value)
+
+
+def _typed(expr: Expr, kind: str) -> Expr:
+    """A number without a type as one of this kind."""
+    return Literal(expr.value, kind) if isinstance(expr, Literal) else expr
+
+
+def _combined(op: str, left: Index, right: Index) -> Index | None:
+    if op == "+":
+        return left + right
+    if op == "-":
+        return left - right
+    if op == "*":
+        if left.is_constant:
+            return right * left.offset
+        return left * right.offset if right.is_constant else None
+    if not right.is_constant or right.offset <= 0 or left.low < 0 or left.high >= MOST:
+        return None
+    return left // right.offset if op == "/" else left % right.offset

@@ -1,0 +1,274 @@
+"""Packs the operands of a product into the scratch memory of a thread.
+
+An element of an operand is what the kernel computes of `z`, `m` and `k` (the left one) or `z`, `k`
+and `n`. Lanes run along the axis in which elements are neighbours in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wgcc.backends.wasm.encoding.encoder import V128
+from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.loops import WithEnv
+from wgcc.backends.wasm.kernels.span import LANES, Span, fixed
+from wgcc.backends.wasm.kernels.things import Env, Held
+from wgcc.backends.wasm.panels.micro_kernel import COLUMNS, ROWS, SPREAD
+from wgcc.backends.wasm.panels.tiling import Tiling
+from wgcc.ir.index import Index, constant
+from wgcc.kernel.parse import parse_expression
+from wgcc.kernel.tree import Assign, Element, Name
+
+# What transposing costs per vector, in instructions.
+TRANSPOSE = 2.0
+# Vectors of a row that are packed at a time.
+MIN_VECTORS, MOST_VECTORS = 8, 32
+# Which words of two vectors: pairs of the lower halves, of the upper ones; then pairs of those.
+_LOW, _HIGH, _FIRST, _SECOND = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
+
+
+class LeftPacking:
+    """Four rows of `depth` elements, from word `at` of the scratch memory on."""
+
+    def __init__(self, body: Body, element: str, depth: int, at: int) -> None:
+        self._body, self._depth, self._at = body, depth, at
+        self._element = parse_expression(element)
+
+    def along_k(self, env: Env, row_of: Callable[[Env], Index]) -> None:
+        """One row after the other; `row_of` gives the number of one."""
+        body, vectors = self._body, self._depth // LANES
+        size = _part_of(vectors)
+
+        def rows(of_one: WithEnv, outer: Env) -> None:
+            def row(inner: Env) -> None:
+                body.bind(inner, "m", row_of(inner))
+                of_one(inner)
+
+            body.count("row", fixed(ROWS), row, outer)
+
+        def part(inner: Env) -> None:
+            start = body.index_of(inner, "part") * size
+            span = Span(start, start + size, guess=size)
+            rows(lambda one: vectors_along_k(body, span, self._row_element, one), inner)
+
+        if size == vectors:
+            rows(lambda one: along_k(body, self._depth, self._row_element, one), env)
+            return
+        body.count("part", fixed(vectors // size), part, env)
+        if self._depth % LANES:
+            span = last_steps(self._depth)
+            rows(lambda one: body.count("k", span, self._row_element, one), env)
+
+    def part_along_k(self, env: Env, vectors: Span) -> None:
+        """Only some vectors of each row; what is beyond the last element must be there, too."""
+
+        def row(inner: Env) -> None:
+            vectors_along_k(self._body, vectors, self._row_element, inner)
+
+        self._body.count("row", fixed(ROWS), row, env)
+
+    def _row_element(self, env: Env) -> None:
+        k, row = (self._body.index_of(env, name) for name in ("k", "row"))
+        count = LANES if self._body.positions.in_lanes(k) else 1
+        start = row * LANES + k * SPREAD + self._at
+        self._spread(self._body.value(self._element, env), count, start, SPREAD)
+
+    def along_rows(self, env: Env, top: Index) -> None:
+        """Rows `top` to `top + 3` at once."""
+        body = self._body
+
+        def step(inner: Env) -> None:
+            body.four("lane", elements, inner)
+
+        def elements(inner: Env) -> None:
+            body.bind(inner, "m", top + body.index_of(inner, "lane"))
+            start = body.index_of(inner, "k") * SPREAD + self._at
+            self._spread(body.value(self._element, inner), ROWS, start, LANES)
+
+        body.count("k", fixed(self._depth), step, env)
+
+    def _spread(self, held: Held, count: int, start: Index, step: int) -> None:
+        """Stores each of the first `count` lanes in a vector of its own, `step` words apart."""
+        body, f = self._body, self._body.f
+        local = f.local("spread", V128)
+        body.push(held, LANES)
+        f.set(local)
+        for lane in range(count):
+            offset = body.positions.address(body.scratch.local, start + lane * step)
+            f.get(local).get(local).shuffle(*[lane] * LANES).emit("v128.store", offset=offset)
+
+
+def _part_of(vectors: int) -> int:
+    """How many vectors of a row are packed before those of the next row; all of them, if need be.
+
+    Rows are packed into the same cache lines, which should still be in the first cache.
+    """
+    if vectors <= MOST_VECTORS:
+        return vectors
+    fitting = (size for size in range(MOST_VECTORS, MIN_VECTORS - 1, -1) if vectors % size == 0)
+    return next(fitting, vectors)
+
+
+class RightPacking:
+    """A block of columns, in panels from word `at` of the scratch memory on.
+
+    `env` has the first column `start` and the number of `columns` of the block.
+    """
+
+    def __init__(self, body: Body, element: str, tiling: Tiling, at: int = 0) -> None:
+        self._body, self._tiling, self._at = body, tiling, at
+        self._value = parse_expression(element)
+        self._store = (Assign(Element(Name("scratch"), Name("at")), self._value),)
+
+    @property
+    def _last_steps(self) -> Span:
+        return last_steps(self._tiling.depth)
+
+    def pack(self, env: Env, along: str) -> None:
+        """With lanes along `n` or along `k`."""
+        if along == "k":
+            self.transposed(env)
+        else:
+            self.columns(env)
+
+    def columns(self, env: Env) -> None:
+        """A block of the right operand, with lanes along its columns."""
+
+        def panel(inner: Env) -> None:
+            self._body.count("k", fixed(self._tiling.depth), self._row, inner)
+
+        self._panels(panel, env)
+        self._last_columns(env, self._column)
+
+    def transposed(self, env: Env) -> None:
+        """A block of the right operand, with lanes along `k`."""
+
+        def panel(inner: Env) -> None:
+            if self._tiling.depth >= LANES:
+                self._body.count("v", fixed(self._tiling.depth // LANES), self._squares, inner)
+            if self._tiling.depth % LANES:
+                self._body.count("k", self._last_steps, self._row, inner)
+
+        self._panels(panel, env)
+        self._last_columns(env, self._column_along_k)
+
+    def _panels(self, panel: WithEnv, env: Env) -> None:
+        """All panels of the block that are full."""
+        full = self._body.index_of(env, "columns") // COLUMNS
+        if full.high > 0:
+            self._body.count("panel", Span(constant(0), full), panel, env)
+
+    def _last_columns(self, env: Env, column: WithEnv) -> None:
+        """Those of the last block that do not fill a panel."""
+        tiling = self._tiling
+        rest = tiling.columns % COLUMNS
+        if not rest:
+            return
+
+        def columns() -> None:
+            inner = dict(env)
+            self._body.bind(inner, "start", tiling.last)
+            self._body.bind(inner, "panel", (tiling.columns - tiling.last) // COLUMNS)
+            self._body.count("column", fixed(rest), column, inner)
+
+        if tiling.blocks == 1:
+            columns()
+            return
+        self._body.bind(env, "last", tiling.last)
+        self._body.when(self._body.value(parse_expression("start == last"), env), columns)
+
+    def _row(self, env: Env) -> None:
+        """Eight columns of one `k`."""
+        for half in range(0, COLUMNS, LANES):
+
+            def element(inner: Env, half: int = half) -> None:
+                self._element(inner, self._body.index_of(inner, "lane") + half)
+
+            self._body.four("lane", element, env)
+
+    def _column(self, env: Env) -> None:
+        def element(inner: Env) -> None:
+            self._element(inner, self._body.index_of(inner, "column"))
+
+        self._body.count("k", fixed(self._tiling.depth), element, env)
+
+    def _column_along_k(self, env: Env) -> None:
+        def element(inner: Env) -> None:
+            self._element(inner, self._body.index_of(inner, "column"))
+
+        along_k(self._body, self._tiling.depth, element, env)
+
+    def _element(self, env: Env, column: Index) -> None:
+        self._place(env, column)
+        self._body.run(self._store, env)
+
+    def _place(self, env: Env, column: Index) -> None:
+        """Names the column `n` and the place `at` in scratch memory."""
+        start, panel, k = (self._body.index_of(env, name) for name in ("start", "panel", "k"))
+        self._body.bind(env, "n", start + panel * COLUMNS + column)
+        at = panel * self._tiling.panel + k * COLUMNS + column
+        self._body.bind(env, "at", at + self._at)
+
+    def _squares(self, env: Env) -> None:
+        """Eight columns of four `k`: two squares of 4 × 4 are transposed."""
+        for half in range(0, COLUMNS, LANES):
+            vectors = [self._vector(env, half + i) for i in range(LANES)]
+            for step, vector in enumerate(self._transpose(vectors)):
+                inner = dict(env)
+                self._body.bind(inner, "k", self._body.index_of(env, "v") * LANES + step)
+                self._place(inner, constant(half))
+                address = self._body.index_of(inner, "at")
+                offset = self._body.positions.address(self._body.scratch.local, address)
+                self._body.f.get(vector).emit("v128.store", offset=offset)
+
+    def _vector(self, env: Env, column: int) -> int:
+        """A local with four elements of a column, along `k`."""
+        body, local = self._body, self._body.f.local("column", V128)
+
+        def element(inner: Env) -> None:
+            v, lane = (body.index_of(inner, name) for name in ("v", "lane"))
+            body.bind(inner, "k", v * LANES + lane)
+            self._place(inner, constant(column))
+            body.push(body.value(self._value, inner), LANES)
+            body.f.set(local)
+
+        body.four("lane", element, env)
+        return local
+
+    def _transpose(self, vectors: Sequence[int]) -> list[int]:
+        f = self._body.f
+
+        def shuffled(a: int, b: int, words: tuple[int, ...]) -> int:
+            local = f.local("square", V128)
+            f.get(a).get(b).shuffle(*words).set(local)
+            return local
+
+        a, b, c, d = vectors
+        low, high = (shuffled(a, b, words) for words in (_LOW, _HIGH))
+        low2, high2 = (shuffled(c, d, words) for words in (_LOW, _HIGH))
+        pairs = ((low, low2), (high, high2))
+        return [shuffled(*pair, words) for pair in pairs for words in (_FIRST, _SECOND)]
+
+
+def along_k(body: Body, depth: int, element: WithEnv, env: Env) -> None:
+    """Four elements at a time, then the rest."""
+    if depth >= LANES:
+        vectors_along_k(body, fixed(depth // LANES), element, env)
+    if depth % LANES:
+        body.count("k", last_steps(depth), element, env)
+
+
+def vectors_along_k(body: Body, vectors: Span, element: WithEnv, env: Env) -> None:
+    def vector(inner: Env) -> None:
+        body.four("lane", lanes, inner)
+
+    def lanes(inner: Env) -> None:
+        body.bind(inner, "k", body.index_of(inner, "v") * LANES + body.index_of(inner, "lane"))
+        element(inner)
+
+    body.count("v", vectors, vector, env)
+
+
+def last_steps(depth: int) -> Span:
+    """What is left over by vectors along `k`."""
+    return Span(constant(depth // LANES * LANES), constant(depth))

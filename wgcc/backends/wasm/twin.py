@@ -1,0 +1,189 @@
+"""The twin of a bundle: all entries as one WebAssembly module, and where its memory holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from wgcc.backends.wasm.barrier import write_barrier
+from wgcc.backends.wasm.encoding.encoder import I32
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.module import PAGE, Module
+from wgcc.backends.wasm.encoding.wat import wat
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.backends.wasm.write_kernel import scratch_words, write_kernel
+from wgcc.schedule.copies import COPIES, master
+from wgcc.schedule.kernel import WORD, Dispatch, Kernel, Place, Rounds, Schedule
+
+# Buffers start on boundaries of this many bytes, after the words that belong to the module.
+ALIGNED = 64
+RESERVED = 1024
+MOST_PAGES = 65_536
+_THREADS = (("thread", I32), ("threads", I32))
+# Exports of the halves of an entry that trains: `train/gradients`, `train/update`.
+GRADIENTS, UPDATE = "gradients", "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """`buffers`: the byte of linear memory where each buffer of the schedule starts.
+
+    They end at `bytes`; from there each thread has `scratch` bytes. `memory_flag` is the place in
+    `code` of the byte that says whether threads share the memory.
+    """
+
+    code: bytes
+    memory_flag: int
+    buffers: Mapping[str, int]
+    bytes: int
+    scratch: int
+
+
+def write_twin(schedule: Schedule) -> Twin | None:
+    """None where a model needs more memory than WebAssembly has."""
+    memory, scratch = lay_out(schedule), _scratch(schedule)
+    pages = -(-(memory.bytes + scratch) // PAGE)
+    if pages > MOST_PAGES:
+        return None
+    module = Module((pages, MOST_PAGES))
+    writer = _Writer(module, memory, scratch)
+    for name, entry in schedule.entries.items():
+        halves = entry.exchange.dispatch if entry.exchange and not entry.exchange.why else None
+        writer.entry(name, entry.dispatches, entry.repeats, halves)
+        if entry.guard:
+            writer.entry(f"{name}/guard", entry.guard)
+    code = module.encode()
+    return Twin(code, module.memory_flag_offset, memory.buffers, memory.bytes, scratch)
+
+
+def why_too_large(schedule: Schedule) -> str:
+    """What a model without a twin needs, and the remedy."""
+    needed = (lay_out(schedule).bytes + _scratch(schedule)) / 1e9
+    most = MOST_PAGES * PAGE / 1e9
+    return (
+        f"the model needs {needed:.1f} GB of memory, and WebAssembly has {most:.1f}: "
+        "build it smaller, for example with fewer rows, or run it on a GPU"
+    )
+
+
+def _scratch(schedule: Schedule) -> int:
+    return _aligned(WORD * max((scratch_words(d.twin) for d in schedule.dispatches), default=0))
+
+
+def kernel_text(dispatch: Dispatch) -> str:
+    """The WebAssembly text of what a dispatch runs, and of the functions that it calls."""
+    module = Module((1, MOST_PAGES))
+    function = write_kernel(dispatch.twin, dispatch.label, Library(module))
+    called = [*module.functions, function]
+    return "\n\n".join(wat(f, module.functions) for f in reversed(called))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where each buffer starts, and where the f32 start that stand for its halves.
+
+    These have memory of their own: they are twice as large, and some kernels read a whole buffer
+    (all gradients, for example) that halves were stored in before.
+    """
+
+    buffers: Mapping[str, int]
+    halves: Mapping[str, int]
+    bytes: int
+
+    def start(self, place: Place) -> int:
+        if place.half:
+            return self.halves[place.buffer] + place.offset * 2 * WORD
+        return self.buffers[place.buffer] + place.offset * WORD
+
+
+def lay_out(schedule: Schedule) -> Memory:
+    regions = [place for dispatch in schedule.dispatches for place in dispatch.regions]
+    with_halves = {place.buffer for place in regions if place.half}
+    with_words = {place.buffer for place in regions if not place.half}
+    buffers, halves, end = dict[str, int](), dict[str, int](), RESERVED
+    for buffer in schedule.buffers:
+        name = buffer.name
+        buffers[name] = end
+        if name in with_words or name not in with_halves or buffer.role == COPIES:
+            end = _aligned(end + buffer.words * WORD)
+        if buffer.role == COPIES:
+            # The f32 that stand for copies of parameters are these themselves.
+            halves[name] = buffers[master(name)]
+        elif name in with_halves:
+            halves[name] = end
+            end = _aligned(end + buffer.words * 2 * WORD)
+    return Memory(buffers, halves, end)
+
+
+class _Writer:
+    """Writes each kernel once, and a function for each dispatch and each entry."""
+
+    def __init__(self, module: Module, memory: Memory, scratch: int) -> None:
+        self._module, self._memory, self._scratch = module, memory, scratch
+        self._library = Library(module)
+        self._barrier = module.add(write_barrier())
+        self._kernels: dict[Kernel, int] = {}
+
+    def entry(
+        self,
+        name: str,
+        dispatches: Sequence[Dispatch],
+        repeats: Sequence[Rounds] = (),
+        cut: int | None = None,
+    ) -> None:
+        """With `cut`, the dispatches before that one and the others are also functions."""
+        parts = [self._dispatch(f"{name}/{i}", d) for i, d in enumerate(dispatches)]
+        whole = Function(name, _THREADS)
+        if cut is None:
+            self._run(whole, parts, range(len(parts)), repeats)
+        else:
+            for half, numbers in (GRADIENTS, range(cut)), (UPDATE, range(cut, len(parts))):
+                f = Function(f"{name}/{half}", _THREADS)
+                self._run(f, parts, numbers, [x for x in repeats if x.first in numbers])
+                whole.get(0).get(1).call(self._module.add(f, export=f.name))
+        self._module.add(whole, export=name)
+
+    def _run(
+        self, f: Function, parts: Sequence[int], numbers: range, repeats: Sequence[Rounds]
+    ) -> None:
+        """Calls these dispatches in order, with the loops among them."""
+        at, waiting = numbers.start, list(repeats)
+        while waiting:
+            loop = waiting.pop(0)
+            inner = [other for other in waiting if other.first < loop.end]
+            del waiting[: len(inner)]
+            self._run(f, parts, range(at, loop.first), ())
+            left = f.local("rounds", I32)
+            f.i32(loop.rounds).set(left)
+            label = f.loop()
+            self._run(f, parts, range(loop.first, loop.end), inner)
+            f.get(left).i32(1).emit("i32.sub").tee(left)
+            f.br_if(label)
+            f.end()
+            at = loop.end
+        for number in range(at, numbers.stop):
+            f.get(0).get(1).call(parts[number])
+            f.get(1).call(self._barrier)
+
+    def _dispatch(self, name: str, dispatch: Dispatch) -> int:
+        kernel = self._kernel(dispatch)
+        f = Function(name, _THREADS)
+        for place in dispatch.regions:
+            f.i32(self._memory.start(place))
+        f.get(0).get(1)
+        f.get(0).i32(self._scratch).emit("i32.mul").i32(self._memory.bytes).emit("i32.add")
+        f.call(kernel)
+        return self._module.add(f, export=name)
+
+    def _kernel(self, dispatch: Dispatch) -> int:
+        # How buffers are bound is of no concern here.
+        bindings = tuple(replace(b, aliased=False) for b in dispatch.twin.bindings)
+        kernel = replace(dispatch.twin, bindings=bindings)
+        if kernel not in self._kernels:
+            function = write_kernel(kernel, dispatch.label, self._library)
+            self._kernels[kernel] = self._module.add(function)
+        return self._kernels[kernel]
+
+
+def _aligned(number: int) -> int:
+    return -(-number // ALIGNED) * ALIGNED

@@ -1,0 +1,329 @@
+"""WGSL's operators, conversions and built-in functions on values of one or four lanes.
+
+Both widths give the same bits, but for those of a NaN. Where WGSL leaves a choice it is the
+reference's: NaN survives `min`, `max` and `sign`. Dividing by 0 gives x (and the remainder 0), as
+WGSL has it; conversions to integers saturate.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from math import floor, isfinite
+from typing import Any
+
+from wgcc.backends.wasm.wgsl.values import Value, Values
+
+INTEGERS = ("i32", "u32")
+_COMPARED = {"==": "eq", "!=": "ne", "<": "lt", ">": "gt", "<=": "le", ">=": "ge"}
+_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
+_BITWISE = {"&": "and", "|": "or", "^": "xor", "&&": "and", "||": "or"}
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "&&": operator.and_,
+    "||": operator.or_,
+    "<<": lambda a, b: a << (b & 31),
+    ">>": lambda a, b: a >> (b & 31),
+}
+# Built-in functions of one f32 that are an instruction each.
+_ROUNDING = {
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "nearest",
+    "sqrt": "sqrt",
+}
+# What selects one of the two operands of a comparison: pmax(a, b) is a < b ? b : a.
+_EXTREMES = {
+    "f32x4.lt": ("f32x4.pmax", "f32x4.pmin"),
+    "f32x4.gt": ("f32x4.pmin", "f32x4.pmax"),
+}
+_LEAST = 0x80000000
+
+
+class Arithmetic(Values):
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        if op not in ("<<", ">>"):
+            a, b = self.of_one_kind(a, b)
+        folded = self._folded(op, a, b)
+        if folded is not None:
+            return folded
+        kind = a.kind
+        if op in ("/", "%"):
+            return self._divide(a, b) if op == "/" else self._remainder(a, b)
+        if op in ("<<", ">>"):
+            return self._shift(op, a, b)
+        if op in _BITWISE:
+            return self._same(f"i32.{_BITWISE[op]}", f"v128.{_BITWISE[op]}", kind, a, b)
+        name = _COMPARED.get(op) or _ARITHMETIC[op]
+        if op in _COMPARED and kind != "f32" and name not in ("eq", "ne"):
+            name += "_u" if kind == "u32" else "_s"
+        family = "f32" if kind == "f32" else "i32"
+        kind = "bool" if op in _COMPARED else kind
+        return self._same(f"{family}.{name}", f"{family}x4.{name}", kind, a, b)
+
+    def of_one_kind(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """A literal without a suffix has the other operand's type."""
+        if a.kind == b.kind:
+            return a, b
+        if a.kind == "int":
+            return self.convert(a, b.kind), b
+        if b.kind == "int":
+            return a, self.convert(b, a.kind)
+        raise TypeError(f"{a.kind} and {b.kind} in one operation")
+
+    def of_kind(self, value: Value, kind: str) -> Value:
+        """A literal without a suffix gets the type that is wanted; others must have it."""
+        if value.kind == "int":
+            return self.convert(value, kind)
+        if value.kind != kind:
+            raise TypeError(f"{value.kind} where {kind} is expected")
+        return value
+
+    def _same(self, scalar: str, vector: str, kind: str, *args: Value) -> Value:
+        """An instruction that exists in both widths."""
+        if all(arg.lanes == 1 for arg in args):
+            return self.node(scalar, kind, 1, args)
+        return self.node(vector, kind, 4, tuple(self.widen(arg) for arg in args))
+
+    def _folded(self, op: str, a: Value, b: Value) -> Value | None:
+        fold = _FOLD.get(op)
+        if fold is None or a.op != "const" or b.op != "const":
+            return self._unchanged(op, a, b)
+        x, z = a.number, b.number
+        if a.kind == "f32" and not (isfinite(x) and isfinite(z)):
+            return None
+        # Sums and products of f32 are exact or rounded once in f64, then once more: the same bits.
+        return self.constant(fold(x, z), "bool" if op in _COMPARED else a.kind)
+
+    def _unchanged(self, op: str, a: Value, b: Value) -> Value | None:
+        """The operand that the other one leaves as it is: 1 x, and n + 0 of integers."""
+        for known, other in ((a, b), (b, a)):
+            if known.op != "const":
+                continue
+            if op == "*" and known.number == 1:
+                return other
+            if op == "+" and known.data == 0 and known.kind != "f32":
+                return other
+        return None
+
+    def _shift(self, op: str, a: Value, b: Value) -> Value:
+        name = "shl" if op == "<<" else "shr_u" if a.kind == "u32" else "shr_s"
+        if b.lanes == 1:
+            family = "i32" if a.lanes == 1 else "i32x4"
+            return self.node(f"{family}.{name}", a.kind, a.lanes, (a, b))
+        return self.node("each lane", a.kind, 4, (self.widen(a), b), f"i32.{name}")
+
+    def _divide(self, a: Value, b: Value) -> Value:
+        if a.kind == "f32":
+            return self._same("f32.div", "f32x4.div", "f32", a, b)
+        if b.op == "const" and a.kind == "u32" and _power_of_two(b.data):
+            shift = self.constant(b.data.bit_length() - 1, "u32")
+            return self.binary(">>", a, shift)
+        return self._quotient(a, self._safe_divisor(a, b))
+
+    def _remainder(self, a: Value, b: Value) -> Value:
+        if a.kind == "f32":
+            whole = self._same("f32.trunc", "f32x4.trunc", "f32", self._divide(a, b))
+            return self.binary("-", a, self.binary("*", whole, b))
+        if b.op == "const" and a.kind == "u32" and _power_of_two(b.data):
+            return self.binary("&", a, self.constant(b.data - 1, "u32"))
+        b = self._safe_divisor(a, b)
+        if a.lanes == b.lanes == 1:
+            return self.node(f"i32.rem_{'u' if a.kind == 'u32' else 's'}", a.kind, 1, (a, b))
+        return self.binary("-", a, self.binary("*", self._quotient(a, b), b))
+
+    def _safe_divisor(self, a: Value, b: Value) -> Value:
+        """1 where the quotient does not exist: then it is x, and the remainder 0."""
+        if b.op == "const" and b.data not in (0, 0xFFFFFFFF):
+            return b
+        unsafe = self.binary("==", b, self.constant(0, b.kind))
+        if b.kind == "i32":
+            least = self.binary("==", a, self.constant(_LEAST, "i32"))
+            minus = self.binary("==", b, self.constant(-1, "i32"))
+            unsafe = self.binary("||", unsafe, self.binary("&&", least, minus))
+        return self.select(b, self.constant(1, b.kind), unsafe)
+
+    def _quotient(self, a: Value, b: Value) -> Value:
+        sign = "u" if a.kind == "u32" else "s"
+        if a.lanes == b.lanes == 1:
+            return self.node(f"i32.div_{sign}", a.kind, 1, (a, b))
+        # In f64 the quotient of two words is never rounded up to a whole number that it is below.
+        a, b = self.widen(a), self.widen(b)
+        halves = []
+        for high in (False, True):
+            pair = (self._low_pair(a, high), self._low_pair(b, high))
+            wide = [self.node(f"f64x2.convert_low_i32x4_{sign}", "f64", 2, (x,)) for x in pair]
+            ratio = self.node("f64x2.div", "f64", 2, (wide[0], wide[1]))
+            name = f"i32x4.trunc_sat_f64x2_{sign}_zero"
+            halves.append(self.node(name, a.kind, 4, (ratio,)))
+        return self.node("i8x16.shuffle", a.kind, 4, (halves[0], halves[1]), (0, 1, 4, 5))
+
+    def _low_pair(self, value: Value, high: bool) -> Value:
+        if not high:
+            return value
+        return self.node("i8x16.shuffle", value.kind, 4, (value, value), (2, 3, 2, 3))
+
+    def unary(self, op: str, a: Value) -> Value:
+        if op == "!":
+            if a.op == "const":
+                return self.constant(not a.number, "bool")
+            return self._same("i32.eqz", "v128.not", "bool", a)
+        if op == "~":
+            return self.binary("^", a, self.constant(-1, a.kind))
+        if a.op == "const":
+            return self.constant(-a.number, a.kind)
+        if a.kind == "f32":
+            return self._same("f32.neg", "f32x4.neg", "f32", a)
+        if a.lanes > 1:
+            return self.node("i32x4.neg", a.kind, 4, (a,))
+        return self.binary("-", self.constant(0, a.kind), a)
+
+    def select(self, otherwise: Value, then: Value, condition: Value) -> Value:
+        """`then` where the condition holds."""
+        otherwise, then = self.of_one_kind(otherwise, then)
+        if condition.op == "const":
+            return then if condition.number else otherwise
+        if then is otherwise:
+            return then
+        if condition.lanes > 1 or then.lanes != otherwise.lanes:
+            then, otherwise = self.widen(then), self.widen(otherwise)
+        if condition.op in _EXTREMES and then.kind == "f32":
+            # `x < 0 ? 0 : x` is one instruction for vectors.
+            name = _EXTREMES[condition.op][condition.args == (then, otherwise)]
+            if condition.args in ((then, otherwise), (otherwise, then)):
+                return self.node(name, "f32", 4, (otherwise, then))
+        name = "v128.bitselect" if condition.lanes > 1 else "select"
+        return self.node(name, then.kind, then.lanes, (then, otherwise, condition))
+
+    def bitcast(self, value: Value, kind: str) -> Value:
+        if value.kind == "int":
+            value = self.retype(value, "i32")
+        if value.op == "const" or value.lanes > 1 or "f32" not in (value.kind, kind):
+            return self.retype(value, kind)
+        if value.kind == kind:
+            return value
+        name = "f32.reinterpret_i32" if kind == "f32" else "i32.reinterpret_f32"
+        return self.node(name, kind, 1, (value,))
+
+    def convert(self, value: Value, kind: str) -> Value:
+        """`f32(x)` and the like."""
+        source = "i32" if value.kind == "int" else value.kind
+        if source == kind:
+            return self.retype(value, kind)
+        if value.op == "const" and kind != "bool" and isfinite(value.number):
+            return self._converted_constant(value, kind)
+        if kind == "bool":
+            zero = self.constant(0, source)
+            return self.unary("!", self.binary("==", self.retype(value, source), zero))
+        if source == "f32":
+            sign = "u" if kind == "u32" else "s"
+            names = (f"i32.trunc_sat_f32_{sign}", f"i32x4.trunc_sat_f32x4_{sign}")
+            return self._same(*names, kind, value)
+        if source == "bool":
+            whole = self.node("i32x4.neg", "i32", 4, (value,)) if value.lanes > 1 else value
+            return self.convert(self.retype(whole, "i32"), kind)
+        if kind != "f32":
+            return self.retype(value, kind)
+        sign = "u" if source == "u32" else "s"
+        return self._same(f"f32.convert_i32_{sign}", f"f32x4.convert_i32x4_{sign}", "f32", value)
+
+    def _converted_constant(self, value: Value, kind: str) -> Value:
+        number = value.number
+        if value.kind == "f32":
+            low, high = (0, 2**32 - 1) if kind == "u32" else (-(2**31), 2**31 - 1)
+            number = min(max(int(number), low), high)
+        return self.constant(number, kind)
+
+    def built_in(self, name: str, args: list[Value]) -> Value | None:
+        """None if there is no such function here."""
+        if name in ("min", "max"):
+            a, b = self.of_one_kind(*args)
+            return self._extreme(name, a, b)
+        if name == "clamp":
+            x, low, high = args
+            return self.built_in("min", [_some(self.built_in("max", [x, low])), high])
+        rule = _RULES.get(name)
+        return rule(self, *args) if rule else None
+
+    def _extreme(self, name: str, a: Value, b: Value) -> Value:
+        if a.kind == "f32":
+            return self._same(f"f32.{name}", f"f32x4.{name}", "f32", a, b)
+        if a.lanes == b.lanes == 1:
+            return self.select(b, a, self.binary("<" if name == "min" else ">", a, b))
+        sign = "u" if a.kind == "u32" else "s"
+        return self._same("", f"i32x4.{name}_{sign}", a.kind, a, b)
+
+    def rounding(self, name: str, x: Value) -> Value:
+        if name == "floor" and x.op == "const" and isfinite(x.number):
+            return self.constant(float(floor(x.number)), "f32")
+        instruction = _ROUNDING[name]
+        return self._same(f"f32.{instruction}", f"f32x4.{instruction}", "f32", x)
+
+    def abs(self, x: Value) -> Value:
+        if x.op == "const" and x.kind == "f32":
+            return self.constant(abs(x.number), "f32")
+        if x.kind == "f32":
+            return self._same("f32.abs", "f32x4.abs", "f32", x)
+        if x.lanes > 1 or x.kind == "u32":
+            return x if x.kind == "u32" else self.node("i32x4.abs", "i32", 4, (x,))
+        return self.select(x, self.unary("-", x), self.binary("<", x, self.constant(0, "i32")))
+
+    def sign(self, x: Value) -> Value:
+        """NaN stays NaN; -0 gives 0."""
+        zero, one = self.constant(0, x.kind), self.constant(1, x.kind)
+        y = self.select(x, zero, self.binary("==", x, zero))
+        y = self.select(y, one, self.binary(">", x, zero))
+        return self.select(y, self.constant(-1, x.kind), self.binary("<", x, zero))
+
+    def inverse_sqrt(self, x: Value) -> Value:
+        return self._divide(self.constant(1.0, "f32"), self.rounding("sqrt", x))
+
+    def fract(self, x: Value) -> Value:
+        return self.binary("-", x, self.rounding("floor", x))
+
+    def extract_bits(self, x: Value, offset: Value, count: Value) -> Value:
+        """Some bits of a word; those of an i32 are a number with a sign."""
+        whole, count = self.constant(32, "u32"), self.of_kind(count, "u32")
+        left = self.binary("-", whole, self.binary("+", self.of_kind(offset, "u32"), count))
+        return self.binary(">>", self.binary("<<", x, left), self.binary("-", whole, count))
+
+    def multiply_add(self, a: Value, b: Value, c: Value) -> Value:
+        """Rounded twice, as everywhere here: plain SIMD has no fused form."""
+        return self.binary("+", self.binary("*", a, b), c)
+
+
+def _power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _some(value: Value | None) -> Value:
+    assert value is not None
+    return value
+
+
+def _rounding(name: str) -> Callable[..., Value]:
+    return lambda arithmetic, x: arithmetic.rounding(name, x)
+
+
+_RULES: dict[str, Callable[..., Value]] = {
+    **{name: _rounding(name) for name in _ROUNDING},
+    "abs": Arithmetic.abs,
+    "sign": Arithmetic.sign,
+    "inverseSqrt": Arithmetic.inverse_sqrt,
+    "fract": Arithmetic.fract,
+    "extractBits": Arithmetic.extract_bits,
+    "fma": Arithmetic.multiply_add,
+    "select": Arithmetic.select,
+}

@@ -1,0 +1,316 @@
+"""The kernels of a schedule as functions of a module.
+
+A kernel's WGSL says what one thread does; here all threads are one loop, of which each thread of
+the machine takes a part. Whether its iterations or those of a loop inside become lanes of vectors
+is tried: what takes fewest instructions is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from wgcc.backends.wasm.encoding.encoder import I32
+from wgcc.backends.wasm.encoding.function import Function
+from wgcc.backends.wasm.encoding.hoist import hoist_constants
+from wgcc.backends.wasm.kernels.body import Body
+from wgcc.backends.wasm.kernels.loops import WithEnv, rows_of
+from wgcc.backends.wasm.kernels.scopes import TooCostly
+from wgcc.backends.wasm.kernels.span import LANES, Span, fixed
+from wgcc.backends.wasm.kernels.things import Env, Held, Storage, Unvectorisable
+from wgcc.backends.wasm.kernels.threads import share
+from wgcc.backends.wasm.panels.attention import Layout, layout_of, write_attention
+from wgcc.backends.wasm.panels.panels import write_product
+from wgcc.backends.wasm.panels.tiling import Tiling, tiling_of
+from wgcc.backends.wasm.wgsl.library import Library
+from wgcc.ir.index import Index, constant
+from wgcc.kernel.parse import parse_expression, parse_functions
+from wgcc.kernel.tree import (
+    Binary,
+    Expr,
+    FunctionDef,
+    If,
+    Let,
+    Literal,
+    Loop,
+    Name,
+    Statement,
+    Unary,
+)
+from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernels.render import render_body
+
+# Each thread gets this many iterations at least, and whole vectors of them.
+GRAIN = 16
+# With fewer rows than this, columns are shared out.
+MIN_ROWS = 8
+# Loops with more statements are not run for several vectors at a time: registers are few.
+MAX_TOGETHER = 6
+ORIGIN = constant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a kernel does: `body` for each `variable` below `count`, in any order."""
+
+    variable: str
+    count: int
+    body: tuple[Statement, ...]
+    functions: Mapping[str, FunctionDef]
+    constants: Mapping[str, Held]
+
+
+def write_kernel(kernel: Kernel, name: str, library: Library) -> Function:
+    """A function of the addresses of its bindings, (thread, threads) and the thread's scratch."""
+    function = _fastest(kernel, name, library)
+    hoist_constants(function)
+    return function
+
+
+def _fastest(kernel: Kernel, name: str, library: Library) -> Function:
+    program = program_of(kernel)
+    over_panels = _over_panels(kernel, name, program, library)
+    if over_panels is not None:
+        return over_panels
+    best, least = None, inf
+    tried: set[int | None] = set()
+    waiting: list[int | None] = [program.count]
+    while waiting or None not in tried:
+        # Threads one by one come last: mostly it is soon clear that they take longer.
+        columns = waiting.pop(0) if waiting else None
+        if columns in tried:
+            continue
+        tried.add(columns)
+        body = _attempt(kernel, name, program, library, columns, least)
+        if columns is not None:
+            waiting += rows_of(program.count, body.divisors)
+        if body.scopes.cost < least:
+            best, least = body.f, body.scopes.cost
+    assert best is not None, f"{name} cannot be written"
+    return best
+
+
+def _attempt(
+    kernel: Kernel,
+    name: str,
+    program: Program,
+    library: Library,
+    columns: int | None,
+    most: float,
+) -> Body:
+    """With threads as lanes, in rows of so many; or with threads one by one.
+
+    The cost is infinite if it cannot be written, or not for `most`.
+    """
+    env = _bindings(kernel, program)
+    body = _new_body(kernel, name, program, library, env)
+    threads = _Threads(body, len(kernel.bindings))
+    body.row = columns
+    try:
+        with body.scopes.limited(most):
+            threads.run(program, env, columns)
+    except TooCostly:
+        body.scopes.cost = inf
+    except Unvectorisable:
+        # Nor can it be written in rows.
+        body.scopes.cost, body.divisors = inf, set()
+    return body
+
+
+def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) -> Function | None:
+    """A product or attention over packed panels, if that pays and all of it can be vectors."""
+    env, first = _bindings(kernel, program), len(kernel.bindings)
+
+    def new_body() -> Body:
+        return _new_body(kernel, name, program, library, env)
+
+    try:
+        match panels_of(kernel):
+            case Tiling() as tiling:
+                return write_product(new_body, tiling, first, env).f
+            case Layout() as layout:
+                return write_attention(new_body, layout, first, env).f
+    except Unvectorisable:
+        pass
+    return None
+
+
+def panels_of(kernel: Kernel) -> Tiling | Layout | None:
+    constants = dict(kernel.constants)
+    if kernel.template == "twin_product.wgsl.jinja":
+        return tiling_of(constants)
+    return layout_of(kernel.template, constants)
+
+
+def scratch_words(kernel: Kernel) -> int:
+    """How much memory of its own each thread needs."""
+    panels = panels_of(kernel)
+    return max(panels.words if panels else 0, dict(kernel.constants).get("SCRATCH", 0))
+
+
+def _bindings(kernel: Kernel, program: Program) -> Env:
+    """What all functions of a kernel see: constants, bindings and scratch memory."""
+    env: Env = {**program.constants}
+    env["scratch"] = Storage(len(kernel.bindings) + 2, "f32", written=True)
+    for i, binding in enumerate(kernel.bindings):
+        env[binding.name] = Storage(i, _KINDS[binding.element], binding.written)
+    return env
+
+
+def _new_body(kernel: Kernel, name: str, program: Program, library: Library, env: Env) -> Body:
+    params = [(binding.name, I32) for binding in kernel.bindings]
+    params += [("thread", I32), ("threads", I32), ("scratch", I32)]
+    return Body(Function(name, params), library, program.functions, env)
+
+
+_KINDS = {
+    "f32": "f32",
+    "f16": "f32",
+    "u32": "u32",
+    "i32": "i32",
+    "atomic<u32>": "u32",
+    "vec4u": "u32",
+}
+
+
+class _Threads:
+    """Shares a loop out to the threads of the machine."""
+
+    def __init__(self, body: Body, first: int) -> None:
+        self._body, self._first = body, first
+
+    def run(self, program: Program, env: Env, columns: int | None) -> None:
+        def one(inner: Env) -> None:
+            self._body.run(program.body, inner)
+
+        if columns is None:
+            span = share(self._body, self._first, program.count, 1)
+            self._body.count(program.variable, span, one, env)
+            return
+        rows = program.count // columns
+        name = program.variable
+        if rows == 1:
+            span = share(self._body, self._first, columns, GRAIN)
+            if _walks_rows(program):
+                span = self._in_blocks(program, span, env)
+            self._along(name, span, one, env)
+            return
+        whole, part = fixed(rows), fixed(columns)
+        if rows >= MIN_ROWS:
+            whole = share(self._body, self._first, rows, 1)
+        else:
+            part = share(self._body, self._first, columns, GRAIN)
+
+        def row(inner: Env) -> None:
+            start = inner["row"]
+            assert isinstance(start, Held) and start.index is not None
+            self._along(name, part, one, inner, start.index * columns)
+
+        self._body.count("row", whole, row, env)
+
+    def _in_blocks(self, program: Program, span: Span, env: Env) -> Span:
+        """Four vectors at a time, as far as that goes; what is left over."""
+        body, name = self._body, program.variable
+
+        def block(inner: Env) -> None:
+            body.four("lane", vectors, inner)
+
+        def vectors(inner: Env) -> None:
+            first = body.index_of(inner, "block") * GRAIN + body.index_of(inner, "lane")
+            envs = [dict(inner) for _ in range(0, GRAIN, LANES)]
+            for i, own in enumerate(envs):
+                body.bind(own, name, first + i * LANES)
+            body.run_together(program.body, envs)
+
+        blocks = Span(span.start // GRAIN, span.stop // GRAIN, guess=program.count // GRAIN)
+        body.count("block", blocks, block, env)
+        rest = dict(env)
+        for limit, index in (("start", span.start), ("stop", span.stop // GRAIN * GRAIN)):
+            body.bind(rest, limit, index)
+        start = body.at_most("max(start, stop)", rest, program.count)
+        return Span(start, span.stop, guess=program.count % GRAIN)
+
+    def _along(self, name: str, span: Span, one: WithEnv, env: Env, start: Index = ORIGIN) -> None:
+        def element(inner: Env) -> None:
+            column = inner[name]
+            assert isinstance(column, Held) and column.index is not None
+            index = start + column.index
+            depth = self._body.positions.depth(index)
+            inner[name] = Held("u32", column.lanes, index=index, depth=depth)
+            one(inner)
+
+        self._body.along_lanes(name, span, element, env, independent=True)
+
+
+def _walks_rows(program: Program) -> bool:
+    """Whether each thread has a short loop, in which neighbours read neighbours.
+
+    One vector of each row would be a small part of what a cache loads.
+    """
+    loops = [statement for statement in program.body if isinstance(statement, Loop)]
+    if program.count < GRAIN or len(loops) != 1 or len(loops[0].body) > MAX_TOGETHER:
+        return False
+    return not any(isinstance(statement, Loop | If) for statement in loops[0].body)
+
+
+def program_of(kernel: Kernel) -> Program:
+    constants = {name: Held("u32", index=constant(n)) for name, n in kernel.constants}
+    text = render_body(kernel)
+    own, text = _constants(text)
+    constants |= own
+    functions = dict(parse_functions(_plain(text)))
+    main = functions.pop("main")
+    variable_, count, body = _threads_of(main.body, constants)
+    return Program(variable_, count, body, functions, constants)
+
+
+def _plain(text: str) -> str:
+    """Without what only a GPU needs."""
+    text = re.sub(r"@compute @workgroup_size\([^)]*\)\s*fn main\([^{]*\{", "fn main() {", text)
+    text = re.sub(r"alias Values = .*\n", "", text)
+    # WebAssembly's own min and max keep NaN.
+    text = re.sub(r"\bwg_(max|min)\(", r"\1(", text)
+    return text.replace("Values(", "f32(")
+
+
+def _constants(text: str) -> tuple[dict[str, Held], str]:
+    found: dict[str, Held] = {}
+    pattern = r"^const (\w+) = (.*);\n?"
+    for name, value in re.findall(pattern, text, re.MULTILINE):
+        found[name] = _number(value, found)
+    return found, re.sub(pattern, "", text, flags=re.MULTILINE)
+
+
+def _threads_of(
+    body: Sequence[Statement], constants: Mapping[str, Held]
+) -> tuple[str, int, tuple[Statement, ...]]:
+    """The variable that numbers the threads, how many there are, and what each does."""
+    first, guard, *rest = body
+    assert isinstance(first, Let) and isinstance(guard, If), "a kernel starts with its thread"
+    condition = guard.condition
+    assert isinstance(condition, Binary) and condition.op == ">="
+    assert isinstance(condition.left, Name) and condition.left.name == first.name
+    return first.name, _whole(condition.right, constants), tuple(rest)
+
+
+def _number(text: str, known: Mapping[str, Held]) -> Held:
+    expr, sign = parse_expression(text), 1
+    if isinstance(expr, Unary) and expr.op == "-":
+        expr, sign = expr.operand, -1
+    if isinstance(expr, Literal) and expr.kind == "f32":
+        return Held("f32", number=sign * expr.value)
+    return Held("u32", index=constant(_whole(expr, known)))
+
+
+def _whole(expr: Expr, known: Mapping[str, Held]) -> int:
+    """A whole number that is known when the kernel is written."""
+    if isinstance(expr, Literal):
+        return int(expr.value)
+    if isinstance(expr, Name):
+        index = known[expr.name].index
+        assert index is not None
+        return index.offset
+    assert isinstance(expr, Binary) and expr.op == "*"
+    return _whole(expr.left, known) * _whole(expr.right, known)

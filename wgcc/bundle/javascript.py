@@ -1,0 +1,136 @@
+"""Tokens of JavaScript. The source is trusted, because it is ours: what is unclear is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"(\s*)(?:(?P<comment>//[^\n]*|/\*[\s\S]*?\*/)"
+    r"|(?P<string>'(?:[^'\\\n]|\\[\s\S])*'|\"(?:[^\"\\\n]|\\[\s\S])*\")"
+    r"|(?P<number>0[xXbBoO]\w+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?n?)"
+    r"|(?P<name>#?[\w$]+)"
+    r"|(?P<sign>\.\.\.|>>>=|===|!==|\*\*=|<<=|>>=|>>>|&&=|\|\|=|\?\?=|=>|==|!=|<=|>=|&&|\|\||\?\?"
+    r"|\?\.(?!\d)|\+\+|--|[-+*/%&|^]=|\*\*|<<|>>|[][{}();,<>+*/%&|^!~?:=.@-])|(?P<other>))"
+)
+# One part of a template literal: to its end, or to an expression inside it.
+_TEMPLATE = re.compile(r"[`}](?:[^`\\$]|\\[\s\S]|\$(?!\{))*(?:`|\$\{)")
+_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*")
+# A slash after one of these words starts a regular expression; after another word it divides.
+_BEFORE_REGEX = frozenset((
+    "await", "case", "delete", "do", "else", "in", "instanceof", "new", "of", "return", "throw",
+    "typeof", "void", "yield",
+))  # fmt: skip
+_BEFORE_CONDITION = frozenset(("if", "while", "for", "with"))
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+_BRACKETED = frozenset(("sign", "template"))
+_OPENING = frozenset("([{")
+
+
+class JavaScriptError(Exception):
+    """Text that is not read: a mistake in the source of the runtime."""
+
+
+class Token(NamedTuple):
+    """`depth` counts the brackets around it; `is_new_line`: whether a line break precedes it.
+
+    `kind` is comment, string, number, name, sign, regex, or template, for a part of a literal.
+    """
+
+    kind: str
+    text: str
+    start: int
+    depth: int
+    is_new_line: bool
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens, comments included, in their order."""
+    tokens: list[Token] = []
+    scopes = _Scopes()
+    opened = scopes.opened
+    at, length = 0, len(text.rstrip())
+    while at < length:
+        match = _TOKEN.match(text, at)
+        assert match and match.lastgroup
+        blank, kind, start = match[1], match.lastgroup, match.end(1)
+        if kind == "sign" or kind == "other":
+            kind, match = scopes.special(text, start, kind, match)
+        if match is None or kind == "other":
+            line = text.count("\n", 0, start) + 1
+            raise JavaScriptError(f"line {line}: this is not read: {text[start : start + 40]!r}")
+        at = match.end()
+        token = text[start:at]
+        depth = scopes.count(kind, token) if kind in _BRACKETED else len(opened)
+        tokens.append(Token(kind, token, start, depth, "\n" in blank))
+        if kind != "comment":
+            scopes.before, scopes.last, scopes.last_kind = scopes.last, token, kind
+    if opened:
+        raise JavaScriptError(f"{opened[-1]!r} is never closed")
+    return tokens
+
+
+class _Scopes:
+    """The brackets that are open, and the last tokens: the meaning of a slash depends on them."""
+
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+        # For each open parenthesis, whether it is that of a condition, as in `if (…)`.
+        self._conditions: list[bool] = []
+        self._ends_condition = False
+        self.before = self.last = self.last_kind = ""
+
+    def special(
+        self, text: str, at: int, kind: str, match: re.Match[str]
+    ) -> tuple[str, re.Match[str] | None]:
+        """A template or regular expression where one begins or goes on; else what was matched."""
+        first = text[at]
+        if first == "`" or (first == "}" and self.opened[-1:] == ["${"]):
+            return "template", _TEMPLATE.match(text, at)
+        if first == "/" and self._starts_regex():
+            return "regex", _REGEX.match(text, at)
+        return kind, match
+
+    def count(self, kind: str, text: str) -> int:
+        """Counts a token's brackets; returns how many are open around it."""
+        if kind == "template":
+            return self._count_template(text)
+        if text in _CLOSING:
+            if not self.opened or self.opened.pop() != _CLOSING[text]:
+                raise JavaScriptError(f"{text!r} closes nothing")
+            if text == ")":
+                self._ends_condition = self._conditions.pop()
+            return len(self.opened)
+        if text in _OPENING:
+            self.opened.append(text)
+            if text == "(":
+                self._conditions.append(self.last in _BEFORE_CONDITION and not self._is_property())
+            return len(self.opened) - 1
+        return len(self.opened)
+
+    def _count_template(self, text: str) -> int:
+        if text[0] == "}":
+            self.opened.pop()
+        depth = len(self.opened)
+        if text.endswith("${"):
+            self.opened.append("${")
+        return depth
+
+    def _is_property(self) -> bool:
+        return self.before in (".", "?.")
+
+    def _starts_regex(self) -> bool:
+        """Whether a slash starts a regular expression; otherwise it divides."""
+        if self.last_kind == "name":
+            return self.last in _BEFORE_REGEX and not self._is_property()
+        if self.last_kind == "template":
+            return self.last.endswith("${")
+        if self.last_kind != "sign":
+            return not self.last
+        if self.last == "}":
+            raise JavaScriptError("a slash after a brace can mean two things: write it otherwise")
+        return self._ends_condition if self.last == ")" else self.last not in ("]", "++", "--")

@@ -1,0 +1,227 @@
+"""What an ES module of ours imports, exports and declares, read from its tokens.
+
+Only the forms below are known; anything else is a `JoinError` that names the module.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from wgcc.bundle.javascript import JavaScriptError, Token, tokenize
+
+Names = dict[str, tuple[str, ...]]
+_DECLARING = frozenset(("async", "function", "class", "const", "let"))
+_WORDS = _DECLARING | {"import", "export", "var"}
+_END = Token("end", "", 0, 0, False)
+
+
+class JoinError(Exception):
+    """A module that cannot be joined: a mistake in the source of the runtime."""
+
+
+@dataclass
+class Module:
+    """Imports are names by module, `types` those of comments; exports are modules by name."""
+
+    path: str
+    text: str
+    imports: Names = field(default_factory=dict)
+    types: Names = field(default_factory=dict)
+    # Files of JSON by the name of their value.
+    data: dict[str, str] = field(default_factory=dict)
+    exports: dict[str, str] = field(default_factory=dict)
+    declared: list[str] = field(default_factory=list)
+    # Spans of imports and exports, which `code` leaves out.
+    removed: list[tuple[int, int]] = field(default_factory=list)
+    # Calls `import('…')`: their spans, and the modules they load.
+    loads: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def code(self, load: Callable[[str], str]) -> str:
+        """The text without imports and exports; `load` writes the call that loads a module."""
+        edits = [(start, end, "") for start, end in self.removed]
+        edits += [(start, end, load(path)) for start, end, path in self.loads]
+        parts, at = [], 0
+        for start, end, text in sorted(edits):
+            parts += [self.text[at:start], text]
+            at = end
+        return "".join([*parts, self.text[at:]]).strip()
+
+
+@lru_cache(maxsize=512)
+def read_module(path: str, text: str) -> Module:
+    try:
+        tokens = tokenize(text)
+        module = Module(path, text)
+        for token in tokens:
+            if token.kind == "comment" and "@import" in token.text:
+                _Reader(module, _inside(token)).read_types(token)
+        _Reader(module, [token for token in tokens if token.kind != "comment"]).read_all()
+    except JavaScriptError as error:
+        raise JoinError(f"{path}: {error}") from error
+    return module
+
+
+def _inside(comment: Token) -> list[Token]:
+    """The tokens of a comment without the stars that begin its lines."""
+    tokens = tokenize(comment.text.removeprefix("/**").removesuffix("*/"))
+    return [token._replace(start=comment.start) for token in tokens if token.text != "*"]
+
+
+class _Reader:
+    """Reads tokens that are no comments; `_at` is the place of the next one."""
+
+    def __init__(self, module: Module, tokens: Sequence[Token]) -> None:
+        self._module, self._tokens, self._at = module, tokens, 0
+
+    def read_all(self) -> None:
+        for i, token in enumerate(self._tokens):
+            if token.text not in _WORDS or token.kind != "name":
+                continue
+            self._at = i + 1
+            before = self._tokens[i - 1].text if i else ";"
+            if token.text == "import" and self._next().text in ("(", "."):
+                self._read_load(token)
+            elif token.depth == 0 and before in (";", "}"):
+                self._read_statement(token)
+            elif token.text in ("import", "export") and before not in (".", "?."):
+                raise self._error(token)
+
+    def read_types(self, comment: Token) -> None:
+        """`@import { A, B } from './module.js'`, which is all that the comment says."""
+        if (self._take().text, self._take().text) != ("@", "import"):
+            raise self._error(comment)
+        self._read_names(comment, self._module.types)
+        if self._next() is not _END:
+            raise self._error(comment)
+        self._remove(comment.start, comment.end)
+
+    def _read_statement(self, first: Token) -> None:
+        if first.text == "import":
+            self._read_import(first)
+        elif first.text != "export":
+            self._declare(first)
+        elif self._next().text == "{":
+            self._read_exports(first)
+        else:
+            keyword = self._take()
+            if keyword.text not in _DECLARING:
+                raise self._error(first)
+            count = len(self._module.declared)
+            self._declare(keyword)
+            names = self._module.declared[count:]
+            self._module.exports |= dict.fromkeys(names, self._module.path)
+            self._remove(first.start, keyword.start)
+
+    def _read_import(self, first: Token) -> None:
+        if self._next().kind == "name":
+            name = self._take().text
+            self._expect(first, "from")
+            self._module.data[name] = posixpath.basename(self._take_string(first))
+            self._expect(first, "with", "{", "type", ":", "'json'", "}")
+        else:
+            self._read_names(first, self._module.imports)
+        self._remove(first.start, self._expect(first, ";").end)
+
+    def _read_exports(self, first: Token) -> None:
+        """`export { a };`, or `export { a } from './module.js';`."""
+        names = self._take_names(first)
+        owner = self._module.path
+        if self._next().text == "from":
+            self._take()
+            owner = self._resolve(self._take_string(first))
+        self._module.exports |= dict.fromkeys(names, owner)
+        self._remove(first.start, self._expect(first, ";").end)
+
+    def _read_names(self, first: Token, groups: Names) -> None:
+        """`{ a, b } from './module.js'`: adds the names to those of the module."""
+        names = self._take_names(first)
+        self._expect(first, "from")
+        other = self._resolve(self._take_string(first))
+        groups[other] = (*groups.get(other, ()), *names)
+
+    def _take_names(self, first: Token) -> list[str]:
+        self._expect(first, "{")
+        names = []
+        while self._next().text != "}":
+            name = self._take()
+            if name.kind != "name":
+                raise self._error(first)
+            if self._next().text == "as":
+                raise JoinError(
+                    f"{self._module.path}: this cannot be joined, because it renames: {name.text}"
+                )
+            names.append(name.text)
+            if self._next().text != "}":
+                self._expect(first, ",")
+        self._take()
+        return names
+
+    def _declare(self, keyword: Token) -> None:
+        word = keyword.text
+        if word == "async":
+            word = self._take().text
+        if word == "function" and self._next().text == "*":
+            self._take()
+        if word in ("const", "let") and self._next().text in ("{", "["):
+            self._declare_parts(keyword)
+            return
+        name = self._take()
+        if word not in _DECLARING or name.kind != "name":
+            raise self._error(keyword)
+        self._module.declared.append(name.text)
+
+    def _declare_parts(self, keyword: Token) -> None:
+        """`{ a, b }` or `[a, b]`: names alone."""
+        self._take()
+        while self._next().text not in ("}", "]"):
+            token = self._take()
+            if token.kind == "name":
+                self._module.declared.append(token.text)
+            elif token.text != ",":
+                raise self._error(keyword)
+
+    def _read_load(self, first: Token) -> None:
+        """`import('./module.js')`; `import.meta` and paths that are computed stay as they are."""
+        if self._take().text == "(" and self._next().kind == "string":
+            path = self._resolve(self._take_string(first))
+            self._module.loads.append((first.start, self._expect(first, ")").end, path))
+
+    def _resolve(self, place: str) -> str:
+        """Modules outside of runtime_js name those inside by this folder."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self._module.path), place))
+        return path.removeprefix("../runtime_js/")
+
+    def _remove(self, start: int, end: int) -> None:
+        """With the blanks behind it."""
+        text = self._module.text
+        while end < len(text) and text[end].isspace():
+            end += 1
+        self._module.removed.append((start, end))
+
+    def _next(self) -> Token:
+        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+
+    def _take(self) -> Token:
+        token = self._next()
+        self._at += 1
+        return token
+
+    def _take_string(self, first: Token) -> str:
+        if self._next().kind != "string":
+            raise self._error(first)
+        return self._take().text[1:-1]
+
+    def _expect(self, first: Token, *texts: str) -> Token:
+        """The last of these tokens, which must come next."""
+        for text in texts:
+            token = self._take()
+            if token.text != text:
+                raise self._error(first)
+        return token
+
+    def _error(self, first: Token) -> JoinError:
+        line = self._module.text[first.start :].partition("\n")[0]
+        return JoinError(f"{self._module.path}: this cannot be joined: {line}")

@@ -1,0 +1,1 @@
+"""Kernels as trees of WGSL: the nodes, and the parser of our own templates."""

@@ -1,0 +1,413 @@
+"""WGSL text to the tree of `tree`: a tokenizer and precedence climbing.
+
+A page with holes is WGSL as well: a hole is a name that nothing declares, or a call of one as a
+statement. `rewrite/substitute.py` fills it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+from wgcc.kernel.tree import (
+    Alias,
+    Assign,
+    Binary,
+    Call,
+    Constant,
+    Declaration,
+    Element,
+    Enable,
+    Expr,
+    FunctionDef,
+    If,
+    Let,
+    Literal,
+    Loop,
+    Member,
+    Module,
+    ModuleVariable,
+    Name,
+    Return,
+    Run,
+    Statement,
+    Struct,
+    Unary,
+)
+
+
+class WgslError(ValueError):
+    """The text is not in the subset; says what was met, and in which line."""
+
+
+@cache
+def parse_expression(text: str) -> Expr:
+    parser = _Parser(text)
+    expr = parser.expression()
+    parser.end()
+    return expr
+
+
+@cache
+def parse_statements(text: str) -> tuple[Statement, ...]:
+    parser = _Parser(text)
+    statements = []
+    while parser.token:
+        statements.append(parser.statement())
+    return tuple(statements)
+
+
+@cache
+def parse_functions(text: str) -> dict[str, FunctionDef]:
+    return parse_module(text).functions
+
+
+@cache
+def parse_module(text: str) -> Module:
+    """A whole kernel, or declarations of one."""
+    parser = _Parser(text)
+    declarations = []
+    while parser.token:
+        declarations.append(parser.declaration())
+    return Module(tuple(declarations))
+
+
+class _Token(NamedTuple):
+    """`comment`: the lines above it."""
+
+    text: str
+    at: int
+    comment: str = ""
+
+
+_TOKEN = re.compile(
+    r"""\s+ | (?P<comment>//[^\n]*) |
+    (?P<number>0[xX][0-9a-fA-F]+[iu]? | (?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?[fiuh]?) |
+    (?P<name>[A-Za-z_]\w* | \{\w+\}) |
+    (?P<sign>->|<<=|>>=|\+\+|--|&&|\|\||[=!<>+*/%&|^-]=|<<|>>|[-+*/%&|^!~<>=(){}\[\],;:.@])
+    """,
+    re.VERBOSE,
+)
+# Higher binds tighter.
+PRECEDENCE = {
+    op: level
+    for level, ops in enumerate(
+        ("||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), start=1
+    )
+    for op in ops.split()
+}
+_COMPOUND = {f"{op}=": op for op in ("+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>")}
+_GENERIC = ("vec2", "vec3", "vec4", "array", "bitcast", "atomic", "var")
+_SUFFIXES = {"f": "f32", "h": "f16", "i": "i32", "u": "u32"}
+_SHORT = {f"vec{n}{s}": f"vec{n}<{kind}>" for n in "234" for s, kind in _SUFFIXES.items()}
+
+
+class _Parser:
+    """`token` is the next one; "" is the end."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._tokenize()
+        self._at = 0
+        self.token = self._tokens[0].text
+
+    def _tokenize(self) -> list[_Token]:
+        at, tokens, comments = 0, list[_Token](), list[str]()
+        while at < len(self._text):
+            match = _TOKEN.match(self._text, at)
+            if match is None:
+                raise self._error(f"`{self._text[at]}` is not WGSL", at)
+            if match.lastgroup == "comment":
+                comments.append(match[0][2:].removeprefix(" "))
+            elif match.lastgroup:
+                tokens.append(_Token(match[0], at, "\n".join(comments)))
+                comments.clear()
+            at = match.end()
+        return [*tokens, _Token("", at)]
+
+    @property
+    def _comment(self) -> str:
+        return self._tokens[self._at].comment
+
+    def _has_break(self, first: int) -> bool:
+        """Does a line end between a token and the last that was read?"""
+        start, end = self._tokens[first].at, self._tokens[self._at - 1].at
+        return "\n" in self._text[start:end]
+
+    def _error(self, message: str, at: int) -> WgslError:
+        line = self._text.count("\n", 0, at) + 1
+        return WgslError(f"{message} (line {line} of {self._text.strip()[:60]!r})")
+
+    def _fail(self, wanted: str) -> WgslError:
+        token, at, _ = self._tokens[self._at]
+        return self._error(f"expected {wanted}, found {f'`{token}`' if token else 'the end'}", at)
+
+    def _next(self) -> str:
+        token = self.token
+        self._at += 1
+        self.token = self._tokens[self._at].text
+        return token
+
+    def _take(self, token: str) -> None:
+        if self.token != token:
+            raise self._fail(f"`{token}`")
+        self._next()
+
+    def _accept(self, token: str) -> bool:
+        if self.token == token:
+            self._next()
+            return True
+        return False
+
+    def end(self) -> None:
+        if self.token:
+            raise self._fail("the end")
+
+    def _name(self) -> str:
+        if not (self.token[:1].isalpha() or (self.token[:1] in ("_", "{") and self.token != "{")):
+            raise self._fail("a name")
+        return self._next()
+
+    def expression(self, least: int = 1) -> Expr:
+        left = self._unary()
+        while (level := PRECEDENCE.get(self.token, 0)) >= least:
+            op = self._next()
+            left = Binary(op, left, self.expression(level + 1))
+        return left
+
+    def _unary(self) -> Expr:
+        if self.token in ("-", "!", "~", "&"):
+            op = self._next()
+            return Unary(op, self._unary())
+        return self._postfix(self._primary())
+
+    def _primary(self) -> Expr:
+        if self._accept("("):
+            inner = self.expression()
+            self._take(")")
+            return replace(inner, parens=True) if isinstance(inner, Unary | Binary) else inner
+        if self.token[:1].isdigit() or (self.token[:1] == "." and len(self.token) > 1):
+            return _number(self._next())
+        if self.token in ("true", "false"):
+            return Literal(self._next() == "true", "bool")
+        name = self._type_or_name()
+        if self.token != "(":
+            return Name(name)
+        first = self._at
+        return Call(name, self._args(), self._text.startswith("(\n", self._tokens[first].at))
+
+    def _postfix(self, whole: Expr) -> Expr:
+        while True:
+            if self._accept("."):
+                whole = Member(whole, self._name())
+            elif self._accept("["):
+                whole = Element(whole, self.expression())
+                self._take("]")
+            else:
+                return whole
+
+    def _args(self) -> tuple[Expr, ...]:
+        self._take("(")
+        args = []
+        while self.token != ")":
+            args.append(self.expression())
+            if not self._accept(","):
+                break
+        self._take(")")
+        return tuple(args)
+
+    def _type_or_name(self) -> str:
+        name = self._name()
+        if name not in _GENERIC or self.token != "<":
+            return _SHORT.get(name, name)
+        self._take("<")
+        inner = [self._type_or_name()]
+        if self._accept(","):
+            inner.append(self._length())
+        self._take(">")
+        return f"{name}<{', '.join(inner)}>"
+
+    def _length(self) -> str:
+        """Of an array: a number, or constants that are multiplied."""
+        found = [self._next()]
+        while self.token in ("*", "/", "+"):
+            found += [self._next(), self._next()]
+        return " ".join(found)
+
+    def declaration(self) -> Declaration:
+        comment = self._comment
+        attributes: dict[str, tuple[Expr, ...]] = {}
+        while self.token == "@":
+            attributes |= self._attribute()
+        match self.token:
+            case "struct":
+                return replace(self._struct(), comment=comment)
+            case "fn":
+                function = self._function()
+                size = attributes.get("workgroup_size", ())
+                return replace(function, workgroup=size, comment=comment)
+            case "var":
+                return replace(self._module_variable(attributes), comment=comment)
+        keyword, name = self._name(), self._name()
+        declared: Declaration
+        if keyword == "enable":
+            declared = Enable(name, comment)
+        elif keyword in ("const", "alias"):
+            self._take("=")
+            declared = (
+                Constant(name, self.expression(), comment)
+                if keyword == "const"
+                else Alias(name, self._type_or_name(), comment)
+            )
+        else:
+            raise self._fail("a declaration")
+        self._take(";")
+        return declared
+
+    def _attribute(self) -> dict[str, tuple[Expr, ...]]:
+        self._take("@")
+        return {self._name(): self._args() if self.token == "(" else ()}
+
+    def _struct(self) -> Struct:
+        self._take("struct")
+        name = self._name()
+        self._take("{")
+        fields = []
+        while self.token != "}" or not fields:
+            field = self._name()
+            self._take(":")
+            fields.append((field, self._type_or_name()))
+            if not self._accept(","):
+                break
+        self._take("}")
+        return Struct(name, tuple(fields))
+
+    def _module_variable(self, attributes: dict[str, tuple[Expr, ...]]) -> ModuleVariable:
+        """`@group(0) @binding(1) var<storage, read> x0: array<f32, 8>;`"""
+        inside = self._type_or_name().removeprefix("var<").removesuffix(">")
+        space, _, access = inside.partition(", ")
+        name = self._name()
+        self._take(":")
+        kind = self._type_or_name()
+        self._take(";")
+        group, binding = attributes.get("group"), attributes.get("binding")
+        slot = (_whole(group), _whole(binding)) if group and binding else None
+        return ModuleVariable(name, space, kind, access, slot)
+
+    def _function(self) -> FunctionDef:
+        self._take("fn")
+        name = self._name()
+        self._take("(")
+        params = []
+        while self.token != ")":
+            builtin = self._attribute().get("builtin") if self.token == "@" else None
+            param = self._name()
+            self._take(":")
+            kind = self._type_or_name()
+            params.append((param, f"@{_named(builtin)}" if builtin else kind))
+            if not self._accept(","):
+                break
+        self._take(")")
+        result = self._type_or_name() if self._accept("->") else None
+        return FunctionDef(name, tuple(params), result, self._block())
+
+    def _block(self) -> tuple[Statement, ...]:
+        self._take("{")
+        statements = []
+        while self.token != "}":
+            if not self.token:
+                raise self._fail("`}`")
+            statements.append(self.statement())
+        self._take("}")
+        return tuple(statements)
+
+    def statement(self) -> Statement:
+        comment = self._comment
+        return replace(self._uncommented(), comment=comment)
+
+    def _uncommented(self) -> Statement:
+        if self.token == "if":
+            return self._if()
+        if self.token in ("for", "while"):
+            return self._loop()
+        if self._accept("return"):
+            value = None if self.token == ";" else self.expression()
+            self._take(";")
+            return Return(value)
+        statement = self._simple()
+        self._take(";")
+        return statement
+
+    def _if(self) -> If:
+        first = self._at
+        self._take("if")
+        condition, then = self.expression(), self._block()
+        other: tuple[Statement, ...] = ()
+        if self._accept("else"):
+            other = (self._if(),) if self.token == "if" else self._block()
+        return If(condition, then, other, one_line=not self._has_break(first))
+
+    def _loop(self) -> Loop:
+        first, keyword = self._at, self._next()
+        if keyword == "while":
+            before, condition, after = tuple[Statement](), self.expression(), tuple[Statement]()
+        else:
+            self._take("(")
+            before = () if self.token == ";" else (self._simple(),)
+            self._take(";")
+            condition = self.expression()
+            self._take(";")
+            after = () if self.token == ")" else (self._simple(),)
+            self._take(")")
+        body = self._block()
+        return Loop(before, condition, after, body, one_line=not self._has_break(first))
+
+    def _simple(self) -> Statement:
+        """What may also be in the head of a `for`."""
+        if self.token in ("let", "var"):
+            return self._let()
+        target = self._unary()
+        if self._accept("="):
+            return Assign(target, self.expression())
+        if self.token in _COMPOUND:
+            op = _COMPOUND[self._next()]
+            return Assign(target, Binary(op, target, self.expression()), compound=True)
+        if self.token in ("++", "--"):
+            one = Literal(1, "int")
+            return Assign(target, Binary(self._next()[0], target, one), compound=True)
+        if isinstance(target, Call):
+            return Run(target)
+        raise self._fail("an assignment")
+
+    def _let(self) -> Statement:
+        mutable = self._next() == "var"
+        name = self._name()
+        kind = self._type_or_name() if self._accept(":") else None
+        if mutable and kind and self.token != "=":
+            return Let(name, kind, None, mutable)
+        self._take("=")
+        return Let(name, kind, self.expression(), mutable)
+
+
+def _named(args: tuple[Expr, ...]) -> str:
+    """The only argument of an attribute, which is a name."""
+    (arg,) = args
+    assert isinstance(arg, Name)
+    return arg.name
+
+
+def _whole(args: tuple[Expr, ...]) -> int:
+    (arg,) = args
+    assert isinstance(arg, Literal)
+    return int(arg.value)
+
+
+def _number(text: str) -> Literal:
+    if text[:2].lower() == "0x":
+        digits, suffix = (text[:-1], text[-1]) if text[-1] in "iu" else (text, "")
+        return Literal(int(digits, 16), _SUFFIXES.get(suffix, "int"), text)
+    digits, suffix = (text[:-1], text[-1]) if text[-1] in _SUFFIXES else (text, "")
+    kind = _SUFFIXES.get(suffix, "f32" if re.search(r"[.eE]", digits) else "int")
+    return Literal(float(digits) if kind in ("f32", "f16") else int(digits), kind, text)
