@@ -9,8 +9,8 @@ import pytest
 
 from adapters import ROOT
 from wgcc.access.model import Access, access_of
+from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
-from wgcc.schedule.kernels.render import render
 
 BENCH = ROOT / "tests" / "bench" / "models"
 MODELS = (
@@ -69,7 +69,7 @@ def labelled(path: Path, sizes: dict[str, int] | None = None) -> Iterator[tuple[
         if launch.kernel.template.startswith("matmul") and launch not in known:
             known.add(launch)
             bound = [region.bytes for region in dispatch.regions]
-            text = render(launch.kernel)
+            text = print_kernel(launch.kernel)
             yield dispatch.label, access_of(text, launch.grid, dispatch.flops, bound)
 
 

@@ -11,9 +11,9 @@ import pytest
 import wgcc_runtime
 from tint_compiler import compile_all
 from wgcc.access.model import access_of
+from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import Compiled, compile_file
 from wgcc.evaluate import Session
-from wgcc.schedule.kernels.render import render
 
 # Widths that fill tiles, and some that do not; gradients of two and of three weights in one kernel.
 MODEL = """
@@ -193,6 +193,6 @@ def test_gains_of_norms_have_no_kernels_of_their_own(norms: Compiled) -> None:
     for dispatch in dispatches:
         launch = dispatch.launches["gpu"]
         if launch.kernel.template.startswith("row_groups"):
-            access = access_of(render(launch.kernel), launch.grid)
+            access = access_of(print_kernel(launch.kernel), launch.grid)
             assert access.workgroups >= 256 and access.bank_conflicts == 1
             assert access.sector_ratio <= 1.3 and access.registers <= 32

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.schedule.kernel import GPU, Dispatch, Kernel, Schedule
-from wgcc.schedule.kernels.render import render
 from wgcc_runtime.wgsl_code import code_digest
 
 MAX_NAME = 48
@@ -52,7 +52,7 @@ def kernel_files(schedule: Schedule) -> tuple[KernelFile, ...]:
     for kernel, used in uses.items():
         dispatch, profile = used[0]
         name = _file_name(dispatch.label, profile, taken)
-        files.append(KernelFile(name, render(kernel, _notes(kernel, used)), (kernel,)))
+        files.append(KernelFile(name, print_kernel(kernel, _notes(kernel, used)), (kernel,)))
     return tuple(files)
 
 
