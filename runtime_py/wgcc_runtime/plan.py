@@ -69,6 +69,8 @@ class Kernel:
     entry: str
     workgroup: tuple[int, int, int]
     access: tuple[str, ...]
+    # The digest of its form for devices with subgroups; none if it does not reduce, or was edited.
+    subgroups: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,7 @@ def _plan(raw: dict[str, Any]) -> Plan:
         limits=raw["requires"]["limits"],
         buffers=tuple(Buffer(**spec) for spec in raw["buffers"]),
         tensors=tensors,
-        kernels=tuple(_kernel(spec) for spec in raw["kernels"]),
+        kernels=tuple(_kernel(spec, raw.get("edited", {})) for spec in raw["kernels"]),
         entries={name: _entry(name, spec, tensors) for name, spec in raw["entries"].items()},
         profiles={
             name: {entry: tuple(map(_replacement, items)) for entry, items in spec.items()}
@@ -315,8 +317,9 @@ def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
     return Tensor(name, spec["dtype"], tuple(spec["shape"]), *place, trainable, init, any_float)
 
 
-def _kernel(spec: Mapping[str, Any]) -> Kernel:
+def _kernel(spec: Mapping[str, Any], edited: Mapping[str, str]) -> Kernel:
     x, y, z = spec["workgroup"]
+    is_edited = f"kernels/{spec['file']}" in edited
     return Kernel(
         name=spec["name"],
         file=spec["file"],
@@ -324,6 +327,7 @@ def _kernel(spec: Mapping[str, Any]) -> Kernel:
         entry=spec["entry"],
         workgroup=(x, y, z),
         access=tuple(spec["access"]),
+        subgroups=None if is_edited else spec.get("subgroups"),
     )
 
 

@@ -52,8 +52,12 @@ _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
 
 def print_kernel(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
     """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
+    return print_noted(tree_of(kernel), notes)
+
+
+def print_noted(module: Module, notes: tuple[str, ...]) -> str:
     comment = "".join(f"// {note}\n" for note in notes)
-    return f"{comment}{print_module(tree_of(kernel))}\n"
+    return f"{comment}{print_module(module)}\n"
 
 
 def print_module(module: Module) -> str:
