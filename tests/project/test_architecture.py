@@ -151,6 +151,25 @@ def test_imports_point_down_inside_the_twin(module: str) -> None:
     check_inside("backends.wasm", WASM_HEIGHT, module)
 
 
+# Who names a back end: the compiler, what is written to bundles, and commands that show it.
+NAMES_BACKENDS = {
+    "wgsl": {"wgcc/bundle/kernels.py", "wgcc/cli/kernel_facts.py"},
+    "wasm": {"wgcc/bundle/plan.py", "wgcc/cli/kernel_wat.py", "wgcc/compiler.py"},
+}
+
+
+@pytest.mark.parametrize("backend", NAMES_BACKENDS)
+def test_few_modules_name_a_back_end(backend: str) -> None:
+    inside = f"wgcc/backends/{backend}/"
+    naming = {
+        module
+        for module in COMPILER
+        if not module.startswith(inside)
+        and any(name.startswith(f"wgcc.backends.{backend}") for name in imports(module))
+    }
+    assert naming == NAMES_BACKENDS[backend]
+
+
 def check_inside(part: str, heights: dict[str, int], module: str) -> None:
     depth = len(part.split(".")) + 1
     own = module.split("/")[depth].removesuffix(".py")

@@ -93,6 +93,11 @@ def children_of(expr: Expr) -> tuple[Expr, ...]:
     return ()
 
 
+def names_of(expr: Expr) -> dict[str, None]:
+    """Each name in an expression once, in the order of first use."""
+    return dict.fromkeys(part.name for part in parts_of(expr) if isinstance(part, Name))
+
+
 def parts_of(expr: Expr) -> Iterator[Expr]:
     """An expression and all inside it."""
     yield expr
@@ -184,6 +189,18 @@ def expressions_of(statement: Statement) -> tuple[Expr, ...]:
             return (condition,)
         case Run(call):
             return (call,)
+
+
+def counted(loop: Loop) -> tuple[str, Expr, Expr, Expr] | None:
+    """(variable, first, end, step) of `for (var v = first; v < end; v += step)`."""
+    match loop:
+        case Loop(
+            (Let(name, _, first, True),),
+            Binary("<", Name(tested), end),
+            (Assign(Name(changed), Binary("+", Name(old), step)),),
+        ) if name == tested == changed == old and first is not None:
+            return name, first, end, step
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,9 +138,9 @@ def _over_panels(kernel: Kernel, name: str, program: Program, library: Library) 
 
 def panels_of(kernel: Kernel) -> Tiling | Layout | None:
     constants = dict(kernel.constants)
-    if kernel.template == "twin_product.wgsl.jinja":
+    if kernel.family == "product":
         return tiling_of(constants)
-    return layout_of(kernel.template, constants)
+    return layout_of(kernel.family, constants)
 
 
 def scratch_words(kernel: Kernel) -> int:
