@@ -69,8 +69,7 @@ class Kernel:
     entry: str
     workgroup: tuple[int, int, int]
     access: tuple[str, ...]
-    # The digest of its form for devices with subgroups; none if it does not reduce, or was edited.
-    subgroups: str | None = None
+    subgroups: str | None = None  # digest of its form for subgroups, unless it was edited
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,15 +318,11 @@ def _tensor(name: str, spec: Mapping[str, Any]) -> Tensor:
 
 def _kernel(spec: Mapping[str, Any], edited: Mapping[str, str]) -> Kernel:
     x, y, z = spec["workgroup"]
-    is_edited = f"kernels/{spec['file']}" in edited
     return Kernel(
-        name=spec["name"],
-        file=spec["file"],
-        sha256=spec["sha256"],
-        entry=spec["entry"],
+        **{name: spec[name] for name in ("name", "file", "sha256", "entry")},
         workgroup=(x, y, z),
         access=tuple(spec["access"]),
-        subgroups=None if is_edited else spec.get("subgroups"),
+        subgroups=None if f"kernels/{spec['file']}" in edited else spec.get("subgroups"),
     )
 
 

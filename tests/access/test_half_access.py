@@ -16,7 +16,7 @@ from test_product_access import check
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_of
 from wgcc.backends.wgsl.print_tree import print_kernel
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Launch
 

@@ -7,6 +7,6 @@ and functions of ops (`schedule/kernels/render.py`).
     wgsl/print_tree.py   print_kernel(kernel, notes) -> text      for GPUs, and for people to read
     wasm/twin.py         write_twin(schedule, …)     -> a module  for machines without a GPU
 
-`test_architecture` lists the modules that name a back end; a new one is a folder here, and a line
-in `bundle/emit.py` that ships what it made.
+A check of `dev.py lint` lists the modules that name a back end; a new
+one is a folder here, and a line in `bundle/emit.py` that ships what it made.
 """

@@ -12,9 +12,8 @@ from typing import Any
 from wgcc.ir.builder import Builder
 from wgcc.ir.graph import FLOATS, INTEGERS, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.checks import check_axis, check_dtype, check_sizes, without_axes
+from wgcc.ops.checks import check_axis, check_dtype, check_sizes, other_axes, without_axes
 from wgcc.ops.registry import Indirect, Op, Sample, ShapeError, Special
-from wgcc.ops.separate import other_axes
 
 # Sums of these are computed in their own type.
 SUMMABLE = (*FLOATS, "i32", "u32")

@@ -8,7 +8,7 @@ from math import prod
 
 from wgcc.errors import Span
 from wgcc.ir.graph import Constant
-from wgcc.ops.flat import ALIGNMENT
+from wgcc.ops.storage import ALIGNMENT
 
 __all__ = [
     "ALIGNMENT",
@@ -140,7 +140,7 @@ class Kernel:
     template: str
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
-    holes: tuple[tuple[str, str], ...]
+    holes: tuple[tuple[str, object], ...]
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()

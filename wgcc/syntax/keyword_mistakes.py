@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from wgcc.errors import Diagnostics, Source
 from wgcc.spelling import did_you_mean
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.newlines import CONTINUES_AFTER
+from wgcc.syntax.lines import CONTINUES_AFTER
 from wgcc.syntax.tokens import SOFT, Token, words
 
 _BINDING = "a binding needs no keyword: `x = ...`"

@@ -6,8 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from wgcc.syntax import ast
-from wgcc.syntax.expressions import expression, expressions, string, strings, type_expression
-from wgcc.syntax.reading import DEEPEST, Reading
+from wgcc.syntax.expressions import (
+    DEEPEST,
+    Reading,
+    expression,
+    expressions,
+    string,
+    strings,
+    type_expression,
+)
 from wgcc.syntax.tokens import Node
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wgcc.ir.graph import Node
 from wgcc.lazy_numpy import Array, np
-from wgcc.ops.attention_rule import Scope
+from wgcc.ops.attention import Scope
 from wgcc.to_onnx.emitter import Call
 
 

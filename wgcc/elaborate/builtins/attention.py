@@ -14,7 +14,7 @@ from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import Number, Tensor
 from wgcc.errors import Diagnostic, Span
 from wgcc.ir.graph import FLOATS
-from wgcc.ops.attention_rule import HIDDEN
+from wgcc.ops.attention import HIDDEN
 
 
 def attention(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:

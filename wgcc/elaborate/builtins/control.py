@@ -8,9 +8,8 @@ from wgcc.elaborate.operators.arithmetic import elementwise
 from wgcc.elaborate.operators.numbers import plain
 from wgcc.elaborate.operators.operands import with_lists
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
+from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given, as_sequence
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.sequences import as_sequence
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,

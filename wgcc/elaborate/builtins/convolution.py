@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wgcc.elaborate.builtins import expect
+from wgcc.elaborate.builtins.pooling import MOST_PLACES, check_places, new_size, windows_over
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
-from wgcc.elaborate.builtins.windows import MOST_PLACES, check_places, new_size, windows_over
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, sizes_of

@@ -11,7 +11,6 @@ from wgcc.elaborate.operators.numbers import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.layer_contents import contents, difference, holds_layers, stored_in
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -21,6 +20,10 @@ from wgcc.elaborate.tracing.values import (
     ParamRef,
     Tensor,
     describe,
+    difference,
+    holds_layers,
+    layer_tensors,
+    stored_in,
 )
 from wgcc.errors import Span
 from wgcc.ir.graph import FLOATS
@@ -60,7 +63,7 @@ def _between_layers(tracer: Tracer, start: Given, end: Given, weight: Given) -> 
         if not holds_layers(side.value):
             text = f"`lerp` of a layer needs a second layer, but this is {describe(side.value)}"
             raise Stop(tracer.report.error("WG0501", text, side.span))
-    first, second = contents(tracer, start.value), contents(tracer, end.value)
+    first, second = layer_tensors(tracer, start.value), layer_tensors(tracer, end.value)
     problem = difference(stored_in(start.value), second)
     if problem:
         text = f"`lerp` needs layers with the same parameters and state: {problem}"

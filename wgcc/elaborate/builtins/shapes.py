@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wgcc.elaborate.builtins import expect
-from wgcc.elaborate.operators import views
+from wgcc.elaborate.operators import broadcasting
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product, shape_text, sizes_note
@@ -51,7 +51,7 @@ def reshape(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         wanted = [filled if dim in holes else dim for dim in wanted]
     elif not tracer.generic and total.size != known.size:
         raise _other_count(tracer, args, x, wanted)
-    return views.reshape(tracer, x, wanted)
+    return broadcasting.reshape(tracer, x, wanted)
 
 
 def _other_count(tracer: Tracer, args: BoundArgs, x: Tensor, wanted: list[Dim]) -> Stop:
@@ -77,7 +77,7 @@ def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
         raise expect.same_axis(tracer, x, a, values, place)
     order = list(range(x.rank))
     order[a], order[b] = b, a
-    return views.transpose(tracer, x, order)
+    return broadcasting.transpose(tracer, x, order)
 
 
 def concat(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -92,9 +92,9 @@ def stack(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
     """Tensors of one shape joined along a new axis."""
     tensors = _tensors(tracer, args, "stack")
     _check_joins(tracer, "stack", tensors, None, args.span("tensors"))
-    longer = [views.new_axis(tracer, tensor, 0) for tensor in tensors]
+    longer = [broadcasting.new_axis(tracer, tensor, 0) for tensor in tensors]
     axis = expect.axis(tracer, args, longer[0])
-    return joined(tracer, [views.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
+    return joined(tracer, [broadcasting.new_axis(tracer, tensor, axis) for tensor in tensors], axis)
 
 
 def _tensors(tracer: Tracer, args: BoundArgs, name: str) -> list[Tensor]:
@@ -163,7 +163,7 @@ def _parts(tracer: Tracer, x: Tensor, axis: int, sizes: list[Dim]) -> TupleValue
     parts: list[AnyValue] = []
     start = 0
     for dim in sizes:
-        parts.append(views.part(tracer, x, axis, start, dim))
+        parts.append(broadcasting.part(tracer, x, axis, start, dim))
         start += dim.size
     return TupleValue(tuple(parts))
 
@@ -175,11 +175,11 @@ def unbind(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     count, one = x.dims[axis], Dim.literal(1)
     _limit_parts(tracer, args, "x", count)
     slices = (
-        views.part(tracer, x, axis, number, one)
+        broadcasting.part(tracer, x, axis, number, one)
         for number in range(count.size if not count.generic else 2)
     )
     dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
-    return TupleValue(tuple(views.reshape(tracer, piece, dims) for piece in slices))
+    return TupleValue(tuple(broadcasting.reshape(tracer, piece, dims) for piece in slices))
 
 
 def _limit_parts(tracer: Tracer, args: BoundArgs, name: str, parts: Dim) -> None:

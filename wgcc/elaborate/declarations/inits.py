@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from math import sqrt
 
 from wgcc.effort import effort
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.declarations.constructors import gather_arguments
+from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, bind
 from wgcc.elaborate.tracing.context import FAILED, Context
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import AnyValue, BoolValue, Number, Tensor, describe
-from wgcc.elaborate.work_limits import MOST_EFFORT
 from wgcc.errors import Span
 from wgcc.evaluate import evaluate
 from wgcc.ir.dtypes import FLOATS, LARGEST_FLOAT

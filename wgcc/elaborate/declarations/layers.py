@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
+from wgcc.elaborate.declarations.constants import (
+    check_assertion,
+    declare_const,
+    declare_dim,
+    is_true,
+    lint_sizes,
+)
 from wgcc.elaborate.declarations.constructors import constructed, option_value
 from wgcc.elaborate.declarations.inits import param_init, value_init
 from wgcc.elaborate.declarations.selectors import NAMES_PER_STEP, is_short
 from wgcc.elaborate.declarations.signatures import coerce, dim_of, type_of
-from wgcc.elaborate.declarations.size_warnings import lint_sizes
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
 from wgcc.elaborate.tracing.context import FAILED, Context, Replacement
 from wgcc.elaborate.tracing.dims import Dim
 from wgcc.elaborate.tracing.foreign_calls import call_counterpart
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Failed,
@@ -28,6 +31,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     OptimizerValue,
     ParamRef,
+    Scope,
     StateRef,
 )
 from wgcc.errors import Span

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from wgcc.elaborate.declarations.conditions import is_true
+from wgcc.elaborate.declarations.constants import is_true
 from wgcc.elaborate.declarations.selectors import select
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import Context
 from wgcc.elaborate.tracing.dims import Dim, product
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
     ListValue,
     Number,
     OptimizerValue,
+    Scope,
     StateRef,
     Tensor,
     Text,
@@ -29,7 +29,7 @@ from wgcc.ir.state_names import STEP, OptimizerState
 from wgcc.ops.optimizers import OPTIMIZERS
 from wgcc.ops.optimizers.kind import GROUP_SETTINGS, SETTINGS, OptimizerKind
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 Chosen = float | int | bool | str | tuple[float, ...]
 # How many numbers a setting of this form has.

@@ -13,11 +13,11 @@ from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     Failed,
     FunctionValue,
+    Scope,
     Tensor,
     TupleValue,
 )

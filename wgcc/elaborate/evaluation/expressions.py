@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constructors import gather_options
+from wgcc.elaborate.declarations.constants import is_true
+from wgcc.elaborate.declarations.constructors import gather_arguments, gather_options
 from wgcc.elaborate.declarations.signatures import size_of
 from wgcc.elaborate.evaluation.calls import call, callable_member, member
 from wgcc.elaborate.evaluation.foreign import (

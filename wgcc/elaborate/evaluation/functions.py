@@ -16,18 +16,18 @@ from wgcc.elaborate.evaluation.statements import return_help, run_block
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.arguments import Arguments, Given, plural
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
     Failed,
     FunctionValue,
     LayerValue,
+    Scope,
     TupleValue,
 )
 from wgcc.errors import Span
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 
 def call_function(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wgcc.elaborate.declarations.call_arguments import gather_arguments
+from wgcc.elaborate.declarations.constructors import gather_arguments
 from wgcc.elaborate.declarations.optimizers import (
     Settings,
     check_nesterov,

@@ -6,23 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wgcc.elaborate.declarations.conditions import is_true
-from wgcc.elaborate.declarations.constants import check_assertion
+from wgcc.elaborate.declarations.constants import check_assertion, is_true
 from wgcc.elaborate.declarations.signatures import type_of
 from wgcc.elaborate.evaluation.foreign import explain_extremes
-from wgcc.elaborate.evaluation.iteration import iterations
+from wgcc.elaborate.evaluation.iteration import Rounds, iterations
 from wgcc.elaborate.evaluation.minimize import minimize
-from wgcc.elaborate.evaluation.unrolled import Rounds
 from wgcc.elaborate.operators import indexing
 from wgcc.elaborate.report import Place, Stop
 from wgcc.elaborate.tracing.context import FAILED, Context, has_failed
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, sizes_note
-from wgcc.elaborate.tracing.layer_contents import (
-    contents,
-    difference,
-    holds_layers,
-    stored_in,
-)
 from wgcc.elaborate.tracing.values import (
     AnyValue,
     BoolValue,
@@ -34,6 +26,10 @@ from wgcc.elaborate.tracing.values import (
     Tensor,
     TupleValue,
     describe,
+    difference,
+    holds_layers,
+    layer_tensors,
+    stored_in,
     type_text,
 )
 from wgcc.errors import Diagnostic, Span
@@ -238,7 +234,7 @@ def _write_layer(context: Context, node: ast.Write, target: AnyValue) -> None:
         found = context.report.error("WG0315", text, node.value)
         advice = "store a whole layer (`target := net`), or one of its parameters"
         raise Stop(found.help(advice))
-    stored, tensors = stored_in(target), contents(context, value)
+    stored, tensors = stored_in(target), layer_tensors(context, value)
     problem = difference(stored, tensors)
     if problem:
         text = f"a layer is stored in one with the same parameters and state, but {problem}"

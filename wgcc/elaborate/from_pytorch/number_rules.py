@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
-from wgcc.elaborate.from_pytorch.templates import Build, filled
+from wgcc.elaborate.from_pytorch.calls import Argument, Bound, Build, filled
 
 _TYPES = {
     "f32": ("float", "float32", "float64", "double"),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
+from wgcc.elaborate.from_pytorch.calls import Argument, Bound, Build, Counterpart, filled, read
 from wgcc.elaborate.from_pytorch.shape_rules import created, movedim, view
-from wgcc.elaborate.from_pytorch.templates import Build, Counterpart, filled, read
 
 
 def _drawn_whole(bound: Bound) -> str | None:

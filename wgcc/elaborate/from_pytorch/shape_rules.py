@@ -5,8 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-from wgcc.elaborate.from_pytorch.calls import Argument, Bound
-from wgcc.elaborate.from_pytorch.templates import Build, filled
+from wgcc.elaborate.from_pytorch.calls import Argument, Bound, Build, filled
 
 
 def permute(bound: Bound) -> str | None:

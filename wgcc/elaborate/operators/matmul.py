@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wgcc.elaborate.operators.broadcasting import aligned
+from wgcc.elaborate.operators.broadcasting import aligned, reshape
 from wgcc.elaborate.operators.operands import numeric
-from wgcc.elaborate.operators.views import reshape
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare, product

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from wgcc.elaborate.report import Stop
-from wgcc.elaborate.tracing.arguments import Given
+from wgcc.elaborate.tracing.arguments import Given, has_bool, has_fraction
 from wgcc.elaborate.tracing.dims import Dim
-from wgcc.elaborate.tracing.list_literals import has_bool, has_fraction
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
     BoolValue,

@@ -6,25 +6,23 @@ from wgcc.elaborate.declarations.signatures import Signature, type_of
 from wgcc.elaborate.evaluation.functions import match_results
 from wgcc.elaborate.evaluation.statements import Returned, return_help, run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
-from wgcc.elaborate.program.retrace import Attempt
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.report import ENTRY, Stop
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
     Failed,
     LayerValue,
+    Scope,
     Tensor,
     TupleValue,
 )
-from wgcc.elaborate.work_limits import ENTRY
 from wgcc.errors import Diagnostic
 from wgcc.ir.graph import FLOATS, Graph, Value
 from wgcc.ir.state_names import DRAWS_STATE
 from wgcc.syntax import ast
-from wgcc.syntax.walk import walk
+from wgcc.syntax.tree_text import walk
 
 
 def trace_entry(context: Context, model: LayerValue, entry: ast.Function) -> Graph | None:
@@ -206,3 +204,30 @@ def _count_draws(context: Context) -> None:
     now = context.trace.read(step)
     one = context.constant(1, "u32")
     context.trace.write(step, context.emit("add", now, one, dims=(), dtype="u32"))
+
+
+class Attempt:
+    """Begins when it is created; `undo` discards what has been traced and reported since."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._problems = len(context.report.diagnostics.items)
+        self._counters = context.sites, context.remat_regions
+        self._called = set(context.called)
+        context.asked_for_training = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether something depended on `training`."""
+        return self._context.asked_for_training
+
+    @property
+    def failed(self) -> bool:
+        found = self._context.report.diagnostics.items[self._problems :]
+        return any(problem.severity == "error" for problem in found)
+
+    def undo(self) -> None:
+        context = self._context
+        context.report.diagnostics.forget(self._problems)
+        context.sites, context.remat_regions = self._counters
+        context.called = self._called

@@ -10,7 +10,6 @@ from pathlib import Path
 from wgcc.elaborate.declarations.constants import check_assertion, declare_const, declare_dim
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.context import Context
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.values import (
     FAILED,
     AnyValue,
@@ -20,6 +19,7 @@ from wgcc.elaborate.tracing.values import (
     LayerType,
     LoadedFile,
     ModuleValue,
+    Scope,
 )
 from wgcc.errors import Diagnostic, Diagnostics, Source
 from wgcc.paths import data_dir

@@ -12,10 +12,9 @@ from wgcc.elaborate.declarations.selectors import listing, report_unmatched
 from wgcc.elaborate.program.averages import averaged_entries
 from wgcc.elaborate.program.entries import trace_entry
 from wgcc.elaborate.program.public_names import check_public_names
-from wgcc.elaborate.program.token_files import names_tokens, token_vocabulary
 from wgcc.elaborate.program.training_warnings import warn_of_training
-from wgcc.elaborate.program.vocabulary import check_vocabulary
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.program.vocabulary import check_vocabulary, names_tokens, token_vocabulary
+from wgcc.elaborate.report import MODEL, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
 from wgcc.elaborate.tracing.dims import Dim, sizes_of
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
@@ -29,7 +28,6 @@ from wgcc.elaborate.tracing.values import (
     Text,
     describe,
 )
-from wgcc.elaborate.work_limits import MODEL
 from wgcc.errors import Span
 from wgcc.ir.dtypes import FLOATS
 from wgcc.ir.graph import Graph, TensorType

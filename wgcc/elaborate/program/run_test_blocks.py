@@ -9,12 +9,10 @@ from wgcc.effort import effort
 from wgcc.elaborate.declarations.constants import report_failed_assertion
 from wgcc.elaborate.evaluation.statements import run_block
 from wgcc.elaborate.index_ranges.input_ranges import check_ranges
-from wgcc.elaborate.report import Stop
+from wgcc.elaborate.report import MOST_EFFORT, Stop
 from wgcc.elaborate.tracing.context import Context, Parts
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
-from wgcc.elaborate.tracing.values import LoadedFile, ParamRef, StateRef
-from wgcc.elaborate.work_limits import MOST_EFFORT
+from wgcc.elaborate.tracing.values import LoadedFile, ParamRef, Scope, StateRef
 from wgcc.evaluate import evaluate
 from wgcc.ir.graph import Graph, Value
 from wgcc.lazy_numpy import Array

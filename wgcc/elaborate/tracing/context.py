@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from wgcc.elaborate.report import Report, Stop
-from wgcc.elaborate.tracing.scope import Scope
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.tracer import Tracer
 from wgcc.elaborate.tracing.values import (
@@ -19,12 +19,17 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     OptimizerValue,
     ParamRef,
+    Scope,
     StateRef,
     Tensor,
     TupleValue,
 )
 from wgcc.errors import Span
 from wgcc.syntax import ast
+
+if TYPE_CHECKING:
+    from wgcc.elaborate.tracing.values import AnyValue
+
 
 MOST_UNROLLED = 20_000
 
@@ -163,4 +168,11 @@ def has_failed(value: AnyValue) -> bool:
     return isinstance(value, Failed)
 
 
-__all__ = ["FAILED", "Context", "Minimized", "Parts", "Replacement", "has_failed"]
+__all__ = (
+    "FAILED",
+    "Context",
+    "Minimized",
+    "Parts",
+    "Replacement",
+    "has_failed",
+)

@@ -14,17 +14,16 @@ from typing import Any
 
 from wgcc.elaborate.index_ranges.input_ranges import Lookup
 from wgcc.elaborate.index_ranges.preimages import Allowed
-from wgcc.elaborate.report import Place, Report, Stop, place
-from wgcc.elaborate.tracing.arguments import Arguments
-from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
-from wgcc.elaborate.tracing.list_literals import (
+from wgcc.elaborate.report import Budget, Place, Report, Stop, place
+from wgcc.elaborate.tracing.arguments import (
     MOST_NUMBERS,
+    Arguments,
     RaggedList,
     common_dtype,
-    contents,
+    list_contents,
     plain_number,
 )
-from wgcc.elaborate.tracing.scope import Scope
+from wgcc.elaborate.tracing.dims import COINCIDENCE, DIFF, Dim, compare, sizes_note, sizes_of
 from wgcc.elaborate.tracing.traced_graph import TracedGraph
 from wgcc.elaborate.tracing.values import (
     AnyValue,
@@ -32,6 +31,7 @@ from wgcc.elaborate.tracing.values import (
     ListValue,
     Number,
     ParamRef,
+    Scope,
     StateRef,
     Tensor,
     TrainingFlag,
@@ -39,7 +39,6 @@ from wgcc.elaborate.tracing.values import (
     describe,
     type_text,
 )
-from wgcc.elaborate.work_limits import Budget
 from wgcc.errors import Span
 from wgcc.ir.dtypes import DTYPE_TABLE
 from wgcc.ir.graph import FLOATS, INTEGERS, Choice, TensorType
@@ -171,7 +170,7 @@ class Tracer:
         `here` stays as it is.
         """
         try:
-            sizes, items = contents(value)
+            sizes, items = list_contents(value)
         except RaggedList:
             text = "the rows of a tensor must be equally long, and not empty"
             raise Stop(self.report.error("WG0415", text, at)) from None

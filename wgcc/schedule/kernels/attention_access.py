@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
 from wgcc.ir.index import Coordinates, linear, variable
-from wgcc.ops.attention_rule import HIDDEN, Scope, optional
+from wgcc.ops.attention import HIDDEN, Scope, optional
 from wgcc.schedule.codegen.bindings import VECTOR
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.emitter import Scope as Lines

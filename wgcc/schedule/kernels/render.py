@@ -17,7 +17,7 @@ from wgcc.kernel.tree import (
     ModuleVariable,
     words_of,
 )
-from wgcc.ops.wgsl_functions import source_of
+from wgcc.ops.dtypes import source_of
 from wgcc.schedule.kernel import Binding, Kernel
 
 _TEMPLATES = Path(__file__).parent / "templates"
