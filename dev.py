@@ -110,8 +110,9 @@ QUICK = (
 )  # fmt: skip
 
 # Three processes for two cores, because many tests wait for browsers and other programs. Each file
-# stays in one process, so that what its tests share is made once.
-IN_PARALLEL = ("-n", "3", "--dist", "loadfile")
+# stays in one process, so that what its tests share is made once; tests/conftest.py has put the
+# longest files first, an order that xdist would replace by its own.
+IN_PARALLEL = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def test(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adapters import ROOT
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 
 GOLDEN = sorted(path.parent.name for path in ROOT.glob("tests/golden/*/plan.json"))
 CEILINGS = ROOT / "tests" / "access" / "access_ceilings.json"

@@ -15,7 +15,7 @@ from test_gpt_traffic import MODEL
 from test_product_access import check
 from wgcc.access.devices import DEVICES
 from wgcc.access.model import Access, access_of
-from wgcc.cli.kernel_facts import kernel_facts
+from wgcc.cli.commands.show.kernel_facts import kernel_facts
 from wgcc.compiler import compile_file
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.render import render

@@ -15,7 +15,7 @@ import pytest
 from adapters import ROOT
 from cli_runs import MODEL, WRONG, run
 from wgcc import __version__
-from wgcc.cli import group as cli_group
+from wgcc.cli import failures
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runtime_py")))}
 
@@ -176,7 +176,7 @@ class TestFailures:
         def fail(*_: object, **__: object) -> None:
             raise TestFailures.error
 
-        monkeypatch.setattr("wgcc.cli.checking.check_file", fail)
+        monkeypatch.setattr("wgcc.cli.commands.check.checking.check_file", fail)
         return model
 
     error: BaseException
@@ -199,7 +199,7 @@ class TestFailures:
     def test_a_numeric_check_that_failed(
         self, failing: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        TestFailures.error = click.exceptions.Exit(cli_group.CHECK_FAILED)
+        TestFailures.error = click.exceptions.Exit(failures.CHECK_FAILED)
         assert run(capsys, "check", failing)[0] == 3
 
 

@@ -155,7 +155,7 @@ class TestBuild:
                 raise KeyboardInterrupt
             Path(model).write_text(saves.pop(0))
 
-        monkeypatch.setattr("wgcc.cli.build.time.sleep", sleep)
+        monkeypatch.setattr("wgcc.cli.commands.build.time.sleep", sleep)
         code, _, err = run(capsys, "build", model, "-o", str(tmp_path / "out"), "--watch")
         assert code == 130
         assert "13 parameters" in err and "25 parameters" in err and "unknown name `tahn`" in err

@@ -78,8 +78,8 @@ INSIDE = {
 ONLY_IN = {
     "lark": r"wgcc/syntax/\w+\.py",
     "jinja2": r"wgcc/schedule/kernels/render\.py",
-    "click": r"wgcc/cli(/\w+)?\.py",
-    "rich": r"wgcc/cli(/\w+)?\.py",
+    "click": r"wgcc/cli(/\w+)*\.py",
+    "rich": r"wgcc/cli(/\w+)*\.py",
     "numpy": r"wgcc/lazy_numpy\.py",
     "wgpu": r"never",
     "wasmtime": r"never",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from wgcc.bundle.javascript import JavaScriptError, Token, tokenize
 
@@ -49,6 +50,7 @@ class Module:
         return "".join([*parts, self.text[at:]]).strip()
 
 
+@lru_cache(maxsize=512)
 def read_module(path: str, text: str) -> Module:
     try:
         tokens = tokenize(text)
@@ -107,8 +109,10 @@ class _Reader:
             keyword = self._take()
             if keyword.text not in _DECLARING:
                 raise self._error(first)
+            count = len(self._module.declared)
             self._declare(keyword)
-            self._module.exports[self._module.declared[-1]] = self._module.path
+            names = self._module.declared[count:]
+            self._module.exports |= dict.fromkeys(names, self._module.path)
             self._remove(first.start, keyword.start)
 
     def _read_import(self, first: Token) -> None:
@@ -161,10 +165,23 @@ class _Reader:
             word = self._take().text
         if word == "function" and self._next().text == "*":
             self._take()
+        if word in ("const", "let") and self._next().text in ("{", "["):
+            self._declare_parts(keyword)
+            return
         name = self._take()
         if word not in _DECLARING or name.kind != "name":
             raise self._error(keyword)
         self._module.declared.append(name.text)
+
+    def _declare_parts(self, keyword: Token) -> None:
+        """`{ a, b }` or `[a, b]`: names alone."""
+        self._take()
+        while self._next().text not in ("}", "]"):
+            token = self._take()
+            if token.kind == "name":
+                self._module.declared.append(token.text)
+            elif token.text != ",":
+                raise self._error(keyword)
 
     def _read_load(self, first: Token) -> None:
         """`import('./module.js')`; `import.meta` and paths that are computed stay as they are."""
@@ -173,7 +190,9 @@ class _Reader:
             self._module.loads.append((first.start, self._expect(first, ")").end, path))
 
     def _resolve(self, place: str) -> str:
-        return posixpath.normpath(posixpath.join(posixpath.dirname(self._module.path), place))
+        """Modules outside of runtime_js name those inside by this folder."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self._module.path), place))
+        return path.removeprefix("../runtime_js/")
 
     def _remove(self, start: int, end: int) -> None:
         """With the blanks behind it."""

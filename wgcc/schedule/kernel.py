@@ -136,7 +136,7 @@ class Kernel:
     template: str
     bindings: tuple[Binding, ...]
     constants: tuple[tuple[str, int], ...]
-    holes: tuple[tuple[str, str], ...]
+    holes: tuple[tuple[str, object], ...]
     functions: tuple[str, ...]
     workgroup: tuple[int, int, int]
     shared: tuple[WorkgroupVariable, ...] = ()

@@ -75,7 +75,7 @@ class Context:
         emitter: Emitter,
         *,
         constants: Mapping[str, int],
-        holes: Mapping[str, str],
+        holes: Mapping[str, object],
         workgroup: tuple[int, int, int],
         grid: tuple[int, int, int],
         iterations: int = 0,

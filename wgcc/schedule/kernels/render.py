@@ -26,7 +26,22 @@ def render_body(kernel: Kernel) -> str:
     template = _environment().get_template(kernel.template)
     declared = "\n".join(variable.declaration for variable in kernel.shared)
     values = {**dict(kernel.constants), **dict(kernel.holes), "workgroup_memory": declared}
-    return template.render(values).strip()
+    return _indented(template.render(values).strip())
+
+
+def _indented(text: str) -> str:
+    """Each line as deep as the brackets that are open before it, whatever filled a hole.
+
+    A hole may also be empty: functions have no empty lines.
+    """
+    depth, lines = 0, []
+    for line in map(str.strip, text.splitlines()):
+        code = line.split("//")[0]
+        closed = len(code) - len(code.lstrip("})"))
+        if line or not depth:
+            lines.append(f"{'  ' * (depth - closed)}{line}" if line else "")
+        depth += sum(code.count(c) for c in "({") - sum(code.count(c) for c in ")}")
+    return "\n".join(lines)
 
 
 def _header(kernel: Kernel, body: str) -> str:
