@@ -149,11 +149,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-      let own_0 = own_tile[(down) * STRIDE + c];
+      let own_0 = own_tile[down * STRIDE + c];
       let own_1 = own_tile[(down + DOWN) * STRIDE + c];
       let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
       let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-      let other_0 = other_tile[(across) * STRIDE + c];
+      let other_0 = other_tile[across * STRIDE + c];
       x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
       let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
       x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
@@ -198,7 +198,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     total += x_2;
     x_3 = select(vec4f(), exp(x_3 - high), x_3 != vec4f(HIDDEN));
     total += x_3;
-    own_tile[(across) * WEIGHTS_STRIDE + down] = x_0;
+    own_tile[across * WEIGHTS_STRIDE + down] = x_0;
     own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = x_1;
     own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = x_2;
     own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = x_3;
