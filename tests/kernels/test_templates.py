@@ -18,10 +18,7 @@ COLUMNS = 120
 UNFINISHED = {
     f"{name}.wgsl.jinja"
     for name in (
-        "attention_blocks",
-        "attention_grad_kv_blocks",
         "attention_grad_kv_tiles",
-        "attention_grad_q_blocks",
         "attention_grad_q_tiles",
         "attention_one_row",
         "attention_steps",
@@ -29,10 +26,6 @@ UNFINISHED = {
         "columns",
         "each",
         "row_groups",
-        "twin_attention",
-        "twin_attention_grad_kv",
-        "twin_attention_grad_q",
-        "twin_attention_main",
         "update",
     )
 }
