@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from wgcc.ops.dtypes import FOLDER
 
 from wgcc.backends.wgsl.print_tree import print_expression, print_module, print_statements
 from wgcc.kernel.parse import parse_expression, parse_functions, parse_module, parse_statements
@@ -18,6 +17,7 @@ from wgcc.kernel.rewrite.substitute import fill, substitute_body
 from wgcc.kernel.rewrite.transform import map_expression
 from wgcc.kernel.rewrite.unroll import unroll
 from wgcc.kernel.tree import Binary, Expr
+from wgcc.ops.dtypes import FOLDER
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*/kernels/*.wgsl"))
 SOURCES = [*GOLDEN, *sorted(FOLDER.glob("*.wgsl"))]
