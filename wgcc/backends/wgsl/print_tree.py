@@ -35,6 +35,8 @@ from wgcc.kernel.tree import (
     Struct,
     Unary,
 )
+from wgcc.schedule.kernel import Kernel
+from wgcc.schedule.kernels.render import tree_of
 
 # Longer heads of functions have a line for each parameter.
 MAX_COLUMNS = 108
@@ -46,6 +48,16 @@ _SCALARS = ("local_invocation_index", "subgroup_size", "subgroup_invocation_id")
 _ALONE = ("&", "|", "^", "<<", ">>")
 _LOGICAL = ("&&", "||")
 _COMPARISONS = ("==", "!=", "<", ">", "<=", ">=")
+
+
+def print_kernel(kernel: Kernel, notes: tuple[str, ...] = ()) -> str:
+    """The WGSL of a kernel; `notes` are the lines of the comment at its top."""
+    return print_noted(tree_of(kernel), notes)
+
+
+def print_noted(module: Module, notes: tuple[str, ...]) -> str:
+    comment = "".join(f"// {note}\n" for note in notes)
+    return f"{comment}{print_module(module)}\n"
 
 
 def print_module(module: Module) -> str:

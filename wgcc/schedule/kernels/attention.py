@@ -107,6 +107,7 @@ def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str,
         holes={**as_holes(flags), "functions": access.text()},
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
+        family=family,
     )
 
 

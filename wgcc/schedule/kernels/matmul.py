@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from wgcc.ir.graph import Node
 from wgcc.ir.index import Index, Variable, coordinates_of, linear, variable
 from wgcc.ops.registry import Reduce
+from wgcc.passes.dataflow import lowering
 from wgcc.schedule.codegen.bindings import VECTOR, Touch
 from wgcc.schedule.codegen.emitter import COMPONENTS, Emitter
 from wgcc.schedule.codegen.grid import Grid, grid_of
-from wgcc.schedule.dataflow import lowering
 from wgcc.schedule.fuse.column_parts import ColumnPart, column_part
 from wgcc.schedule.fuse.fuse import Group, product_position
 from wgcc.schedule.kernel import MAX_WORKGROUPS, WORD, Launch, Place, WorkgroupVariable
@@ -29,6 +29,8 @@ from wgcc.schedule.kernels.operands import (
     write_loader,
     write_plain_loader,
 )
+from wgcc.schedule.kernels.tile_loads import tile_load
+from wgcc.schedule.kernels.tile_results import Block
 from wgcc.schedule.kernels.tile_shape import SUBGROUP, Sizes, Tile, tile_shapes
 
 # How many shapes tuning tries.
@@ -67,15 +69,21 @@ def _panels(group: Group, context: Context) -> Launch:
         holes={"functions": functions},
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
+        family="product",
     )
 
 
 def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
     sizes, halves = _sizes(group), _halves(group, context)
     forms = _forms(group, context, tile)
-    functions, used, hoist = _functions(group, context, forms)
+    functions, used, hoisted = _functions(group, context, forms)
     across, down = -(-sizes.cols // tile.cols), -(-sizes.rows // tile.rows)
     grid, folded = _grid(across, down, sizes.batch)
+    loads = tuple(
+        tile_load(operand, forms.width(operand), halves[operand.name], is_hoisted, tile, sizes)
+        for operand, is_hoisted in zip(forms.operands, hoisted, strict=True)
+    )
+    block = Block(tile, sizes, forms.width(forms.left), forms.width(forms.right), forms.is_vector)
     return context.launch(
         "matmul_tiles.wgsl.jinja",
         used,
@@ -85,10 +93,15 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
             **{"TM": tile.tm, "TN": tile.tn, "TK": tile.tk, "SLICES": tile.slices},
             **{"ROW_STRIDE": tile.row_stride, "SLICE_STRIDE": tile.slice_stride},
             **{"ROWS_TILE": tile.rows, "COLS_TILE": tile.cols},
-            **forms.constants(tile),
-            **{**halves, "SUMS": int(_bias_gradient(group) is not None), **hoist, **folded},
+            **forms.strides(tile),
+            **{"SUMS": int(_bias_gradient(group) is not None), **folded},
         },
-        holes={"functions": functions},
+        holes={
+            "functions": functions,
+            "operands": loads,
+            "group": "id" if folded["FOLDED"] else "group",
+            **block.holes(halves),
+        },
         workgroup=(tile.across, tile.down, tile.slices),
         grid=grid,
         shared=_shared(group, forms, tile, halves),
@@ -96,7 +109,7 @@ def _tiles(group: Group, context: Context, tile: Tile) -> Launch:
 
 
 def _shared(
-    group: Group, forms: Forms, tile: Tile, halves: dict[str, int]
+    group: Group, forms: Forms, tile: Tile, halves: dict[str, bool]
 ) -> tuple[WorkgroupVariable, ...]:
     """Both tiles, and what slices have to add."""
     found = [_shared_tile(operand, forms.width(operand), halves) for operand in forms.operands]
@@ -107,17 +120,17 @@ def _shared(
     return tuple(found)
 
 
-def _shared_tile(operand: Operand, width: int, halves: dict[str, int]) -> WorkgroupVariable:
+def _shared_tile(operand: Operand, width: int, halves: dict[str, bool]) -> WorkgroupVariable:
     upper = operand.name.upper()
-    half = halves[f"{upper}_HALF"]
+    half = halves[operand.name]
     kind = ("vec4h" if half else "vec4f") if width == VECTOR else ("f16" if half else "f32")
     return WorkgroupVariable(f"{operand.name}_tile", kind, ("TK", f"{upper}_STRIDE"))
 
 
-def _halves(group: Group, context: Context) -> dict[str, int]:
+def _halves(group: Group, context: Context) -> dict[str, bool]:
     """Which operands are shared as halves."""
     left, right = map(context.is_shared_as_half, group.roots[0].inputs)
-    return {"LEFT_HALF": int(left), "RIGHT_HALF": int(right)}
+    return {"left": left, "right": right}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +153,13 @@ class Forms:
     def width(self, operand: Operand) -> int:
         return VECTOR if operand.name in self.wide else 1
 
-    def constants(self, tile: Tile) -> dict[str, int]:
-        found = {"RESULT_VECTOR": int(self.is_vector)}
-        for operand, size in ((self.left, tile.rows), (self.right, tile.cols)):
-            width = self.width(operand)
-            found |= {
-                f"{operand.name.upper()}_{key}": int(value)
-                for key, value in (
-                    ("VECTOR", operand.vector),
-                    ("INNER", operand.fast == INNER),
-                    ("WIDTH", width),
-                    ("STRIDE", _stride(operand, size, width, tile.tk)),
-                )
-            }
-        return found
+    def strides(self, tile: Tile) -> dict[str, int]:
+        """From one row of each operand's tile to the next."""
+        sides = ((self.left, tile.rows), (self.right, tile.cols))
+        return {
+            f"{operand.name.upper()}_STRIDE": _stride(operand, size, self.width(operand), tile.tk)
+            for operand, size in sides
+        }
 
 
 def _stride(operand: Operand, size: int, width: int, depth: int) -> int:
@@ -244,10 +250,10 @@ def _operands(group: Group) -> tuple[Operand, Operand]:
 
 def _functions(
     group: Group, context: Context, forms: Forms, hoisted: bool = True
-) -> tuple[str, Emitter, dict[str, int]]:
+) -> tuple[str, Emitter, tuple[bool, bool]]:
     """`left`, `right` and `finish`: load elements of either operand, make use of results.
 
-    `LEFT_HOISTED`, `RIGHT_HOISTED` say which of the operands are found by hoisted parts.
+    At last, whether the left and the right operand are found by hoisted parts.
     """
     bindings = context.bindings(forms.vectors)
     emitter = Emitter(context.inlined, bindings)
@@ -263,8 +269,7 @@ def _functions(
         store = finisher.store(bias_gradient.output, at, "total")
         parts.append(f"fn finish_sum(n: u32, total: f32) {{\n  {store}\n}}")
     emitter.functions.update(finisher.functions)
-    hoist = {"LEFT_HOISTED": int(left[1]), "RIGHT_HOISTED": int(right[1])}
-    return "\n\n".join(parts), emitter, hoist
+    return "\n\n".join(parts), emitter, (left[1], right[1])
 
 
 def _bias_gradient(group: Group) -> Node | None:

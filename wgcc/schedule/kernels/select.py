@@ -5,6 +5,8 @@ One workgroup shares a row on a GPU; short rows, and those of the twin, have one
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wgcc.ir.graph import Node
 from wgcc.ir.index import coordinates_of, variable
 from wgcc.ops.ordering import HIDDEN
@@ -53,7 +55,10 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
         holes={
             "functions": _functions(node, emitter, rows, classes),
             "index": thread_index(grid, 1 if shared else THREADS),
-            "shared": "yes" if shared else "",
+            "shared": shared,
+            "counts_to_k": "k" in node.attrs,
+            "reductions": _reductions(node),
+            "worker": "workgroup" if shared else "thread",
         },
         workgroup=(THREADS, 1, 1),
         grid=grid,
@@ -62,14 +67,32 @@ def _launch(node: Node, context: Context, shared: bool, limited: bool) -> Launch
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What the threads of a workgroup combine, in pairs, in an array of this kind."""
+
+    name: str
+    array: str
+    kind: str
+    pattern: str
+
+    @property
+    def pair(self) -> str:
+        return self.pattern.format(f"{self.array}[lane]", f"{self.array}[lane + half]")
+
+
+def _reductions(node: Node) -> tuple[Reduction, ...]:
+    """Counts and, without `k`, keys and masses of scores."""
+    counts = Reduction("sum_counts", "counts", "u32", "{} + {}")
+    if "k" in node.attrs:
+        return (counts,)
+    masses = Reduction("sum_masses", "masses", "f32", "{} + {}")
+    return masses, Reduction("greatest_of", "keys", "u32", "max({}, {})"), counts
+
+
 def _workgroup_memory(node: Node) -> tuple[WorkgroupVariable, ...]:
-    """What threads of a workgroup combine: counts and, without `k`, keys and masses of scores."""
-    kinds = (
-        {"counts": "u32"}
-        if "k" in node.attrs
-        else {"counts": "u32", "keys": "u32", "masses": "f32"}
-    )
-    return tuple(WorkgroupVariable(name, kind, ("THREADS",)) for name, kind in kinds.items())
+    arrays = sorted(_reductions(node), key=lambda reduction: reduction.array)
+    return tuple(WorkgroupVariable(r.array, r.kind, ("THREADS",)) for r in arrays)
 
 
 def _functions(node: Node, emitter: Emitter, rows: int, classes: int) -> str:

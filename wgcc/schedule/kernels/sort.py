@@ -49,8 +49,9 @@ def _launch(node: Node, context: Context, shared: bool) -> Launch:
         holes={
             "functions": _functions(node, emitter, rows, length, in_workgroup),
             "index": thread_index(grid, 1 if shared else threads),
-            "shared": "yes" if shared else "",
-            "keys_in_workgroup": "yes" if in_workgroup else "",
+            "shared": shared,
+            "worker": "workgroup" if shared else "thread",
+            "keys_in_workgroup": in_workgroup,
         },
         workgroup=(threads, 1, 1),
         grid=grid,

@@ -17,6 +17,7 @@ from wgcc.schedule.codegen.loop_limits import GOOD_ITERATIONS
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.copies_of_body import Body, Copy, each_step
 
 WORKGROUP = 64
 # States that one thread of the twin carries: loads count there, threads do not.
@@ -34,6 +35,11 @@ class Sizes:
     @property
     def chunks(self) -> int:
         return -(-self.times // self.chunk)
+
+    @property
+    def steps_back(self) -> range:
+        """The steps of a chunk, the last one first."""
+        return range(self.chunk - 1, -1, -1)
 
     def constants(self) -> dict[str, int]:
         return {
@@ -141,7 +147,6 @@ class _Kernel:
         long = limited and self.sizes.times + self.sizes.chunks > GOOD_ITERATIONS
         grid = grid_of(-(-threads // WORKGROUP))
         shares = {"BLOCK": block, "WIDE": 1, "PARTS": parts, "THREADS": threads}
-        shares["UNROLLED"] = int(long)
         shares["ZERO_ORDER"] = int(self.node.attrs.get("zero_order", False))
         if shares["ZERO_ORDER"]:
             emitter.functions["exp_tail"] = None
@@ -152,11 +157,28 @@ class _Kernel:
             holes={
                 "functions": "\n".join((*self._readers(emitter), *self._writers(emitter, parts))),
                 "index": thread_index(grid, WORKGROUP),
+                "has_output": "put_y" in self.writes,
+                "steps": self._steps(long),
+                "steps_back": self.sizes.steps_back,
             },
             workgroup=(WORKGROUP, 1, 1),
             grid=grid,
             iterations=self.sizes.chunks + (0 if long else self.sizes.times),
         )
+
+    def _steps(self, long: bool) -> Body:
+        """The steps of a chunk, in the direction in which the states are carried."""
+        is_back = self.node.op == "state_ends"
+        if long:
+            return each_step(self.sizes.steps_back if is_back else range(self.sizes.chunk))
+        begin = (
+            "let count = min(CHUNK, TIMES - k * CHUNK);\n"
+            "for (var back = 0u; back < count; back++) {\n"
+            "let t = k * CHUNK + (count - 1u - back);"
+            if is_back
+            else "for (var t = k * CHUNK; t < min(k * CHUNK + CHUNK, TIMES); t++) {"
+        )
+        return Body(begin, (Copy("", ""),), "}")
 
     def _readers(self, emitter: Emitter) -> list[str]:
         found = []

@@ -161,52 +161,52 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     var dp_2 = vec4f();
     var x_3 = vec4f();
     var dp_3 = vec4f();
-      if (slot < OWN * CHUNK) {
-        let i = slot;
-        let c = min(i % CHUNK, INNER_VEC4 - 1u);
-        let at = i / CHUNK * STRIDE + i % CHUNK;
-        own_tile[at] = key_row(z, h_key, s_first + i / CHUNK, c);
-        other_tile[at] = query_row(z, h_key, tile + i / CHUNK, c);
-      }
-      workgroupBarrier();
+    if (slot < OWN * CHUNK) {
+      let i = slot;
+      let c = min(i % CHUNK, INNER_VEC4 - 1u);
+      let at = i / CHUNK * STRIDE + i % CHUNK;
+      own_tile[at] = key_row(z, h_key, s_first + i / CHUNK, c);
+      other_tile[at] = query_row(z, h_key, tile + i / CHUNK, c);
+    }
+    workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-        let own_0 = own_tile[(down) * STRIDE + c];
-        let own_1 = own_tile[(down + DOWN) * STRIDE + c];
-        let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
-        let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-        let other_0 = other_tile[(across) * STRIDE + c];
-        x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
-        let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
-        x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
-        let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
-        x_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
-        let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
-        x_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
+      let own_0 = own_tile[down * STRIDE + c];
+      let own_1 = own_tile[(down + DOWN) * STRIDE + c];
+      let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
+      let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
+      let other_0 = other_tile[across * STRIDE + c];
+      x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
+      let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
+      x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
+      let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
+      x_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
+      let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
+      x_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
     }
-      workgroupBarrier();
-      if (slot < OWN * CHUNK) {
-        let i = slot;
-        let c = min(i % CHUNK, WIDTH_VEC4 - 1u);
-        let at = i / CHUNK * STRIDE + i % CHUNK;
-        own_tile[at] = value_row(z, h_key, s_first + i / CHUNK, c);
-        other_tile[at] = dy_row(z, h_key, tile + i / CHUNK, c);
-      }
-      workgroupBarrier();
+    workgroupBarrier();
+    if (slot < OWN * CHUNK) {
+      let i = slot;
+      let c = min(i % CHUNK, WIDTH_VEC4 - 1u);
+      let at = i / CHUNK * STRIDE + i % CHUNK;
+      own_tile[at] = value_row(z, h_key, s_first + i / CHUNK, c);
+      other_tile[at] = dy_row(z, h_key, tile + i / CHUNK, c);
+    }
+    workgroupBarrier();
     for (var c = 0u; c < WIDTH_VEC4; c++) {
-        let own_0 = own_tile[(down) * STRIDE + c];
-        let own_1 = own_tile[(down + DOWN) * STRIDE + c];
-        let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
-        let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-        let other_0 = other_tile[(across) * STRIDE + c];
-        dp_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
-        let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
-        dp_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
-        let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
-        dp_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
-        let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
-        dp_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
+      let own_0 = own_tile[down * STRIDE + c];
+      let own_1 = own_tile[(down + DOWN) * STRIDE + c];
+      let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
+      let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
+      let other_0 = other_tile[across * STRIDE + c];
+      dp_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
+      let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
+      dp_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
+      let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
+      dp_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
+      let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
+      dp_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
     }
-      workgroupBarrier();
+    workgroupBarrier();
     // A score that is not a number is no hidden one.
     let i_0 = across;
     let m_0 = tile + i_0;
@@ -228,42 +228,42 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     x_3 = scores(x_3, z, h_key, m_3, s, origin, m_3 < end);
     x_3 = select(vec4f(), exp(x_3 - stats_tile[STATS * i_3] - stats_tile[STATS * i_3 + 1u]), x_3 != vec4f(HIDDEN));
     dp_3 = x_3 * (dp_3 - stats_tile[STATS * i_3 + 2u]);
-    own_tile[(across) * WEIGHTS_STRIDE + down] = x_0;
+    own_tile[across * WEIGHTS_STRIDE + down] = x_0;
     own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = x_1;
     own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = x_2;
     own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = x_3;
-      if (slot < WIDTH_PART * WIDTH_VEC4) {
-        let i = slot;
-        other_tile[i] = dy_row(z, h_key, tile + i / WIDTH_VEC4, i % WIDTH_VEC4);
-      }
-      workgroupBarrier();
-    for (var c = 0u; c < WIDTH_PART; c++) {
-        let weights = own_tile[c * WEIGHTS_STRIDE + down];
-        let other_0 = other_tile[c * WIDTH_VEC4 + across];
-        dv_0_0 += weights.x * other_0;
-        dv_1_0 += weights.y * other_0;
-        dv_2_0 += weights.z * other_0;
-        dv_3_0 += weights.w * other_0;
+    if (slot < WIDTH_PART * WIDTH_VEC4) {
+      let i = slot;
+      other_tile[i] = dy_row(z, h_key, tile + i / WIDTH_VEC4, i % WIDTH_VEC4);
     }
-      workgroupBarrier();
-    own_tile[(across) * WEIGHTS_STRIDE + down] = dp_0;
+    workgroupBarrier();
+    for (var c = 0u; c < WIDTH_PART; c++) {
+      let weights = own_tile[c * WEIGHTS_STRIDE + down];
+      let other_0 = other_tile[c * WIDTH_VEC4 + across];
+      dv_0_0 += weights.x * other_0;
+      dv_1_0 += weights.y * other_0;
+      dv_2_0 += weights.z * other_0;
+      dv_3_0 += weights.w * other_0;
+    }
+    workgroupBarrier();
+    own_tile[across * WEIGHTS_STRIDE + down] = dp_0;
     own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = dp_1;
     own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = dp_2;
     own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = dp_3;
-      if (slot < INNER_PART * INNER_VEC4) {
-        let i = slot;
-        other_tile[i] = query_row(z, h_key, tile + i / INNER_VEC4, i % INNER_VEC4);
-      }
-      workgroupBarrier();
-    for (var c = 0u; c < INNER_PART; c++) {
-        let weights = own_tile[c * WEIGHTS_STRIDE + down];
-        let other_0 = other_tile[c * INNER_VEC4 + across];
-        dk_0_0 += weights.x * other_0;
-        dk_1_0 += weights.y * other_0;
-        dk_2_0 += weights.z * other_0;
-        dk_3_0 += weights.w * other_0;
+    if (slot < INNER_PART * INNER_VEC4) {
+      let i = slot;
+      other_tile[i] = query_row(z, h_key, tile + i / INNER_VEC4, i % INNER_VEC4);
     }
-      workgroupBarrier();
+    workgroupBarrier();
+    for (var c = 0u; c < INNER_PART; c++) {
+      let weights = own_tile[c * WEIGHTS_STRIDE + down];
+      let other_0 = other_tile[c * INNER_VEC4 + across];
+      dk_0_0 += weights.x * other_0;
+      dk_1_0 += weights.y * other_0;
+      dk_2_0 += weights.z * other_0;
+      dk_3_0 += weights.w * other_0;
+    }
+    workgroupBarrier();
   }
   finish_dk(z, h_key, s.x, across, SCALE * dk_0_0);
   finish_dk(z, h_key, s.y, across, SCALE * dk_1_0);

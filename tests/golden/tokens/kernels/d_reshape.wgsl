@@ -76,6 +76,6 @@ fn main(
   }
   let row0 = m_tile + lane.y;
   if (row0 < ROWS) {
-  finish(z, row0, n_tile + lane.x, c0_0);
+    finish(z, row0, n_tile + lane.x, c0_0);
   }
 }
