@@ -54,7 +54,7 @@ def settle_lookups(
     """Lookups that cannot fail are left out; `inputs` are the intervals of the loop's inputs."""
     live = live_names(body)
     known = body_intervals(body, rounds, inputs)
-    makers = {value.name: node for node in body.nodes for value in node.outputs}
+    makers = body.producers
     moved: list[Lookup] = []
     checked: list[Lookup] = []
     for lookup in lookups:
@@ -209,7 +209,7 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        producers = {value.name: node for node in graph.nodes for value in node.outputs}
+        producers = graph.producers
         self.facts = Facts(producers, intervals(graph))
         self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
