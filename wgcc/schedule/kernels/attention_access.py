@@ -7,7 +7,7 @@ computed with all of them is in the templates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from wgcc.ir.graph import Node, Value
@@ -212,11 +212,6 @@ class Access:
 def with_vectors(write: Callable[[Set[Place]], Access]) -> Access:
     """What it writes if as many regions as possible are bound as vectors."""
     return write(write(frozenset()).may_be_vectors())
-
-
-def as_holes(flags: Mapping[str, bool]) -> dict[str, str]:
-    """For templates, which take texts."""
-    return {name: "yes" if on else "" for name, on in flags.items()}
 
 
 def _within(component: int, size: int, line: str) -> str:
