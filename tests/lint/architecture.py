@@ -30,22 +30,21 @@ ROWS = (
     ("from_onnx", "to_onnx", "to_torch"),
     ("cli",),
 )
-# The same inside wgcc/schedule, in the order of its flow; the compiler alone calls preparation.
+# The same inside wgcc/schedule, in the order of its flow.
 SCHEDULE_ROWS = (
     ("kernel",),
     ("codegen",),
-    ("dataflow", "limits", "budget"),
+    ("limits", "budget"),
     ("raised_limits",),
-    ("updates", "multiplied"),
     ("layout",),
     ("copies",),
     ("fuse",),
     ("memory", "exchange"),
     ("expand_loops",),
     ("loop_lives",),
-    ("plan_entry", "kernels"),
+    ("entry_plan",),
+    ("steps", "kernels"),
     ("schedule",),
-    ("prepare",),
 )
 # And inside wgcc/elaborate: what a folder works with comes before it.
 ELABORATE_ROWS = (

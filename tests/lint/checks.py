@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lint import architecture, javascript, named_files, repository, suite
+from lint import architecture, javascript, named_files, repository, suite, words
 from lint.tree import Problem, Tree
 
 CHECKS = (
@@ -28,6 +28,11 @@ CHECKS = (
     repository.only_known_names_at_the_top,
     suite.names_differ_by_more_than_a_letter,
     suite.shared_code_is_in_support,
+    words.element_types_are_asked_of_the_table,
+    words.variables_say_what_they_are,
+    words.functions_are_verbs_or_nouns,
+    words.docstrings_are_sentences,
+    words.class_names_mean_one_thing,
 )
 
 

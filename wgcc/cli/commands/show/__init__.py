@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from wgcc.cli.commands.show.subject import Subject
 
 
-IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", "prepared")
-STAGES = ("ast", *IR_STAGES, "fused", "plan")
+# The stages of `PASSES` of wgcc/passes/pipeline.py, which is imported only where it is needed.
+PREPARATION = (
+    *("placed", "products", "gradients", "statistics", "columns", "flat", "turned", "added"),
+    *("split", "split-simplified", "own-gradients", "arenas", "numbers", "packed", "results"),
+    "prepared",
+)
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
+# Those of `STEPS` of wgcc/schedule/steps.py.
+STEP_STAGES = (
+    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
+    *("lives", "slots"),
+)
+STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 
 
 @click.command()
@@ -24,8 +35,16 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
-    "gradients added, optimizer added, composite ops expanded, simplified, prepared for kernels "
-    "(split-K, two-step reductions), fused kernels with the reasons for them, plan.json.",
+    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
+    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
+    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
+    "plan.json.",
+)
+@click.option(
+    "--as",
+    "language",
+    type=click.Choice(["wg"]),
+    help="With --stage: print its graphs as a program of the language.",
 )
 @click.option(
     "--kernel",
@@ -56,6 +75,7 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
 def command(
     path: Path,
     stage: str | None,
+    language: str | None,
     kernel: str | None,
     wat: bool,
     kernels: bool,
@@ -78,6 +98,7 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    _check_language(stage, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
@@ -94,11 +115,16 @@ def command(
     elif graph is not None:
         show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
     elif stage is not None:
-        show(_stage_text(subject, stage).rstrip("\n"))
+        show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
         from wgcc.cli.commands.show.overview import overview
 
         show(overview(subject.plan))
+
+
+def _check_language(stage: str | None, language: str | None) -> None:
+    if language is not None and stage not in IR_STAGES:
+        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
@@ -131,13 +157,22 @@ def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | N
         show_json(overview_facts(subject.plan))
 
 
-def _stage_text(subject: Subject, stage: str) -> str:
+def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
+    if language is not None:
+        from wgcc.exporting.as_source import program_source
+
+        return program_source(subject.program(stage))
     if stage == "ast":
         return subject.tree_text()
     if stage in IR_STAGES:
         from wgcc.ir.text import program_text
 
         return program_text(subject.program(stage))
+    if stage in STEP_STAGES:
+        from wgcc.passes.pipeline import PREPARED
+        from wgcc.schedule.steps import stage_text
+
+        return stage_text(subject.program(PREPARED), stage)
     if stage == "plan":
         from wgcc.bundle.plan import plan_text
 

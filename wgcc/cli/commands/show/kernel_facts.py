@@ -137,7 +137,7 @@ def _add_access(facts: Facts, text: str) -> None:
 
 @lru_cache
 def _subgroup_barriers(text: str, grid: tuple[int, int, int]) -> float | None:
-    """Of the form that runtimes use on devices with subgroups, if it is another one."""
+    """Barriers of the form for devices with subgroups, if the kernel has one."""
     try:
         form = with_subgroups(parse_module(text))
     except WgslError:
