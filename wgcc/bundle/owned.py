@@ -53,16 +53,16 @@ def read_old_plan(folder: Path) -> OldPlan | None:
 
 def own_files(folder: Path, plan: OldPlan) -> set[str]:
     """Names of files that a build of this plan writes, whether they are there or not."""
-    kernels = (f"{folder}/{name}" for name in _kernels(plan) for folder in KERNELS)
-    found = {*FIXED, *kernels}
+    kernels = (f"{part}/{name}" for name in _kernels(plan) for part in KERNELS)
+    own = {*FIXED, *kernels}
     runtime = folder / "wgcc"
     if runtime.is_dir() and not runtime.is_symlink():
         # Other versions of wgcc may have had other files here.
         names = (name for name in os.listdir(runtime) if _RUNTIME.fullmatch(name))
-        found |= {f"wgcc/{name}" for name in names}
-    found |= {TOKENIZER} if _has_tokens(plan) else set()
-    found |= {OFFLINE} if _is_offline(folder) else set()
-    return found | {name for name in (_source(plan),) if name}
+        own |= {f"wgcc/{name}" for name in names}
+    own |= {TOKENIZER} if _has_tokens(plan) else set()
+    own |= {OFFLINE} if _is_offline(folder) else set()
+    return own | {name for name in (_source(plan),) if name}
 
 
 def _is_offline(folder: Path) -> bool:

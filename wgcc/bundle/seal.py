@@ -31,11 +31,11 @@ def seal_text(files: Files) -> str:
     plan = json.loads(files["plan.json"])
     constants = base64_text(files.get("constants.safetensors"))
     sealed = {"bundle": [plan["version"], plan, constants], "kernels": kernel_codes(files)}
-    found = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
+    digests = {name: _digest(as_javascript(value).encode()) for name, value in sealed.items()}
     weights = files.get("weights.safetensors")
     if weights and _is_complete(plan, weights):
-        found["weights"] = _digest(weights)
-    return json.dumps(found, separators=(",", ":"))
+        digests["weights"] = _digest(weights)
+    return json.dumps(digests, separators=(",", ":"))
 
 
 def _is_sound(files: Files) -> bool:
