@@ -108,7 +108,7 @@ def test_every_named_type_is_described() -> None:
 def test_every_file_is_described(bundle: Path) -> None:
     described = set(re.findall(r"`([\w/.*]+)`", section("Files")))
     found = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
-    patterns = {re.sub(r"^kernels/.*", "kernels/*.wgsl", name) for name in found}
+    patterns = {re.sub(r"^(kernels|subgroups)/.*", r"\1/*.wgsl", name) for name in found}
     assert patterns - described == set()
 
 

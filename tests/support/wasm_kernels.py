@@ -75,10 +75,19 @@ def kernel_of(
     arrays: Mapping[str, Array],
     written: tuple[str, ...],
     holes: Mapping[str, Any] | None = None,
+    family: str = "",
 ) -> Kernel:
     bindings = tuple(
         Binding(name, KINDS[array.dtype.name], array.size, name in written)
         for name, array in arrays.items()
     )
     texts = {"functions": functions, **(holes or {})}
-    return Kernel(template, bindings, tuple(constants.items()), tuple(texts.items()), (), (1, 1, 1))
+    return Kernel(
+        template,
+        bindings,
+        tuple(constants.items()),
+        tuple(texts.items()),
+        functions=(),
+        workgroup=(1, 1, 1),
+        family=family,
+    )

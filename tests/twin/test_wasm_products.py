@@ -10,6 +10,7 @@ import pytest
 from wasm_kernels import Built, kernel_of
 from wgcc.backends.wasm.panels import tiling
 from wgcc.backends.wasm.panels.tiling import tiling_of
+from wgcc.schedule.kernel import Kernel
 
 Array = np.ndarray[Any, Any]
 # (batch, rows, columns, inner)
@@ -48,6 +49,16 @@ def arrays_of(sizes: tuple[int, ...], left: str, right: str) -> dict[str, Array]
     }
 
 
+def product_of(
+    functions: str,
+    constants: dict[str, int],
+    arrays: dict[str, Array],
+    written: tuple[str, ...],
+) -> Kernel:
+    template = "twin_product.wgsl.jinja"
+    return kernel_of(template, functions, constants, arrays, written, family="product")
+
+
 def product(
     sizes: tuple[int, ...], left: str, right: str, form: tuple[str, str, str], sums: bool = False
 ) -> Built:
@@ -63,7 +74,7 @@ def product(
     functions = functions.replace("{right}", RIGHTS[right][0])
     constants = dict(zip(("BATCH", "ROWS", "COLS", "DEPTH"), sizes, strict=True))
     constants |= {"SUMS": int(sums), **dict(zip("ZMNK", sizes, strict=True))}
-    kernel = kernel_of("twin_product.wgsl.jinja", functions, constants, arrays, ("s", "y"))
+    kernel = product_of(functions, constants, arrays, ("s", "y"))
     return Built(kernel, arrays, threads=5)
 
 
@@ -150,7 +161,7 @@ def test_windows_reach_beyond_the_border(channels: int) -> None:
     arrays = {name: random.normal(size=at).astype(np.float32) for name, at in shapes.items()}
     constants = {"BATCH": 1, "ROWS": rows, "COLS": columns, "DEPTH": depth, "SUMS": 0}
     constants |= {"M": rows, "N": columns, "C": channels}
-    built = Built(kernel_of("twin_product.wgsl.jinja", WINDOW, constants, arrays, ("y",)), arrays)
+    built = Built(product_of(WINDOW, constants, arrays, ("y",)), arrays)
     padded = np.vstack([np.zeros((1, channels)), arrays["a"], np.zeros((taps, channels))])
     windows = np.stack([padded[i : i + taps].reshape(-1) for i in range(rows)])
     assert "multiply_panels" in built.functions
