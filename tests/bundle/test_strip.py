@@ -11,9 +11,8 @@ import pytest
 
 from adapters import ROOT
 from web_stacks import NODE, build_web, tool
-from wgcc.bundle.javascript import JavaScriptError, tokenize
+from wgcc.bundle.javascript import JavaScriptError, strip_css, strip_javascript, tokenize
 from wgcc.bundle.runtime_js import TOKENS, readable_files, shipped_files
-from wgcc.bundle.strip import strip_css, strip_javascript
 
 CASES = {
     "comments": ("// a\nlet a = 1; /* b */ let b = 2; // c\n", "let a=1;let b=2;\n"),
@@ -76,7 +75,7 @@ def test_what_is_not_read_is_refused(text: str) -> None:
 
 def test_tokens_have_kinds_places_and_depths() -> None:
     text = "f(`a${ b }`, /c/) // d\n+ 'e'"
-    tokens = tokenize(text)
+    tokens = list(tokenize(text))
     assert [(token.kind, token.text, token.depth) for token in tokens] == [
         ("name", "f", 0), ("sign", "(", 0), ("template", "`a${", 1), ("name", "b", 2),
         ("template", "}`", 1), ("sign", ",", 1), ("regex", "/c/", 1), ("sign", ")", 0),

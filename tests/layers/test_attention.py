@@ -17,6 +17,7 @@ import wgcc_runtime
 from building import build
 from op_bundles import gradient_graph, write_op_bundle
 from tint_compiler import compile_all
+from wgcc.backends.wgsl.print_tree import print_kernel
 from wgcc.compiler import compile_file
 from wgcc.ops import OPS
 from wgcc.schedule.kernels import attention_tiles
@@ -234,3 +235,16 @@ def test_an_attention_layer_trains_in_few_dispatches(tmp_path: Path) -> None:
     dispatches = plan["entries"]["train"]["dispatches"]
     names = [plan["kernels"][dispatch["kernel"]]["name"] for dispatch in dispatches]
     assert sum("attention" in name for name in names) <= 4
+
+
+def test_tiles_of_long_sequences_are_loaded_several_per_iteration(tmp_path: Path) -> None:
+    """Loops of a thread would make more iterations than software adapters allow."""
+    model = tmp_path / "layer.wg"
+    model.write_text(TRAINED.replace("D = 32, H = 4", "D = 256, H = 4"), encoding="utf-8")
+    dispatches = compile_file(model, sizes={"T": 9000}).schedule.entries["train"].dispatches
+    texts = {print_kernel(dispatch.launches["gpu"].kernel) for dispatch in dispatches}
+    long = [text for text in texts if "let i = unit * THREADS + slot;" in text]
+    paths = [tmp_path / f"{number}.wgsl" for number in range(len(long))]
+    for path, text in zip(paths, long, strict=True):
+        path.write_text(text, encoding="utf-8")
+    assert long and not any(compile_all(paths).values())

@@ -14,7 +14,7 @@ STATE_NAMES = {
     "runtime_py/wgcc_runtime/values.py",
     "wgcc/ir/state_names.py",
     # The number of a call site is a constant, named beside the generator's state.
-    "wgcc/schedule/prepare/random_sites.py",
+    "wgcc/passes/prepare/numbers_in_memory.py",
 }
 FOLDERS = {"grammar", "wgcc", "runtime_js", "runtime_py", "examples", "tests", ".ci", ".github"}
 PAGES = {"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}

@@ -16,14 +16,12 @@ from collections.abc import Sequence
 from wgcc.ir.builder import Builder
 from wgcc.ir.dtypes import PACKED
 from wgcc.ir.graph import Node, TensorType, Value
+from wgcc.ir.places import ALIGNMENT, round_up
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype, check_same
 from wgcc.ops.compare import no_grad
 from wgcc.ops.pointwise import samples_of
 from wgcc.ops.registry import Op, Pointwise, Sample, Special
-
-# Tensors of an arena begin on this many words (WebGPU's 256-byte rule for bindings).
-ALIGNMENT = 64
 
 
 def infer_flat(*parts: TensorType, words: int) -> TensorType:
@@ -34,7 +32,7 @@ def reference_flat(*parts: Array, words: int) -> Array:
     flat, at = np.zeros(words, parts[0].dtype), 0
     for part in parts:
         flat[at : at + part.size] = part.reshape(-1)
-        at += -(-part.size // ALIGNMENT) * ALIGNMENT
+        at += round_up(part.size, ALIGNMENT)
     return flat
 
 

@@ -54,7 +54,7 @@ def settle_lookups(
     """Lookups that cannot fail are left out; `inputs` are the intervals of the loop's inputs."""
     live = live_names(body)
     known = body_intervals(body, rounds, inputs)
-    makers = {value.name: node for node in body.nodes for value in node.outputs}
+    makers = body.producers
     moved: list[Lookup] = []
     checked: list[Lookup] = []
     for lookup in lookups:
@@ -84,7 +84,7 @@ def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
 
 
 def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
-    """Of `values`, in a graph under construction."""
+    """The intervals of `values` in a graph under construction."""
     made = {value.name for node in nodes for value in node.outputs}
     read = (*(value for node in nodes for value in node.inputs), *values)
     sources = {value.name: value for value in read if value.name not in made}
@@ -209,7 +209,7 @@ class _Analysis:
         self.lookups = lookups
         self.same = same
         self.inputs = {value.name: value for value in graph.inputs if value.dtype in INTEGERS}
-        producers = {value.name: node for node in graph.nodes for value in node.outputs}
+        producers = graph.producers
         self.facts = Facts(producers, intervals(graph))
         self._steps = STEPS + STEPS_PER_NODE * len(graph.nodes)
         self.demands = [self._demands(lookup) for lookup in lookups]
@@ -259,7 +259,7 @@ class _Analysis:
         return found
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
-        """Of inputs; None where the lookup depends on something else as well, or the way is long.
+        """Demands on inputs; None where the lookup depends on more than them, or the way is long.
 
         A value that is used several times is visited once for the same demand.
         """
@@ -293,7 +293,7 @@ class _Analysis:
         return [] if operands is None and in_range else operands
 
     def _ranges(self) -> dict[str, Allowed]:
-        """By input. A range with all numbers of i32 or u32 is left out."""
+        """Ranges by input. A range with all numbers of i32 or u32 is left out."""
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)

@@ -139,7 +139,7 @@ def _loop(loop: Loop, found: Mapping[str, Interval]) -> list[Interval]:
 
 
 def body_intervals(body: Graph, rounds: int, inputs: Sequence[Interval]) -> Mapping[str, Interval]:
-    """Of the values of a round; `inputs` are those of the loop's inputs.
+    """Intervals of the values of a round; `inputs` are those of the loop's inputs.
 
     A carry is what it starts as, or what a round makes of any carry.
     """

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from wgcc.ir.graph import FLOATS, Node, Value
+from wgcc.passes.dataflow import moves
 from wgcc.schedule.codegen.bindings import Bindings, Parts
 from wgcc.schedule.codegen.emitter import Emitter
 from wgcc.schedule.copies import Span
-from wgcc.schedule.dataflow import moves
 from wgcc.schedule.kernel import GPU, Kernel, Launch, Place, WorkgroupVariable
 
 
@@ -80,6 +80,7 @@ class Context:
         grid: tuple[int, int, int],
         iterations: int = 0,
         shared: tuple[WorkgroupVariable, ...] = (),
+        family: str = "",
     ) -> Launch:
         """A launch whose bindings come in the order that the first launch of the group fixed."""
         bindings = emitter.bindings
@@ -95,6 +96,7 @@ class Context:
             tuple(sorted(emitter.functions)),
             workgroup,
             shared,
+            family,
         )
         return Launch(kernel, grid, iterations)
 

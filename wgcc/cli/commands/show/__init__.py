@@ -14,8 +14,19 @@ if TYPE_CHECKING:
     from wgcc.cli.commands.show.subject import Subject
 
 
-IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", "prepared")
-STAGES = ("ast", *IR_STAGES, "fused", "plan")
+# The stages of `PASSES` of wgcc/passes/pipeline.py, which is imported only where it is needed.
+PREPARATION = (
+    *("placed", "products", "gradients", "statistics", "columns", "flat", "turned", "added"),
+    *("split", "split-simplified", "own-gradients", "arenas", "numbers", "packed", "results"),
+    "prepared",
+)
+IR_STAGES = ("ir", "hoisted", "grad", "opt", "expanded", "simplified", *PREPARATION)
+# Those of `STEPS` of wgcc/schedule/steps.py.
+STEP_STAGES = (
+    *("groups", "delayed", "writes", "apart", "kept", "stored", "ordered", "exchange", "loops"),
+    *("lives", "slots"),
+)
+STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 
 
 @click.command()
@@ -24,8 +35,10 @@ STAGES = ("ast", *IR_STAGES, "fused", "plan")
     "--stage",
     type=click.Choice(STAGES),
     help="Print the model after this stage: syntax tree, traced graphs, work taken out of loops, "
-    "gradients added, optimizer added, composite ops expanded, simplified, prepared for kernels "
-    "(split-K, two-step reductions), fused kernels with the reasons for them, plan.json.",
+    "gradients added, optimizer added, composite ops expanded, simplified; parameters placed, and "
+    "the steps that prepare graphs for kernels, up to `prepared`; groups of ops, and "
+    "the steps that order and place them, up to `slots`; fused kernels with the reasons for them, "
+    "plan.json.",
 )
 @click.option(
     "--as",
@@ -155,6 +168,11 @@ def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
         from wgcc.ir.text import program_text
 
         return program_text(subject.program(stage))
+    if stage in STEP_STAGES:
+        from wgcc.passes.pipeline import PREPARED
+        from wgcc.schedule.steps import stage_text
+
+        return stage_text(subject.program(PREPARED), stage)
     if stage == "plan":
         from wgcc.bundle.plan import plan_text
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wgcc.compiler import Compiled, compile_program, program_at, read_program
+from wgcc.compiler import Compiled, compile_program, read_program
 from wgcc.errors import Diagnostics, Source, WgError
 from wgcc.ir.program import Program
+from wgcc.passes.pipeline import run_passes
 from wgcc.reading import LARGEST_PLAN, LARGEST_TEXT, read_bytes, read_text
 from wgcc.spelling import did_you_mean
 
@@ -117,7 +118,7 @@ class ModelFile(Subject):
         return tree_text(tree)
 
     def program(self, stage: str) -> Program:
-        return program_at(stage, self._read[1])
+        return run_passes(self._read[1], until=stage)
 
     def kernel_texts(self) -> Mapping[str, str]:
         return {kernel.name: kernel.text for kernel in self.compiled.planned.kernels}
