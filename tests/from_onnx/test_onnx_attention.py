@@ -112,7 +112,7 @@ FORMS: dict[str, tuple[Callable[[Held], list[Any]], Callable[[Held], list[Any]],
     "keep where": (products, keep_where, "attention(q, k, v, mask = mask)"),
     "keep added": (products, keep_added, "attention(q, k, v, mask = mask)"),
     "bias added": (both_scaled, bias_added, "attention(q, k, v, mask = mask)"),
-    "causal and keep": (products, causal_and_keep, "attention(q, k, v, mask = mask_3)"),
+    "causal and keep": (products, causal_and_keep, "attention(q, k, v, mask = mask_2)"),
 }
 
 
