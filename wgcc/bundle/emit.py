@@ -39,9 +39,10 @@ def bundle_files(
     plan, weights = complete_plan(planned, program, given)
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
-    plan_file, *others = _files_to_run(plan, planned, inside).items()
+    others = _files_beside_plan(planned, inside)
     kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
-    files = dict([plan_file, *kernels, *others, (source, text.encode("utf-8"))])
+    plan_file = ("plan.json", plan_text(plan).encode("utf-8"))
+    files = dict([plan_file, *kernels, *others.items(), (source, text.encode("utf-8"))])
     if isinstance(program.vocab, TokenFile):
         files[TOKENIZER] = program.vocab.text.encode("utf-8")
     if data is not None:
@@ -69,13 +70,14 @@ def complete_plan(
         record["seed"] = program.seed
     selftest = make_selftest(program, planned.plan, values)
     plan = {**planned.plan, "weights": record, "selftest": selftest}
-    return _with_twin_digests(plan, lambda: _files_to_run(plan, planned, weights)), weights
+    return _with_twin_digests(plan, lambda: _files_beside_plan(planned, weights)), weights
 
 
 def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]) -> Plan:
     """The plan with the exact bits of the twin's outputs, which are the same on every machine.
 
-    `make_files` gives what the twin needs. Without wasmtime, or values, nothing is recorded.
+    `make_files` gives what the twin needs. The plan is checked when it is complete, by the seal.
+    Without wasmtime, or values, nothing is recorded.
     An entry whose steps overflow in f32, though not in the float64 of the expected outputs, is left
     without a test.
     """
@@ -88,7 +90,7 @@ def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]
         return plan
     files = make_files()
     try:
-        with open_twin(lambda name, most: files.get(name)) as model:
+        with open_twin(plan, lambda name, most: files.get(name)) as model:
             digests = twin_digests(model)
     except WgccError as error:
         if error.code not in ("no-wasmtime", "weights"):
@@ -100,9 +102,9 @@ def _with_twin_digests(plan: Plan, make_files: Callable[[], Mapping[str, bytes]]
     return {**plan, "selftest": {**plan["selftest"], "entries": recorded}}
 
 
-def _files_to_run(plan: Plan, planned: Planned, weights: Content | None) -> dict[str, bytes]:
-    """What a runtime needs of a bundle beside kernels: the plan first, then values and the twin."""
-    files = {"plan.json": plan_text(plan).encode("utf-8")}
+def _files_beside_plan(planned: Planned, weights: Content | None) -> dict[str, bytes]:
+    """What a runtime needs of a bundle beside plan and kernels: values and the twin."""
+    files: dict[str, bytes] = {}
     if weights is not None:
         files[WEIGHTS] = bytes(weights)
     if planned.constants:
