@@ -24,8 +24,8 @@ export const loadTwin = () => part(import('../wasm/wasm.js'));
 /** @template T @param {Promise<T>} importing @returns {Promise<T>} */
 export function part(importing) {
   return importing.catch(error => {
-    const missing = new WgccError('bundle', `a part is missing: ${error}`);
-    missing.field = 'part';
+    const missing = new WgccError('bundle', `a part is missing: is the network gone? ${error}`);
+    missing.field = 'bundle';
     throw missing;
   });
 }

@@ -1,6 +1,7 @@
 // Records as columns with names and kinds: header, numbers or names, empty and index columns.
 // Mirrors columns.py.
 
+import DATA_WORDS from '../../runtime_py/wgcc_runtime/tables/data_words.json' with { type: 'json' };
 import { areNumbers, isMissing } from './cells.js';
 import { forEachIndex, forEachItem } from './pause.js';
 
@@ -27,7 +28,7 @@ import { forEachIndex, forEachItem } from './pause.js';
  *   column with its first record, which may be a header; the counts are without it
  */
 
-const INDEX_NAMES = ['', 'id', 'index', '#', 'no', 'nr', 'row', 'unnamed: 0'];
+const INDEX_NAMES = DATA_WORDS.index;
 const PREVIEW_ROWS = 6;
 
 /**
@@ -41,7 +42,7 @@ export async function makeTable(records, parse, source, asked, header) {
   for (const cells of records.columns) parsed.push(await parsedColumn(cells, parse));
   const hasHeader = header ?? findHeader(parsed);
   const names = hasHeader ? headerNames(records, source) : numberedNames(parsed, source);
-  if (hasHeader && records.lines.length === 1) source.refuse('there are no rows under the header');
+  if (hasHeader && records.lines.length === 1) source.refuse('no-rows-below');
   /** @type {Column[]} */
   const columns = [];
   for (const [i, column] of parsed.entries())
@@ -98,7 +99,7 @@ function headerNames({ columns, lines }, source) {
   names.forEach((name, i) => {
     const first = names.indexOf(name);
     if (first < i)
-      source.refuse(`columns ${first + 1} and ${i + 1} are both called \`${name}\``, lines[0]);
+      source.refuse('equal-names', { first: first + 1, second: i + 1, column: name }, lines[0]);
   });
   return names;
 }

@@ -1,18 +1,24 @@
-// What the page says about data that was refused.
+// What the page advises where data was refused: see data_problems.json.
 
-/** Advice for the command line, and what the page says instead. @type {[RegExp, string][]} */
-const ADVICE = [
-  [/\? Give --target NAME; there are: .*$/s, '? Choose it in the table below.'],
-  [/: give --decimal , or --decimal \.$/, '.'],
-  [/: leave them out with --unknown drop$/, '.'],
-  [/: choose (its columns|another column) with --.*$/s, ': choose $1 below.'],
-  [/\. Choose them with --columns$/, '. Choose them in the table below.'],
-  [/\. Name its classes with wgcc build --labels.*$/s, '.'],
-  [/: rebuild with --set (\w+)=(\d+)$/, ': build the model with --set $1=$2, or bring more rows.'],
-];
+/** @import { DataError } from '../data/problems.js' */
 
-/** @param {any} error */
-export function dataProblem({ code, message }) {
-  const text = code === 'data' ? message.replace('data: ', '') : message;
-  return ADVICE.reduce((found, [pattern, advice]) => found.replace(pattern, advice), text);
+/** By problem; for others the runtime's own advice is said. @type {Record<string, string>} */
+const ADVICE = {
+  'mixed-decimals': '.',
+  thousands: '.',
+  'columns-left': '. Choose them in the table below.',
+  'which-target': ' Choose it in the table below.',
+  'no-value': '.',
+  'names-in-columns': ': choose its columns below.',
+  'names-in-target': ': choose another column below.',
+  'unknown-character': '.',
+  'class-unknown': '[training:.]',
+  'few-rows':
+    '[dim:: build the model with --set {dim}={count}, or bring more rows.][fixed:: change the model]',
+};
+
+/** What visitors read about an error of reading data. @param {DataError} error */
+export function dataProblem(error) {
+  const advice = ADVICE[error.problem];
+  return advice === undefined ? error.message.replace('data: ', '') : error.worded(advice);
 }

@@ -23,6 +23,7 @@ import {
 } from './ports.js';
 import { page } from './state.js';
 
+/** @import { DataError } from '../data/problems.js' */
 /** @import { Input, Port } from './ports.js' */
 /** @import { Arrays } from './state.js' */
 
@@ -68,9 +69,9 @@ async function pastedRows(entry) {
   try {
     return await readPasted(text, namesOf(entry), $('many-decimal').value || undefined);
   } catch (error) {
-    const { option } = /** @type {any} */ (error);
-    if (option === 'decimal') show({ 'many-decimal-choice': true });
-    throw Error(dataProblem(error));
+    const refused = /** @type {DataError} */ (error);
+    if (refused.option === 'decimal') show({ 'many-decimal-choice': true });
+    throw Error(dataProblem(refused));
   }
 }
 

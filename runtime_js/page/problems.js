@@ -9,7 +9,7 @@ const PROBLEMS = {
   'device-lost': 'The GPU, or the worker that computes, was lost. This page opens it again.',
   'time-out': 'The GPU does not answer. Close other pages that use it, and reload this one.',
   closed: 'The model was closed. Reload the page to go on.',
-  'bundle part':
+  'bundle bundle':
     'A part of this page could not be loaded. Is the connection gone? Try again once it is back.',
 };
 

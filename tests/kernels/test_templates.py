@@ -13,26 +13,13 @@ TEMPLATES = Path(__file__).parents[2] / "wgcc" / "schedule" / "kernels" / "templ
 HOLES = (nodes.Name, nodes.Getattr)
 FLAGS = (*HOLES, nodes.Not, nodes.And, nodes.Or)
 PLAIN = (nodes.Template, nodes.Output, nodes.TemplateData, nodes.If, nodes.For, nodes.Include)
-COLUMNS = 120
+COLUMNS = 130
 # Those whose macros and arithmetic have not become functions yet.
 UNFINISHED = {
     f"{name}.wgsl.jinja"
     for name in (
-        "attention_blocks",
-        "attention_grad_kv_blocks",
-        "attention_grad_kv_tiles",
-        "attention_grad_q_blocks",
-        "attention_grad_q_tiles",
-        "attention_one_row",
-        "attention_steps",
-        "attention_tiles",
         "columns",
-        "each",
         "row_groups",
-        "twin_attention",
-        "twin_attention_grad_kv",
-        "twin_attention_grad_q",
-        "twin_attention_main",
         "update",
     )
 }
@@ -83,7 +70,7 @@ def test_templates_compute_nothing() -> None:
         '{{ "a" if b else "c" }}',
         "//% for i in range(N - 1)\nx{{ i }}();\n//% endfor\n",
         '{{ "f32(%s)" % x }}',
-        "x" * 121,
+        "x" * 131,
     ],
 )
 def test_templates_that_compute_are_refused(text: str) -> None:

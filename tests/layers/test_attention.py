@@ -20,6 +20,7 @@ from tint_compiler import compile_all
 from wgcc.compiler import compile_file
 from wgcc.ops import OPS
 from wgcc.schedule.kernels import attention_tiles
+from wgcc.schedule.kernels.render import render
 
 Array = np.ndarray[Any, Any]
 FORWARD = 1e-5
@@ -234,3 +235,16 @@ def test_an_attention_layer_trains_in_few_dispatches(tmp_path: Path) -> None:
     dispatches = plan["entries"]["train"]["dispatches"]
     names = [plan["kernels"][dispatch["kernel"]]["name"] for dispatch in dispatches]
     assert sum("attention" in name for name in names) <= 4
+
+
+def test_tiles_of_long_sequences_are_loaded_several_per_iteration(tmp_path: Path) -> None:
+    """Loops of a thread would make more iterations than software adapters allow."""
+    model = tmp_path / "layer.wg"
+    model.write_text(TRAINED.replace("D = 32, H = 4", "D = 256, H = 4"), encoding="utf-8")
+    dispatches = compile_file(model, sizes={"T": 9000}).schedule.entries["train"].dispatches
+    texts = {render(dispatch.launches["gpu"].kernel) for dispatch in dispatches}
+    long = [text for text in texts if "let i = unit * THREADS + slot;" in text]
+    paths = [tmp_path / f"{number}.wgsl" for number in range(len(long))]
+    for path, text in zip(paths, long, strict=True):
+        path.write_text(text, encoding="utf-8")
+    assert long and not any(compile_all(paths).values())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from lint import words
 from lint.checks import CHECKS
 from lint.javascript_functions import functions
 from lint.named_files import NAMED, PLACEHOLDER, endings, exists
@@ -32,6 +33,12 @@ BROKEN: dict[str, list[tuple[dict[str, str], tuple[str, ...]]]] = {
         ({"wgcc/ir/graph.py": "import wgcc.new_part\n"}, ("ir must not import wgcc.new_part",)),
         ({"wgcc/ir/graph.py": "from . import ports\n"}, ("relative import",)),
         ({"wgcc/new_part.py": ""}, ("new_part has no place",)),
+    ],
+    "architecture.few_modules_name_a_back_end": [
+        (
+            {"wgcc/bundle/emit.py": "from wgcc.backends.wasm.twin import write_twin\n"},
+            ("wgcc/bundle/emit.py:1: only",),
+        ),
     ],
     "architecture.imports_point_down_inside_parts": [
         (
@@ -156,6 +163,39 @@ BROKEN: dict[str, list[tuple[dict[str, str], tuple[str, ...]]]] = {
         (
             {"tests/a/test_one.py": "", "tests/b/test_other.py": "\nfrom test_one import x\n"},
             ("tests/b/test_other.py:2: test_one is in tests/a",),
+        )
+    ],
+    "words.element_types_are_asked_of_the_table": [
+        (
+            {f"wgcc/ops/op_{k}.py": "x = 'f16'\n" for k in range(words.MOST_NAMED_DTYPES + 1)},
+            ("files name i8, u8 or f16",),
+        )
+    ],
+    "words.variables_say_what_they_are": [
+        (
+            {"wgcc/ops/add.py": (words.MOST_FOUND + 1) * "found = 1\n"},
+            ("variables are called `found`",),
+        )
+    ],
+    "words.functions_are_verbs_or_nouns": [
+        (
+            {"wgcc/ops/add.py": (words.MOST_PARTICIPLES + 1) * "def _placed(): ...\n"},
+            ("named by a participle",),
+        )
+    ],
+    "words.docstrings_are_sentences": [
+        (
+            {"wgcc/ops/add.py": (words.MOST_FRAGMENTS + 1) * 'def f():\n    """Of a copy."""\n'},
+            ("docstrings open with",),
+        )
+    ],
+    "words.class_names_mean_one_thing": [
+        (
+            dict.fromkeys(
+                ("wgcc/ops/add.py", "wgcc/ir/graph.py"),
+                "".join(f"class C{k}: ...\n" for k in range(words.MOST_SHARED_CLASS_NAMES + 1)),
+            ),
+            ("names of classes",),
         )
     ],
 }

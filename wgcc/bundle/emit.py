@@ -40,7 +40,8 @@ def bundle_files(
     large = {WEIGHTS: weights} if isinstance(weights, Pieces) else {}
     inside = None if isinstance(weights, Pieces) else weights
     others = _files_beside_plan(planned, inside)
-    kernels = [(f"kernels/{k.file}", k.text.encode("utf-8")) for k in planned.kernels]
+    texts = [item for kernel in planned.kernels for item in kernel.contents.items()]
+    kernels = [(path, text.encode("utf-8")) for path, text in texts]
     plan_file = ("plan.json", plan_text(plan).encode("utf-8"))
     files = dict([plan_file, *kernels, *others.items(), (source, text.encode("utf-8"))])
     if isinstance(program.vocab, TokenFile):

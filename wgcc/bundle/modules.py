@@ -6,7 +6,7 @@ Only the forms below are known; anything else is a `JoinError` that names the mo
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -52,42 +52,46 @@ class Module:
 
 @lru_cache(maxsize=512)
 def read_module(path: str, text: str) -> Module:
+    module = Module(path, text)
     try:
-        tokens = tokenize(text)
-        module = Module(path, text)
-        for token in tokens:
-            if token.kind == "comment" and "@import" in token.text:
-                _Reader(module, _inside(token)).read_types(token)
-        _Reader(module, [token for token in tokens if token.kind != "comment"]).read_all()
+        _Reader(module, tokenize(text)).read_all()
     except JavaScriptError as error:
         raise JoinError(f"{path}: {error}") from error
     return module
 
 
-def _inside(comment: Token) -> list[Token]:
+def _inside(comment: Token) -> Iterator[Token]:
     """The tokens of a comment without the stars that begin its lines."""
     tokens = tokenize(comment.text.removeprefix("/**").removesuffix("*/"))
-    return [token._replace(start=comment.start) for token in tokens if token.text != "*"]
+    return (token._replace(start=comment.start) for token in tokens if token.text != "*")
 
 
 class _Reader:
-    """Reads tokens that are no comments; `_at` is the place of the next one."""
+    """Reads tokens one after the other; `_peeked` is the next one, if it is known already."""
 
-    def __init__(self, module: Module, tokens: Sequence[Token]) -> None:
-        self._module, self._tokens, self._at = module, tokens, 0
+    def __init__(self, module: Module, tokens: Iterator[Token]) -> None:
+        self._module, self._tokens = module, tokens
+        self._peeked: Token | None = None
+        self._last = ";"
 
     def read_all(self) -> None:
-        for i, token in enumerate(self._tokens):
+        while True:
+            before = self._last
+            token = self._take()
+            if token is _END:
+                return
             if token.text not in _WORDS or token.kind != "name":
                 continue
-            self._at = i + 1
-            before = self._tokens[i - 1].text if i else ";"
             if token.text == "import" and self._next().text in ("(", "."):
                 self._read_load(token)
             elif token.depth == 0 and before in (";", "}"):
                 self._read_statement(token)
-            elif token.text in ("import", "export") and before not in (".", "?."):
+            elif token.text in ("import", "export") and not self._is_property(before):
                 raise self._error(token)
+
+    def _is_property(self, before: str) -> bool:
+        """Whether the last name is one of an object: `a.import`, or `{ import: 1 }`."""
+        return before in (".", "?.") or self._next().text == ":"
 
     def read_types(self, comment: Token) -> None:
         """`@import { A, B } from './module.js'`, which is all that the comment says."""
@@ -120,7 +124,10 @@ class _Reader:
             name = self._take().text
             self._expect(first, "from")
             self._module.data[name] = posixpath.basename(self._take_string(first))
-            self._expect(first, "with", "{", "type", ":", "'json'", "}")
+            self._expect(first, "with", "{", "type", ":", "'json'")
+            if self._next().text == ",":
+                self._take()
+            self._expect(first, "}")
         else:
             self._read_names(first, self._module.imports)
         self._remove(first.start, self._expect(first, ";").end)
@@ -202,12 +209,23 @@ class _Reader:
         self._module.removed.append((start, end))
 
     def _next(self) -> Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+        if self._peeked is None:
+            self._peeked = self._read_token()
+        return self._peeked
 
     def _take(self) -> Token:
-        token = self._next()
-        self._at += 1
+        token = self._peeked or self._read_token()
+        self._peeked, self._last = None, token.text
         return token
+
+    def _read_token(self) -> Token:
+        """The next one that is no comment. Types that a comment imports are read."""
+        for token in self._tokens:
+            if token.kind != "comment":
+                return token
+            if "@import" in token.text:
+                _Reader(self._module, _inside(token)).read_types(token)
+        return _END
 
     def _take_string(self, first: Token) -> str:
         if self._next().kind != "string":

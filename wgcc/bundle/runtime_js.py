@@ -80,9 +80,10 @@ def page_files(folder: Path, entry: str, is_served: bool) -> dict[str, str]:
 def _join(page: Mapping[str, str], entry: str) -> dict[str, str]:
     # Only here, because it takes time to import.
     from wgcc_runtime.schema import SCHEMA_FILE
+    from wgcc_runtime.tables import TABLES
     from wgcc_runtime.twin_form import FORM_FILE
 
-    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE)}
+    data = {file.name: _text(file) for file in (SCHEMA_FILE, FORM_FILE, *TABLES.glob("*.json"))}
     files = {**FILES, PAGE: entry}
     return join_modules({**runtime_modules(), **page}, files, data, {"page": PAGE, "own": PAGE})
 

@@ -41,7 +41,7 @@ def seal_text(files: Files) -> str:
 def _is_sound(files: Files) -> bool:
     """Whether the runtimes would accept the plan, its kernels and its twin."""
     # Only here, because it takes time to import.
-    from wgcc_runtime.bundle_files import read_kernel, read_twin
+    from wgcc_runtime.bundle_files import read_forms, read_twin
     from wgcc_runtime.errors import WgccError
     from wgcc_runtime.plan import read_plan
     from wgcc_runtime.plan_digest import KEY, plan_digest
@@ -57,7 +57,8 @@ def _is_sound(files: Files) -> bool:
         return False
     try:
         for kernel in plan.kernels:
-            guard_wgsl(read_kernel(lambda name, _: files.get(name), kernel), kernel.file)
+            for text in read_forms(lambda name, _: files.get(name), kernel):
+                guard_wgsl(text, kernel.file)
         if plan.twin:
             read_twin(lambda name, _: files.get(name), plan.twin)
     except WgccError:

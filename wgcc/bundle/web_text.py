@@ -53,7 +53,7 @@ def kernel_codes(files: Mapping[str, bytes]) -> dict[str, str]:
     codes = {
         name.removeprefix("kernels/"): code_of(data.decode("utf-8"))
         for name, data in files.items()
-        if name.startswith("kernels/")
+        if name.startswith(("kernels/", "subgroups/"))
     }
     return dict(sorted(codes.items(), key=lambda item: (item[1].partition("@compute")[2], item[0])))
 

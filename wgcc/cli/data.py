@@ -87,23 +87,20 @@ class DataOptions:
         return [*words, "--scale"] if self.scale else words
 
     def read(self, path: Path, model: Any, entry: str = "train", **more: Any) -> Data:
-        """Reads a file for a model or a plan."""
+        """Reads a file for a model or a plan. Errors advise which options decide."""
+        from wgcc.cli.data_words import message_of
+        from wgcc_runtime.data.problems import DataError
         from wgcc_runtime.data.read import read_data
+        from wgcc_runtime.errors import WgccError
 
         names = None if self.columns is None else _names(self.columns)
-        return read_data(
-            path,
-            model,
-            entry=entry,
-            target=self.target,
-            columns=names,
-            scale=self.scale,
-            missing=self.missing,
-            decimal=self.decimal,
-            unknown=self.unknown,
-            values=self.values,
-            **more,
-        )
+        chosen = {"target": self.target, "columns": names, "scale": self.scale}
+        cells = {"missing": self.missing, "decimal": self.decimal, "unknown": self.unknown}
+        given = {"entry": entry, **chosen, **cells, "values": self.values, **more}
+        try:
+            return read_data(path, model, **given)
+        except DataError as error:
+            raise WgccError(error.code, message_of(error), error.field) from None
 
 
 unknown_option = click.option(

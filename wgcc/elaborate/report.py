@@ -61,12 +61,12 @@ class Report:
             return Diagnostic("error", code, message, span, label)
         user = self.user_span(span)
         if user is not span:
-            found = self.diagnostics.error(code, message, user)
-            return found.also(span, label or "here, in the library")
-        found = self.diagnostics.error(code, message, span, label)
+            problem = self.diagnostics.error(code, message, user)
+            return problem.also(span, label or "here, in the library")
+        problem = self.diagnostics.error(code, message, span, label)
         reached = (call for call in reversed(self._calls) if call.source is self.root)
         cause = None if span.source is self.root else next(reached, None)
-        return found.also(cause, "reached from here") if cause is not None else found
+        return problem.also(cause, "reached from here") if cause is not None else problem
 
     def warning(self, code: str, message: str, at: Place, label: str = "") -> Diagnostic:
         return self.diagnostics.warning(code, message, self.user_span(place(at)), label)
@@ -76,12 +76,12 @@ class Report:
         label: str = "not found",
     ) -> Diagnostic:  # fmt: skip
         """``unknown WHAT `name` ``, with the option that was probably meant."""
-        found = self.error(code, f"unknown {what} `{name}`", at, label)
+        problem = self.error(code, f"unknown {what} `{name}`", at, label)
         known = counterpart(name) if what in ("name", "function", "layer") else None
         if known is not None:
-            return found.help(f"coming from PyTorch: {known.advice()}")
+            return problem.help(f"coming from PyTorch: {known.advice()}")
         near = self.meant(name, (option for option in options if not option.startswith("_")))
-        return found.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else found
+        return problem.help(f"did you mean `{near[0]}`?", (place(at), near[0])) if near else problem
 
     def meant(self, name: str, options: Iterable[str]) -> list[str]:
         """The `options` that are spelt alike; none after many guesses, because they take long."""
@@ -170,8 +170,8 @@ class Budget:
     def _exhausted(self, what: str, at: Place, is_silent: bool) -> Exhausted:
         if not is_silent:
             text = f"this program unrolls to {what}"
-            found = self._report.error("WG0804", text, at, "the check stopped here")
-            found.help(
+            problem = self._report.error("WG0804", text, at, "the check stopped here")
+            problem.help(
                 "loops are unrolled and functions inlined: use fewer iterations or smaller models"
             )
         return Exhausted()

@@ -30,7 +30,7 @@ Item = TypeVar("Item", TensorType, Value, Array)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AttentionScope:
     """Which keys a row attends to. `window` counts the nearest positions, including its own."""
 
     causal: bool
@@ -79,7 +79,7 @@ def heads_of(keys: Array, heads: int) -> Array:
 
 
 def scores(
-    q: Array, k: Array, extras: Sequence[Array], scope: Scope, scale: float
+    q: Array, k: Array, extras: Sequence[Array], scope: AttentionScope, scale: float
 ) -> tuple[Array, Array]:
     """(score of every key for every row, whether it counts)."""
     offset, mask = optional(extras)
@@ -188,7 +188,7 @@ def infer(
 def reference(
     q: Array, k: Array, v: Array, *extras: Array, causal: bool, scale: float, window: int | None
 ) -> tuple[Array, Array]:
-    found, counts = scores(q, k, extras, Scope(causal, window), scale)
+    found, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
     peak = found.max(-1, keepdims=True)
     weights = np.where(counts, np.exp(found - peak), 0).astype(q.dtype)
     total = weights.sum(-1, keepdims=True)

@@ -25,7 +25,7 @@ from wgcc.ir.graph import Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.attention import (
     HIDDEN,
-    Scope,
+    AttentionScope,
     check_attention,
     gradient_samples,
     heads_of,
@@ -231,7 +231,7 @@ def _weights(
 ) -> tuple[Array, Array]:
     """(probabilities, gradients of the scores)."""
     q, k, v, dy, stats, *extras = arrays
-    found, counts = scores(q, k, extras, Scope(causal, window), scale)
+    found, counts = scores(q, k, extras, AttentionScope(causal, window), scale)
     exponent = found - stats[..., :1] - stats[..., 1:2]
     p = np.where(counts, np.exp(np.where(counts, exponent, 0)), 0).astype(q.dtype)
     return p, p * (dy @ heads_of(v, q.shape[1]).swapaxes(-1, -2) - stats[..., 2:])

@@ -100,7 +100,7 @@ def grad(b: Builder, node: Node, gs: Sequence[Value | None]) -> Sequence[Value |
 
 
 def _letters(node: Node) -> tuple[str, str]:
-    """Of the axes of windows and of the kernel."""
+    """Letters for the axes of windows and of the kernel."""
     rank = node.output.type.rank - 2
     return WINDOWS[:rank], PLACES[:rank]
 
@@ -180,7 +180,7 @@ class Phase:
 
 
 def image_gradient(g: Term, kernels: Term, windows: Windows, size: Sizes) -> Term:
-    """From g [N, out …, G, O] and kernels [kernel …, I, G, O] to [N, size …, G, I]."""
+    """Makes [N, size …, G, I] of g [N, out …, G, O] and kernels [kernel …, I, G, O]."""
     axes = zip(size, windows.kernel, windows.stride, windows.pad, windows.dilation, strict=True)
     phases = [Phase.of(*axis) for axis in axes]
     rank = len(phases)
@@ -294,7 +294,7 @@ def grad_conv_transpose(
 
 
 def _windows_conv_transpose(node: Node) -> Windows:
-    """Of the convolution whose image is the result."""
+    """Windows of the convolution whose image is the result."""
     attrs, (x, w) = node.attrs, node.inputs
     kernel, out = w.shape[:-2], x.shape[1:-1]
     return Windows(kernel, attrs["stride"], attrs["pad"], attrs["dilation"], out)

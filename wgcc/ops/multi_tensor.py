@@ -28,7 +28,7 @@ StepRule = Callable[[Mapping[str, Array], Attrs], Mapping[str, Array]]
 
 
 def update_op(name: str, form: FormRule, step: StepRule, samples: Sequence[Sample]) -> Op:
-    """With attribute `gated`, nothing changes unless a last scalar `apply` is above 0."""
+    """An op of this update. If `gated`, nothing changes unless a last scalar `apply` is above 0."""
 
     def gated_form(attrs: Attrs) -> UpdateForm:
         return _gate(form(attrs)) if attrs.get("gated") else form(attrs)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from math import factorial
 
 from wgcc.ir.builder import Builder
-from wgcc.ir.dtypes import NUMBERS
+from wgcc.ir.dtypes import NUMBERS, SIGNED
 from wgcc.ir.graph import DTYPES, Node, TensorType, Value
 from wgcc.lazy_numpy import Array, np
 from wgcc.ops.checks import check_dtype
@@ -25,7 +25,6 @@ from wgcc.ops.formula import Term
 from wgcc.ops.pointwise import binary, unary
 from wgcc.ops.registry import Op, Pointwise, Sample, ShapeError
 
-SIGNED = ("f32", "f16", "i32", "i8")
 HALVES = [Sample([(3,)], {}, at, at, differentiable=False) for at in (-1.5, -0.5, 0.5, 2.5)]
 
 

@@ -51,8 +51,8 @@ def cut_depth(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> 
 
 def _report(source: Source, token: Token, diagnostics: Diagnostics) -> None:
     text = f"brackets are nested more than {DEEPEST} levels deep"
-    found = diagnostics.error("WG0106", text, token.span(source))
-    found.help("give the inner parts names: `h = ...`")
+    problem = diagnostics.error("WG0106", text, token.span(source))
+    problem.help("give the inner parts names: `h = ...`")
 
 
 def balance(source: Source, tokens: list[Token], diagnostics: Diagnostics) -> list[Token]:

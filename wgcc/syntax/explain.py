@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from wgcc.errors import Diagnostic, Diagnostics, Source, Span
 from wgcc.syntax.grammar import grammar
-from wgcc.syntax.keyword_mistakes import FOREIGN
 from wgcc.syntax.lines import CONTINUES_AFTER
+from wgcc.syntax.mistakes import FOREIGN
 from wgcc.syntax.python_habits import advise
 from wgcc.syntax.tokens import words
 from wgcc.syntax.unexpected import UnexpectedToken, expected_text, found_text, shortened

@@ -28,7 +28,7 @@ from lark.exceptions import UnexpectedToken
 from lark.lexer import LexerThread
 
 from wgcc.paths import data_dir
-from wgcc.syntax.tokens import Node, Token
+from wgcc.syntax.tokens import RawNode, Token
 
 _DIGEST_BYTES = 32
 
@@ -109,7 +109,7 @@ def _load(key: str) -> lark.Lark | None:
 
 
 def _make(key: str, text: str) -> lark.Lark:
-    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=Node)
+    made = lark.Lark(text, parser="lalr", lexer="basic", tree_class=RawNode)
     file = io.BytesIO()
     made.save(file)
     keep_tables(key, file.getvalue())
@@ -142,10 +142,10 @@ class Grammar:
             for t in itertools.islice(thread.lex(None), most)
         ]
 
-    def machine(self) -> Machine:
+    def machine(self) -> ParserState:
         parser = self._tables.parse_interactive("")
         parser.parser_state.parse_conf.callbacks = self._callbacks
-        return Machine(parser)
+        return ParserState(parser)
 
 
 def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
@@ -153,7 +153,7 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
     def wrapped(parts: list[Any]) -> Any:
         node = build(parts)
-        if type(node) is Node and node.start < 0:
+        if type(node) is RawNode and node.start < 0:
             places = [part for part in parts if _has_place(part)]
             if places:
                 node.start, node.end = places[0].start, places[-1].end
@@ -163,7 +163,7 @@ def _placed(build: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class OpenRule:
     """An unfinished statement, member or item, which may be replaced by an error node."""
 
     depth: int
@@ -174,7 +174,7 @@ class Frame:
     followers: frozenset[str]
 
 
-class Machine:
+class ParserState:
     """The state of one parse."""
 
     def __init__(self, parser: Any) -> None:
@@ -193,13 +193,13 @@ class Machine:
         """The depth of the parser's stack: `- - - x` takes one more level for each `-`."""
         return len(self._parser.parser_state.state_stack)
 
-    def finish(self, end: Token) -> Node | None:
+    def finish(self, end: Token) -> RawNode | None:
         """The tree; None if the text may not end here."""
         try:
             tree = self._parser.parser_state.feed_token(end, True)
         except UnexpectedToken:
             return None
-        return tree if isinstance(tree, Node) else None
+        return tree if isinstance(tree, RawNode) else None
 
     def accepts(self) -> set[str]:
         """The terminals that are possible here."""
@@ -219,7 +219,7 @@ class Machine:
             count += 1
         return count
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[OpenRule]:
         """What could be replaced by an error node, the innermost first."""
         state = self._parser.parser_state
         table = state.parse_conf.states
@@ -230,7 +230,7 @@ class Machine:
                 continue
             dropped = state.value_stack[depth:]
             after = gotos[symbol][1]
-            yield Frame(
+            yield OpenRule(
                 depth=depth,
                 symbol=symbol,
                 state=after,
@@ -239,14 +239,14 @@ class Machine:
                 followers=frozenset(table[after]),
             )
 
-    def replace(self, frame: Frame, node: Node) -> None:
+    def replace(self, frame: OpenRule, node: RawNode) -> None:
         """Put `node` in place of what belongs to `frame` so far."""
         state = self._parser.parser_state
         del state.state_stack[frame.depth + 1 :]
         del state.value_stack[frame.depth :]
         state.state_stack.append(frame.state)
         inlined = frame.symbol.startswith("_")
-        state.value_stack.append(Node(frame.symbol, [node]) if inlined else node)
+        state.value_stack.append(RawNode(frame.symbol, [node]) if inlined else node)
 
 
 def _has_place(part: Any) -> bool:

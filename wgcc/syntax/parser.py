@@ -1,4 +1,4 @@
-"""From source to syntax tree: the passes over tokens, then the parser with its error recovery."""
+"""Makes a syntax tree of a source: passes over tokens, then the parser with its error recovery."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from wgcc.syntax.brackets import balance, cut_depth, limit_depth
 from wgcc.syntax.comments import find_docs, warn_of_divisions
 from wgcc.syntax.explain import explain, one_error_per_line
 from wgcc.syntax.expressions import Reading
-from wgcc.syntax.grammar import END, Frame, grammar
-from wgcc.syntax.keyword_mistakes import correct_keywords, names_among_keywords
+from wgcc.syntax.grammar import END, OpenRule, grammar
 from wgcc.syntax.lines import brace_indented, starts_item, statement_ends
 from wgcc.syntax.members import item
-from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, Node, Token, inserted
+from wgcc.syntax.mistakes import correct_keywords, names_among_keywords, replace_unknown
+from wgcc.syntax.tokens import CLOSERS, MISSING_VALUE, OPENERS, SOFT, RawNode, Token, inserted
 from wgcc.syntax.unexpected import UnexpectedToken
-from wgcc.syntax.unknown_characters import replace_unknown
 
 # Parsing and checking this many takes seconds; real programs have a hundred times fewer.
 MOST_TOKENS = 150_000
@@ -68,7 +67,7 @@ _KEPT = (*OPENERS, *CLOSERS)
 
 def parse_tokens(
     source: Source, tokens: list[Token], diagnostics: Diagnostics
-) -> tuple[Node, list[int]]:
+) -> tuple[RawNode, list[int]]:
     """The raw tree of a file, with `broken` nodes where something did not parse, and the places
     where a repair may have changed the meaning.
     """
@@ -88,7 +87,7 @@ class _Parse:
         self.since_error = _TOKENS_BETWEEN_ERRORS
         self.doubtful: list[int] = []
 
-    def run(self) -> Node:
+    def run(self) -> RawNode:
         errors = 0
         while errors < _MOST_ERRORS:
             if (tree := self._parse_on()) is not None:
@@ -99,11 +98,11 @@ class _Parse:
             self.since_error = 0
             if self.machine.depth > _DEEPEST or not (self._repair() or self._panic()):
                 break
-        everything = Node("broken", [], 0, len(self.source.text))
+        everything = RawNode("broken", [], 0, len(self.source.text))
         everything.children = [token for token in self.tokens if token.type == "NAME"]
-        return Node("start", [everything])
+        return RawNode("start", [everything])
 
-    def _parse_on(self) -> Node | None:
+    def _parse_on(self) -> RawNode | None:
         """Parse up to the next error (None), or to the end of the file."""
         while True:
             token = self.tokens[self.at]
@@ -189,7 +188,7 @@ class _Parse:
                 return True
         return False
 
-    def _end_of(self, frame: Frame) -> int:
+    def _end_of(self, frame: OpenRule) -> int:
         """The index of the token after the statement of `frame`."""
         depth = frame.open_braces
         for index in range(self.at, len(self.tokens)):
@@ -213,13 +212,13 @@ class _Parse:
         begins = index > 0 and self.tokens[index - 1].line < token.line
         return begun and begins and starts_item(self.tokens, index)
 
-    def _give_up(self, frame: Frame, end: int) -> None:
+    def _give_up(self, frame: OpenRule, end: int) -> None:
         first = self.at
         while first > 0 and frame.start >= 0 and self.tokens[first - 1].start >= frame.start:
             first -= 1
         lost = self.tokens[first:end] or [self.tokens[end]]
         names = [token for token in lost if token.type == "NAME" or token.text in SOFT]
-        self.machine.replace(frame, Node("broken", names, lost[0].start, lost[-1].end))
+        self.machine.replace(frame, RawNode("broken", names, lost[0].start, lost[-1].end))
         if end > self.at or self.tokens[end].type == "_NL":
             self.since_error = _TOKENS_BETWEEN_ERRORS
         self.at = end

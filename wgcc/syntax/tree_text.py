@@ -15,7 +15,7 @@ def walk(node: Syntax) -> Iterator[Syntax]:
     """`node` and all nodes inside it, in source order."""
     yield node
     kind: Any = type(node)
-    for name in _field_names(kind):
+    for name in field_names(kind):
         child = getattr(node, name)
         for piece in child if isinstance(child, tuple) else (child,):
             if isinstance(piece, Syntax):
@@ -23,7 +23,7 @@ def walk(node: Syntax) -> Iterator[Syntax]:
 
 
 @cache
-def _field_names(kind: Any) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if field.name != "span")
 
 

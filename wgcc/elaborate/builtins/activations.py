@@ -10,7 +10,7 @@ from collections.abc import Callable
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators import broadcasting
-from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction
 from wgcc.elaborate.tracing.dims import DIFF, Dim, compare
@@ -116,8 +116,8 @@ def _norm(tracer: Tracer, op: str, args: BoundArgs, names: tuple[str, ...]) -> T
     for name, scale in zip(names, scales, strict=True):
         if not tracer.same_size(scale.dims[0], x.dims[-1], args.span(name), f"`{op}`"):
             text = f"{op}: `{name}` must be as long as the last axis of `x`, {x.dims[-1].full}"
-            found = tracer.report.error("WG0406", text, args.span(name), str(scale))
-            raise Stop(found.also(args.span("x"), str(x)))
+            problem = tracer.report.error("WG0406", text, args.span(name), str(scale))
+            raise Stop(problem.also(args.span("x"), str(x)))
     eps = expect.number(tracer, args, "eps")
     if eps < 0:
         text = f"`eps` must not be negative, but it is {eps:g}"

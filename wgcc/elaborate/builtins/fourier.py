@@ -78,8 +78,8 @@ def _check_size(tracer: Tracer, dim: Dim, at: Span) -> None:
     if dim.size & (dim.size - 1) and not tracer.generic:
         text = f"Fourier transforms need a power of two, but this axis has {dim.full}"
         longer = 1 << dim.size.bit_length()
-        found = tracer.report.error("WG0417", text, at)
-        raise Stop(found.help(f"pad it with zeros, to {longer}"))
+        problem = tracer.report.error("WG0417", text, at)
+        raise Stop(problem.help(f"pad it with zeros, to {longer}"))
 
 
 def _transform(tracer: Tracer, parts: list[Tensor], axis: int, sign: int) -> list[Tensor]:

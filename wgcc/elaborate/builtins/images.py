@@ -184,8 +184,8 @@ def _check_grid(tracer: Tracer, args: BoundArgs, at: Span, image: Tensor, grid: 
         raise Stop(tracer.report.error("WG0406", text, args.span("grid"), str(grid)))
     if not tracer.same_size(image.dims[0], grid.dims[0], at, "grid_sample"):
         text = f"grid_sample: {image.dims[0].full} images, but grids for {grid.dims[0].full}"
-        found = tracer.report.error("WG0406", text, at)
-        raise Stop(found.also(args.span("x"), str(image)).also(args.span("grid"), str(grid)))
+        problem = tracer.report.error("WG0406", text, at)
+        raise Stop(problem.also(args.span("x"), str(image)).also(args.span("grid"), str(grid)))
 
 
 def _position(tracer: Tracer, grid: Tensor, k: int, size: int, padding: str, align: bool) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from wgcc.elaborate.builtins import expect
 from wgcc.elaborate.builtins.tensor_expr import TensorExpr
 from wgcc.elaborate.operators.arithmetic import elementwise
-from wgcc.elaborate.operators.numbers import plain
+from wgcc.elaborate.operators.operands import plain
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import BoundArgs, BuiltinFunction, Given
 from wgcc.elaborate.tracing.dims import Dim
@@ -90,8 +90,8 @@ def append(tracer: Tracer, args: BoundArgs, at: Span) -> ListValue:
     items, item = expect.given(args, "list"), expect.given(args, "item")
     if not isinstance(items.value, ListValue):
         text = f"`append` adds to a list, but this is {describe(items.value)}"
-        found = tracer.report.error("WG0501", text, items.span)
-        raise Stop(found.help("begin with an empty list: `xs = []`"))
+        problem = tracer.report.error("WG0501", text, items.span)
+        raise Stop(problem.help("begin with an empty list: `xs = []`"))
     return ListValue((*items.value.items, item.value))
 
 

@@ -41,8 +41,8 @@ def _expanded(tracer: Tracer, args: BoundArgs, x: Tensor, axis: int, wanted: Dim
     if have is None or have.size == 1 or tracer.same_size(have, wanted, at, "`expand`"):
         return wanted
     text = f"axis {axis} of {x} is {have.full}; only an axis of size 1 becomes {wanted.full}"
-    found = tracer.report.error("WG0406", text, at)
-    raise Stop(found.also(args.span("x"), str(x)))
+    problem = tracer.report.error("WG0406", text, at)
+    raise Stop(problem.also(args.span("x"), str(x)))
 
 
 def tile(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:

@@ -94,8 +94,10 @@ def _places(tracer: Tracer, args: BoundArgs, rank: int) -> Tensor:
     if ids.rank == rank:
         return ids
     text = f"`ids` must have as many axes as `x`, {rank}, but this is {ids}"
-    found = tracer.report.error("WG0415", text, args.span("ids"), str(ids))
-    raise Stop(found.help("`gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements"))
+    problem = tracer.report.error("WG0415", text, args.span("ids"), str(ids))
+    raise Stop(
+        problem.help("`gather(x, ids)` looks up whole rows, `x[rows, cols]` single elements")
+    )
 
 
 def _common(tracer: Tracer, args: BoundArgs, x: Tensor, ids: Tensor, axis: int) -> tuple[Dim, ...]:
@@ -119,8 +121,8 @@ def _check_beside(
         same = number == axis or tracer.same_size(a, b, args.span(name), "`scatter_add`")
         if not same:
             text = f"axis {number} of `x` is {a.full}, but of `{name}` it is {b.full}"
-            found = tracer.report.error("WG0406", text, args.span(name), str(other))
-            raise Stop(found.also(args.span("x"), str(x)))
+            problem = tracer.report.error("WG0406", text, args.span(name), str(other))
+            raise Stop(problem.also(args.span("x"), str(x)))
 
 
 def _check_ids(
@@ -138,8 +140,8 @@ def _check_ids(
     )
     if not fits:
         text = f"`ids` must have an id for each row or each element of `{name}`, but this is {ids}"
-        found = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
-        raise Stop(found.also(args.span(name), str(values)))
+        problem = tracer.report.error("WG0406", text, args.span("ids"), str(ids))
+        raise Stop(problem.also(args.span(name), str(values)))
 
 
 FUNCTIONS = (

@@ -184,10 +184,10 @@ def _pair(
     )
     if differs:
         text = f"`{name}` compares tensors of one shape, but these are {a} and {b}"
-        found = tracer.report.error("WG0419", text, at)
-        found.also(args.span(names[0]), str(a)).also(args.span(names[1]), str(b))
+        problem = tracer.report.error("WG0419", text, at)
+        problem.also(args.span(names[0]), str(a)).also(args.span(names[1]), str(b))
         note = sizes_note(a.dims, b.dims)
-        raise Stop(found.note(note) if note else found)
+        raise Stop(problem.note(note) if note else problem)
     for x, y in zip(a.dims, b.dims, strict=True):
         tracer.same_size(x, y, at, f"`{name}`")
     return TensorExpr(tracer, a), TensorExpr(tracer, b)
@@ -255,17 +255,19 @@ def _scores(
     labels = args["labels"]
     if isinstance(labels, Tensor) and labels.dtype in FLOATS:
         text = f"`labels` must be class numbers (i32), but this is {labels}"
-        found = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
+        problem = tracer.report.error("WG0501", text, args.span("labels"), str(labels))
         text = args.text("labels")
         if labels.rank == logits.rank:
-            raise Stop(found.help(f"for one-hot rows take `argmax({text}, axis = -1)` first"))
+            raise Stop(problem.help(f"for one-hot rows take `argmax({text}, axis = -1)` first"))
         advice = f"declare them as i32, or convert whole numbers: `i32({text})`"
-        raise Stop(found.help(advice, (args.span("labels"), f"i32({text})")))
+        raise Stop(problem.help(advice, (args.span("labels"), f"i32({text})")))
     whole = expect.tensor(tracer, args, "labels", INTEGERS)
     if not logits.dims or not _same_shape(logits.dims[:-1], whole.dims):
         text = f"{name}: `labels` must have the shape of `{scores}` without the last axis"
-        found = tracer.report.error("WG0419", text, at)
-        raise Stop(found.also(args.span(scores), str(logits)).also(args.span("labels"), str(whole)))
+        problem = tracer.report.error("WG0419", text, at)
+        raise Stop(
+            problem.also(args.span(scores), str(logits)).also(args.span("labels"), str(whole))
+        )
     for x, y in zip(logits.dims, whole.dims, strict=False):
         tracer.same_size(x, y, at, f"`{name}`")
     return logits, tracer.cast(whole, "i32")

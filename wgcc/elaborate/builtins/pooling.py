@@ -24,7 +24,7 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class WindowArguments:
     """A kernel of `kernel` pixels is placed over an image once for each pixel of `out`."""
 
     kernel: Sizes
@@ -42,12 +42,14 @@ class Windows:
 def windows_over(
     tracer: Tracer, at: Span, image: Sequence[Dim], kernel: Sequence[Dim], stride: Sequence[Dim],
     pad: Sequence[Dim], dilation: Sequence[Dim], ceil: bool = False,
-) -> Windows:  # fmt: skip
+) -> WindowArguments:  # fmt: skip
     """The windows over an image `[N, size …, C]`; reports kernels that do not fit."""
     axes = zip(image[1:-1], kernel, stride, pad, dilation, strict=True)
     out = tuple(_count(tracer, at, *axis, ceil) for axis in axes)
     check_places(tracer, at, kernel)
-    return Windows(sizes_of(kernel), sizes_of(stride), sizes_of(pad), sizes_of(dilation), out)
+    return WindowArguments(
+        sizes_of(kernel), sizes_of(stride), sizes_of(pad), sizes_of(dilation), out
+    )
 
 
 def check_places(tracer: Tracer, at: Span, kernel: Sequence[Dim]) -> None:
@@ -70,8 +72,8 @@ def _count(
         count += count * stride.size < size.size + pad.size
     if room < 0 and not tracer.generic:
         text = f"the kernel of {kernel.size} pixels does not fit in {size.full}"
-        found = tracer.report.error("WG0417", text, at)
-        raise Stop(found.help("use a smaller kernel, or `pad`"))
+        problem = tracer.report.error("WG0417", text, at)
+        raise Stop(problem.help("use a smaller kernel, or `pad`"))
     if count == size.size:
         return size
     exact = size.divided_by(stride)
@@ -109,7 +111,9 @@ def _avg_pool(axes: int) -> BuiltinFunction:
     return BuiltinFunction(f"avg_pool{axes}d", f"{WINDOWS}, count_include_pad=true", call)
 
 
-def _windows(tracer: Tracer, args: BoundArgs, at: Span, axes: int) -> tuple[Tensor, Windows]:
+def _windows(
+    tracer: Tracer, args: BoundArgs, at: Span, axes: int
+) -> tuple[Tensor, WindowArguments]:
     x = expect.tensor(tracer, args, "x", FLOATS, rank=axes + 2)
     kernel = expect.per_axis(tracer, args, "k", axes)
     given = args["stride"] is not None
@@ -125,7 +129,7 @@ def _check_pad(
     tracer: Tracer, args: BoundArgs, kernel: Sequence[Dim], pad: Sequence[Dim],
     dilation: Sequence[Dim],
 ) -> None:  # fmt: skip
-    """With more than half of a kernel, some windows would contain padding only."""
+    """Padding is at most half of a kernel; with more, some windows would contain nothing else."""
     for size, zeros, by in zip(kernel, pad, dilation, strict=True):
         most = ((size.size - 1) * by.size + 1) // 2
         if zeros.size > most and not tracer.generic:
@@ -133,7 +137,9 @@ def _check_pad(
             raise Stop(tracer.report.error("WG0417", text, args.span("pad")))
 
 
-def _emit(tracer: Tracer, op: str, x: Tensor, windows: Windows, dtype: str, **attrs: Any) -> Tensor:
+def _emit(
+    tracer: Tracer, op: str, x: Tensor, windows: WindowArguments, dtype: str, **attrs: Any
+) -> Tensor:
     dims = (x.dims[0], *windows.out, x.dims[-1])
     attrs |= windows.attrs()
     return tracer.emit(op, x, dims=dims, dtype=dtype, kernel=windows.kernel, **attrs)
@@ -144,7 +150,7 @@ BY_NAME = "k, *, stride=1, pad=0, dilation=1"
 
 
 def unfold(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
-    """From `[N, H, W, C]` to `[N, windows, KH · KW · C]`, in the order of a kernel of conv2d."""
+    """Turns `[N, H, W, C]` into `[N, windows, KH · KW · C]`, in the order of a kernel of conv2d."""
     image = expect.tensor(tracer, args, "x", FLOATS, rank=4)
     x, (batch, rows, columns, channels), one = TensorExpr(tracer, image), image.dims, Dim.literal(1)
     windows, kernel = _unfold_windows(tracer, args, at, image.dims)
@@ -182,7 +188,7 @@ def fold(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
 
 def _unfold_windows(
     tracer: Tracer, args: BoundArgs, at: Span, image: tuple[Dim, ...]
-) -> tuple[Windows, tuple[Dim, ...]]:
+) -> tuple[WindowArguments, tuple[Dim, ...]]:
     kernel, stride, dilation = (
         expect.per_axis(tracer, args, name, 2) for name in ("k", "stride", "dilation")
     )

@@ -87,11 +87,11 @@ def round_results(
     if len(items) == 2:
         return items[0], items[1]
     text = f"the body of `scan` returns the next state and a result, but this is {shown(value)}"
-    found = _with_body(tracer.report.error("WG0317", text, at), declared)
-    found.help("return both, e.g. `return h, h`; a result that is not used costs nothing")
+    problem = _with_body(tracer.report.error("WG0317", text, at), declared)
+    problem.help("return both, e.g. `return h, h`; a result that is not used costs nothing")
     if len(items) > 2:
-        found.help("put several states into a tuple: `return (h, c), y`")
-    raise Stop(found)
+        problem.help("put several states into a tuple: `return (h, c), y`")
+    raise Stop(problem)
 
 
 def check_state(
@@ -140,8 +140,8 @@ def _same_type(old: Tensor, new: Tensor) -> bool:
 
 def _changed(tracer: Tracer, before: AnyValue, after: AnyValue, at: Span) -> Diagnostic:
     text = f"the state of `scan` is {shown(before)}, but a round makes it {shown(after)}"
-    found = tracer.report.error("WG0317", text, at)
-    return found.help("every round gets the state of the last one, so its type must not change")
+    problem = tracer.report.error("WG0317", text, at)
+    return problem.help("every round gets the state of the last one, so its type must not change")
 
 
 def _with_body(found: Diagnostic, declared: Span | None) -> Diagnostic:
@@ -203,10 +203,10 @@ class _Scan:
         if isinstance(function, CALLABLE) and not isinstance(function, LayerType):
             return function
         text = f"`scan` calls a layer or function in each round, but this is {describe(function)}"
-        found = self.tracer.report.error("WG0217", text, at)
+        problem = self.tracer.report.error("WG0217", text, at)
         if isinstance(function, LayerType):
-            found.help("declare a member of this type, and give that")
-        raise Stop(found)
+            problem.help("declare a member of this type, and give that")
+        raise Stop(problem)
 
     def _declared(self) -> Span | None:
         function: AnyValue | None = self.function
@@ -375,8 +375,8 @@ def _check(tracer: Tracer, tensors: dict[str, Tensor], at: Span) -> None:
     if fits and len({tensor.dtype for tensor in tensors.values()}) == 1:
         return
     shown = ", ".join(f"{name} {tensor}" for name, tensor in tensors.items())
-    found = tracer.report.error("WG0418", f"selective_scan: {shown} do not fit together", at)
-    raise Stop(found.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
+    problem = tracer.report.error("WG0418", f"selective_scan: {shown} do not fit together", at)
+    raise Stop(problem.note("it takes u, dt: [B, T, E]; a: [E, N]; b, c: [B, T, N]"))
 
 
 FUNCTIONS = (

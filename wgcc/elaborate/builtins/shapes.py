@@ -58,10 +58,10 @@ def _other_count(tracer: Tracer, args: BoundArgs, x: Tensor, wanted: list[Dim]) 
     before, after = product(x.dims).size, product(wanted).size
     text = f"reshape cannot turn {before} values into {after}"
     label = f"[{shape_text(wanted)}] holds {after}"
-    found = tracer.report.error("WG0409", text, args.span("shape"), label)
-    found.also(args.span("x"), f"{x} holds {before}")
+    problem = tracer.report.error("WG0409", text, args.span("shape"), label)
+    problem.also(args.span("x"), f"{x} holds {before}")
     note = sizes_note(x.dims, wanted)
-    return Stop(found.note(note) if note else found)
+    return Stop(problem.note(note) if note else problem)
 
 
 def transpose(tracer: Tracer, args: BoundArgs, at: Span) -> Tensor:
@@ -123,8 +123,8 @@ def _check_joins(
     report, first = tracer.report, tensors[0]
     for other in tensors[1:]:
         if first.dtype != other.dtype:
-            found = report.error("WG0501", f"`{name}` mixes {first} and {other}", at)
-            raise Stop(found.help(f"convert one of them: `{first.dtype}(...)`"))
+            problem = report.error("WG0501", f"`{name}` mixes {first} and {other}", at)
+            raise Stop(problem.help(f"convert one of them: `{first.dtype}(...)`"))
         if first.rank != other.rank:
             counts = f"{first} has {expect.plural_axes(first.rank)}, {other} has {other.rank}"
             text = f"`{name}` joins tensors with equally many axes, but {counts}"
@@ -154,8 +154,8 @@ def chunk(tracer: Tracer, args: BoundArgs, at: Span) -> TupleValue:
     each = x.dims[axis].divided_by(parts)
     if each is None:
         text = f"{x.dims[axis].full} cannot be split into {parts.size} equal parts"
-        found = tracer.report.error("WG0402", text, args.span("parts"))
-        raise Stop(found.help("`split(x, [2, 1], axis = 0)` makes parts of the sizes given"))
+        problem = tracer.report.error("WG0402", text, args.span("parts"))
+        raise Stop(problem.help("`split(x, [2, 1], axis = 0)` makes parts of the sizes given"))
     return _parts(tracer, x, axis, [each] * (parts.size if not parts.generic else 2))
 
 

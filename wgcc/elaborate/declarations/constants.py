@@ -32,8 +32,8 @@ def declare_dim(context: Context, decl: ast.DimDecl, given: int | None = None) -
     """The size of a `dim`; `given` (by `--set`) overrides the declaration."""
     name, report = decl.name.text, context.report
     if given is None and decl.value is None:
-        found = report.error("WG0205", f"dim `{name}` has no value", decl.name)
-        found.help(f"give it one here, or build with `--set {name}=...`")
+        problem = report.error("WG0205", f"dim `{name}` has no value", decl.name)
+        problem.help(f"give it one here, or build with `--set {name}=...`")
         return FAILED
     value = Dim.literal(given) if given is not None else _written(context, decl)
     if isinstance(value, Failed):
@@ -84,9 +84,9 @@ def check_assertion(context: Context, node: ast.Assert) -> None:
         context.assertions.append((node, value))
         return
     text = f"`assert` needs a condition known at compile time, but this is {describe(value)}"
-    found = context.report.error("WG0403", text, node.condition)
+    problem = context.report.error("WG0403", text, node.condition)
     if isinstance(value, Tensor) and value.dtype == "bool":
-        found.help("assertions about values belong in a `test`; reduce them with `all(...)`")
+        problem.help("assertions about values belong in a `test`; reduce them with `all(...)`")
 
 
 def report_failed_assertion(context: Context, node: ast.Assert) -> Diagnostic:
@@ -121,8 +121,10 @@ def is_true(context: Context, condition: ast.Expr) -> bool:
     if isinstance(value, BoolValue):
         return value.value
     text = f"this condition must be known at compile time, but it is {describe(value)}"
-    found = context.report.error("WG0306", text, condition)
-    raise Stop(found.help("to choose element by element at run time use `where(condition, a, b)`"))
+    problem = context.report.error("WG0306", text, condition)
+    raise Stop(
+        problem.help("to choose element by element at run time use `where(condition, a, b)`")
+    )
 
 
 def lint_sizes(context: Context, definition: LayerDefinition) -> None:
@@ -161,8 +163,8 @@ def _report_hidden(context: Context, definition: LayerDefinition, function: ast.
                 f"size `{size.text}` of `{function.name.text}` hides the size `{size.text}` "
                 f"of `{definition.name}`"
             )
-            found = context.report.warning("WG0903", text, size)
-            found.also(own[size.text].span, "hidden here")
+            problem = context.report.warning("WG0903", text, size)
+            problem.also(own[size.text].span, "hidden here")
 
 
 def _mentions(piece: ast.Syntax, name: str) -> bool:

@@ -128,9 +128,9 @@ class CustomGradient:
                 if ref is None or ref.frozen or value in given or OPS[node.op].stops_gradient:
                     continue
                 text = f"the gradient of `{self.function.name}` leaves out parameter `{ref.path}`"
-                found = report.error("WG0316", text, self.gradient)
-                found.also(node.span or ref.span, "it is used here")
-                raise Stop(found.help("make it an argument, or use `stop_grad(...)` of it"))
+                problem = report.error("WG0316", text, self.gradient)
+                problem.also(node.span or ref.span, "it is used here")
+                raise Stop(problem.help("make it an argument, or use `stop_grad(...)` of it"))
 
 
 def _leaves(value: AnyValue) -> Iterator[AnyValue]:

@@ -68,13 +68,13 @@ def _unknown_name(context: Context, node: ast.Name) -> Diagnostic:
     if context.scope.awaits(node.text):
         text = f"`{node.text}` is used before the line that defines it"
         return context.report.error("WG0201", text, node)
-    found = context.report.unknown(
+    problem = context.report.unknown(
         "WG0201", "name", node.text, context.scope.visible(), node, "not found in this scope"
     )
     if node.text in NAMES_OF_OTHER_LANGUAGES:
-        found.helps.clear()
-        found.help(NAMES_OF_OTHER_LANGUAGES[node.text])
-    return found
+        problem.helps.clear()
+        problem.help(NAMES_OF_OTHER_LANGUAGES[node.text])
+    return problem
 
 
 def _if(context: Context, node: ast.IfExpr) -> AnyValue:

@@ -33,15 +33,15 @@ def range_value(context: Context, node: ast.Range) -> RangeValue:
 
 def _backward(context: Context, node: ast.Range, low: Dim, high: Dim) -> Diagnostic:
     text = f"this range runs backward, from {low.full} to {high.full}, so it would be empty"
-    found = context.report.error("WG0308", text, node)
-    found.note("a range counts up from its first number and ends before its second")
+    problem = context.report.error("WG0308", text, node)
+    problem.note("a range counts up from its first number and ends before its second")
     # `T - 1..0` is meant to reach 0; `T - 1..-1`, as in Python, ends before its last number.
     first = high + Dim.literal(1) if high.size < 0 else high
     upward = f"{first}..{low + Dim.literal(1)}"
     step = node.step.span.text if node.step is not None else "-1"
     down = f"{upward} step {step}"
     choice = f"`reversed({upward})` or `{down}`" if step == "-1" else f"`{down}`"
-    return found.help(f"to count down, write {choice}", (node.span, down))
+    return problem.help(f"to count down, write {choice}", (node.span, down))
 
 
 def _step(context: Context, node: ast.Range) -> int:
@@ -75,7 +75,7 @@ def iterations(context: Context, node: ast.For) -> Sequence[AnyValue]:
 MANY = 64
 
 
-class Rounds:
+class LoopRounds:
     """What the rounds of a loop append to the graph."""
 
     def __init__(self, context: Context, node: ast.For, items: Sequence[AnyValue]) -> None:
@@ -100,8 +100,8 @@ class Rounds:
         if len(forms) > 1 or not next(iter(forms)):
             return
         text = f"this loop is unrolled: the program has {count} copies of its body"
-        found = self.context.report.warning("WG0905", text, self.node.iterable)
-        found.help(
+        problem = self.context.report.warning("WG0905", text, self.node.iterable)
+        problem.help(
             "compile the body once, as a function of its state and what it loops over: "
             "`state, ys = scan(body, state, xs)`"
         )

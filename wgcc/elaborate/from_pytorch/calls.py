@@ -22,7 +22,7 @@ _ATOM = re.compile(r"[\w.]*")
 
 
 @dataclass(frozen=True)
-class Argument:
+class PytorchArgument:
     """`sizes` and `lengths` are those of a tensor: as one writes them, and as numbers.
 
     `items` are the parts of a list or tuple. An optimizer has `rate`, its learning rate as written.
@@ -33,7 +33,7 @@ class Argument:
     lengths: tuple[int, ...] | None = None
     dtype: str = ""
     number: float | None = None
-    items: tuple[Argument, ...] | None = None
+    items: tuple[PytorchArgument, ...] | None = None
     rate: str = ""
 
     @property
@@ -52,12 +52,12 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Call:
-    positional: tuple[Argument, ...] = ()
-    named: Mapping[str, Argument] = field(default_factory=dict)
+class PytorchCall:
+    positional: tuple[PytorchArgument, ...] = ()
+    named: Mapping[str, PytorchArgument] = field(default_factory=dict)
 
 
-Bound = Mapping[str, Argument]
+Bound = Mapping[str, PytorchArgument]
 
 
 def is_atom(text: str) -> bool:
@@ -72,7 +72,7 @@ def is_atom(text: str) -> bool:
     return bool(text) and _ATOM.fullmatch(outside) is not None
 
 
-def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
+def bind(parameters: str, call: PytorchCall) -> dict[str, PytorchArgument] | None:
     """Arguments by PyTorch's name of the parameter; None if the call has others, or too few.
 
     `"input, dim=0, *, keepdim="`: a parameter with `=` may be missing, with the text behind it as
@@ -81,7 +81,7 @@ def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
     """
     named = {key: value for key, value in call.named.items() if key not in IGNORED}
     left = list(call.positional)
-    bound: dict[str, Argument] = {}
+    bound: dict[str, PytorchArgument] = {}
     by_position = True
     for part in filter(None, map(str.strip, parameters.split(","))):
         name, has_default, default = part.partition("=")
@@ -96,15 +96,15 @@ def bind(parameters: str, call: Call) -> dict[str, Argument] | None:
         elif not has_default:
             return None
         elif default:
-            bound[name] = Argument(default, number=_number(default))
+            bound[name] = PytorchArgument(default, number=_number(default))
     return None if left or named else _in_our_words(bound)
 
 
-def _rest(left: list[Argument], given: Argument | None) -> Argument:
+def _rest(left: list[PytorchArgument], given: PytorchArgument | None) -> PytorchArgument:
     items = tuple(left) if given is None else (given,)
     if len(items) == 1 and items[0].items is not None:
         items = items[0].items
-    return Argument(", ".join(item.text for item in items), items=items)
+    return PytorchArgument(", ".join(item.text for item in items), items=items)
 
 
 def _number(text: str) -> float | None:
@@ -113,10 +113,10 @@ def _number(text: str) -> float | None:
     return int(text) if text.removeprefix("-").isdigit() else float(text)
 
 
-def _in_our_words(bound: dict[str, Argument]) -> dict[str, Argument]:
+def _in_our_words(bound: dict[str, PytorchArgument]) -> dict[str, PytorchArgument]:
     """`None` is an argument that is not given."""
     return {
-        name: Argument(_PYTHON_WORDS[value.text]) if value.text in _PYTHON_WORDS else value
+        name: PytorchArgument(_PYTHON_WORDS[value.text]) if value.text in _PYTHON_WORDS else value
         for name, value in bound.items()
         if value.text != "None"
     }
@@ -145,7 +145,7 @@ class Counterpart:
     build: Build | None = None
     missing: str = ""
 
-    def code(self, call: Call) -> str | None:
+    def code(self, call: PytorchCall) -> str | None:
         """What to write for this call; None if that is not known for its arguments."""
         bound = bind(self.parameters, call)
         if bound is None or not (self.form or self.build):
@@ -178,7 +178,7 @@ def filled(form: str, bound: Bound) -> str | None:
     return _PLACE.sub(lambda match: _placed(match, bound[match[1]]), kept)
 
 
-def _placed(match: re.Match[str], argument: Argument) -> str:
+def _placed(match: re.Match[str], argument: PytorchArgument) -> str:
     before, after = match.string[: match.start()], match.string[match.end() :]
     alone = _OPENING.search(before) is not None and after[:1] in _CLOSING
     return argument.text if alone else argument.group

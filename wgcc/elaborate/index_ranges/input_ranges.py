@@ -84,7 +84,7 @@ def _origin(value: Value, makers: Mapping[str, Node]) -> Value:
 
 
 def intervals_so_far(nodes: Sequence[Node], values: Sequence[Value]) -> list[Interval]:
-    """Of `values`, in a graph under construction."""
+    """The intervals of `values` in a graph under construction."""
     made = {value.name for node in nodes for value in node.outputs}
     read = (*(value for node in nodes for value in node.inputs), *values)
     sources = {value.name: value for value in read if value.name not in made}
@@ -259,7 +259,7 @@ class _Analysis:
         return found
 
     def _demands(self, lookup: Lookup) -> list[Demand] | None:
-        """Of inputs; None where the lookup depends on something else as well, or the way is long.
+        """Demands on inputs; None where the lookup depends on more than them, or the way is long.
 
         A value that is used several times is visited once for the same demand.
         """
@@ -293,7 +293,7 @@ class _Analysis:
         return [] if operands is None and in_range else operands
 
     def _ranges(self) -> dict[str, Allowed]:
-        """By input. A range with all numbers of i32 or u32 is left out."""
+        """Ranges by input. A range with all numbers of i32 or u32 is left out."""
         demands: dict[str, list[Demand]] = defaultdict(list)
         for demand in (demand for several in self.demands for demand in several or ()):
             demands[demand.source].append(demand)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from wgcc.ir.dtypes import INTEGER_RANGES
 from wgcc.ir.graph import FLOATS, Graph, Node, Value
@@ -93,6 +94,8 @@ def _compared(node: Node, holds: bool, value: Value, found: Mapping[str, Interva
 
 Narrow = Callable[[Value, Interval], Interval]
 Rule = Callable[[Node, Sequence[Interval]], Interval]
+# Of intervals of whole numbers or floats.
+Arithmetic = Callable[[Sequence[Any]], Any]
 
 # For floats, which are not analysed: wider than any integer, so that casts give the whole dtype.
 UNKNOWN: Interval = (-(2**70), 2**70)
@@ -136,7 +139,7 @@ def _loop(loop: Loop, found: Mapping[str, Interval]) -> list[Interval]:
 
 
 def body_intervals(body: Graph, rounds: int, inputs: Sequence[Interval]) -> Mapping[str, Interval]:
-    """Of the values of a round; `inputs` are those of the loop's inputs.
+    """Intervals of the values of a round; `inputs` are those of the loop's inputs.
 
     A carry is what it starts as, or what a round makes of any carry.
     """
@@ -160,10 +163,10 @@ def _choice(node: Node, producers: Mapping[str, Node], found: Mapping[str, Inter
     return hull(*taken) if taken else limits(node.output)
 
 
-def _corners(rule: Callable[[int, int], int]) -> Rule:
+def _corners(rule: Callable[[Any, Any], Any]) -> Arithmetic:
     """For functions of two numbers whose extremes are at the ends of the intervals."""
 
-    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+    def apply(inputs: Sequence[Any]) -> Any:
         x, z = inputs
         found = [rule(a, b) for a in x for b in z]
         return min(found), max(found)
@@ -171,13 +174,38 @@ def _corners(rule: Callable[[int, int], int]) -> Rule:
     return apply
 
 
-def _monotone(rule: Callable[..., int]) -> Rule:
+def _monotone(rule: Callable[..., Any]) -> Arithmetic:
     """For functions that increase with each operand."""
 
-    def apply(node: Node, inputs: Sequence[Interval]) -> Interval:
+    def apply(inputs: Sequence[Any]) -> Any:
         return rule(*(low for low, _ in inputs)), rule(*(high for _, high in inputs))
 
     return apply
+
+
+def _magnitude(inputs: Sequence[Any]) -> Any:
+    ((low, high),) = inputs
+    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
+    return least, max(abs(low), abs(high))
+
+
+def _square(inputs: Sequence[Any]) -> Any:
+    least, most = _magnitude(inputs)
+    return least * least, most * most
+
+
+# Rules that need no node: they hold for floats as well.
+ARITHMETIC: dict[str, Arithmetic] = {
+    "add": _monotone(lambda a, b: a + b),
+    "sub": lambda inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
+    "mul": _corners(lambda a, b: a * b),
+    "maximum": _monotone(max),
+    "minimum": _monotone(min),
+    "neg": lambda inputs: (-inputs[0][1], -inputs[0][0]),
+    "abs": _magnitude,
+    "square": _square,
+    "sign": lambda inputs: (-1, 1),
+}
 
 
 def _first(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -195,7 +223,8 @@ def _divide(node: Node, inputs: Sequence[Interval]) -> Interval:
         # x / 0 is 0, and no quotient is larger in magnitude than x.
         most = max(abs(x[0]), abs(x[1]))
         return -most, most
-    return _corners(lambda a, b: a // b)(node, inputs)
+    quotient: Interval = _corners(lambda a, b: a // b)(inputs)
+    return quotient
 
 
 def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -205,17 +234,6 @@ def _remainder(node: Node, inputs: Sequence[Interval]) -> Interval:
         return x
     found = min(z[0] + 1, 0), max(z[1] - 1, 0)
     return hull(found, x) if z[0] <= 0 <= z[1] else found
-
-
-def _magnitude(node: Node, inputs: Sequence[Interval]) -> Interval:
-    ((low, high),) = inputs
-    least = 0 if low <= 0 <= high else min(abs(low), abs(high))
-    return least, max(abs(low), abs(high))
-
-
-def _square(node: Node, inputs: Sequence[Interval]) -> Interval:
-    least, most = _magnitude(node, inputs)
-    return least * least, most * most
 
 
 def _sum(node: Node, inputs: Sequence[Interval]) -> Interval:
@@ -235,7 +253,12 @@ def _place(node: Node, inputs: Sequence[Interval]) -> Interval:
     return 0, node.inputs[0].shape[node.attrs["axis"]] - 1
 
 
+def _of_numbers(rule: Arithmetic) -> Rule:
+    return lambda node, inputs: rule(inputs)
+
+
 RULES: dict[str, Rule] = {
+    **{name: _of_numbers(rule) for name, rule in ARITHMETIC.items()},
     "const": _constant,
     "literal": lambda node, inputs: (int(min(_listed(node))), int(max(_listed(node)))),
     "iota": lambda node, inputs: (0, node.attrs["n"] - 1),
@@ -243,17 +266,8 @@ RULES: dict[str, Rule] = {
     "argmin": _place,
     "argsort": _place,
     "running_argmax": _place,
-    "add": _monotone(lambda a, b: a + b),
-    "sub": lambda node, inputs: (inputs[0][0] - inputs[1][1], inputs[0][1] - inputs[1][0]),
-    "mul": _corners(lambda a, b: a * b),
     "div": _divide,
     "mod": _remainder,
-    "maximum": _monotone(max),
-    "minimum": _monotone(min),
-    "neg": lambda node, inputs: (-inputs[0][1], -inputs[0][0]),
-    "abs": _magnitude,
-    "square": _square,
-    "sign": lambda node, inputs: (-1, 1),
     "sum": _sum,
     "concat": lambda node, inputs: hull(*inputs),
     "window_update": lambda node, inputs: hull(*inputs[:2]),

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 
-from wgcc.elaborate.operators import numbers
+from wgcc.elaborate.operators import operands
 from wgcc.elaborate.operators.broadcasting import aligned
 from wgcc.elaborate.operators.matmul import matmul
-from wgcc.elaborate.operators.numbers import plain
-from wgcc.elaborate.operators.operands import adapted, numeric, same_dtype, with_lists
+from wgcc.elaborate.operators.operands import adapted, numeric, plain, same_dtype, with_lists
 from wgcc.elaborate.report import Stop
 from wgcc.elaborate.tracing.arguments import Given
 from wgcc.elaborate.tracing.dims import Dim
@@ -31,6 +30,7 @@ from wgcc.elaborate.tracing.values import (
     describe,
 )
 from wgcc.errors import Span
+from wgcc.ir.dtypes import SIGNED
 from wgcc.ir.graph import FLOATS, INTEGERS
 
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "%": "mod"}
@@ -47,9 +47,9 @@ def binary(tracer: Tracer, op: str, left: Given, right: Given, op_span: Span, at
         return _logic(tracer, op, left, right, op_span)
     a, b = left.value, right.value
     if isinstance(a, (Dim, Number)) and isinstance(b, (Dim, Number)):
-        return numbers.fold(tracer, op, left, right, at)
+        return operands.fold(tracer, op, left, right, at)
     if op in COMPARISONS and isinstance(a, KNOWN) and isinstance(b, KNOWN):
-        return BoolValue(numbers.compare_known(tracer, op, a, b, op_span))
+        return BoolValue(operands.compare_known(tracer, op, a, b, op_span))
     if op == "+" and isinstance(a, ListValue) and isinstance(b, ListValue):
         return ListValue((*a.items, *b.items))
     left, right = with_lists(tracer, left, right)
@@ -83,10 +83,10 @@ def unary(tracer: Tracer, op: str, operand: Given, at: Span) -> AnyValue:
         return Number(-value.value)
     operand, _ = with_lists(tracer, operand, operand)
     tensor = numeric(tracer, operand, "-")
-    if tensor.dtype not in (*FLOATS, "i32", "i8"):
+    if tensor.dtype not in SIGNED:
         text = f"`-` needs numbers that can be negative, but this is {tensor}"
-        found = tracer.report.error("WG0501", text, operand.span, str(tensor))
-        raise Stop(found.help(f"convert it: `i32({operand.span.text})`"))
+        problem = tracer.report.error("WG0501", text, operand.span, str(tensor))
+        raise Stop(problem.help(f"convert it: `i32({operand.span.text})`"))
     return tracer.emit("neg", tensor, dims=tensor.dims, dtype=tensor.dtype)
 
 
@@ -99,7 +99,7 @@ def convert(tracer: Tracer, dtype: str, operand: Given, at: Span) -> AnyValue:
     if isinstance(value, ListValue):
         return tracer.literal(value, (dtype,), operand.span)
     if isinstance(value, (Dim, Number, BoolValue)):
-        return numbers.converted(tracer, value, dtype, at)
+        return operands.converted(tracer, value, dtype, at)
     text = f"cannot convert {describe(value)} to {dtype}"
     raise Stop(tracer.report.error("WG0501", text, operand.span))
 
@@ -152,10 +152,10 @@ def _condition(tracer: Tracer, rule: str, operand: Given) -> None:
     value = operand.value
     if isinstance(value, BoolValue) or (isinstance(value, Tensor) and value.dtype == "bool"):
         return
-    found = tracer.report.error("WG0501", f"{rule}, but this is {describe(value)}", operand.span)
+    problem = tracer.report.error("WG0501", f"{rule}, but this is {describe(value)}", operand.span)
     if isinstance(value, (Tensor, Dim, Number)):
-        found.help(f"compare it: `{operand.span.text} != 0`")
-    raise Stop(found)
+        problem.help(f"compare it: `{operand.span.text} != 0`")
+    raise Stop(problem)
 
 
 ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
@@ -178,7 +178,7 @@ def power(tracer: Tracer, base: Given, exponent: Given, at: Span) -> Tensor:
 
 
 def whole_power(tracer: Tracer, x: Tensor, exponent: int) -> Tensor:
-    """By repeated squaring: x ** 5 is x * (x ** 2) ** 2."""
+    """Multiplies by repeated squaring: x ** 5 is x * (x ** 2) ** 2."""
     if exponent == 0:
         return tracer.broadcast(tracer.constant(1, x.dtype), x.dims)
     if exponent == 1:

@@ -45,12 +45,12 @@ def common_dim(x: Dim | None, y: Dim | None) -> Dim:
 def _cannot_broadcast(
     tracer: Tracer, op: str, operands: tuple[Given, Given], axes: tuple[Dim, Dim], at: Span
 ) -> Stop:
-    found = tracer.report.error("WG0411", f"`{op}`: the shapes cannot be broadcast", at)
+    problem = tracer.report.error("WG0411", f"`{op}`: the shapes cannot be broadcast", at)
     for operand in operands:
-        found.also(operand.span, str(operand.value))
+        problem.also(operand.span, str(operand.value))
     x, y = axes
-    found.note(f"shapes are compared from the last axis: {x.full} against {y.full}")
-    return Stop(_suggest_new_axis(found, *operands))
+    problem.note(f"shapes are compared from the last axis: {x.full} against {y.full}")
+    return Stop(_suggest_new_axis(problem, *operands))
 
 
 def _suggest_new_axis(found: Diagnostic, left: Given, right: Given) -> Diagnostic:

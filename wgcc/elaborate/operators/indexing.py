@@ -119,8 +119,8 @@ def index_write(
     chosen = select(tracer, base, node)
     if chosen.ids:
         text = "elements that a tensor of indices names cannot be written"
-        found = tracer.report.error("WG0413", text, chosen.ids[0].span)
-        raise Stop(found.help("`scatter_add(x, ids, values)` adds to them; assign its result"))
+        problem = tracer.report.error("WG0413", text, chosen.ids[0].span)
+        raise Stop(problem.help("`scatter_add(x, ids, values)` adds to them; assign its result"))
     update = tracer.fit(value, base.dtype, chosen.dims, value_span)
     tracer.here = node.span
     whole = reshape(tracer, update, [axis.dim for axis in chosen.axes])

@@ -152,8 +152,8 @@ def _report_hidden(context: Context, function: ast.Function) -> None:
     name = function.name
     if name.text in BUILTINS and not function.is_entry:
         text = f"this function hides the built-in function `{name.text}`"
-        found = context.report.warning("WG0909", text, name)
-        found.help("give it another name, or remove it to use the built-in one")
+        problem = context.report.warning("WG0909", text, name)
+        problem.help("give it another name, or remove it to use the built-in one")
 
 
 def _report_locals(context: Context, owner: ast.Function | ast.Test) -> None:
@@ -192,12 +192,12 @@ def _is_private(names: Sequence[ast.Name]) -> bool:
 def _report_unused(context: Context, statement: ast.Bind, names: Sequence[ast.Name]) -> None:
     words = ", ".join(f"`{name.text}`" for name in names)
     at = Span(names[0].span.source, names[0].span.start, names[-1].span.end)
-    found = context.report.warning("WG0906", f"nothing uses {words}", at)
+    problem = context.report.warning("WG0906", f"nothing uses {words}", at)
     if _has_effects(statement):
         edits = [(name.span, "_") for name in names]
-        found.help("remove it, or call it `_` if its calls have effects", *edits)
+        problem.help("remove it, or call it `_` if its calls have effects", *edits)
     else:
-        found.help("remove it", (_whole_line(statement.span), ""))
+        problem.help("remove it", (_whole_line(statement.span), ""))
 
 
 def _has_effects(statement: ast.Bind) -> bool:

@@ -64,9 +64,9 @@ def _check_values(context: Context, test: ast.Test, prepare: Prepare) -> None:
 
 def _refuse_effort(context: Context, test: ast.Test, asked: int) -> None:
     text = f"this test needs about {asked:,} steps of computation"
-    found = context.report.error("WG0421", text, test.name)
-    found.note(f"all tests together may take {MOST_EFFORT:,}")
-    found.help("test with smaller sizes")
+    problem = context.report.error("WG0421", text, test.name)
+    problem.note(f"all tests together may take {MOST_EFFORT:,}")
+    problem.help("test with smaller sizes")
 
 
 def _drawing_effort(context: Context, value: Value) -> int:

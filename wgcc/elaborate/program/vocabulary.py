@@ -24,7 +24,7 @@ from wgcc.tokens.token_file import TokenFile
 
 
 @dataclass(frozen=True)
-class Ids:
+class IdSizes:
     """A number of ids; `text` says where it comes from: "table `tok.w` has V = 66 rows"."""
 
     count: int
@@ -46,10 +46,10 @@ def check_vocabulary(
     # A table can be reported with its line in the program.
     odd = next((ids for ids in tables if ids.count == wrong[0].count), wrong[0])
     text = f"`vocab` has {_size(vocab)}, but {odd.text}"
-    found = context.report.error("WG0210", text, at)
-    found.help(_advice(vocab))
+    problem = context.report.error("WG0210", text, at)
+    problem.help(_advice(vocab))
     if odd.span is not None:
-        found.also(odd.span, "declared here")
+        problem.also(odd.span, "declared here")
 
 
 def _fits(vocab: str | TokenFile) -> Callable[[int], bool]:
@@ -71,16 +71,16 @@ def _advice(vocab: str | TokenFile) -> str:
     return "there is one character for each id: change one of the two numbers"
 
 
-def _tables(context: Context, graph: Graph) -> Iterator[Ids]:
+def _tables(context: Context, graph: Graph) -> Iterator[IdSizes]:
     """Parameters that are indexed by ids."""
     for node in with_rounds(graph).nodes:
         ref = context.parts.params.get(node.inputs[0].name) if node.op == "gather" else None
         if ref is not None:
             rows = ref.dims[0]
-            yield Ids(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
+            yield IdSizes(rows.size, f"the table `{ref.path}` has {rows.full} rows", ref.user_span)
 
 
-def _written(graph: Graph) -> Iterator[Ids]:
+def _written(graph: Graph) -> Iterator[IdSizes]:
     """For an entry that takes an id and returns the next one: the numbers of both."""
     taken = [value for value in graph.inputs if _is_id(value)]
     given = [value for value in graph.outputs.values() if _is_id(value)]
@@ -89,10 +89,10 @@ def _written(graph: Graph) -> Iterator[Ids]:
     low, high, _ = graph.ranges.get(taken[0].name, (None, 0, None))
     # Ids that are shifted or clamped do not show how many there are.
     if low == 0 and high < INTEGER_RANGES["i32"][1]:
-        yield Ids(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
+        yield IdSizes(high + 1, f"`{taken[0].name}` of `{graph.name}` is one of {high + 1} ids")
     classes = _classes(graph, given[0])
     if classes is not None:
-        yield Ids(classes, f"`{graph.name}` returns one of {classes} ids")
+        yield IdSizes(classes, f"`{graph.name}` returns one of {classes} ids")
 
 
 def _is_id(value: Value) -> bool:
@@ -144,8 +144,8 @@ def token_vocabulary(context: Context, at: ast.Call, folder: Path) -> TokenFile:
 def _text(context: Context, argument: ast.Argument) -> Text:
     value = context.evaluate(argument.value)
     if argument.name is not None or not isinstance(value, Text):
-        found = context.report.error("WG0210", "`tokens` takes names of files", argument)
-        raise Stop(found.help(f"write {FORMS}"))
+        problem = context.report.error("WG0210", "`tokens` takes names of files", argument)
+        raise Stop(problem.help(f"write {FORMS}"))
     return value
 
 

@@ -187,15 +187,15 @@ def _unknown(
 ) -> NoReturn:
     name, given = next(iter(extra.items()))
     what, place = f"argument of `{function.name}`:", given.name_span or given.span
-    found = report.unknown("WG0207", what, name, names, place, "no such argument")
-    raise Stop(found.note(function.signature))
+    problem = report.unknown("WG0207", what, name, names, place, "no such argument")
+    raise Stop(problem.note(function.signature))
 
 
 def _too_many(report: Report, function: BuiltinFunction, most: int, given: Arguments) -> NoReturn:
     count = len(given.positional)
     text = f"`{function.name}` takes {plural(most, 'argument')}, but {count} were given"
-    found = report.error("WG0207", text, given.positional[most].span)
-    raise Stop(found.note(function.signature))
+    problem = report.error("WG0207", text, given.positional[most].span)
+    raise Stop(problem.note(function.signature))
 
 
 def _only_by_name(
@@ -204,8 +204,8 @@ def _only_by_name(
     """PyTorch has these in another order, so that a number alone would mean something else."""
     listed = ", ".join(f"`{name}`" for name in names)
     text = f"`{function.name}` takes {listed} by name"
-    found = report.error("WG0207", text, given[0].span)
-    raise Stop(found.help(f"write `{names[0]} = {given[0].span.text}`").note(function.signature))
+    problem = report.error("WG0207", text, given[0].span)
+    raise Stop(problem.help(f"write `{names[0]} = {given[0].span.text}`").note(function.signature))
 
 
 def _default(

@@ -35,7 +35,7 @@ MOST_UNROLLED = 20_000
 
 
 @dataclass
-class Replacement:
+class LayerReplacement:
     """`replace "glob" with …`: its constructor is evaluated in `scope`."""
 
     pattern: str
@@ -62,7 +62,7 @@ class Parts:
     states: dict[str, StateRef] = field(default_factory=dict)
     optimizers: dict[str, OptimizerValue] = field(default_factory=dict)
     settings: dict[str, ast.Expr] = field(default_factory=dict)
-    replacements: list[Replacement] = field(default_factory=list)
+    replacements: list[LayerReplacement] = field(default_factory=list)
     created: dict[str, int] = field(default_factory=dict)
     minimized: dict[str, list[Minimized]] = field(default_factory=dict)
 
@@ -171,8 +171,8 @@ def has_failed(value: AnyValue) -> bool:
 __all__ = (
     "FAILED",
     "Context",
+    "LayerReplacement",
     "Minimized",
     "Parts",
-    "Replacement",
     "has_failed",
 )

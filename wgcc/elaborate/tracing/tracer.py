@@ -176,8 +176,8 @@ class Tracer:
             raise Stop(self.report.error("WG0415", text, at)) from None
         if len(items) > MOST_NUMBERS:
             text = f"a list of {len(items):,} numbers is too long, at most {MOST_NUMBERS:,} fit"
-            found = self.report.error("WG0422", text, at)
-            raise Stop(found.help("declare a `frozen param` with `~ external`, and give a file"))
+            problem = self.report.error("WG0422", text, at)
+            raise Stop(problem.help("declare a `frozen param` with `~ external`, and give a file"))
         own = common_dtype(items)
         dtype = own if not dtypes or own in dtypes else dtypes[0]
         values = tuple(self._listed(item, dtype, at) for item in items)
@@ -190,9 +190,9 @@ class Tracer:
     def _listed(self, item: AnyValue, dtype: str, at: Place) -> float | int | bool:
         if isinstance(item, Tensor):
             text = f"a tensor is made of numbers known at compile time, but this list has {item}"
-            found = self.report.error("WG0501", text, at)
+            problem = self.report.error("WG0501", text, at)
             advice = "`stack([a, b])` makes one tensor of them, `append(list, x)` a longer list"
-            raise Stop(found.help(advice))
+            raise Stop(problem.help(advice))
         known = isinstance(item, (Dim, Number, BoolValue))
         fraction = isinstance(item, Number) and dtype in INTEGERS
         if not known or fraction or isinstance(item, BoolValue) != (dtype == "bool"):
@@ -209,10 +209,10 @@ class Tracer:
         if self.generic or low <= number <= high:
             return
         text = f"{number} does not fit into {dtype} ({low} to {high})"
-        found = self.report.error("WG0504", text, at)
+        problem = self.report.error("WG0504", text, at)
         if isinf(number):
-            found.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
-        raise Stop(found)
+            problem.help(f"use a large number instead, e.g. `{'-' if number < 0 else ''}1e30`")
+        raise Stop(problem)
 
     def broadcast(self, tensor: Tensor, dims: Sequence[Dim]) -> Tensor:
         """Broadcast to `dims`, which the caller has checked; no node if they are equal."""
@@ -301,14 +301,14 @@ class Tracer:
             text = f"a tensor {want} is expected here, but this is {describe(value)}"
             raise Stop(self.report.error("WG0501", text, at))
         if value.dtype != dtype:
-            found = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
-            raise Stop(found.help(f"convert it: `{dtype}(...)`"))
+            problem = self.report.error("WG0501", f"{want} expected, but this is {value}", at)
+            raise Stop(problem.help(f"convert it: `{dtype}(...)`"))
         pairs = list(zip(reversed(value.dims), reversed(dims), strict=False))
         fits = all(have.is_one or compare(have, wanted) is not DIFF for have, wanted in pairs)
         if len(value.dims) > len(dims) or not fits:
-            found = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
+            problem = self.report.error("WG0405", f"{want} expected, but this is {value}", at)
             note = sizes_note(dims, value.dims)
-            raise Stop(found.note(note) if note else found)
+            raise Stop(problem.note(note) if note else problem)
         for have, wanted in pairs:
             if not have.is_one:
                 self.same_size(have, wanted, at, "the value to store")

@@ -8,14 +8,14 @@ from memory directly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from wgcc.ops.attention import optional
 from wgcc.schedule.codegen.grid import grid_of, thread_index
 from wgcc.schedule.codegen.loop_limits import unrolled
 from wgcc.schedule.fuse.fuse import Group
 from wgcc.schedule.kernel import Launch, Place
-from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, as_holes, with_vectors
+from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, with_vectors
 from wgcc.schedule.kernels.attention_tiles import (
     MAX_UNROLLED,
     ROW_TILE,
@@ -25,6 +25,7 @@ from wgcc.schedule.kernels.attention_tiles import (
     tile_shape,
 )
 from wgcc.schedule.kernels.context import Context, GroupCode
+from wgcc.schedule.kernels.copies_of_body import each
 
 # Blocks of rows (or keys), and spans of what they loop over: each load serves several of them.
 # Larger blocks are hardly faster and take long to compile.
@@ -98,15 +99,37 @@ def launch_blocks(
     return replace(launch, iterations=spans * (4 + loop.inner // times))
 
 
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """What a row of the twin's form is, and what it is multiplied with, by names of constants."""
+
+    rows: str
+    columns: str
+    depths: tuple[str, ...]
+    widths: tuple[str, ...]
+
+
+PANELS = {
+    "attention": Panels("TALL", "KEYS", ("INNER",), ("WIDTH",)),
+    "attention_grad_q": Panels("TALL", "KEYS", ("INNER", "WIDTH"), ("INNER",)),
+    "attention_grad_kv": Panels("KEYS", "TALL", ("INNER", "WIDTH"), ("INNER", "WIDTH")),
+}
+
+
 def launch_panels(family: str, access: Access, sizes: Sizes, flags: Mapping[str, bool]) -> Launch:
     """For the twin, which packs rows and keys into panels of its own."""
     return access.context.launch(
         f"twin_{family}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), "SCRATCH": 2 * max(sizes.keys, sizes.tall)},
-        holes={**as_holes(flags), "functions": access.text()},
+        holes={
+            **flags,
+            **{"functions": access.text(), "origin": "offset()" if flags["moving"] else "0i"},
+            "panels": PANELS[family],
+        },
         workgroup=(1, 1, 1),
         grid=(1, 1, 1),
+        family=family,
     )
 
 
@@ -123,7 +146,13 @@ def _launch(
         f"{template}.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={**as_holes(flags), "index": index, "functions": access.text()},
+        holes={
+            **flags,
+            **{"index": index, "functions": access.text()},
+            **{"origin": "offset()" if flags["moving"] else "0", "last": shape["BLOCK"] - 1},
+            "each_inner": each("d", "INNER", shape["UNROLLED"]),
+            "each_width": each("d", "WIDTH", shape["UNROLLED"]),
+        },
         workgroup=(shape["LANES"], 1, 1),
         grid=grid,
     )

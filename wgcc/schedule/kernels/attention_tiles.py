@@ -18,7 +18,8 @@ from wgcc.schedule.kernel import (
     WorkgroupVariable,
     workgroup_bytes,
 )
-from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes, as_holes
+from wgcc.schedule.kernels.attention_access import Access, Loop, Sizes
+from wgcc.schedule.kernels.attention_steps import page_of, places
 
 # Rows (or keys) of a thread, threads below each other, and what a workgroup takes of both sides.
 EACH, DOWN = 4, 8
@@ -170,13 +171,18 @@ def launch_tiles(
     while times < MAX_UNROLLED and tiles * shape.work(loop, times) > GOOD_ITERATIONS:
         times *= 2
     halves = access.context.halves
+    constants = {**sizes.constants(), **shape.constants(loop), "UNROLLED": times}
     launch = access.context.launch(
         f"{template}.wgsl.jinja",
         access.emitter,
-        constants={**sizes.constants(), **shape.constants(loop), "UNROLLED": times},
+        constants=constants,
         holes={
-            **as_holes({**flags, "halves": halves}),
+            **flags,
             **{"index": thread_index(grid, 1), "functions": access.text()},
+            # Tiles of a model with `precision = f16` hold halves; all else is computed in f32.
+            "element": "vec4h" if halves else "vec4f",
+            "f32_tile": "row_tile" if halves else "own_tile",
+            **page_of(template, constants, flags.get("makes_stats", False)),
         },
         workgroup=(shape.threads, 1, 1),
         grid=grid,
@@ -217,7 +223,11 @@ def launch_one_row(access: Access, sizes: Sizes, keys: int, flags: Mapping[str, 
         "attention_one_row.wgsl.jinja",
         access.emitter,
         constants={**sizes.constants(), **shape},
-        holes={**as_holes(flags), "index": thread_index(grid, 1), "functions": access.text()},
+        holes={
+            **flags,
+            **{"index": thread_index(grid, 1), "functions": access.text()},
+            **_row_page(shape, sizes),
+        },
         workgroup=(threads, 1, 1),
         grid=grid,
         iterations=(-(-keys // threads) + 1) * (shape["PARTS"] + 2 * shape["SPREAD"] + 1)
@@ -234,6 +244,19 @@ def _one_row(sizes: Sizes, threads: int, shared: tuple[WorkgroupVariable, ...]) 
         parts //= 2
         shape = _row_shape(sizes, threads, parts)
     return shape
+
+
+def _row_page(shape: Mapping[str, int], sizes: Sizes) -> dict[str, object]:
+    """The parts of a key that a thread has: the last one may be past its end; and its columns."""
+    parts = places("part", "PARTS", shape["PART_VEC4"])
+    ragged = parts[1:][-1:] if sizes.inner_4 % shape["PARTS"] else ()
+    return {
+        "q_parts": parts,
+        "later_parts": parts[1 : len(parts) - len(ragged)],
+        "ragged_parts": ragged,
+        "other_parts": range(1, shape["PARTS"]),
+        "columns": places("", "SPREAD", shape["WIDTH_COLUMNS"]),
+    }
 
 
 def _row_shape(sizes: Sizes, threads: int, parts: int) -> dict[str, int]:

@@ -78,8 +78,9 @@ def _order(node: Node, context: Context, shared: bool) -> Launch:
         holes={
             "functions": _order_functions(node, emitter, length, shared),
             "index": thread_index(grid, 1 if shared else threads),
-            "shared": "yes" if shared else "",
-            "keys_in_workgroup": "yes" if shared else "",
+            "shared": shared,
+            "worker": "workgroup" if shared else "thread",
+            "keys_in_workgroup": shared,
         },
         workgroup=(threads, 1, 1),
         grid=grid,

@@ -114,7 +114,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
       // A score that is not a number is no hidden one.
       let p = select(0.0, exp(score - high), score != HIDDEN);
       total += p;
-      y_0 = fma(vec4f(p), load_value(z, h_key, tile + i, min(column, WIDTH_VEC4 - 1u)), y_0);
+      y_0 = fma(
+        vec4f(p),
+        load_value(z, h_key, tile + i, min(column, WIDTH_VEC4 - 1u)),
+        y_0,
+      );
     }
   }
   // Every group's greatest score and sum: with the first column's thread.

@@ -93,6 +93,7 @@ fn value_row(z: u32, h_key: u32, s: u32, c: u32) -> vec4f {
   return load_value(z, h_key, min(s, KEYS - 1u), c);
 }
 
+// Scores as they count: scaled, with the mask, HIDDEN where a row does not see a key.
 fn scores(x: vec4f, z: u32, h_key: u32, m: vec4u, s: u32, origin: i32, near: bool) -> vec4f {
   let t = m / SHARED;
   let seen = vec4<bool>(
@@ -144,23 +145,43 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
       let i = slot;
       let c = min(i % CHUNK, INNER_VEC4 - 1u);
       let at = i / CHUNK * STRIDE + i % CHUNK;
-      own_tile[at] = query_row(z, h_key, m_first + i / CHUNK, c);
-      other_tile[at] = key_row(z, h_key, tile + i / CHUNK, c);
+      own_tile[at] = vec4f(query_row(z, h_key, m_first + i / CHUNK, c));
+      other_tile[at] = vec4f(key_row(z, h_key, tile + i / CHUNK, c));
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-      let own_0 = own_tile[(down) * STRIDE + c];
-      let own_1 = own_tile[(down + DOWN) * STRIDE + c];
-      let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
-      let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-      let other_0 = other_tile[(across) * STRIDE + c];
-      x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
-      let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
-      x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
-      let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
-      x_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
-      let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
-      x_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
+      let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
+      let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
+      let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
+      x_0 += vec4f(
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
+      let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
+      x_1 += vec4f(
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
+      let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
+      x_2 += vec4f(
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
+      let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
+      x_3 += vec4f(
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     var high = vec4f(HIDDEN);
@@ -198,18 +219,23 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
     total += x_2;
     x_3 = select(vec4f(), exp(x_3 - high), x_3 != vec4f(HIDDEN));
     total += x_3;
-    own_tile[(across) * WEIGHTS_STRIDE + down] = x_0;
-    own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = x_1;
-    own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = x_2;
-    own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = x_3;
+    own_tile[across * WEIGHTS_STRIDE + down] = vec4f(x_0);
+    own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_1);
+    own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_2);
+    own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(x_3);
     if (slot < WIDTH_PART * WIDTH_VEC4) {
       let i = slot;
-      other_tile[i] = value_row(z, h_key, tile + i / WIDTH_VEC4, i % WIDTH_VEC4);
+      other_tile[i] = vec4f(value_row(
+        z,
+        h_key,
+        tile + i / WIDTH_VEC4,
+        i % WIDTH_VEC4,
+      ));
     }
     workgroupBarrier();
     for (var c = 0u; c < WIDTH_PART; c++) {
-      let weights = own_tile[c * WEIGHTS_STRIDE + down];
-      let other_0 = other_tile[c * WIDTH_VEC4 + across];
+      let weights = vec4f(own_tile[c * WEIGHTS_STRIDE + down]);
+      let other_0 = vec4f(other_tile[c * WIDTH_VEC4 + across]);
       y_0_0 += weights.x * other_0;
       y_1_0 += weights.y * other_0;
       y_2_0 += weights.z * other_0;

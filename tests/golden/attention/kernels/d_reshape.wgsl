@@ -113,6 +113,7 @@ fn value_row(z: u32, h_key: u32, s: u32, c: u32) -> vec4f {
   return load_value(z, h_key, min(s, KEYS - 1u), c);
 }
 
+// Scores as they count: scaled, with the mask, HIDDEN where a row does not see a key.
 fn scores(x: vec4f, z: u32, h_key: u32, m: vec4u, s: u32, origin: i32, near: bool) -> vec4f {
   let t = m / SHARED;
   let seen = vec4<bool>(
@@ -198,73 +199,134 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) slot:
       let i = slot;
       let c = min(i % CHUNK, INNER_VEC4 - 1u);
       let at = i / CHUNK * STRIDE + i % CHUNK;
-      own_tile[at] = query_row(z, h_key, m_first + i / CHUNK, c);
-      other_tile[at] = key_row(z, h_key, tile + i / CHUNK, c);
+      own_tile[at] = vec4f(query_row(z, h_key, m_first + i / CHUNK, c));
+      other_tile[at] = vec4f(key_row(z, h_key, tile + i / CHUNK, c));
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_VEC4; c++) {
-      let own_0 = own_tile[(down) * STRIDE + c];
-      let own_1 = own_tile[(down + DOWN) * STRIDE + c];
-      let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
-      let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-      let other_0 = other_tile[(across) * STRIDE + c];
-      x_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
-      let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
-      x_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
-      let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
-      x_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
-      let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
-      x_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
+      let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
+      let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
+      let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
+      x_0 += vec4f(
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
+      let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
+      x_1 += vec4f(
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
+      let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
+      x_2 += vec4f(
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
+      let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
+      x_3 += vec4f(
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     if (slot < OWN * CHUNK) {
       let i = slot;
       let c = min(i % CHUNK, WIDTH_VEC4 - 1u);
       let at = i / CHUNK * STRIDE + i % CHUNK;
-      own_tile[at] = dy_row(z, h_key, m_first + i / CHUNK, c);
-      other_tile[at] = value_row(z, h_key, tile + i / CHUNK, c);
+      own_tile[at] = vec4f(dy_row(z, h_key, m_first + i / CHUNK, c));
+      other_tile[at] = vec4f(value_row(z, h_key, tile + i / CHUNK, c));
     }
     workgroupBarrier();
     for (var c = 0u; c < WIDTH_VEC4; c++) {
-      let own_0 = own_tile[(down) * STRIDE + c];
-      let own_1 = own_tile[(down + DOWN) * STRIDE + c];
-      let own_2 = own_tile[(down + 2u * DOWN) * STRIDE + c];
-      let own_3 = own_tile[(down + 3u * DOWN) * STRIDE + c];
-      let other_0 = other_tile[(across) * STRIDE + c];
-      dp_0 += vec4f(dot(own_0, other_0), dot(own_1, other_0), dot(own_2, other_0), dot(own_3, other_0));
-      let other_1 = other_tile[(across + ACROSS) * STRIDE + c];
-      dp_1 += vec4f(dot(own_0, other_1), dot(own_1, other_1), dot(own_2, other_1), dot(own_3, other_1));
-      let other_2 = other_tile[(across + 2u * ACROSS) * STRIDE + c];
-      dp_2 += vec4f(dot(own_0, other_2), dot(own_1, other_2), dot(own_2, other_2), dot(own_3, other_2));
-      let other_3 = other_tile[(across + 3u * ACROSS) * STRIDE + c];
-      dp_3 += vec4f(dot(own_0, other_3), dot(own_1, other_3), dot(own_2, other_3), dot(own_3, other_3));
+      let own_0 = vec4f(own_tile[down * STRIDE + c]);
+      let own_1 = vec4f(own_tile[(down + DOWN) * STRIDE + c]);
+      let own_2 = vec4f(own_tile[(down + 2u * DOWN) * STRIDE + c]);
+      let own_3 = vec4f(own_tile[(down + 3u * DOWN) * STRIDE + c]);
+      let other_0 = vec4f(other_tile[across * STRIDE + c]);
+      dp_0 += vec4f(
+        dot(own_0, other_0),
+        dot(own_1, other_0),
+        dot(own_2, other_0),
+        dot(own_3, other_0),
+      );
+      let other_1 = vec4f(other_tile[(across + ACROSS) * STRIDE + c]);
+      dp_1 += vec4f(
+        dot(own_0, other_1),
+        dot(own_1, other_1),
+        dot(own_2, other_1),
+        dot(own_3, other_1),
+      );
+      let other_2 = vec4f(other_tile[(across + 2u * ACROSS) * STRIDE + c]);
+      dp_2 += vec4f(
+        dot(own_0, other_2),
+        dot(own_1, other_2),
+        dot(own_2, other_2),
+        dot(own_3, other_2),
+      );
+      let other_3 = vec4f(other_tile[(across + 3u * ACROSS) * STRIDE + c]);
+      dp_3 += vec4f(
+        dot(own_0, other_3),
+        dot(own_1, other_3),
+        dot(own_2, other_3),
+        dot(own_3, other_3),
+      );
     }
     workgroupBarrier();
     // A score that is not a number is no hidden one.
     let key_0 = tile + across;
     x_0 = scores(x_0, z, h_key, m, key_0, origin, key_0 < end);
-    dp_0 = select(vec4f(), exp(x_0 - peak - log_sum), x_0 != vec4f(HIDDEN)) * (dp_0 - mean);
+    dp_0 = select(
+      vec4f(),
+      exp(x_0 - peak - log_sum),
+      x_0 != vec4f(HIDDEN),
+    ) * (dp_0 - mean);
     let key_1 = tile + across + ACROSS;
     x_1 = scores(x_1, z, h_key, m, key_1, origin, key_1 < end);
-    dp_1 = select(vec4f(), exp(x_1 - peak - log_sum), x_1 != vec4f(HIDDEN)) * (dp_1 - mean);
+    dp_1 = select(
+      vec4f(),
+      exp(x_1 - peak - log_sum),
+      x_1 != vec4f(HIDDEN),
+    ) * (dp_1 - mean);
     let key_2 = tile + across + 2u * ACROSS;
     x_2 = scores(x_2, z, h_key, m, key_2, origin, key_2 < end);
-    dp_2 = select(vec4f(), exp(x_2 - peak - log_sum), x_2 != vec4f(HIDDEN)) * (dp_2 - mean);
+    dp_2 = select(
+      vec4f(),
+      exp(x_2 - peak - log_sum),
+      x_2 != vec4f(HIDDEN),
+    ) * (dp_2 - mean);
     let key_3 = tile + across + 3u * ACROSS;
     x_3 = scores(x_3, z, h_key, m, key_3, origin, key_3 < end);
-    dp_3 = select(vec4f(), exp(x_3 - peak - log_sum), x_3 != vec4f(HIDDEN)) * (dp_3 - mean);
-    own_tile[(across) * WEIGHTS_STRIDE + down] = dp_0;
-    own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = dp_1;
-    own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = dp_2;
-    own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = dp_3;
+    dp_3 = select(
+      vec4f(),
+      exp(x_3 - peak - log_sum),
+      x_3 != vec4f(HIDDEN),
+    ) * (dp_3 - mean);
+    own_tile[across * WEIGHTS_STRIDE + down] = vec4f(dp_0);
+    own_tile[(across + ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_1);
+    own_tile[(across + 2u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_2);
+    own_tile[(across + 3u * ACROSS) * WEIGHTS_STRIDE + down] = vec4f(dp_3);
     if (slot < INNER_PART * INNER_VEC4) {
       let i = slot;
-      other_tile[i] = key_row(z, h_key, tile + i / INNER_VEC4, i % INNER_VEC4);
+      other_tile[i] = vec4f(key_row(
+        z,
+        h_key,
+        tile + i / INNER_VEC4,
+        i % INNER_VEC4,
+      ));
     }
     workgroupBarrier();
     for (var c = 0u; c < INNER_PART; c++) {
-      let weights = own_tile[c * WEIGHTS_STRIDE + down];
-      let other_0 = other_tile[c * INNER_VEC4 + across];
+      let weights = vec4f(own_tile[c * WEIGHTS_STRIDE + down]);
+      let other_0 = vec4f(other_tile[c * INNER_VEC4 + across]);
       dq_0_0 += weights.x * other_0;
       dq_1_0 += weights.y * other_0;
       dq_2_0 += weights.z * other_0;

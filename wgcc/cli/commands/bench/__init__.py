@@ -58,7 +58,7 @@ def command(
     """
     with failures(), ExitStack() as stack:
         paths = [bundle, *([compare] if compare else [])]
-        subjects = [Subject(stack, path, entries, device, profile) for path in paths]
+        subjects = [Measured(stack, path, entries, device, profile) for path in paths]
         _measure(subjects, seconds)
         found = [subject.facts(per_kernel) for subject in subjects]
     if as_json:
@@ -69,7 +69,7 @@ def command(
     show(bench_text(*found))
 
 
-class Subject:
+class Measured:
     """One loaded bundle and its stopwatches."""
 
     def __init__(
@@ -160,7 +160,7 @@ class Subject:
         return device.name, predicted_ms(self._path, model.plan, dispatches, device)
 
 
-def _measure(subjects: list[Subject], seconds: float) -> None:
+def _measure(subjects: list[Measured], seconds: float) -> None:
     """Entry by entry; an entry that both bundles have is measured alternately."""
     for name in dict.fromkeys(name for subject in subjects for name in subject.names):
         having = [subject for subject in subjects if name in subject.names]

@@ -76,7 +76,7 @@ def _entries(first: Facts, second: Facts | None) -> str:
 
 
 def _kernels(profile: Facts) -> str:
-    """With what the access model predicts, on real GPUs."""
+    """The table of kernels; on real GPUs it has what the access model predicts."""
     like = profile.get("predicted_for")
     extra = [f"least on {like}"] if like else []
     lines = [["ms", *extra, "share", "GFLOP/s", "GB/s", "kernel", "line"]]

@@ -58,7 +58,7 @@ def _renamed(data: Data, names: Sequence[str], form: Mapping[str, Any]) -> Data 
     from wgcc.bundle.data_file import labelled
     from wgcc_runtime.data.known_classes import is_alike
     from wgcc_runtime.data.preparation import class_names
-    from wgcc_runtime.data.source import listed
+    from wgcc_runtime.data.problems import listed
 
     own = class_names(data.preparation)
     if (

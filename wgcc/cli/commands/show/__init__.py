@@ -41,6 +41,12 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
     "plan.json.",
 )
 @click.option(
+    "--as",
+    "language",
+    type=click.Choice(["wg"]),
+    help="With --stage: print its graphs as a program of the language.",
+)
+@click.option(
     "--kernel",
     metavar="NAME",
     help="Print the WGSL of a kernel, with its threads, memory, registers and operations per byte.",
@@ -69,6 +75,7 @@ STAGES = ("ast", *IR_STAGES, *STEP_STAGES, "fused", "plan")
 def command(
     path: Path,
     stage: str | None,
+    language: str | None,
     kernel: str | None,
     wat: bool,
     kernels: bool,
@@ -91,6 +98,7 @@ def command(
         raise click.UsageError("choose one of --kernel, --kernels, --memory and --graph.")
     if wat and (kernel is None or as_json):
         raise click.UsageError("--wat goes with --kernel NAME, and not with --json.")
+    _check_language(stage, language)
     subject = open_subject(path, sizes, model, seed, entry, strict_dims)
     if wat and kernel is not None:
         from wgcc.cli.commands.show.subject import kernel_wat
@@ -107,11 +115,16 @@ def command(
     elif graph is not None:
         show(_drawn(subject, stage or "fused", graph).rstrip("\n"))
     elif stage is not None:
-        show(_stage_text(subject, stage).rstrip("\n"))
+        show(_stage_text(subject, stage, language).rstrip("\n"))
     else:
         from wgcc.cli.commands.show.overview import overview
 
         show(overview(subject.plan))
+
+
+def _check_language(stage: str | None, language: str | None) -> None:
+    if language is not None and stage not in IR_STAGES:
+        raise click.UsageError(f"--as goes with --stage {', '.join(IR_STAGES)}.")
 
 
 def _show_kernels(subject: Subject, kernel: str | None, as_json: bool) -> None:
@@ -144,7 +157,11 @@ def _show_json(subject: Subject, stage: str | None, memory: bool, graph: str | N
         show_json(overview_facts(subject.plan))
 
 
-def _stage_text(subject: Subject, stage: str) -> str:
+def _stage_text(subject: Subject, stage: str, language: str | None) -> str:
+    if language is not None:
+        from wgcc.exporting.as_source import program_source
+
+        return program_source(subject.program(stage))
     if stage == "ast":
         return subject.tree_text()
     if stage in IR_STAGES:

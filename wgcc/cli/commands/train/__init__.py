@@ -32,7 +32,7 @@ COUNT = click.IntRange(min=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """The command line of one training."""
 
     bundle: Path
@@ -154,14 +154,14 @@ def command(
     each computes the gradients of a batch of its own, and all use their mean.
     """
     default = bundle.resolve().parent / f"{bundle.resolve().stem}-trained.safetensors"
-    job = Job(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
+    job = TrainingJob(bundle=bundle, data=data, eval=eval_data, out=out or default, **rest)
     if eval_data and job.held_out:
         raise click.UsageError("--eval and --held-out both say what to evaluate on: give one")
     with failures():
         run(job, as_json)
 
 
-def run(job: Job, as_json: bool) -> None:
+def run(job: TrainingJob, as_json: bool) -> None:
     from wgcc.cli.commands.train.together import run_mpi, run_ray, started_together
 
     launcher = started_together()
@@ -182,7 +182,7 @@ def run(job: Job, as_json: bool) -> None:
         run_alone(job, as_json)
 
 
-def run_alone(job: Job, as_json: bool) -> None:
+def run_alone(job: TrainingJob, as_json: bool) -> None:
     import wgcc_runtime
     from wgcc.cli.progress import make_progress
 
@@ -211,7 +211,7 @@ def run_alone(job: Job, as_json: bool) -> None:
     summary(model.progress.step(job.entry), job, history, time.perf_counter() - started, as_json)
 
 
-def read_for(plan: Plan, job: Job, model: Model | StartValues) -> Data:
+def read_for(plan: Plan, job: TrainingJob, model: Model | StartValues) -> Data:
     """Data for the model, or for one that begins with these values."""
     from wgcc_runtime.bundle_files import open_bundle
     from wgcc_runtime.data.bundle_data import bundle_data
@@ -238,7 +238,7 @@ def read_for(plan: Plan, job: Job, model: Model | StartValues) -> Data:
     return replace(found, own_scaling=found.own_scaling and is_new)
 
 
-def evaluation_of(plan: Plan, job: Job, data: Data) -> tuple[Data, Any]:
+def evaluation_of(plan: Plan, job: TrainingJob, data: Data) -> tuple[Data, Any]:
     """The data to train with, and what to evaluate on."""
     if job.eval:
         more = {"preparation": data.preparation} if data.preparation else {}
@@ -256,7 +256,7 @@ def evaluation_of(plan: Plan, job: Job, data: Data) -> tuple[Data, Any]:
     return train, replace(held, arrays={n: a for n, a in held.arrays.items() if n in inputs})
 
 
-def check_batch(plan: Plan, job: Job) -> None:
+def check_batch(plan: Plan, job: TrainingJob) -> None:
     from wgcc_runtime.data.form import form_of
     from wgcc_runtime.errors import WgccError
 
@@ -303,7 +303,7 @@ class Interruption:
 
 
 def summary(
-    done: int, job: Job, history: History, seconds: float, as_json: bool, prefix: str = ""
+    done: int, job: TrainingJob, history: History, seconds: float, as_json: bool, prefix: str = ""
 ) -> None:
     """`prefix`: what starts the command."""
     last = history.reports[-1] if history.reports else None

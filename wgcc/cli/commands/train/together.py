@@ -12,7 +12,7 @@ import click
 
 from wgcc.cli.commands.train import (
     Interruption,
-    Job,
+    TrainingJob,
     check_batch,
     evaluation_of,
     read_for,
@@ -40,7 +40,7 @@ def started_together() -> str:
     return found.command
 
 
-def run_mpi(job: Job, as_json: bool) -> None:
+def run_mpi(job: TrainingJob, as_json: bool) -> None:
     """Every process runs this; rank 0 alone prints and writes."""
     from wgcc_runtime.distributed.launchers import launch
 
@@ -67,7 +67,7 @@ def _joined() -> Processes:
         raise click.exceptions.Exit(PROBLEM) from None
 
 
-def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
+def _train_mpi(job: TrainingJob, processes: Processes) -> tuple[int, History, float]:
     import wgcc_runtime
     from wgcc_runtime import mpi
 
@@ -99,7 +99,7 @@ def _train_mpi(job: Job, processes: Processes) -> tuple[int, History, float]:
     return model.progress.step(job.entry), history, time.perf_counter() - started
 
 
-def _options(job: Job) -> dict[str, Any]:
+def _options(job: TrainingJob) -> dict[str, Any]:
     return {
         "entry": job.entry,
         "steps": job.steps,
@@ -122,7 +122,7 @@ def _share_cores(workers: int) -> None:
 
 
 @contextlib.contextmanager
-def _progress(job: Job, processes: Processes) -> Iterator[Any]:
+def _progress(job: TrainingJob, processes: Processes) -> Iterator[Any]:
     from wgcc.cli.progress import make_progress
 
     if processes.rank > 0:
@@ -132,7 +132,7 @@ def _progress(job: Job, processes: Processes) -> Iterator[Any]:
         yield progress.show
 
 
-def run_ray(job: Job, as_json: bool) -> None:
+def run_ray(job: TrainingJob, as_json: bool) -> None:
     """The driver: it reads data, prints and writes; actors compute."""
     from wgcc.cli.progress import make_progress
     from wgcc_runtime import ray
